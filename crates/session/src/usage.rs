@@ -1,0 +1,29 @@
+//! What a model call consumed.
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens of one model call, in disjoint parts: nothing is counted under two names.
+///
+/// Providers disagree on whether cached tokens are included in the input; the dialects translate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Input tokens that were neither read from nor written to the prompt cache.
+    pub input: u64,
+    /// Output tokens, reasoning included.
+    pub output: u64,
+    /// Input tokens read from the prompt cache.
+    pub cache_read: u64,
+    /// Input tokens written to the prompt cache for five minutes, or for the provider's only term.
+    pub cache_write_5m: u64,
+    /// Input tokens written to the prompt cache for an hour.
+    pub cache_write_1h: u64,
+    /// The part of `output` that was reasoning, where the provider says so.
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// All input tokens, however they were billed.
+    pub fn input_total(&self) -> u64 {
+        self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
+    }
+}

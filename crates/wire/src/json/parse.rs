@@ -1,0 +1,242 @@
+//! The parser: one pass, no recursion, strict on grammar, silent on meaning.
+
+use thiserror::Error;
+
+use super::{Document, Kind, Node};
+
+/// Values nested deeper than this are refused, so that hostile input costs no more than its length.
+pub const MAX_DEPTH: usize = 512;
+
+/// Why a text is not JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{what} at byte {offset}")]
+pub struct JsonError {
+    /// Where the parser stopped.
+    pub offset: usize,
+    /// What it found, or what it missed.
+    pub what: &'static str,
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Result<Document<'_>, JsonError> {
+    let text =
+        std::str::from_utf8(bytes).map_err(|e| JsonError { offset: e.valid_up_to(), what: "not UTF-8" })?;
+    if u32::try_from(text.len()).is_err() {
+        return Err(JsonError { offset: 0, what: "text over 4 GiB" });
+    }
+    let mut parser =
+        Parser { bytes, at: 0, nodes: Vec::with_capacity(bytes.len() / 24 + 1), open: Vec::new() };
+    parser.run()?;
+    Ok(Document { text, nodes: parser.nodes })
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    nodes: Vec<Node>,
+    /// Indices of the arrays and objects we are inside of.
+    open: Vec<u32>,
+}
+
+impl Parser<'_> {
+    fn run(&mut self) -> Result<(), JsonError> {
+        self.space();
+        loop {
+            let opened = self.value()?;
+            if opened && !self.close_if_empty() {
+                self.key_if_object()?;
+                continue;
+            }
+            if !self.after_value()? {
+                break;
+            }
+        }
+        self.space();
+        if self.at < self.bytes.len() {
+            return Err(self.error("something behind the value"));
+        }
+        Ok(())
+    }
+
+    /// Reads a scalar, or the opening bracket of a container (then `true`).
+    fn value(&mut self) -> Result<bool, JsonError> {
+        let start = self.at;
+        let kind = match self.peek() {
+            Some(b'"') => {
+                self.string()?;
+                Kind::String
+            }
+            Some(b'{' | b'[') => {
+                if self.open.len() == MAX_DEPTH {
+                    return Err(self.error("nested too deep"));
+                }
+                let kind = if self.peek() == Some(b'{') { Kind::Object } else { Kind::Array };
+                self.at += 1;
+                self.open.push(self.nodes.len() as u32);
+                self.push(kind, start);
+                self.space();
+                return Ok(true);
+            }
+            Some(b't') => self.word(b"true", Kind::Bool)?,
+            Some(b'f') => self.word(b"false", Kind::Bool)?,
+            Some(b'n') => self.word(b"null", Kind::Null)?,
+            Some(b'-' | b'0'..=b'9') => {
+                self.number()?;
+                Kind::Number
+            }
+            Some(_) => return Err(self.error("not a value")),
+            None => return Err(self.error("end of text where a value should be")),
+        };
+        self.push(kind, start);
+        Ok(false)
+    }
+
+    /// Behind a value: closes what ends here, or stands at the next value (then `true`).
+    fn after_value(&mut self) -> Result<bool, JsonError> {
+        loop {
+            self.space();
+            let Some(&container) = self.open.last() else { return Ok(false) };
+            let closing = if self.nodes[container as usize].kind == Kind::Object { b'}' } else { b']' };
+            match self.peek() {
+                Some(b',') => {
+                    self.at += 1;
+                    self.space();
+                    self.key_if_object()?;
+                    return Ok(true);
+                }
+                Some(byte) if byte == closing => self.close(),
+                Some(_) => return Err(self.error("neither a comma nor the closing bracket")),
+                None => return Err(self.error("end of text inside an array or object")),
+            }
+        }
+    }
+
+    fn close_if_empty(&mut self) -> bool {
+        let empty = matches!(self.peek(), Some(b'}' | b']'))
+            && (self.peek() == Some(b'}')) == (self.innermost() == Some(Kind::Object));
+        if empty {
+            self.close();
+        }
+        empty
+    }
+
+    fn close(&mut self) {
+        self.at += 1;
+        let container = self.open.pop().expect("called only inside a container") as usize;
+        self.nodes[container].end = self.at as u32;
+        self.nodes[container].next = self.nodes.len() as u32;
+    }
+
+    fn key_if_object(&mut self) -> Result<(), JsonError> {
+        if self.innermost() != Some(Kind::Object) {
+            return Ok(());
+        }
+        let start = self.at;
+        if self.peek() != Some(b'"') {
+            return Err(self.error("not a key"));
+        }
+        self.string()?;
+        self.push(Kind::String, start);
+        self.space();
+        if self.peek() != Some(b':') {
+            return Err(self.error("no colon behind the key"));
+        }
+        self.at += 1;
+        self.space();
+        Ok(())
+    }
+
+    fn innermost(&self) -> Option<Kind> {
+        self.open.last().map(|&index| self.nodes[index as usize].kind)
+    }
+
+    fn push(&mut self, kind: Kind, start: usize) {
+        let next = self.nodes.len() as u32 + 1;
+        self.nodes.push(Node { kind, start: start as u32, end: self.at as u32, next });
+    }
+
+    fn string(&mut self) -> Result<(), JsonError> {
+        self.at += 1;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => self.escape()?,
+                Some(0..=0x1f) => return Err(self.error("control character in a string")),
+                Some(_) => self.at += 1,
+                None => return Err(self.error("end of text inside a string")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), JsonError> {
+        match self.bytes.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+            Some(b'u') => {
+                let digits = self.bytes.get(self.at + 2..self.at + 6);
+                if !digits.is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit)) {
+                    return Err(self.error("unknown escape"));
+                }
+                self.at += 6;
+            }
+            _ => return Err(self.error("unknown escape")),
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), JsonError> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), JsonError> {
+        if !matches!(self.peek(), Some(b'0'..=b'9')) {
+            return Err(self.error("not a number"));
+        }
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &'static [u8], kind: Kind) -> Result<Kind, JsonError> {
+        if !self.bytes[self.at..].starts_with(word) {
+            return Err(self.error("not a value"));
+        }
+        self.at += word.len();
+        Ok(kind)
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn error(&self, what: &'static str) -> JsonError {
+        JsonError { offset: self.at, what }
+    }
+}
