@@ -1,2 +1,42 @@
-//! stub
-fn main() {}
+//! The binary `offshoot`: arguments, wiring, printing. What is worth a unit test lives elsewhere.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this crate talks to people")]
+
+mod child;
+mod commands;
+mod failure;
+mod paths;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Runs agents that spawn sub-agents, and keeps every byte that crossed the wire
+#[derive(Parser)]
+#[command(name = "offshoot", version, about, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Proxy(commands::proxy::Arguments),
+    Show(commands::show::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG"))
+        .init();
+    let done = match arguments.command {
+        Command::Proxy(arguments) => commands::proxy::run(arguments),
+        Command::Show(arguments) => commands::show::run(&arguments),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => failure::print(&error),
+    }
+}

@@ -1,1 +1,33 @@
-//! stub
+//! The sealed folder of one execution: exchanges written as they happen, read back as they were.
+//!
+//! Start at [`Recorder`] to write one and at [`Recording`] to read one. Everything passes the
+//! redactor before it reaches the disk, and whoever hands over bytes never waits for the disk: what
+//! cannot be kept is counted and named. Nothing here opens a socket or judges what was recorded.
+
+mod assembly;
+mod body;
+mod disk;
+mod dump;
+mod folder;
+mod hints;
+mod key;
+mod log;
+mod loss;
+mod manifest;
+mod open;
+mod queue;
+mod recorder;
+mod scrub;
+mod seal;
+mod time;
+
+pub use disk::{Disk, Folder};
+pub use dump::{BodyDump, DUMP_FORMAT, DumpError, RequestDump, ResponseDump};
+pub use key::{KeyError, load_or_create_key};
+pub use log::{LOG_FORMAT, LogError, Record};
+pub use loss::Loss;
+pub use manifest::{Command, Counts, MANIFEST_FORMAT, Manifest, Reading};
+pub use open::{OpenError, Recording, State};
+pub use recorder::{CreateError, ExchangeTap, Finished, Output, Recorder, Settings};
+pub use seal::{SealError, Sealed};
+pub use time::iso;

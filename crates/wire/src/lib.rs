@@ -4,8 +4,12 @@
 //! test is bytes in, values out. Decoded values know their byte range in the original, and an edit
 //! is a splice: bytes that nobody edited stay as they were sent.
 
+pub mod dialect;
+pub mod difference;
+pub mod encoding;
 mod exchange;
 pub mod json;
+pub mod redact;
 pub mod sse;
 
 pub use exchange::{Body, Ending, Exchange, Header, Read, Request, Response};

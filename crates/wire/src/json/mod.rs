@@ -7,6 +7,7 @@
 
 mod edit;
 mod parse;
+mod peek;
 mod text;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use std::ops::Range;
 
 pub use edit::{Edit, Edits, Overlap};
 pub use parse::{JsonError, MAX_DEPTH};
+pub use peek::peek_string;
 pub use text::{Piece, pieces, quote, unescape};
 
 /// What a value is.

@@ -1,0 +1,4 @@
+//! One file per command.
+
+pub(crate) mod proxy;
+pub(crate) mod show;

@@ -1,0 +1,221 @@
+//! `offshoot proxy`: record whatever speaks to a provider.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use proxy::{Capture, Reach, Upstream, Upstreams};
+use recording::{
+    Command, CreateError, Finished, Folder, Manifest, Recorder, SealError, Settings, iso, load_or_create_key,
+};
+use tokio::signal::unix::{SignalKind, signal};
+use wire::redact::Redactor;
+
+use crate::failure::{Kind, OrFail};
+use crate::{child, paths};
+
+/// How long the disk may take to swallow what is left.
+const DISK_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Record what a harness and its provider say to each other, with the secrets gone
+///
+/// Point the harness's base URL at the address that is printed, or give its command behind `--`:
+/// then ANTHROPIC_BASE_URL and OPENAI_BASE_URL are set for it, its output and exit code are passed
+/// through, and the recording is sealed when it ends. Without a command, Ctrl-C seals.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot proxy --upstream https://api.anthropic.com --out rec -- claude -p hello
+  offshoot proxy --upstream anthropic=https://api.anthropic.com \\
+                 --upstream openai=https://api.openai.com/v1 --out rec
+
+Exit codes: the command's own when that is not 0; else 1 the recording was not
+sealed because it still holds what looks like a secret, 2 you can fix it,
+3 the provider or the disk failed.")]
+pub(crate) struct Arguments {
+    /// Where requests go; with a PREFIX only those whose path begins with it (repeatable)
+    #[arg(long, value_name = "[PREFIX=]URL", required = true)]
+    upstream: Vec<String>,
+    /// The recording's own folder; must not exist or be empty
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The loopback address to listen on; port 0 takes any free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Seconds to wait for calls in flight when the command has ended
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    drain: u64,
+    /// The command to record, behind `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().or_fail(Kind::Outside)?;
+    runtime.block_on(record(arguments))
+}
+
+async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let upstreams = upstreams(&arguments.upstream)?;
+    if let Some(program) = arguments.command.first().filter(|program| child::find(program).is_none()) {
+        Err(anyhow::anyhow!("cannot find the command `{program}`"))
+            .or_fail_with(Kind::Usage, || format!("try `command -v {program}`"))?;
+    }
+    let data_dir = paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+    let key = load_or_create_key(&data_dir)
+        .or_fail_with(Kind::Usage, || "set OFFSHOOT_DATA_DIR to a folder that you can write".into())?;
+    let mut redactor = Redactor::new(key);
+    redactor
+        .learn_env(std::env::vars_os().map(|(name, value)| {
+            (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
+        }));
+
+    let bound = Capture::bind(arguments.listen).await.or_fail_with(Kind::Usage, || {
+        format!(
+            "leave `--listen` out to take any free port, or try `ss -ltnp 'sport = :{}'`",
+            arguments.listen.port()
+        )
+    })?;
+    let addr = bound.addr();
+    let mut settings = settings(&arguments, &upstreams, addr);
+    let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir)))
+        .map_err(|error| create_failure(error, &arguments.out))?;
+    let base_urls = base_urls(&upstreams, addr);
+    let capture = bound.start(upstreams, recorder.clone());
+
+    let code = if arguments.command.is_empty() {
+        println!("http://{addr}");
+        eprintln!("recording to `{}`; Ctrl-C seals it", arguments.out.display());
+        until_told_to_end().await.or_fail(Kind::Outside)?;
+        None
+    } else {
+        let running = child::start(&arguments.command, &base_urls, &recorder).or_fail(Kind::Usage)?;
+        Some(child::code(running.wait().await.or_fail(Kind::Outside)?))
+    };
+
+    let reach = capture.stop(Duration::from_secs(arguments.drain)).await;
+    let finished = recorder
+        .finish(DISK_DEADLINE)
+        .ok_or_else(|| anyhow::anyhow!("the recorder stopped by itself"))
+        .or_fail(Kind::Bug)?;
+    let mut manifest = settings.manifest;
+    manifest.started_at = iso(settings.started_at);
+    manifest.ended_at = Some(iso(SystemTime::now()));
+    if let Some(command) = &mut manifest.command {
+        command.exit_code = code;
+    }
+    conclude(finished, &arguments.out, manifest, &reach, code)
+}
+
+fn upstreams(given: &[String]) -> anyhow::Result<Upstreams> {
+    let hint = || {
+        "give it as in `--upstream https://api.anthropic.com` or `--upstream openai=https://api.openai.com/v1`".into()
+    };
+    let list = given.iter().map(|text| Upstream::parse(text)).collect::<Result<Vec<_>, _>>();
+    list.and_then(Upstreams::new).or_fail_with(Kind::Usage, hint)
+}
+
+fn settings(arguments: &Arguments, upstreams: &Upstreams, addr: SocketAddr) -> Settings {
+    let env = |name: &str| std::env::var(name).ok();
+    let cwd = std::env::current_dir().unwrap_or_default().display().to_string();
+    let command = (!arguments.command.is_empty()).then(|| Command {
+        argv: arguments.command.clone(),
+        cwd,
+        home: env("HOME"),
+        tmpdir: env("TMPDIR"),
+        exit_code: None,
+        output_not_kept: child::on_terminal().then(|| "it went to a terminal".to_owned()),
+    });
+    let manifest = Manifest {
+        command,
+        listen: vec![addr.to_string()],
+        upstreams: upstreams.iter().map(|upstream| (upstream.prefix.clone(), upstream.url())).collect(),
+        ..Manifest::default()
+    };
+    Settings { dir: arguments.out.clone(), started_at: SystemTime::now(), manifest }
+}
+
+fn create_failure(error: CreateError, out: &Path) -> anyhow::Error {
+    let hint = match &error {
+        CreateError::NotEmpty { .. } => format!("give another folder, as in `--out {}-2`", out.display()),
+        CreateError::Io { .. } => "give a folder that you can write, as in `--out /tmp/recording`".to_owned(),
+    };
+    Err::<(), _>(error).or_fail_with(Kind::Usage, || hint).expect_err("it is one")
+}
+
+/// The variables that lead a command to us. A provider is recognised by its prefix or host; a lone
+/// upstream serves for both.
+fn base_urls(upstreams: &Upstreams, addr: SocketAddr) -> Vec<(String, String)> {
+    let mut variables = vec![("OFFSHOOT_PROXY_URL".to_owned(), format!("http://{addr}"))];
+    let alone = upstreams.iter().count() == 1;
+    for (name, variable) in [("anthropic", "ANTHROPIC_BASE_URL"), ("openai", "OPENAI_BASE_URL")] {
+        let is_it = |upstream: &&Upstream| {
+            alone || upstream.prefix.contains(name) || upstream.authority().contains(name)
+        };
+        let Some(upstream) = upstreams.iter().find(is_it) else { continue };
+        // OpenAI's clients expect the version in the base URL, Anthropic's add it themselves.
+        let version = if name == "openai" && !upstream.is_versioned() { "/v1" } else { "" };
+        variables.push((variable.to_owned(), format!("http://{addr}{}{version}", upstream.prefix)));
+    }
+    variables
+}
+
+async fn until_told_to_end() -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+/// Seals, says what happened, and finds the exit code.
+fn conclude(
+    finished: Finished,
+    out: &Path,
+    manifest: Manifest,
+    reach: &[Reach],
+    code: Option<i32>,
+) -> anyhow::Result<ExitCode> {
+    let counts = finished.counts;
+    let losses = finished.losses.clone();
+    let sealed = finished.seal(out, manifest);
+    let losses = sealed.as_ref().map_or(losses, |sealed| sealed.losses.clone());
+    for loss in &losses {
+        eprintln!("not kept: {loss}");
+    }
+    let unreachable =
+        reach.iter().filter(|reach| reach.answered == 0).filter_map(|reach| reach.last_error.as_ref());
+    for error in unreachable.clone() {
+        eprintln!("error: {error}");
+        eprintln!("hint: check the address given with `--upstream`");
+    }
+    let failed = match sealed {
+        Ok(sealed) => {
+            for body in &sealed.unsearched {
+                eprintln!("warning: not searched for secrets: {body}");
+            }
+            for place in &sealed.suspicious {
+                eprintln!("warning: `{place}` holds something that could be a secret of an unknown kind");
+            }
+            eprintln!("recorded {} exchanges in `{}`", counts.exchanges, out.display());
+            if losses.is_empty() && unreachable.count() == 0 {
+                None
+            } else {
+                Some(ExitCode::from(Kind::Outside as u8))
+            }
+        }
+        Err(error) => {
+            let kind = if matches!(error, SealError::Residue { .. }) { Kind::Verdict } else { Kind::Outside };
+            let hint = || format!("`offshoot show {}` lists what is there", out.display());
+            Some(crate::failure::print(&Err::<(), _>(error).or_fail_with(kind, hint).expect_err("it is one")))
+        }
+    };
+    match (code, failed) {
+        // The command's own verdict comes first.
+        (Some(code @ 1..), _) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
+        (_, Some(failed)) => Ok(failed),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

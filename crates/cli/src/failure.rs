@@ -1,0 +1,68 @@
+//! Failures as people see them: what, why, a hint that can be pasted, and the exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The verdict is no.
+    Verdict = 1,
+    /// The user can fix it.
+    Usage = 2,
+    /// The outside world failed.
+    Outside = 3,
+    /// We have a bug.
+    Bug = 4,
+}
+
+/// Marks an error with its kind and, where there is one, a hint.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    hint: Option<String>,
+    error: anyhow::Error,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+/// Says whose turn it is, and what to do.
+pub(crate) trait OrFail<T> {
+    /// Fails with this kind.
+    fn or_fail(self, kind: Kind) -> anyhow::Result<T>;
+    /// Fails with this kind and a hint.
+    fn or_fail_with(self, kind: Kind, hint: impl FnOnce() -> String) -> anyhow::Result<T>;
+}
+
+impl<T, E: Into<anyhow::Error>> OrFail<T> for Result<T, E> {
+    fn or_fail(self, kind: Kind) -> anyhow::Result<T> {
+        self.map_err(|error| Failure { kind, hint: None, error: error.into() }.into())
+    }
+
+    fn or_fail_with(self, kind: Kind, hint: impl FnOnce() -> String) -> anyhow::Result<T> {
+        self.map_err(|error| Failure { kind, hint: Some(hint()), error: error.into() }.into())
+    }
+}
+
+/// Prints an error with its causes and its hint; an error that nobody marked is our bug.
+pub(crate) fn print(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error}");
+    for cause in error.chain().skip(1) {
+        eprintln!("  because: {cause}");
+    }
+    let failure = error.downcast_ref::<Failure>();
+    if let Some(hint) = failure.and_then(|failure| failure.hint.as_deref()) {
+        eprintln!("hint: {hint}");
+    }
+    ExitCode::from(failure.map_or(Kind::Bug, |failure| failure.kind) as u8)
+}

@@ -1,0 +1,177 @@
+//! The recording proxy: bound, started, stopped.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use recording::Recorder;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::server;
+use crate::upstream::Upstreams;
+
+/// The proxy could not be started.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    /// Only loopback is listened on: what passes here is not protected.
+    #[error("`{0}` is not a loopback address")]
+    NotLoopback(SocketAddr),
+    /// Somebody else listens there, or nobody may.
+    #[error("cannot listen on `{addr}`")]
+    Bind {
+        /// The address.
+        addr: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A port that is ours, and nobody is served on it yet.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    addr: SocketAddr,
+}
+
+impl Bound {
+    /// The address, with the port that was given to us.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Begins to serve.
+    pub fn start(self, upstreams: Upstreams, recorder: Recorder) -> Capture {
+        let tally = Tally::new(&upstreams);
+        let (busy, _) = watch::channel(0);
+        let shared = Arc::new(Shared { upstreams, recorder, tally, busy });
+        let (phase, told) = watch::channel(Phase::Serving);
+        let serving = tokio::spawn(server::serve(self.listener, shared.clone(), told));
+        Capture { shared, phase, serving }
+    }
+}
+
+/// A running proxy.
+pub struct Capture {
+    shared: Arc<Shared>,
+    phase: watch::Sender<Phase>,
+    serving: JoinHandle<()>,
+}
+
+/// What the server is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Serving,
+    /// Take no more connections.
+    Draining,
+    /// End those that are left.
+    Cutting,
+}
+
+/// How long what was cut may take to tell the recorder so.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) upstreams: Upstreams,
+    pub(crate) recorder: Recorder,
+    pub(crate) tally: Tally,
+    busy: watch::Sender<usize>,
+}
+
+impl Capture {
+    /// Takes a port on loopback.
+    pub async fn bind(addr: SocketAddr) -> Result<Bound, CaptureError> {
+        if !addr.ip().is_loopback() {
+            return Err(CaptureError::NotLoopback(addr));
+        }
+        let failed = |source| CaptureError::Bind { addr, source };
+        let listener = TcpListener::bind(addr).await.map_err(failed)?;
+        let addr = listener.local_addr().map_err(failed)?;
+        Ok(Bound { listener, addr })
+    }
+
+    /// Takes no more requests, waits at most `deadline` for those in flight, and cuts the rest.
+    pub async fn stop(self, deadline: Duration) -> Vec<Reach> {
+        let shared = &self.shared;
+        self.phase.send_replace(Phase::Draining);
+        shared.calm_within(deadline).await;
+        self.phase.send_replace(Phase::Cutting);
+        let _ = self.serving.await; // it does not panic, and nobody aborts it
+        shared.calm_within(LAST_WORDS).await;
+        self.shared.tally.reach(&self.shared.upstreams)
+    }
+}
+
+impl Shared {
+    /// Waits until nothing is in flight, at most so long.
+    async fn calm_within(&self, deadline: Duration) {
+        let mut busy = self.busy.subscribe();
+        let calm = async { busy.wait_for(|busy| *busy == 0).await.is_ok() };
+        let _ = tokio::time::timeout(deadline, calm).await; // what is left then is cut
+    }
+
+    /// Counts an exchange as in flight while the guard lives.
+    pub(crate) fn in_flight(self: &Arc<Self>) -> InFlight {
+        self.busy.send_modify(|busy| *busy += 1);
+        InFlight(self.clone())
+    }
+}
+
+pub(crate) struct InFlight(Arc<Shared>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.busy.send_modify(|busy| *busy -= 1);
+    }
+}
+
+/// How each provider could be reached.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    answered: Vec<AtomicU64>,
+    last_error: Vec<Mutex<Option<String>>>,
+}
+
+/// How one provider could be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Its address.
+    pub url: String,
+    /// How many requests it answered, or began to.
+    pub answered: u64,
+    /// The last failure to get any answer from it.
+    pub last_error: Option<String>,
+}
+
+impl Tally {
+    fn new(upstreams: &Upstreams) -> Self {
+        let count = upstreams.iter().count();
+        Self {
+            answered: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            last_error: (0..count).map(|_| Mutex::new(None)).collect(),
+        }
+    }
+
+    pub(crate) fn answered(&self, index: usize) {
+        self.answered[index].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failed(&self, index: usize, error: &str) {
+        *self.last_error[index].lock().expect("nobody panics with it") = Some(error.to_owned());
+    }
+
+    fn reach(&self, upstreams: &Upstreams) -> Vec<Reach> {
+        let one = |(index, upstream): (usize, &crate::Upstream)| Reach {
+            url: upstream.url(),
+            answered: self.answered[index].load(Ordering::Relaxed),
+            last_error: self.last_error[index].lock().expect("nobody panics with it").clone(),
+        };
+        upstreams.iter().enumerate().map(one).collect()
+    }
+}

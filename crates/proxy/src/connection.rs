@@ -1,0 +1,194 @@
+//! One connection of a harness, and the connections to providers that mirror it.
+//!
+//! They live and die together: a harness sees its connection close when the provider's does, just
+//! as if nobody stood between them.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recording::ExchangeTap;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use wire::Ending;
+
+use crate::capture::Shared;
+use crate::exchange::{Buffer, Exchange, Outcome, Silence, fill};
+use crate::h1::{BodyDecoder, RequestHead};
+use crate::refusal;
+use crate::upstream::UpstreamIo;
+
+/// How long the body of a request that cannot be forwarded is waited for.
+const LISTEN_TO_THE_END: Duration = Duration::from_secs(30);
+
+/// One connection of a harness.
+pub(crate) struct Connection<H> {
+    harness: H,
+    from_harness: Buffer,
+    upstreams: HashMap<usize, (UpstreamIo, Buffer)>,
+    shared: Arc<Shared>,
+}
+
+/// What a connection does next.
+enum Next {
+    Request,
+    Close,
+    /// Passes everything on between the harness and this upstream, whatever it is.
+    Tunnel(usize),
+}
+
+impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
+    pub(crate) fn new(harness: H, shared: Arc<Shared>) -> Self {
+        Self { harness, from_harness: Buffer::new(), upstreams: HashMap::new(), shared }
+    }
+
+    /// Serves requests until one of the sides closes.
+    pub(crate) async fn run(mut self) {
+        let mut next = Next::Request;
+        while let Next::Request = next {
+            let Some(request) = self.next_request().await else { break };
+            let _in_flight = self.shared.in_flight();
+            next = self.serve(request).await;
+        }
+        if let Next::Tunnel(index) = next {
+            self.tunnel(index).await;
+        }
+        let _ = self.harness.shutdown().await; // it may be gone already
+    }
+
+    async fn next_request(&mut self) -> Option<RequestHead> {
+        loop {
+            match RequestHead::parse(&self.from_harness) {
+                Ok(Some((head, length))) => {
+                    let _ = self.from_harness.split_to(length);
+                    return Some(head);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let message = format!("the request is {error}");
+                    let _ = self.harness.write_all(&refusal::response(400, "Bad Request", &message)).await;
+                    return None;
+                }
+            }
+            let idle = self.upstreams.values_mut().next();
+            let open = tokio::select! {
+                read = fill(&mut self.harness, &mut self.from_harness) => matches!(read, Ok(1..)),
+                () = closed(idle) => false,
+            };
+            if !open {
+                return None;
+            }
+        }
+    }
+
+    async fn serve(&mut self, request: RequestHead) -> Next {
+        let shared = self.shared.clone();
+        let target = request.target();
+        let Some(route) = shared.upstreams.route(&target) else {
+            let tap = shared.recorder.arrived(&request.method, &target, request.head.end_to_end());
+            let known: Vec<_> =
+                shared.upstreams.iter().map(|upstream| format!("`{}`", upstream.prefix)).collect();
+            let message = format!("no upstream takes `{target}`; the prefixes are {}", known.join(", "));
+            self.refuse(&request, tap, 404, "Not Found", &message).await;
+            return Next::Close;
+        };
+        let authority = route.upstream.authority();
+        let scheme_and_host = route.upstream.origin();
+        let url = format!("{scheme_and_host}{}", route.target);
+        let tap = shared.recorder.arrived(&request.method, &url, request.head.end_to_end());
+        let (upstream, from_upstream) = match self.upstreams.entry(route.index) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(none) => match shared.upstreams.connect(route.upstream).await {
+                Ok(io) => none.insert((io, Buffer::new())),
+                Err(error) => {
+                    let message = format!("cannot reach {scheme_and_host}: {error}");
+                    shared.tally.failed(route.index, &message);
+                    self.refuse(&request, tap, 502, "Bad Gateway", &message).await;
+                    return Next::Close;
+                }
+            },
+        };
+        let head_bytes = request.redirected(&route.target, &authority);
+        let exchange = Exchange {
+            harness: &mut self.harness,
+            from_harness: &mut self.from_harness,
+            upstream,
+            from_upstream,
+        };
+        let outcome = exchange.run(&request, &head_bytes, tap).await;
+        if let Outcome::Unanswered(Silence { error, garbage }) = outcome {
+            shared.tally.failed(route.index, &error);
+            if garbage {
+                let _ = self.harness.write_all(&refusal::response(502, "Bad Gateway", &error)).await;
+            }
+            return Next::Close;
+        }
+        shared.tally.answered(route.index);
+        match outcome {
+            Outcome::Reusable => Next::Request,
+            Outcome::Upgraded => {
+                shared.recorder.lose("what followed an upgrade to another protocol", "only HTTP is recorded");
+                Next::Tunnel(route.index)
+            }
+            Outcome::Close | Outcome::Unanswered(_) => Next::Close,
+        }
+    }
+
+    /// Answers in the provider's stead, after the harness has said everything.
+    async fn refuse(
+        &mut self,
+        request: &RequestHead,
+        tap: ExchangeTap,
+        status: u16,
+        reason: &str,
+        message: &str,
+    ) {
+        let whole =
+            tokio::time::timeout(LISTEN_TO_THE_END, self.listen(request, &tap)).await.unwrap_or(false);
+        tap.request_ended(whole);
+        tap.ended(Ending::NoResponse, Some(message.to_owned()), Vec::new());
+        let _ = self.harness.write_all(&refusal::response(status, reason, message)).await;
+    }
+
+    /// Takes the body of a request that goes nowhere; whether all of it came.
+    async fn listen(&mut self, request: &RequestHead, tap: &ExchangeTap) -> bool {
+        let mut body = BodyDecoder::new(request.framing);
+        while !body.is_done() {
+            let awaits_permission = request.head.has_token("expect", "100-continue");
+            if self.from_harness.is_empty()
+                && (awaits_permission
+                    || !matches!(fill(&mut self.harness, &mut self.from_harness).await, Ok(1..)))
+            {
+                return false;
+            }
+            let mut data = Buffer::new();
+            let Ok(taken) = body.push(&self.from_harness, &mut |part| data.extend_from_slice(part)) else {
+                return false;
+            };
+            let _ = self.from_harness.split_to(taken);
+            tap.request_data(data.freeze());
+            tap.recorder().room().await;
+        }
+        true
+    }
+
+    async fn tunnel(&mut self, index: usize) {
+        let Some((mut upstream, from_upstream)) = self.upstreams.remove(&index) else { return };
+        let ahead = self.harness.write_all(&from_upstream).await.is_ok()
+            && upstream.write_all(&self.from_harness).await.is_ok();
+        if ahead {
+            // Either side may end it in any way it likes.
+            let _ = tokio::io::copy_bidirectional(&mut self.harness, &mut upstream).await;
+        }
+    }
+}
+
+/// Comes back when an idle provider's connection closes, or says something nobody asked for.
+async fn closed(idle: Option<&mut (UpstreamIo, Buffer)>) {
+    match idle {
+        Some((io, buffer)) => {
+            let _ = fill(io, buffer).await; // whatever it is, the connection is of no more use
+        }
+        None => std::future::pending().await,
+    }
+}

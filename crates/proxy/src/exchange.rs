@@ -1,0 +1,280 @@
+//! One request and its response, passed on in both directions at once.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use recording::ExchangeTap;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use wire::Ending;
+
+use crate::h1::{BodyDecoder, Framing, RequestHead, ResponseHead};
+
+/// How much is read at a time.
+const READ: usize = 64 << 10;
+
+/// Bytes that were read and not used yet.
+pub(crate) type Buffer = BytesMut;
+
+/// Reads more into `buffer`; 0 at the end of the stream.
+pub(crate) async fn fill(from: &mut (impl AsyncRead + Unpin), buffer: &mut Buffer) -> io::Result<usize> {
+    buffer.reserve(READ);
+    from.read_buf(buffer).await
+}
+
+/// How an exchange went, for the connections it ran on.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Both connections can be used again.
+    Reusable,
+    /// Both connections must be closed.
+    Close,
+    /// The provider gave no answer at all.
+    Unanswered(Silence),
+    /// Both sides agreed on another protocol: what follows is not HTTP.
+    Upgraded,
+}
+
+/// Why there is no answer to pass on.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    /// What went wrong.
+    pub(crate) error: String,
+    /// The provider said something, but not in HTTP: the harness is told so. A connection that just
+    /// closed is closed towards the harness too, as it would have been without us.
+    pub(crate) garbage: bool,
+}
+
+/// What was heard from the provider before the exchange ended.
+enum Heard {
+    Whole {
+        head: ResponseHead,
+        trailers: Vec<(String, Vec<u8>)>,
+    },
+    Upgraded,
+    /// The provider stopped in the middle: what went wrong.
+    Cut(String),
+    Nothing(Silence),
+    /// The harness took no more.
+    HarnessGone,
+}
+
+/// One exchange between the harness's and the provider's connection.
+pub(crate) struct Exchange<'c, H, U> {
+    pub(crate) harness: &'c mut H,
+    pub(crate) from_harness: &'c mut Buffer,
+    pub(crate) upstream: &'c mut U,
+    pub(crate) from_upstream: &'c mut Buffer,
+}
+
+impl<H, U> Exchange<'_, H, U>
+where
+    H: AsyncRead + AsyncWrite + Unpin,
+    U: AsyncRead + AsyncWrite + Unpin,
+{
+    /// Sends the request whose head is given (as `head_bytes` to the provider) and passes the
+    /// answer back.
+    pub(crate) async fn run(self, request: &RequestHead, head_bytes: &[u8], tap: ExchangeTap) -> Outcome {
+        let (mut harness_read, mut harness_write) = tokio::io::split(self.harness);
+        let (mut upstream_read, mut upstream_write) = tokio::io::split(self.upstream);
+        let mut asking = BodyDecoder::new(request.framing);
+        let mut up =
+            Up { from: &mut harness_read, buffer: self.from_harness, to: &mut upstream_write, tap: &tap };
+        let mut down = Down {
+            from: &mut upstream_read,
+            buffer: self.from_upstream,
+            to: &mut harness_write,
+            tap: &tap,
+            answered: false,
+        };
+        let heard = tokio::select! {
+            biased; // a harness that leaves with the whole answer has not cut it
+            heard = down.run(&request.method) => heard,
+            // Comes back only when the harness has left.
+            () = up.run(head_bytes, &mut asking) => Heard::HarnessGone,
+        };
+        let answered = down.answered;
+        if !asking.is_done() {
+            tap.request_ended(false);
+        }
+        let closes = request.head.closes() || !asking.is_done();
+        conclude(heard, answered, closes, tap)
+    }
+}
+
+/// Tells the recorder how it ended, and the connections what to do.
+fn conclude(heard: Heard, answered: bool, closes: bool, tap: ExchangeTap) -> Outcome {
+    match heard {
+        Heard::Whole { head, trailers } => {
+            tap.ended(Ending::Complete, None, trailers);
+            let until_close = head.framing == Framing::UntilClose;
+            if closes || head.head.closes() || until_close { Outcome::Close } else { Outcome::Reusable }
+        }
+        Heard::Upgraded => {
+            tap.ended(Ending::Complete, Some("upgraded to another protocol".into()), Vec::new());
+            Outcome::Upgraded
+        }
+        Heard::Cut(error) => {
+            tap.ended(Ending::CutByUpstream, Some(error), Vec::new());
+            Outcome::Close
+        }
+        Heard::Nothing(silence) => {
+            tap.ended(Ending::NoResponse, Some(silence.error.clone()), Vec::new());
+            Outcome::Unanswered(silence)
+        }
+        Heard::HarnessGone => {
+            let error = (!answered).then(|| "the harness left before an answer came".to_owned());
+            tap.ended(Ending::CutByHarness, error, Vec::new());
+            Outcome::Close
+        }
+    }
+}
+
+/// The way from the harness to the provider.
+struct Up<'e, R, W> {
+    from: &'e mut R,
+    buffer: &'e mut Buffer,
+    to: &'e mut W,
+    tap: &'e ExchangeTap,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Up<'_, R, W> {
+    /// Passes the request on and then watches for the harness to leave.
+    async fn run(&mut self, head: &[u8], body: &mut BodyDecoder) {
+        // A provider that stops taking bytes may still answer: that way says how it went.
+        let mut open = self.to.write_all(head).await.is_ok();
+        if body.is_done() {
+            self.tap.request_ended(true);
+        }
+        while !body.is_done() {
+            if self.buffer.is_empty() && !matches!(fill(self.from, self.buffer).await, Ok(1..)) {
+                return;
+            }
+            let mut data = BytesMut::new();
+            let Ok(taken) = body.push(self.buffer, &mut |part| data.extend_from_slice(part)) else { return };
+            let bytes = self.buffer.split_to(taken).freeze();
+            // Before the first await: a quick answer ends this way wherever it waits.
+            self.tap.request_data(data.freeze());
+            if body.is_done() {
+                self.tap.request_ended(true);
+            }
+            open = open && self.to.write_all(&bytes).await.is_ok();
+            self.tap.recorder().room().await;
+        }
+        if open {
+            let _ = self.to.flush().await; // the other way will say that it failed
+        }
+        self.until_the_harness_leaves().await;
+    }
+
+    async fn until_the_harness_leaves(&mut self) {
+        // What a harness sends ahead of time waits its turn, within reason.
+        while self.buffer.len() < READ {
+            if !matches!(fill(self.from, self.buffer).await, Ok(1..)) {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// The way from the provider to the harness.
+struct Down<'e, R, W> {
+    from: &'e mut R,
+    buffer: &'e mut Buffer,
+    to: &'e mut W,
+    tap: &'e ExchangeTap,
+    answered: bool,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
+    async fn run(&mut self, method: &str) -> Heard {
+        let head = match self.head(method).await {
+            Ok(head) => head,
+            Err(heard) => return heard,
+        };
+        self.answered = true;
+        self.tap.answered(head.status, head.head.end_to_end());
+        if head.status == 101 {
+            let head = self.buffer.split_to(head.head.bytes().len()).freeze();
+            let sent = self.send(head).await;
+            return if sent { Heard::Upgraded } else { Heard::HarnessGone };
+        }
+        self.body(head).await
+    }
+
+    /// Passes interim heads on; returns the one that counts, which stays at the front of the buffer.
+    async fn head(&mut self, method: &str) -> Result<ResponseHead, Heard> {
+        loop {
+            match ResponseHead::parse(self.buffer, method) {
+                Ok(Some((head, length))) if head.is_interim() => {
+                    let interim = self.buffer.split_to(length).freeze();
+                    if !self.send(interim).await {
+                        return Err(Heard::HarnessGone);
+                    }
+                }
+                Ok(Some((head, _))) => return Ok(head),
+                Ok(None) => match fill(self.from, self.buffer).await {
+                    Ok(0) => {
+                        return Err(silence("the provider closed the connection without an answer".into()));
+                    }
+                    Ok(_) => {}
+                    Err(error) => return Err(silence(format!("the provider's connection failed: {error}"))),
+                },
+                Err(error) => {
+                    let error = format!("the provider's answer is {error}");
+                    return Err(Heard::Nothing(Silence { error, garbage: true }));
+                }
+            }
+        }
+    }
+
+    /// Passes the head at the front of the buffer and the body behind it on, as they come.
+    async fn body(&mut self, head: ResponseHead) -> Heard {
+        let mut decoder = BodyDecoder::new(head.framing);
+        let mut head_left = head.head.bytes().len();
+        loop {
+            let mut data = BytesMut::new();
+            let body_bytes = &self.buffer[head_left..];
+            let taken = match decoder.push(body_bytes, &mut |part| data.extend_from_slice(part)) {
+                Ok(taken) => taken,
+                Err(error) => {
+                    // The harness gets what the provider said, broken as it is.
+                    let bytes = self.buffer.split().freeze();
+                    self.tap.response_data(data.freeze(), true);
+                    self.send(bytes).await;
+                    return Heard::Cut(error.to_string());
+                }
+            };
+            let bytes = self.buffer.split_to(head_left + taken).freeze();
+            head_left = 0;
+            // First the harness, then the recorder.
+            let sent = self.send(bytes).await;
+            if !data.is_empty() {
+                self.tap.response_data(data.freeze(), true);
+            }
+            if !sent {
+                return Heard::HarnessGone;
+            }
+            if decoder.is_done() {
+                return Heard::Whole { head, trailers: decoder.into_trailers() };
+            }
+            self.tap.recorder().room().await;
+            match fill(self.from, self.buffer).await {
+                Ok(0) if decoder.ends_well_at_close() => {
+                    return Heard::Whole { head, trailers: Vec::new() };
+                }
+                Ok(0) => return Heard::Cut("the provider closed the connection in the middle".into()),
+                Ok(_) => {}
+                Err(error) => return Heard::Cut(format!("the provider's connection failed: {error}")),
+            }
+        }
+    }
+
+    async fn send(&mut self, bytes: Bytes) -> bool {
+        self.to.write_all(&bytes).await.is_ok() && self.to.flush().await.is_ok()
+    }
+}
+
+fn silence(error: String) -> Heard {
+    Heard::Nothing(Silence { error, garbage: false })
+}

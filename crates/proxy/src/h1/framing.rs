@@ -1,0 +1,190 @@
+//! Where a body ends, and what it is without its framing.
+
+use thiserror::Error;
+
+/// How a body is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// There is none.
+    None,
+    /// So many bytes.
+    Length(u64),
+    /// In chunks, each with its size, and trailers behind them.
+    Chunked,
+    /// Everything until the connection closes.
+    UntilClose,
+}
+
+/// Chunks that are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a chunked body with a broken {0}")]
+pub(crate) struct BadChunk(&'static str);
+
+/// A longer line in the framing is broken.
+const MAX_LINE: usize = 64 << 10;
+
+/// Follows a body through the bytes that carry it.
+#[derive(Debug)]
+pub(crate) struct BodyDecoder {
+    state: State,
+    line: Vec<u8>,
+    trailers: Vec<(String, Vec<u8>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Data(u64),
+    Endless,
+    Size,
+    Chunk(u64),
+    ChunkEnd,
+    Trailers,
+    Done,
+}
+
+impl BodyDecoder {
+    pub(crate) fn new(framing: Framing) -> Self {
+        let state = match framing {
+            Framing::None | Framing::Length(0) => State::Done,
+            Framing::Length(bytes) => State::Data(bytes),
+            Framing::Chunked => State::Size,
+            Framing::UntilClose => State::Endless,
+        };
+        Self { state, line: Vec::new(), trailers: Vec::new() }
+    }
+
+    /// The body is whole.
+    pub(crate) fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// The connection closed: whether the body was whole.
+    pub(crate) fn ends_well_at_close(&self) -> bool {
+        matches!(self.state, State::Done | State::Endless)
+    }
+
+    /// The headers behind the body.
+    pub(crate) fn into_trailers(self) -> Vec<(String, Vec<u8>)> {
+        self.trailers
+    }
+
+    /// Takes bytes as they came; gives the body's own bytes to `data` and returns how many of
+    /// `bytes` belong to this message: fewer than all only when it is done.
+    pub(crate) fn push(&mut self, bytes: &[u8], data: &mut impl FnMut(&[u8])) -> Result<usize, BadChunk> {
+        let mut at = 0;
+        while at < bytes.len() && self.state != State::Done {
+            let rest = &bytes[at..];
+            at += match self.state {
+                State::Data(left) => {
+                    let take = rest.len().min(left as usize);
+                    data(&rest[..take]);
+                    self.state =
+                        if take as u64 == left { State::Done } else { State::Data(left - take as u64) };
+                    take
+                }
+                State::Endless => {
+                    data(rest);
+                    rest.len()
+                }
+                State::Chunk(left) => {
+                    let take = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    data(&rest[..take]);
+                    self.state =
+                        if take as u64 == left { State::ChunkEnd } else { State::Chunk(left - take as u64) };
+                    take
+                }
+                State::Size | State::ChunkEnd | State::Trailers => self.line(rest)?,
+                State::Done => 0,
+            };
+        }
+        Ok(at)
+    }
+
+    /// Takes bytes up to the end of a line of the framing.
+    fn line(&mut self, rest: &[u8]) -> Result<usize, BadChunk> {
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        let take = end.map_or(rest.len(), |end| end + 1);
+        self.line.extend_from_slice(&rest[..take]);
+        if self.line.len() > MAX_LINE {
+            return Err(BadChunk("line of over 64 KiB"));
+        }
+        if end.is_some() {
+            let line = std::mem::take(&mut self.line);
+            self.whole_line(line.trim_ascii_end())?;
+        }
+        Ok(take)
+    }
+
+    fn whole_line(&mut self, line: &[u8]) -> Result<(), BadChunk> {
+        self.state = match self.state {
+            State::Size => {
+                let size = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+                let digits =
+                    std::str::from_utf8(size).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()));
+                let size =
+                    digits.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or(BadChunk("size"))?;
+                if size == 0 { State::Trailers } else { State::Chunk(size) }
+            }
+            State::ChunkEnd if line.is_empty() => State::Size,
+            State::ChunkEnd => return Err(BadChunk("end of a chunk")),
+            _ if line.is_empty() => State::Done,
+            _ => {
+                let colon = line.iter().position(|byte| *byte == b':').ok_or(BadChunk("trailer"))?;
+                let name = String::from_utf8_lossy(&line[..colon]).into_owned();
+                self.trailers.push((name, line[colon + 1..].trim_ascii().to_vec()));
+                State::Trailers
+            }
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Decoded = Result<(String, usize, bool, Vec<(String, Vec<u8>)>), BadChunk>;
+
+    fn decode(framing: Framing, pieces: &[&[u8]]) -> Decoded {
+        let mut decoder = BodyDecoder::new(framing);
+        let mut body = Vec::new();
+        let mut taken = 0;
+        for piece in pieces {
+            taken += decoder.push(piece, &mut |data| body.extend_from_slice(data))?;
+        }
+        let done = decoder.is_done();
+        Ok((String::from_utf8_lossy(&body).into_owned(), taken, done, decoder.into_trailers()))
+    }
+
+    #[test]
+    fn chunks_anywhere_cut_are_one_body() {
+        let wire = b"5;ext=1\r\nhello\r\n1\r\n!\r\n0\r\nX-Sum: 7\r\n\r\nNEXT";
+        for cut in 0..wire.len() {
+            let decoded = decode(Framing::Chunked, &[&wire[..cut], &wire[cut..]]).expect("well framed");
+            let trailers = vec![("X-Sum".to_owned(), b"7".to_vec())];
+            assert_eq!(decoded, ("hello!".to_owned(), wire.len() - 4, true, trailers), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_length_ends_the_body() {
+        let (body, taken, done, _) = decode(Framing::Length(3), &[b"ab", b"cd"]).expect("well framed");
+        assert_eq!((body.as_str(), taken, done), ("abc", 3, true));
+        assert!(decode(Framing::Length(0), &[b"x"]).expect("well framed").2);
+        assert!(!decode(Framing::UntilClose, &[b"x"]).expect("well framed").2);
+    }
+
+    #[test]
+    fn broken_chunks_are_named() {
+        for (wire, broken) in [
+            (b"x\r\n".as_slice(), "size"),
+            (b"\r\n", "size"),
+            (b"-1\r\n", "size"),
+            (b"1\r\nabc\r\n", "end of a chunk"),
+            (b"0\r\nno colon\r\n", "trailer"),
+            (b"fffffffffffffffff\r\n", "size"),
+        ] {
+            assert_eq!(decode(Framing::Chunked, &[wire]), Err(BadChunk(broken)));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The heads of requests and responses, with the places of what is in them.
+
+use std::ops::Range;
+
+use thiserror::Error;
+
+use super::Framing;
+
+/// Longer heads are refused.
+const MAX_HEAD: usize = 1 << 20;
+const MAX_HEADERS: usize = 512;
+
+/// Headers that concern one connection only; they are passed on but not recorded.
+const HOP_BY_HOP: &[&str] =
+    &["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
+
+/// A head that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum BadHead {
+    #[error("not HTTP: {0}")]
+    Syntax(httparse::Error),
+    #[error("a head of more than {MAX_HEAD} bytes")]
+    TooLong,
+    #[error("a body framed in two ways, or in an unknown one")]
+    Framing,
+}
+
+/// The bytes of a head and where its headers are in them.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    bytes: Vec<u8>,
+    headers: Vec<(Range<usize>, Range<usize>)>,
+    minor: u8,
+}
+
+impl Head {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Name and value of every header that is meant for the other end.
+    pub(crate) fn end_to_end(&self) -> Vec<(String, Vec<u8>)> {
+        let named = self.headers.iter().map(|(name, value)| {
+            (
+                String::from_utf8_lossy(&self.bytes[name.clone()]).into_owned(),
+                self.bytes[value.clone()].to_vec(),
+            )
+        });
+        named.filter(|(name, _)| !HOP_BY_HOP.contains(&name.to_ascii_lowercase().as_str())).collect()
+    }
+
+    fn values<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
+        self.headers
+            .iter()
+            .filter(|(found, _)| self.bytes[found.clone()].eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| &self.bytes[value.clone()])
+    }
+
+    /// Whether a comma-separated header has this word.
+    pub(crate) fn has_token(&self, name: &str, token: &str) -> bool {
+        self.values(name).any(|value| {
+            value
+                .split(|byte| *byte == b',')
+                .any(|word| word.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+        })
+    }
+
+    /// The connection is of no use after this message.
+    pub(crate) fn closes(&self) -> bool {
+        self.has_token("connection", "close")
+            || (self.minor == 0 && !self.has_token("connection", "keep-alive"))
+    }
+
+    /// The framing that the headers declare; `None` where they declare none.
+    fn declared(&self) -> Result<Option<Framing>, BadHead> {
+        let mut codings = self.values("transfer-encoding").peekable();
+        let chunked = self.has_token("transfer-encoding", "chunked");
+        if codings.peek().is_some() && !chunked {
+            return Err(BadHead::Framing);
+        }
+        let mut length = None;
+        for value in self.values("content-length") {
+            let digits =
+                std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+            let parsed = digits.and_then(|text| text.parse::<u64>().ok()).ok_or(BadHead::Framing)?;
+            if length.replace(parsed).is_some_and(|before| before != parsed) {
+                return Err(BadHead::Framing);
+            }
+        }
+        match (chunked, length) {
+            // Both at once is how requests are smuggled: we and the other end might disagree.
+            (true, Some(_)) => Err(BadHead::Framing),
+            (true, None) => Ok(Some(Framing::Chunked)),
+            (false, length) => Ok(length.map(Framing::Length)),
+        }
+    }
+}
+
+/// A request's head.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestHead {
+    pub(crate) head: Head,
+    pub(crate) method: String,
+    target: Range<usize>,
+    pub(crate) framing: Framing,
+}
+
+impl RequestHead {
+    /// The head at the beginning of `bytes` and its length; `None` while it is not whole.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, BadHead> {
+        let mut room = vec![httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut parsed = httparse::Request::new(&mut room);
+        let length = match parsed.parse(bytes).map_err(BadHead::Syntax)? {
+            httparse::Status::Complete(length) => length,
+            httparse::Status::Partial if bytes.len() > MAX_HEAD => return Err(BadHead::TooLong),
+            httparse::Status::Partial => return Ok(None),
+        };
+        let target = place(bytes, parsed.path.unwrap_or_default().as_bytes());
+        let method = parsed.method.unwrap_or_default().to_owned();
+        let head = head(&bytes[..length], parsed.headers, parsed.version);
+        let framing = head.declared()?.unwrap_or(Framing::None);
+        Ok(Some((Self { head, method, target, framing }, length)))
+    }
+
+    /// The request target: path and query as a rule.
+    pub(crate) fn target(&self) -> String {
+        String::from_utf8_lossy(&self.head.bytes[self.target.clone()]).into_owned()
+    }
+
+    /// The head's bytes with another target and `Host`; all others as they were sent.
+    pub(crate) fn redirected(&self, target: &str, host: &str) -> Vec<u8> {
+        let mut edits = wire::json::Edits::default();
+        edits.replace(self.target.clone(), target);
+        let is_host = |(name, _): &&(Range<usize>, Range<usize>)| {
+            self.head.bytes[name.clone()].eq_ignore_ascii_case(b"host")
+        };
+        for (_, value) in self.head.headers.iter().filter(is_host) {
+            edits.replace(value.clone(), host);
+        }
+        edits.apply(&self.head.bytes).expect("target and headers do not overlap")
+    }
+}
+
+/// A response's head.
+#[derive(Clone, Debug)]
+pub(crate) struct ResponseHead {
+    pub(crate) head: Head,
+    pub(crate) status: u16,
+    pub(crate) framing: Framing,
+}
+
+impl ResponseHead {
+    /// The head at the beginning of `bytes`, answering a request of `method`, and its length;
+    /// `None` while it is not whole.
+    pub(crate) fn parse(bytes: &[u8], method: &str) -> Result<Option<(Self, usize)>, BadHead> {
+        let mut room = vec![httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut parsed = httparse::Response::new(&mut room);
+        let length = match parsed.parse(bytes).map_err(BadHead::Syntax)? {
+            httparse::Status::Complete(length) => length,
+            httparse::Status::Partial if bytes.len() > MAX_HEAD => return Err(BadHead::TooLong),
+            httparse::Status::Partial => return Ok(None),
+        };
+        let status = parsed.code.unwrap_or_default();
+        let head = head(&bytes[..length], parsed.headers, parsed.version);
+        let bodiless = method == "HEAD" || matches!(status, 100..200 | 204 | 304);
+        let framing = match bodiless {
+            true => Framing::None,
+            false => head.declared()?.unwrap_or(Framing::UntilClose),
+        };
+        Ok(Some((Self { head, status, framing }, length)))
+    }
+
+    /// Another head follows this one, for the same request.
+    pub(crate) fn is_interim(&self) -> bool {
+        (100..200).contains(&self.status) && self.status != 101
+    }
+}
+
+fn head(bytes: &[u8], headers: &[httparse::Header<'_>], version: Option<u8>) -> Head {
+    let places =
+        headers.iter().map(|header| (place(bytes, header.name.as_bytes()), place(bytes, header.value)));
+    Head { bytes: bytes.to_vec(), headers: places.collect(), minor: version.unwrap_or(1) }
+}
+
+/// Where `part`, a slice of `whole`, stands in it.
+fn place(whole: &[u8], part: &[u8]) -> Range<usize> {
+    let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
+    // An empty part may point anywhere.
+    if start <= whole.len() { start..start + part.len() } else { 0..0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_target_and_host_change_on_the_way() {
+        let sent = b"POST /a/v1/messages?beta=true HTTP/1.1\r\nhOsT:  127.0.0.1:1 \r\nX-OdD:\tkept  \r\nx-odd: twice\r\n\r\nrest";
+        let (head, length) = RequestHead::parse(sent).expect("HTTP").expect("whole");
+        assert_eq!(&sent[length..], b"rest");
+        assert_eq!(
+            String::from_utf8_lossy(&head.redirected("/v1/messages?beta=true", "api.test")),
+            "POST /v1/messages?beta=true HTTP/1.1\r\nhOsT:  api.test \r\nX-OdD:\tkept  \r\nx-odd: twice\r\n\r\n"
+        );
+        let odd: Vec<_> = head.head.end_to_end().into_iter().skip(1).collect();
+        assert_eq!(odd, [("X-OdD".into(), b"kept".to_vec()), ("x-odd".into(), b"twice".to_vec())]);
+    }
+
+    fn framing(head: &str) -> Result<Framing, BadHead> {
+        let text = format!("{head}\r\n\r\n").replace('|', "\r\n");
+        match head.starts_with("HTTP") {
+            true => ResponseHead::parse(text.as_bytes(), "POST").map(|head| head.expect("whole").0.framing),
+            false => RequestHead::parse(text.as_bytes()).map(|head| head.expect("whole").0.framing),
+        }
+    }
+
+    #[test]
+    fn framing_is_what_the_head_says() {
+        for (head, expected) in [
+            ("GET / HTTP/1.1|a: b", Ok(Framing::None)),
+            ("POST / HTTP/1.1|Content-Length: 7", Ok(Framing::Length(7))),
+            ("POST / HTTP/1.1|Content-Length: 7|content-length: 7", Ok(Framing::Length(7))),
+            ("POST / HTTP/1.1|Content-Length: 7|content-length: 8", Err(BadHead::Framing)),
+            ("POST / HTTP/1.1|Content-Length: +7", Err(BadHead::Framing)),
+            ("POST / HTTP/1.1|transfer-encoding: gzip, Chunked", Ok(Framing::Chunked)),
+            ("POST / HTTP/1.1|transfer-encoding: gzip", Err(BadHead::Framing)),
+            ("POST / HTTP/1.1|transfer-encoding: chunked|content-length: 3", Err(BadHead::Framing)),
+            ("HTTP/1.1 200 OK|a: b", Ok(Framing::UntilClose)),
+            ("HTTP/1.1 204 No|content-length: 9", Ok(Framing::None)),
+            ("HTTP/1.1 100 Continue", Ok(Framing::None)),
+        ] {
+            assert_eq!(framing(head), expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn a_head_is_awaited_and_garbage_is_not() {
+        assert!(RequestHead::parse(b"POST / HT").expect("so far so good").is_none());
+        assert!(matches!(ResponseHead::parse(b"\x16\x03\x01garbage", "GET"), Err(BadHead::Syntax(_))));
+        let long = [b"GET / HTTP/1.1\r\na: ".as_slice(), &vec![b'x'; MAX_HEAD]].concat();
+        assert!(matches!(RequestHead::parse(&long), Err(BadHead::TooLong)));
+    }
+}

@@ -1,0 +1,214 @@
+//! A provider made of raw bytes, a harness made of raw bytes, and the proxy between them.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+use std::io::Read as _;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use proxy::{Capture, Reach, Upstream, Upstreams};
+use recording::{Disk, Finished, Folder, Manifest, Recorder, Recording, Settings};
+use tempfile::TempDir;
+use wire::redact::{FingerprintKey, Redactor};
+use wire::{Body, Exchange};
+
+/// A test that hangs should fail instead.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Accepts connections one after the other; each is handed to `serve` on a thread of its own.
+pub(crate) fn provider<F>(serve: F) -> SocketAddr
+where
+    F: Fn(TcpStream) + Send + Sync + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let serve = std::sync::Arc::new(serve);
+    std::thread::spawn(move || {
+        for tcp in listener.incoming() {
+            let serve = serve.clone();
+            std::thread::spawn(move || serve(tcp.unwrap()));
+        }
+    });
+    addr
+}
+
+/// A provider for one connection; what it returns can be joined.
+pub(crate) fn provider_once<T, F>(serve: F) -> (SocketAddr, JoinHandle<T>)
+where
+    T: Send + 'static,
+    F: FnOnce(TcpStream) -> T + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    (addr, std::thread::spawn(move || serve(listener.accept().unwrap().0)))
+}
+
+pub(crate) fn connect(addr: SocketAddr) -> TcpStream {
+    let tcp = TcpStream::connect(addr).unwrap();
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    tcp.set_write_timeout(Some(PATIENCE)).unwrap();
+    tcp
+}
+
+pub(crate) fn read_exactly(tcp: &mut TcpStream, length: usize) -> Vec<u8> {
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = vec![0; length];
+    tcp.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+pub(crate) fn read_to_close(tcp: &mut TcpStream) -> Vec<u8> {
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = Vec::new();
+    // A reset ends it too; what came until then is what counts.
+    let _ = tcp.read_to_end(&mut bytes);
+    bytes
+}
+
+/// Reads until `end` has come.
+pub(crate) fn read_until(tcp: &mut TcpStream, end: &[u8]) -> Vec<u8> {
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    while !bytes.windows(end.len()).any(|window| window == end) {
+        match tcp.read(&mut buffer).unwrap() {
+            0 => break,
+            read => bytes.extend_from_slice(&buffer[..read]),
+        }
+    }
+    bytes
+}
+
+/// Makes the close a reset.
+pub(crate) fn reset(tcp: TcpStream) {
+    let socket = socket2::SockRef::from(&tcp);
+    socket.set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+pub(crate) fn close(tcp: &TcpStream) {
+    let _ = tcp.shutdown(Shutdown::Both);
+}
+
+/// Waits for something that another thread brings about and nobody announces.
+pub(crate) fn wait_until(happened: impl Fn() -> bool) {
+    let until = std::time::Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(std::time::Instant::now() < until, "it did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The proxy and its recording.
+pub(crate) struct Station {
+    pub(crate) addr: SocketAddr,
+    capture: Option<Capture>,
+    pub(crate) recorder: Recorder,
+    manifest: Manifest,
+    folder: TempDir,
+    runtime: tokio::runtime::Runtime,
+}
+
+pub(crate) struct Stopped {
+    pub(crate) reach: Vec<Reach>,
+    pub(crate) finished: Finished,
+    manifest: Manifest,
+    folder: TempDir,
+}
+
+impl Station {
+    /// Stands before providers given as `[PREFIX=]URL`.
+    pub(crate) fn new(upstreams: &[&str]) -> Self {
+        Self::with_disk(upstreams, |dir| Box::new(Folder::new(dir)))
+    }
+
+    pub(crate) fn before(provider: SocketAddr) -> Self {
+        Self::new(&[&format!("http://{provider}")])
+    }
+
+    pub(crate) fn with_disk(upstreams: &[&str], disk: impl FnOnce(&Path) -> Box<dyn Disk>) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = Settings {
+            dir: folder.path().join("recording"),
+            started_at: SystemTime::UNIX_EPOCH,
+            manifest: Manifest::default(),
+        };
+        let redactor = Redactor::new(FingerprintKey::from_bytes([7; 32]));
+        let recorder = Recorder::create(&mut settings, redactor, disk).unwrap();
+        let list = upstreams.iter().map(|text| Upstream::parse(text).unwrap()).collect();
+        let upstreams = Upstreams::new(list).unwrap();
+        let (addr, capture) = runtime.block_on(async {
+            let bound = Capture::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+            (bound.addr(), bound.start(upstreams, recorder.clone()))
+        });
+        Self { addr, capture: Some(capture), recorder, manifest: settings.manifest, folder, runtime }
+    }
+
+    pub(crate) fn dir(&self) -> std::path::PathBuf {
+        self.folder.path().join("recording")
+    }
+
+    pub(crate) fn stop(self) -> Stopped {
+        self.stop_within(PATIENCE)
+    }
+
+    pub(crate) fn stop_within(mut self, deadline: Duration) -> Stopped {
+        let capture = self.capture.take().unwrap();
+        let reach = self.runtime.block_on(capture.stop(deadline));
+        let finished = self.recorder.finish(PATIENCE).unwrap();
+        Stopped { reach, finished, manifest: self.manifest, folder: self.folder }
+    }
+
+    /// Stops, seals, and reads the recording back.
+    pub(crate) fn seal(self) -> Opened {
+        self.stop().seal()
+    }
+}
+
+impl Stopped {
+    pub(crate) fn dir(&self) -> std::path::PathBuf {
+        self.folder.path().join("recording")
+    }
+
+    pub(crate) fn seal(self) -> Opened {
+        let dir = self.dir();
+        let sealed = self.finished.seal(&dir, self.manifest).unwrap();
+        let recording = Recording::open(&dir).unwrap();
+        assert_eq!(recording.damage().unwrap(), Vec::<String>::new());
+        Opened { recording, sealed, folder: self.folder }
+    }
+}
+
+pub(crate) struct Opened {
+    pub(crate) recording: Recording,
+    pub(crate) sealed: recording::Sealed,
+    pub(crate) folder: TempDir,
+}
+
+impl Opened {
+    pub(crate) fn exchanges(&self) -> Vec<Exchange> {
+        self.recording.exchanges().map(|exchange| exchange.unwrap()).collect()
+    }
+
+    pub(crate) fn only(&self) -> Exchange {
+        let mut exchanges = self.exchanges();
+        assert_eq!(exchanges.len(), 1);
+        exchanges.remove(0)
+    }
+
+    pub(crate) fn bytes(&self, body: &Body) -> Vec<u8> {
+        self.recording.bytes_of(body).unwrap().expect("it was kept")
+    }
+
+    pub(crate) fn request_body(&self, exchange: &Exchange) -> Vec<u8> {
+        self.bytes(&exchange.request.body)
+    }
+
+    pub(crate) fn response_body(&self, exchange: &Exchange) -> Vec<u8> {
+        self.bytes(&exchange.response.as_ref().expect("answered").body)
+    }
+}

@@ -1,0 +1,311 @@
+//! Puts exchanges together from what arrives, redacts them, and hands them to the disk's queue.
+//!
+//! Runs on a thread of its own. It works as fast as the processor allows and never waits for the
+//! disk; a body's bytes leave it redacted, or not at all.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use serde::Serialize;
+use wire::redact::{Redactor, Window};
+use wire::{Ending, Read};
+
+use crate::body::{ArrivingBody, FinishedBody, lost};
+use crate::dump::Surroundings;
+use crate::folder;
+use crate::hints::{Hints, header};
+use crate::log::{self, Answered, Arrived, Asked, Ended, Opened, Record};
+use crate::manifest::Counts;
+use crate::queue::{Op, Owner, Queue};
+use crate::recorder::Output;
+use crate::time::iso;
+
+/// A raw header: its name as it was sent, and its bytes.
+pub(crate) type RawHeader = (String, Vec<u8>);
+
+/// When something happened, and its place in the one order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) seq: u64,
+    pub(crate) us: u64,
+}
+
+/// One thing that happened on the wire; `n` is the exchange's number.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Arrived {
+        n: u64,
+        at: Moment,
+        method: String,
+        url: String,
+        headers: Vec<RawHeader>,
+    },
+    RequestData {
+        n: u64,
+        bytes: Bytes,
+    },
+    Asked {
+        n: u64,
+        at: Moment,
+        whole: bool,
+    },
+    Answered {
+        n: u64,
+        at: Moment,
+        status: u16,
+        headers: Vec<RawHeader>,
+    },
+    /// `read` where these bytes are the first of a new read from the socket.
+    ResponseData {
+        n: u64,
+        read: Option<Moment>,
+        bytes: Bytes,
+    },
+    Ended {
+        n: u64,
+        at: Moment,
+        ending: Ending,
+        error: Option<String>,
+        trailers: Vec<RawHeader>,
+    },
+    Printed {
+        output: Output,
+        bytes: Bytes,
+    },
+}
+
+/// An exchange that has not ended.
+#[derive(Debug)]
+struct Open {
+    arrived: Arrived,
+    request: Option<ArrivingBody>,
+    hints: Hints,
+    answered: Option<Answered>,
+    response: ArrivingBody,
+    response_bytes: u64,
+    reads: Vec<Read>,
+}
+
+pub(crate) struct Assembly {
+    redactor: Redactor,
+    queue: Queue,
+    surroundings: Surroundings,
+    open: HashMap<u64, Open>,
+    printed: HashMap<Output, Window>,
+    counts: Counts,
+    unsearched: Vec<String>,
+    /// What the redactor knew when the first record with foreign text was written.
+    knew_at_first: Option<u64>,
+}
+
+/// What is left when everything has been handed to the disk.
+pub(crate) struct Assembled {
+    pub(crate) redactor: Redactor,
+    pub(crate) counts: Counts,
+    /// Bodies that could not be unpacked to be searched.
+    pub(crate) unsearched: Vec<String>,
+    /// Something was learned after something had been written.
+    pub(crate) learned_late: bool,
+}
+
+impl Assembly {
+    pub(crate) fn new(redactor: Redactor, queue: Queue, surroundings: Surroundings) -> Self {
+        let started_at = iso(surroundings.started_at);
+        let opened = Record::Opened(Opened { format: log::LOG_FORMAT, started_at });
+        let owner = Owner { id: None, what: "log" };
+        queue.push(Op::Log { owner, record: log::encode(&opened, b""), bare: None, blob: None });
+        Self {
+            redactor,
+            queue,
+            surroundings,
+            open: HashMap::new(),
+            printed: HashMap::new(),
+            counts: Counts::default(),
+            unsearched: Vec::new(),
+            knew_at_first: None,
+        }
+    }
+
+    pub(crate) fn take(&mut self, event: Event) {
+        match event {
+            Event::Arrived { n, at, method, url, headers } => self.arrived(n, at, method, &url, &headers),
+            Event::RequestData { n, bytes } => {
+                if let Some(body) = self.open.get_mut(&n).and_then(|open| open.request.as_mut()) {
+                    body.push(&bytes, &mut self.redactor, &self.queue);
+                }
+            }
+            Event::Asked { n, at, whole } => self.asked(n, at, whole),
+            Event::Answered { n, at, status, headers } => self.answered(n, at, status, &headers),
+            Event::ResponseData { n, read, bytes } => {
+                let Some(open) = self.open.get_mut(&n) else { return };
+                if let Some(Moment { seq, us }) = read {
+                    open.reads.push(Read { seq, offset: open.response_bytes, us });
+                }
+                open.response_bytes += bytes.len() as u64;
+                open.response.push(&bytes, &mut self.redactor, &self.queue);
+            }
+            Event::Ended { n, at, ending, error, trailers } => self.ended(n, at, ending, error, &trailers),
+            Event::Printed { output, bytes } => {
+                let new = || Window::new(output.file(), None);
+                let ready = self.printed.entry(output).or_insert_with(new).push(&mut self.redactor, &bytes);
+                self.print(output, ready);
+            }
+        }
+    }
+
+    /// Nothing more will happen.
+    pub(crate) fn finish(mut self) -> Assembled {
+        for (output, mut window) in std::mem::take(&mut self.printed) {
+            let rest = window.finish(&mut self.redactor);
+            self.print(output, rest);
+        }
+        let learned_late = self.knew_at_first.is_some_and(|knew| knew < self.redactor.generation());
+        Assembled { redactor: self.redactor, counts: self.counts, unsearched: self.unsearched, learned_late }
+    }
+
+    fn arrived(&mut self, n: u64, at: Moment, method: String, url: &str, headers: &[RawHeader]) {
+        let id = session::RequestId::nth(n).to_string();
+        // The headers first: they teach the redactor what must not stand in the address.
+        let headers = self.redactor.headers(&format!("{id} request headers"), headers);
+        let url = self.redactor.url(&format!("{id} request address"), url);
+        let mut request = ArrivingBody::new(&id, "request body");
+        request.described(header(&headers, "content-type"), header(&headers, "content-encoding"));
+        let response = ArrivingBody::new(&id, "response body");
+        let arrived = Arrived { seq: at.seq, us: at.us, id, method, url, headers };
+        self.log("request head", &arrived.id, &Record::Arrived(arrived.clone()));
+        self.counts.exchanges += 1;
+        let open = Open {
+            arrived,
+            request: Some(request),
+            hints: Hints::default(),
+            answered: None,
+            response,
+            response_bytes: 0,
+            reads: Vec::new(),
+        };
+        self.open.insert(n, open);
+    }
+
+    fn asked(&mut self, n: u64, at: Moment, whole: bool) {
+        let Some(open) = self.open.get_mut(&n) else { return };
+        let Some(body) = open.request.take() else { return };
+        let FinishedBody { stored, payload, blob, unsearched, .. } =
+            body.finish(&mut self.redactor, &self.queue);
+        self.unsearched.extend(unsearched);
+        open.hints = Hints::of(&open.arrived.url, &open.arrived.headers, &payload);
+        let asked = Asked { seq: at.seq, us: at.us, id: open.arrived.id.clone(), body: stored, whole };
+        let bare = Record::Asked(Asked { body: lost(), ..asked.clone() });
+        log_body(
+            &self.queue,
+            "request body",
+            &asked.id,
+            &Record::Asked(asked.clone()),
+            &bare,
+            &payload,
+            blob,
+        );
+        let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, payload);
+        self.dump("request dump", &asked.id, folder::request_dump(&asked.id), &dump);
+    }
+
+    fn answered(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
+        let Some(open) = self.open.get_mut(&n) else { return };
+        let id = open.arrived.id.clone();
+        let headers = self.redactor.headers(&format!("{id} response headers"), headers);
+        open.response.described(header(&headers, "content-type"), header(&headers, "content-encoding"));
+        let answered = Answered { seq: at.seq, us: at.us, id, status, headers };
+        open.answered = Some(answered.clone());
+        self.log("response head", &answered.id.clone(), &Record::Answered(answered));
+    }
+
+    fn ended(&mut self, n: u64, at: Moment, ending: Ending, error: Option<String>, trailers: &[RawHeader]) {
+        self.asked(n, at, false); // where the request's body never ended by itself
+        let Some(open) = self.open.remove(&n) else { return };
+        let id = open.arrived.id.clone();
+        let trailers = self.redactor.headers(&format!("{id} response trailers"), trailers);
+        let error = error.map(|error| self.redact_line(&format!("{id} error"), &error));
+        let body = open.response.finish(&mut self.redactor, &self.queue);
+        let reads = stored_reads(&open.reads, &body);
+        let FinishedBody { stored, payload, blob, unsearched, .. } = body;
+        self.unsearched.extend(unsearched);
+        self.count(ending);
+        let ended = Ended { seq: at.seq, us: at.us, id, ending, error, body: stored, trailers, reads };
+        let bare = Record::Ended(Ended { body: lost(), ..ended.clone() });
+        log_body(
+            &self.queue,
+            "response body",
+            &ended.id,
+            &Record::Ended(ended.clone()),
+            &bare,
+            &payload,
+            blob,
+        );
+        let dump = self.surroundings.response_dump(
+            &open.arrived,
+            &open.hints,
+            open.answered.as_ref(),
+            &ended,
+            payload,
+        );
+        self.dump("response dump", &ended.id, folder::response_dump(&ended.id), &dump);
+    }
+
+    fn redact_line(&mut self, place: &str, line: &str) -> String {
+        String::from_utf8_lossy(&self.redactor.text(place, line.as_bytes()).bytes).into_owned()
+    }
+
+    fn count(&mut self, ending: Ending) {
+        let count = match ending {
+            Ending::Complete => &mut self.counts.complete,
+            Ending::CutByHarness => &mut self.counts.cut_by_harness,
+            Ending::CutByUpstream => &mut self.counts.cut_by_upstream,
+            Ending::NoResponse => &mut self.counts.no_response,
+        };
+        *count += 1;
+    }
+
+    fn log(&mut self, what: &'static str, id: &str, record: &Record) {
+        self.knew_at_first.get_or_insert(self.redactor.generation());
+        let owner = Owner { id: Some(id.to_owned()), what };
+        self.queue.push(Op::Log { owner, record: log::encode(record, b""), bare: None, blob: None });
+    }
+
+    fn dump(&self, what: &'static str, id: &str, name: String, dump: &impl Serialize) {
+        let owner = Owner { id: Some(id.to_owned()), what };
+        let bytes = serde_json::to_vec(dump).expect("a dump has only string keys");
+        self.queue.push(Op::File { owner, name, bytes });
+    }
+
+    fn print(&mut self, output: Output, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            self.knew_at_first.get_or_insert(self.redactor.generation());
+            let owner = Owner { id: None, what: output.file() };
+            self.queue.push(Op::Part { owner, name: output.file().to_owned(), bytes });
+        }
+    }
+}
+
+/// Puts the record of a body into the queue, with its bare form in case there is no room for it.
+fn log_body(
+    queue: &Queue,
+    what: &'static str,
+    id: &str,
+    record: &Record,
+    bare: &Record,
+    payload: &[u8],
+    blob: Option<String>,
+) {
+    let owner = Owner { id: Some(id.to_owned()), what };
+    let bare = Some(log::encode(bare, b""));
+    queue.push(Op::Log { owner, record: log::encode(record, payload), bare, blob });
+}
+
+/// The reads with offsets of what is stored.
+fn stored_reads(reads: &[Read], body: &FinishedBody) -> Vec<Read> {
+    let offsets = match &body.edits {
+        Some(edits) => edits.shift(reads.iter().map(|read| read.offset as usize)),
+        // Decoded from a compressed body: the times are right, the places are unknown.
+        None => vec![0; reads.len()],
+    };
+    reads.iter().zip(offsets).map(|(read, offset)| Read { offset: offset as u64, ..*read }).collect()
+}

@@ -1,0 +1,184 @@
+//! A body on its way to the disk: held until it is whole, or passed on through a window.
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use wire::redact::{BodyHints, Redactor, Window};
+
+use crate::folder;
+use crate::log::{Place, StoredBody};
+use crate::loss::Loss;
+use crate::queue::{Op, Owner, Queue};
+
+/// Longer bodies go to blobs as they come.
+pub(crate) const LONG: usize = 1 << 20;
+/// A compressed body must be whole to be searched; a longer one is not kept.
+const LONGEST_COMPRESSED: usize = 16 << 20;
+
+/// One body that is arriving.
+#[derive(Debug)]
+pub(crate) struct ArrivingBody {
+    owner: Owner,
+    place: String,
+    content_type: Option<String>,
+    content_encoding: Option<String>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// In the pieces that came: one growing buffer would take up to twice the memory.
+    Held {
+        pieces: Vec<Bytes>,
+        bytes: usize,
+    },
+    Long(Box<LongBody>),
+    TooLong(u64),
+}
+
+#[derive(Debug)]
+struct LongBody {
+    window: Window,
+    name: String,
+    hasher: Sha256,
+    stored: u64,
+}
+
+/// A body that is whole, or will not come any further.
+#[derive(Debug)]
+pub(crate) struct FinishedBody {
+    pub(crate) stored: StoredBody,
+    /// The bytes, where they are not in a blob.
+    pub(crate) payload: Vec<u8>,
+    /// The unfinished file that the blob was written to.
+    pub(crate) blob: Option<String>,
+    /// How offsets of what came became offsets of what is stored; `None` where they do not match.
+    pub(crate) edits: Option<wire::json::Edits>,
+    /// Why it could only be searched as it stands, where that is so.
+    pub(crate) unsearched: Option<String>,
+}
+
+impl ArrivingBody {
+    pub(crate) fn new(id: &str, what: &'static str) -> Self {
+        Self {
+            owner: Owner { id: Some(id.to_owned()), what },
+            place: format!("{id} {what}"),
+            content_type: None,
+            content_encoding: None,
+            state: State::Held { pieces: Vec::new(), bytes: 0 },
+        }
+    }
+
+    /// What the headers say about it, once they are there.
+    pub(crate) fn described(&mut self, content_type: Option<&str>, content_encoding: Option<&str>) {
+        self.content_type = content_type.map(str::to_owned);
+        self.content_encoding = content_encoding.filter(|coding| *coding != "identity").map(str::to_owned);
+    }
+
+    /// Takes more bytes.
+    pub(crate) fn push(&mut self, bytes: &Bytes, redactor: &mut Redactor, queue: &Queue) {
+        match &mut self.state {
+            State::Held { pieces, bytes: held } => {
+                pieces.push(bytes.clone());
+                *held += bytes.len();
+                match &self.content_encoding {
+                    Some(_) if *held > LONGEST_COMPRESSED => self.state = State::TooLong(*held as u64),
+                    None if *held > LONG => {
+                        let pieces = std::mem::take(pieces);
+                        self.state = State::Long(Box::new(self.long_body()));
+                        pieces.iter().for_each(|piece| self.pass_on(piece, redactor, queue));
+                    }
+                    _ => {}
+                }
+            }
+            State::Long(_) => self.pass_on(bytes, redactor, queue),
+            State::TooLong(seen) => *seen += bytes.len() as u64,
+        }
+    }
+
+    fn long_body(&self) -> LongBody {
+        let name = format!("{}/.unfinished-{}", folder::BLOBS, self.place.replace(' ', "-"));
+        let window = Window::new(&self.place, self.content_type.as_deref());
+        LongBody { window, name, hasher: Sha256::new(), stored: 0 }
+    }
+
+    fn pass_on(&mut self, bytes: &[u8], redactor: &mut Redactor, queue: &Queue) {
+        let State::Long(long) = &mut self.state else { return };
+        let ready = long.window.push(redactor, bytes);
+        long.keep(ready, &self.owner, queue);
+    }
+
+    /// No more bytes will come.
+    pub(crate) fn finish(self, redactor: &mut Redactor, queue: &Queue) -> FinishedBody {
+        match self.state {
+            State::Held { pieces, .. } => {
+                let held = pieces.concat();
+                let hints = BodyHints {
+                    content_type: self.content_type.as_deref(),
+                    content_encoding: self.content_encoding.as_deref(),
+                };
+                let redacted = redactor.body(&self.place, hints, &held);
+                let unsearched = redacted.unsearched.map(|why| format!("{}: {why}", self.place));
+                let decoded_from = self.content_encoding.filter(|_| redacted.decoded);
+                let payload = redacted.bytes.into_owned();
+                let stored = StoredBody {
+                    at: Place::Payload,
+                    sha256: hex(Sha256::digest(&payload)),
+                    bytes: payload.len() as u64,
+                    decoded_from,
+                };
+                FinishedBody { stored, payload, blob: None, edits: redacted.edits, unsearched }
+            }
+            State::Long(mut long) => {
+                let ready = long.window.finish(redactor);
+                long.keep(ready, &self.owner, queue);
+                let LongBody { window, name, hasher, stored } = *long;
+                let sha256 = hex(hasher.finalize());
+                let to = folder::blob(&sha256);
+                queue.push(Op::Finish { owner: self.owner, name: name.clone(), to, bytes: stored });
+                let stored = StoredBody { at: Place::Blob, sha256, bytes: stored, decoded_from: None };
+                FinishedBody {
+                    stored,
+                    payload: Vec::new(),
+                    blob: Some(name),
+                    edits: Some(window.edits().clone()),
+                    unsearched: None,
+                }
+            }
+            State::TooLong(seen) => {
+                queue.lose(Loss {
+                    request_id: self.owner.id,
+                    what: self.owner.what.to_owned(),
+                    bytes: seen,
+                    reason: format!(
+                        "compressed and over {} MiB: it cannot be searched for secrets",
+                        LONGEST_COMPRESSED >> 20
+                    ),
+                });
+                FinishedBody {
+                    stored: lost(),
+                    payload: Vec::new(),
+                    blob: None,
+                    edits: None,
+                    unsearched: None,
+                }
+            }
+        }
+    }
+}
+
+impl LongBody {
+    fn keep(&mut self, bytes: Vec<u8>, owner: &Owner, queue: &Queue) {
+        self.hasher.update(&bytes);
+        self.stored += bytes.len() as u64;
+        queue.push(Op::Part { owner: owner.clone(), name: self.name.clone(), bytes });
+    }
+}
+
+/// A body that is nowhere.
+pub(crate) fn lost() -> StoredBody {
+    StoredBody { at: Place::Lost, sha256: String::new(), bytes: 0, decoded_from: None }
+}
+
+pub(crate) fn hex(digest: impl AsRef<[u8]>) -> String {
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,244 @@
+//! The dump files: one exchange's request and response, as other tools name them too.
+
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use wire::{Ending, Header};
+
+use crate::hints::Hints;
+use crate::log::{Answered, Arrived, Asked, Ended, Place, StoredBody};
+use crate::time::iso;
+
+/// The version that is written.
+pub const DUMP_FORMAT: u32 = 1;
+
+/// Declares a dump: the fields that both files of an exchange have, then its own.
+///
+/// Serde cannot refuse unknown fields through a flattened struct, so the fields are written out.
+macro_rules! dump {
+    ($(#[$doc:meta])* $name:ident { $($own:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// Version of the file.
+            pub format: u32,
+            /// As in `r000001`.
+            pub request_id: String,
+            /// When this half began.
+            pub timestamp: String,
+            /// `request` or `response`.
+            pub phase: String,
+            /// Whose dialect it speaks, as in `anthropic`.
+            #[serde(rename = "providerID")]
+            pub provider_id: Option<String>,
+            /// The model that was asked for.
+            #[serde(rename = "modelID")]
+            pub model_id: Option<String>,
+            /// Where the request went.
+            #[serde(rename = "targetUrl")]
+            pub target_url: String,
+            /// As in `POST`.
+            pub method: String,
+            /// Where the harness worked.
+            #[serde(rename = "workspacePath")]
+            pub workspace_path: Option<String>,
+            /// The harness's session, where it says so.
+            #[serde(rename = "sessionId", default, skip_serializing_if = "Option::is_none")]
+            pub session_id: Option<String>,
+            /// The harness's agent, where it says so.
+            #[serde(rename = "agentId", default, skip_serializing_if = "Option::is_none")]
+            pub agent_id: Option<String>,
+            /// The harness's message, where it says so.
+            #[serde(rename = "messageId", default, skip_serializing_if = "Option::is_none")]
+            pub message_id: Option<String>,
+            /// The headers in order.
+            pub headers: Vec<Header>,
+            /// The body as it crossed the wire, as far as it came.
+            pub body: BodyDump,
+            /// SHA-256 of the stored bytes.
+            #[serde(rename = "bodySha256")]
+            pub body_sha256: String,
+            $($own)*
+        }
+
+        impl $name {
+            /// Reads a dump of any version that was ever written.
+            pub fn read(bytes: &[u8]) -> Result<Self, DumpError> {
+                read(bytes)
+            }
+        }
+    };
+}
+
+dump! {
+    /// `<request_id>_request.json`
+    RequestDump {
+        /// The whole body came.
+        pub whole: bool,
+    }
+}
+
+dump! {
+    /// `<request_id>_response.json`
+    ResponseDump {
+        /// The status code; `null` where nothing came back.
+        pub status: Option<u16>,
+        /// Each read: where its bytes begin in the stored body, and when it came.
+        pub chunks: Vec<wire::Read>,
+        /// Headers behind the body.
+        pub trailers: Vec<Header>,
+        /// Microseconds from the request's arrival to the first byte of the body.
+        #[serde(rename = "firstByteUs")]
+        pub first_byte_us: Option<u64>,
+        /// Microseconds from the request's arrival to the end.
+        #[serde(rename = "endUs")]
+        pub end_us: u64,
+        /// How it ended.
+        pub ending: Ending,
+        /// What went wrong, where something did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub error: Option<String>,
+    }
+}
+
+/// A body in a dump.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BodyDump {
+    /// The bytes, where they are UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The bytes, where they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// The digest under which a longer body is kept in `blobs/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
+    /// The bytes could not be kept; the manifest says why.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
+    /// It was compressed and held a secret: what stands here is decoded from this coding.
+    #[serde(rename = "decodedFrom", default, skip_serializing_if = "Option::is_none")]
+    pub decoded_from: Option<String>,
+}
+
+impl BodyDump {
+    fn of(stored: &StoredBody, payload: Vec<u8>) -> Self {
+        let dump = match stored.at {
+            Place::Blob => Self { blob: Some(stored.sha256.clone()), ..Self::default() },
+            Place::Lost => Self { lost: true, ..Self::default() },
+            Place::Payload => match String::from_utf8(payload) {
+                Ok(text) => Self { text: Some(text), ..Self::default() },
+                Err(error) => Self { base64: Some(STANDARD.encode(error.as_bytes())), ..Self::default() },
+            },
+        };
+        Self { decoded_from: stored.decoded_from.clone(), ..dump }
+    }
+}
+
+/// What the dumps of a recording say besides what is in its log.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) started_at: SystemTime,
+    pub(crate) workspace: Option<String>,
+}
+
+impl Surroundings {
+    fn time(&self, us: u64) -> String {
+        iso(self.started_at + Duration::from_micros(us))
+    }
+
+    /// The request dump of an exchange whose body was stored as `payload`.
+    pub(crate) fn request_dump(
+        &self,
+        arrived: &Arrived,
+        hints: &Hints,
+        asked: &Asked,
+        payload: Vec<u8>,
+    ) -> RequestDump {
+        RequestDump {
+            format: DUMP_FORMAT,
+            request_id: arrived.id.clone(),
+            timestamp: self.time(arrived.us),
+            phase: "request".into(),
+            provider_id: hints.provider.clone(),
+            model_id: hints.model.clone(),
+            target_url: arrived.url.clone(),
+            method: arrived.method.clone(),
+            workspace_path: self.workspace.clone(),
+            session_id: hints.session.clone(),
+            agent_id: hints.agent.clone(),
+            message_id: hints.message.clone(),
+            headers: arrived.headers.clone(),
+            body: BodyDump::of(&asked.body, payload),
+            body_sha256: asked.body.sha256.clone(),
+            whole: asked.whole,
+        }
+    }
+
+    /// The response dump of an exchange whose body was stored as `payload`.
+    pub(crate) fn response_dump(
+        &self,
+        arrived: &Arrived,
+        hints: &Hints,
+        answered: Option<&Answered>,
+        ended: &Ended,
+        payload: Vec<u8>,
+    ) -> ResponseDump {
+        let since = |us: u64| us.saturating_sub(arrived.us);
+        ResponseDump {
+            format: DUMP_FORMAT,
+            request_id: arrived.id.clone(),
+            timestamp: self.time(answered.map_or(ended.us, |answered| answered.us)),
+            phase: "response".into(),
+            provider_id: hints.provider.clone(),
+            model_id: hints.model.clone(),
+            target_url: arrived.url.clone(),
+            method: arrived.method.clone(),
+            workspace_path: self.workspace.clone(),
+            session_id: hints.session.clone(),
+            agent_id: hints.agent.clone(),
+            message_id: hints.message.clone(),
+            headers: answered.map_or_else(Vec::new, |answered| answered.headers.clone()),
+            body: BodyDump::of(&ended.body, payload),
+            body_sha256: ended.body.sha256.clone(),
+            status: answered.map(|answered| answered.status),
+            chunks: ended.reads.clone(),
+            trailers: ended.trailers.clone(),
+            first_byte_us: ended.reads.first().map(|read| since(read.us)),
+            end_us: since(ended.us),
+            ending: ended.ending,
+            error: ended.error.clone(),
+        }
+    }
+}
+
+/// A dump that cannot be read.
+#[derive(Debug, Error)]
+pub enum DumpError {
+    /// It was written by a newer version.
+    #[error("the dump has format {found}, newer than {DUMP_FORMAT}")]
+    Newer {
+        /// Its version.
+        found: u32,
+    },
+    /// It is not what it should be.
+    #[error("not a dump of format {DUMP_FORMAT}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+/// One step up per version; there has been one so far.
+fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DumpError> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        format: u32,
+    }
+    match serde_json::from_slice::<Versioned>(bytes)?.format {
+        found if found > DUMP_FORMAT => Err(DumpError::Newer { found }),
+        _ => Ok(serde_json::from_slice(bytes)?),
+    }
+}

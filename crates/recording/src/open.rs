@@ -1,0 +1,294 @@
+//! Reading a recording back, sealed or not.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use wire::{Body, Ending, Exchange, Request, Response};
+
+use crate::folder;
+use crate::log::{Answered, Arrived, Asked, Ended, LogError, Place, Reader, Record, StoredBody};
+use crate::manifest::{Manifest, Reading};
+use crate::seal::digests;
+
+/// A folder that cannot be read as a recording.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// There is no such folder.
+    #[error("there is no folder `{}`", dir.display())]
+    Missing {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// It holds neither manifest nor log.
+    #[error("`{}` is not a recording: it holds neither `recording.json` nor `exchanges.log`", dir.display())]
+    NotARecording {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// Written by a newer version.
+    #[error("`{}` was written by a newer version of offshoot (format {format})", dir.display())]
+    Newer {
+        /// The folder.
+        dir: PathBuf,
+        /// The format it has.
+        format: u32,
+    },
+    /// The log cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: LogError,
+    },
+    /// A file cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Whether a recording can be trusted to be what was sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It was sealed.
+    Sealed,
+    /// It was not; what it holds is what reached the disk.
+    Unsealed {
+        /// Why, as far as that is known.
+        because: String,
+    },
+}
+
+/// An open recording. Bodies stay on disk until they are asked for.
+#[derive(Debug)]
+pub struct Recording {
+    dir: PathBuf,
+    manifest: Option<Manifest>,
+    state: State,
+    entries: Vec<Entry>,
+    /// Bytes at the end of the log that are no whole record.
+    torn_bytes: u64,
+}
+
+/// One exchange in the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) arrived: Arrived,
+    pub(crate) asked: Option<(Asked, u64)>,
+    pub(crate) answered: Option<Answered>,
+    pub(crate) ended: Option<(Ended, u64)>,
+}
+
+impl Recording {
+    /// Opens the recording in `dir`. Nothing is changed on disk.
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+        if !dir.is_dir() {
+            return Err(OpenError::Missing { dir: dir.to_owned() });
+        }
+        let log = dir.join(folder::LOG);
+        let (manifest, mut state) = read_manifest(dir)?;
+        if manifest.is_none() && !log.exists() {
+            return Err(OpenError::NotARecording { dir: dir.to_owned() });
+        }
+        let (entries, torn_bytes) = match File::open(&log) {
+            Ok(file) => read_log(file).map_err(|source| OpenError::Log { path: log, source })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), 0),
+            Err(source) => return Err(OpenError::Io { path: log, source }),
+        };
+        if torn_bytes > 0 && state == State::Sealed {
+            state = State::Unsealed { because: "the log was damaged after sealing".into() };
+        }
+        Ok(Self { dir: dir.to_owned(), manifest, state, entries, torn_bytes })
+    }
+
+    /// Whether it is sealed.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The manifest, where it can be read.
+    pub fn manifest(&self) -> Option<&Manifest> {
+        self.manifest.as_ref()
+    }
+
+    /// How many bytes at the end of the log are not a whole record.
+    pub fn torn_bytes(&self) -> u64 {
+        self.torn_bytes
+    }
+
+    /// How many exchanges it holds.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds no exchange.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The exchanges in the order of their arrival, each loaded when it is reached.
+    pub fn exchanges(&self) -> impl Iterator<Item = Result<Exchange, OpenError>> {
+        self.entries.iter().map(|entry| self.load(entry))
+    }
+
+    /// Whether the `n`th exchange (from 0) had ended when the recording stopped.
+    pub fn has_ended(&self, n: usize) -> bool {
+        self.entries.get(n).is_some_and(|entry| entry.ended.is_some())
+    }
+
+    /// When the `n`th exchange (from 0) arrived and when it ended, in microseconds since the start.
+    pub fn times(&self, n: usize) -> Option<(u64, Option<u64>)> {
+        self.entries.get(n).map(|entry| (entry.arrived.us, entry.ended.as_ref().map(|(ended, _)| ended.us)))
+    }
+
+    /// The bytes of a body, from its blob where it is in one; `None` where it is lost.
+    pub fn bytes_of(&self, body: &Body) -> Result<Option<Vec<u8>>, OpenError> {
+        match body {
+            Body::Here(bytes) => Ok(Some(bytes.clone())),
+            Body::Lost => Ok(None),
+            Body::Blob { sha256, .. } => {
+                let path = self.dir.join(folder::blob(sha256));
+                fs::read(&path).map(Some).map_err(|source| OpenError::Io { path, source })
+            }
+        }
+    }
+
+    /// The files that are not what they were when the recording was sealed: changed, gone or new.
+    pub fn damage(&self) -> Result<Vec<String>, OpenError> {
+        let Some(manifest) = self.manifest.as_ref().filter(|manifest| manifest.sealed) else {
+            return Ok(Vec::new());
+        };
+        let found = digests(&self.dir).map_err(|source| OpenError::Io { path: self.dir.clone(), source })?;
+        let changed = manifest.digests.iter().filter_map(|(name, digest)| match found.get(name) {
+            None => Some(format!("`{name}` is gone")),
+            Some(now) if now != digest => Some(format!("`{name}` was changed")),
+            Some(_) => None,
+        });
+        let new = found.keys().filter(|name| !manifest.digests.contains_key(*name));
+        Ok(changed.chain(new.map(|name| format!("`{name}` is new"))).collect())
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn load(&self, entry: &Entry) -> Result<Exchange, OpenError> {
+        let request_body = match &entry.asked {
+            Some((asked, at)) => self.body(&asked.body, *at)?,
+            None => Body::Lost,
+        };
+        let response = match (&entry.answered, &entry.ended) {
+            (Some(answered), Some((ended, at))) => Some(Response {
+                status: answered.status,
+                headers: answered.headers.clone(),
+                body: self.body(&ended.body, *at)?,
+                trailers: ended.trailers.clone(),
+                reads: ended.reads.clone(),
+            }),
+            (Some(answered), None) => Some(Response {
+                status: answered.status,
+                headers: answered.headers.clone(),
+                body: Body::Lost,
+                trailers: Vec::new(),
+                reads: Vec::new(),
+            }),
+            (None, _) => None,
+        };
+        Ok(Exchange {
+            id: session::RequestId::new(entry.arrived.id.clone()),
+            request: Request {
+                method: entry.arrived.method.clone(),
+                url: entry.arrived.url.clone(),
+                headers: entry.arrived.headers.clone(),
+                body: request_body,
+            },
+            response,
+            ending: entry.ended.as_ref().map_or(Ending::NoResponse, |(ended, _)| ended.ending),
+        })
+    }
+
+    fn body(&self, stored: &StoredBody, payload_at: u64) -> Result<Body, OpenError> {
+        Ok(match stored.at {
+            Place::Payload => Body::Here(self.payload(payload_at, stored.bytes)?),
+            Place::Blob => Body::Blob { sha256: stored.sha256.clone(), bytes: stored.bytes },
+            Place::Lost => Body::Lost,
+        })
+    }
+
+    pub(crate) fn payload(&self, at: u64, bytes: u64) -> Result<Vec<u8>, OpenError> {
+        let path = self.dir.join(folder::LOG);
+        let read = || {
+            let mut file = File::open(&path)?;
+            file.seek(SeekFrom::Start(at))?;
+            let mut payload = vec![0; bytes as usize];
+            file.read_exact(&mut payload)?;
+            Ok(payload)
+        };
+        read().map_err(|source| OpenError::Io { path: path.clone(), source })
+    }
+}
+
+fn read_manifest(dir: &Path) -> Result<(Option<Manifest>, State), OpenError> {
+    let path = dir.join(folder::MANIFEST);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok((None, State::Unsealed { because: "it has no `recording.json`".into() }));
+        }
+        Err(source) => return Err(OpenError::Io { path, source }),
+    };
+    match Manifest::read(&bytes) {
+        Reading::Good(manifest) if manifest.sealed => Ok((Some(*manifest), State::Sealed)),
+        Reading::Good(manifest) => {
+            let because = manifest.unsealed_because.clone().unwrap_or_else(|| "it was never sealed".into());
+            Ok((Some(*manifest), State::Unsealed { because }))
+        }
+        Reading::Newer(format) => Err(OpenError::Newer { dir: dir.to_owned(), format }),
+        Reading::Bad(error) => {
+            Ok((None, State::Unsealed { because: format!("its `recording.json` cannot be read: {error}") }))
+        }
+    }
+}
+
+/// The exchanges of a log in the order of arrival, and how many bytes at its end are no record.
+fn read_log(file: File) -> Result<(Vec<Entry>, u64), LogError> {
+    let length = file.metadata()?.len();
+    let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file));
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    while let Some(found) = reader.next()? {
+        match found.record {
+            Record::Opened(_) => {}
+            Record::Arrived(arrived) => {
+                places.insert(arrived.id.clone(), entries.len());
+                entries.push(Entry { arrived, asked: None, answered: None, ended: None });
+            }
+            // A record whose exchange's first record was lost has no place; the manifest names it.
+            Record::Asked(asked) => {
+                if let Some(&at) = places.get(&asked.id) {
+                    entries[at].asked = Some((asked, found.payload_at));
+                }
+            }
+            Record::Answered(answered) => {
+                if let Some(&at) = places.get(&answered.id) {
+                    entries[at].answered = Some(answered);
+                }
+            }
+            Record::Ended(ended) => {
+                if let Some(&at) = places.get(&ended.id) {
+                    entries[at].ended = Some((ended, found.payload_at));
+                }
+            }
+        }
+    }
+    let good = reader.offset();
+    Ok((entries, if reader.torn { length - good } else { 0 }))
+}

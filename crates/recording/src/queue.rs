@@ -1,0 +1,249 @@
+//! The queue to the disk: bounded, and never waited for.
+//!
+//! One thread empties it. What does not fit, or what the disk refuses, becomes a [`Loss`]; a record
+//! whose body does not fit is written without it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use crate::disk::Disk;
+use crate::folder;
+use crate::loss::Loss;
+
+/// Bytes that may wait for a disk that does nothing.
+pub(crate) const LIMIT: usize = 16 << 20;
+/// Bytes that may wait for a disk that is at work and only late.
+const LIMIT_AT_WORK: usize = 64 << 20;
+/// A disk that has written nothing for so long is not at work.
+const AT_WORK: Duration = Duration::from_millis(500);
+/// Room on top of it for what is small and says what happened: heads and endings.
+const HEADROOM: usize = 2 << 20;
+const SMALL: usize = 16 << 10;
+
+/// Whose bytes they are, for the list of losses.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    pub(crate) id: Option<String>,
+    pub(crate) what: &'static str,
+}
+
+#[derive(Debug)]
+pub(crate) enum Op {
+    /// A record for the log. `bare` is the same record with its body lost; `blob` is the unfinished
+    /// file that the record counts on.
+    Log { owner: Owner, record: Vec<u8>, bare: Option<Vec<u8>>, blob: Option<String> },
+    /// A whole file.
+    File { owner: Owner, name: String, bytes: Vec<u8> },
+    /// More of an unfinished file.
+    Part { owner: Owner, name: String, bytes: Vec<u8> },
+    /// An unfinished file is whole, with so many bytes.
+    Finish { owner: Owner, name: String, to: String, bytes: u64 },
+}
+
+impl Op {
+    fn size(&self) -> usize {
+        match self {
+            Self::Log { record, .. } => record.len(),
+            Self::File { bytes, .. } | Self::Part { bytes, .. } => bytes.len(),
+            Self::Finish { .. } => 0,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ops: VecDeque<Op>,
+    /// Bytes in `ops` and in what the disk thread is writing right now.
+    waiting: usize,
+    /// When the disk last took something.
+    took_at: Option<Instant>,
+    closed: bool,
+    finished: bool,
+    losses: Vec<Loss>,
+    /// Unfinished files that miss a part, and where in `losses` they are named.
+    broken: HashMap<String, usize>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    shared: Arc<(Mutex<State>, Condvar)>,
+}
+
+impl Queue {
+    /// Starts the thread that empties the queue.
+    pub(crate) fn start(disk: Box<dyn Disk>) -> std::io::Result<Self> {
+        let queue = Self::default();
+        let emptying = queue.clone();
+        std::thread::Builder::new().name("disk".into()).spawn(move || emptying.run(disk))?;
+        Ok(queue)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.0.lock().expect("no thread panics while it holds the queue")
+    }
+
+    /// Puts `op` into the queue, or names what is lost. Never waits for the disk.
+    pub(crate) fn push(&self, op: Op) {
+        let mut state = self.state();
+        let size = op.size();
+        let at_work = state.took_at.is_some_and(|took| took.elapsed() < AT_WORK);
+        let limit = if at_work { LIMIT_AT_WORK } else { LIMIT };
+        let headroom = if size <= SMALL { HEADROOM } else { 0 };
+        if state.waiting + size <= limit + headroom {
+            state.waiting += size;
+            state.ops.push_back(op);
+            self.shared.1.notify_all();
+            return;
+        }
+        let reason = format!("the disk was too slow: {} MiB were waiting for it", limit >> 20);
+        if let Some(bare) = state.lose(op, &reason) {
+            state.waiting += bare.size();
+            state.ops.push_back(bare);
+        }
+    }
+
+    /// Names a loss that happened before the queue.
+    pub(crate) fn lose(&self, loss: Loss) {
+        self.state().losses.push(loss);
+    }
+
+    /// What has been lost so far.
+    pub(crate) fn losses(&self) -> Vec<Loss> {
+        self.state().losses.clone()
+    }
+
+    /// Waits until everything is written, at most until `deadline`; what is still waiting then is
+    /// lost by name.
+    pub(crate) fn close(&self, deadline: Duration) {
+        let until = Instant::now() + deadline;
+        let mut state = self.state();
+        state.closed = true;
+        self.shared.1.notify_all();
+        while !state.finished {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                for op in std::mem::take(&mut state.ops) {
+                    state.lose(op, "the disk did not take it in time");
+                }
+                return;
+            }
+            state = self.shared.1.wait_timeout(state, left).expect("no thread panics with the queue").0;
+        }
+    }
+
+    fn run(self, mut disk: Box<dyn Disk>) {
+        loop {
+            let mut state = self.state();
+            while state.ops.is_empty() && !state.closed {
+                state = self.shared.1.wait(state).expect("no thread panics while it holds the queue");
+            }
+            if state.ops.is_empty() {
+                state.finished = true;
+                self.shared.1.notify_all();
+                return;
+            }
+            let batch = std::mem::take(&mut state.ops);
+            drop(state);
+            self.write(batch, disk.as_mut());
+        }
+    }
+
+    /// Writes a batch; runs of records go to the log in one piece where the disk takes them.
+    fn write(&self, batch: VecDeque<Op>, disk: &mut dyn Disk) {
+        let mut batch = batch.into_iter().peekable();
+        while let Some(op) = batch.next() {
+            let mut run = vec![op];
+            while let Some(next) = batch.next_if(|next| is_plain_record(&run[0]) && is_plain_record(next)) {
+                run.push(next);
+            }
+            let size: usize = run.iter().map(Op::size).sum();
+            if run.len() == 1 || disk.append(folder::LOG, &joined(&run)).is_err() {
+                run.into_iter().for_each(|op| self.write_one(op, disk));
+            }
+            let mut state = self.state();
+            state.waiting -= size;
+            state.took_at = Some(Instant::now());
+        }
+    }
+
+    fn write_one(&self, op: Op, disk: &mut dyn Disk) {
+        let written = match &op {
+            Op::Log { blob: Some(blob), .. } if self.state().broken.contains_key(blob) => {
+                Err(std::io::Error::other("a part of it could not be kept"))
+            }
+            Op::Log { record, .. } => disk.append(folder::LOG, record),
+            Op::File { name, bytes, .. } => disk.write(name, bytes),
+            Op::Part { name, .. } if self.state().broken.contains_key(name) => Ok(()),
+            Op::Part { name, bytes, .. } => disk.append(name, bytes),
+            Op::Finish { name, bytes, .. } if self.state().breaks(name, *bytes) => {
+                // Its first part may be what was lost: then there is no file.
+                let _ = disk.remove(name);
+                Ok(())
+            }
+            Op::Finish { name, to, .. } => disk.rename(name, to),
+        };
+        let Err(error) = written else { return };
+        let bare = self.state().lose(op, &error.to_string());
+        if let Some(Op::Log { owner, record, .. }) = bare
+            && let Err(error) = disk.append(folder::LOG, &record)
+        {
+            let lost = Op::Log { owner, record, bare: None, blob: None };
+            self.state().lose(lost, &error.to_string());
+        }
+    }
+}
+
+impl State {
+    /// Whether a file that is to be whole is broken; if so, all of its bytes are lost.
+    fn breaks(&mut self, name: &str, bytes: u64) -> bool {
+        let Some(&named) = self.broken.get(name) else { return false };
+        self.losses[named].bytes = bytes;
+        true
+    }
+
+    /// Names what is lost with `op`; gives back the record without its body, where that is left.
+    fn lose(&mut self, op: Op, reason: &str) -> Option<Op> {
+        let bytes = op.size() as u64;
+        let (owner, bare) = match op {
+            Op::Log { owner, bare: Some(bare), blob, .. } => {
+                // A broken blob was named when it broke.
+                if blob.is_some() {
+                    return Some(Op::Log { owner, record: bare, bare: None, blob: None });
+                }
+                (owner, Some(bare))
+            }
+            Op::Log { owner, .. } => (Owner { what: "record of it", ..owner }, None),
+            Op::File { owner, .. } => (owner, None),
+            Op::Part { owner, name, .. } | Op::Finish { owner, name, .. } => {
+                // However many of its parts are lost, it is one thing that is lost.
+                if self.broken.contains_key(&name) {
+                    return None;
+                }
+                self.broken.insert(name, self.losses.len());
+                (owner, None)
+            }
+        };
+        self.losses.push(Loss {
+            request_id: owner.id.clone(),
+            what: owner.what.to_owned(),
+            bytes,
+            reason: reason.to_owned(),
+        });
+        bare.map(|record| Op::Log { owner, record, bare: None, blob: None })
+    }
+}
+
+fn is_plain_record(op: &Op) -> bool {
+    matches!(op, Op::Log { blob: None, .. })
+}
+
+fn joined(run: &[Op]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(run.iter().map(Op::size).sum());
+    for op in run {
+        if let Op::Log { record, .. } = op {
+            bytes.extend_from_slice(record);
+        }
+    }
+    bytes
+}

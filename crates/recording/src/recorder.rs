@@ -1,0 +1,369 @@
+//! Writing a recording: whoever stands on the wire hands over what happens.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use thiserror::Error;
+use tokio::sync::Notify;
+use wire::Ending;
+use wire::redact::Redactor;
+
+use crate::assembly::{Assembled, Assembly, Event, Moment, RawHeader};
+use crate::disk::Disk;
+use crate::dump::Surroundings;
+use crate::folder;
+use crate::loss::Loss;
+use crate::manifest::{Counts, MANIFEST_FORMAT, Manifest};
+use crate::queue::Queue;
+use crate::time::iso;
+
+/// Bytes that may wait to be searched for secrets before [`ExchangeTap::room`] makes the wire wait
+/// for the processor (never for the disk).
+const UNSEARCHED: usize = 8 << 20;
+/// Kept free for the manifest of a recording whose disk is full.
+const RESERVE: usize = 256 << 10;
+
+/// What a new recording is told about itself.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The recording's own folder.
+    pub dir: PathBuf,
+    /// When it begins.
+    pub started_at: SystemTime,
+    /// The first words of the manifest: command, listen addresses, upstreams.
+    pub manifest: Manifest,
+}
+
+/// A recording could not be begun.
+#[derive(Debug, Error)]
+pub enum CreateError {
+    /// There is something in the folder.
+    #[error("the folder `{}` is not empty", dir.display())]
+    NotEmpty {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The folder cannot be made or written.
+    #[error("cannot write a recording to `{}`", dir.display())]
+    Io {
+        /// The folder.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// The command's two outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Output {
+    /// The file that keeps it.
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout.txt",
+            Self::Stderr => "stderr.txt",
+        }
+    }
+}
+
+/// Writes one recording. Clones write the same one.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    clock: Instant,
+    line: Mutex<Line>,
+    unsearched: Arc<Unsearched>,
+    queue: Queue,
+    assembly: Mutex<Option<JoinHandle<Assembled>>>,
+}
+
+/// Numbers are given and events put into line under one lock, so that the log is in order.
+#[derive(Debug)]
+struct Line {
+    next_seq: u64,
+    next_exchange: u64,
+    events: Option<mpsc::Sender<Event>>,
+}
+
+#[derive(Debug, Default)]
+struct Unsearched {
+    bytes: AtomicUsize,
+    less: Notify,
+}
+
+/// What a finished recorder leaves for the sealing.
+#[derive(Debug)]
+pub struct Finished {
+    /// With everything it learned.
+    pub redactor: Redactor,
+    /// How much was recorded.
+    pub counts: Counts,
+    /// What could not be kept.
+    pub losses: Vec<Loss>,
+    /// Bodies that could not be unpacked to be searched, and why.
+    pub unsearched: Vec<String>,
+    /// Something was learned after something had been written.
+    pub learned_late: bool,
+}
+
+impl Recorder {
+    /// Makes the folder and begins; `make_disk` is told the folder. What `settings` says is redacted.
+    pub fn create(
+        settings: &mut Settings,
+        mut redactor: Redactor,
+        make_disk: impl FnOnce(&Path) -> Box<dyn Disk>,
+    ) -> Result<Self, CreateError> {
+        redact_manifest(&mut settings.manifest, &mut redactor);
+        let failed = |source| CreateError::Io { dir: settings.dir.clone(), source };
+        make_folder(settings).map_err(failed).and_then(|empty| {
+            if empty { Ok(()) } else { Err(CreateError::NotEmpty { dir: settings.dir.clone() }) }
+        })?;
+        let queue = Queue::start(make_disk(&settings.dir)).map_err(failed)?;
+        let (sender, receiver) = mpsc::channel();
+        let unsearched = Arc::new(Unsearched::default());
+        let surroundings = Surroundings {
+            started_at: settings.started_at,
+            workspace: settings.manifest.command.as_ref().map(|command| command.cwd.clone()),
+        };
+        let mut assembly = Assembly::new(redactor, queue.clone(), surroundings);
+        let searched = unsearched.clone();
+        let thread = std::thread::Builder::new().name("redact".into()).spawn(move || {
+            for event in receiver {
+                let size = size(&event);
+                assembly.take(event);
+                searched.shrink(size);
+            }
+            assembly.finish()
+        });
+        let line = Mutex::new(Line { next_seq: 1, next_exchange: 1, events: Some(sender) });
+        let assembly = Mutex::new(Some(thread.map_err(failed)?));
+        Ok(Self { shared: Arc::new(Shared { clock: Instant::now(), line, unsearched, queue, assembly }) })
+    }
+
+    /// A request's head arrived. `url` is where it goes.
+    pub fn arrived(&self, method: &str, url: &str, headers: Vec<RawHeader>) -> ExchangeTap {
+        let us = self.now();
+        let mut line = self.line();
+        let n = line.next_exchange;
+        line.next_exchange += 1;
+        let at = line.moment(us);
+        line.send(Event::Arrived { n, at, method: method.to_owned(), url: url.to_owned(), headers });
+        drop(line);
+        ExchangeTap { recorder: self.clone(), n, ended: false }
+    }
+
+    /// The command printed something.
+    pub fn printed(&self, output: Output, bytes: Bytes) {
+        self.shared.unsearched.grow(bytes.len());
+        self.line().send(Event::Printed { output, bytes });
+    }
+
+    /// Something of the exchange at hand will not be kept, whatever the disk does.
+    pub fn lose(&self, what: &str, reason: &str) {
+        self.shared.queue.lose(Loss {
+            request_id: None,
+            what: what.to_owned(),
+            bytes: 0,
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// What could not be kept so far.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.shared.queue.losses()
+    }
+
+    /// Waits until there is room for more; ready at once unless the processor is behind.
+    pub async fn room(&self) {
+        let unsearched = self.shared.unsearched.clone();
+        loop {
+            let less = unsearched.less.notified();
+            if unsearched.has_room() {
+                return;
+            }
+            less.await;
+        }
+    }
+
+    /// Whether there is room for more right now.
+    pub fn has_room(&self) -> bool {
+        self.shared.unsearched.has_room()
+    }
+
+    /// Ends the recording's writing: what happened is searched and written, within `deadline`.
+    /// `None` when it was finished before.
+    pub fn finish(&self, deadline: Duration) -> Option<Finished> {
+        self.line().events = None;
+        let thread = self.shared.assembly.lock().expect("nobody panics with it").take()?;
+        let Assembled { redactor, counts, unsearched, learned_late } = thread.join().ok()?;
+        self.shared.queue.close(deadline);
+        Some(Finished { redactor, counts, losses: self.shared.queue.losses(), unsearched, learned_late })
+    }
+
+    fn now(&self) -> u64 {
+        self.shared.clock.elapsed().as_micros() as u64
+    }
+
+    fn line(&self) -> std::sync::MutexGuard<'_, Line> {
+        self.shared.line.lock().expect("nobody panics while holding the line")
+    }
+
+    fn happened(&self, make: impl FnOnce(Moment) -> Event) {
+        let us = self.now();
+        let mut line = self.line();
+        let at = line.moment(us);
+        line.send(make(at));
+    }
+}
+
+impl Line {
+    fn moment(&mut self, us: u64) -> Moment {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        Moment { seq, us }
+    }
+
+    /// After the end nobody listens, and nothing more is recorded.
+    fn send(&mut self, event: Event) {
+        if let Some(events) = &self.events {
+            let _ = events.send(event); // fails only when the searching thread is gone
+        }
+    }
+}
+
+impl Unsearched {
+    fn grow(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    fn shrink(&self, bytes: usize) {
+        if bytes > 0 && self.bytes.fetch_sub(bytes, Ordering::AcqRel) >= UNSEARCHED {
+            self.less.notify_waiters();
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) < UNSEARCHED
+    }
+}
+
+fn size(event: &Event) -> usize {
+    match event {
+        Event::RequestData { bytes, .. }
+        | Event::ResponseData { bytes, .. }
+        | Event::Printed { bytes, .. } => bytes.len(),
+        _ => 0,
+    }
+}
+
+/// The recorder's end of one exchange. Dropped before its end, it means that the harness left.
+#[derive(Debug)]
+pub struct ExchangeTap {
+    recorder: Recorder,
+    n: u64,
+    ended: bool,
+}
+
+impl ExchangeTap {
+    /// The exchange's id.
+    pub fn id(&self) -> session::RequestId {
+        session::RequestId::nth(self.n)
+    }
+
+    /// The recorder, to wait for room.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// More of the request's body. Never waits.
+    pub fn request_data(&self, bytes: Bytes) {
+        self.recorder.shared.unsearched.grow(bytes.len());
+        self.recorder.line().send(Event::RequestData { n: self.n, bytes });
+    }
+
+    /// The request's body is over: all of it came, or the harness stopped in the middle.
+    pub fn request_ended(&self, whole: bool) {
+        self.recorder.happened(|at| Event::Asked { n: self.n, at, whole });
+    }
+
+    /// The response's head arrived.
+    pub fn answered(&self, status: u16, headers: Vec<RawHeader>) {
+        self.recorder.happened(|at| Event::Answered { n: self.n, at, status, headers });
+    }
+
+    /// More of the response's body. Never waits. `new_read` when the bytes came with another read
+    /// of the socket than the ones before.
+    pub fn response_data(&self, bytes: Bytes, new_read: bool) {
+        self.recorder.shared.unsearched.grow(bytes.len());
+        let us = self.recorder.now();
+        let mut line = self.recorder.line();
+        let read = new_read.then(|| line.moment(us));
+        line.send(Event::ResponseData { n: self.n, read, bytes });
+    }
+
+    /// The exchange is over.
+    pub fn ended(mut self, ending: Ending, error: Option<String>, trailers: Vec<RawHeader>) {
+        self.end(ending, error, trailers);
+    }
+
+    fn end(&mut self, ending: Ending, error: Option<String>, trailers: Vec<RawHeader>) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.recorder.happened(|at| Event::Ended { n: self.n, at, ending, error, trailers });
+        }
+    }
+}
+
+impl Drop for ExchangeTap {
+    fn drop(&mut self) {
+        self.end(Ending::CutByHarness, None, Vec::new());
+    }
+}
+
+/// The command line and the addresses may hold secrets; they are redacted before anything is written.
+fn redact_manifest(manifest: &mut Manifest, redactor: &mut Redactor) {
+    if let Some(command) = &mut manifest.command {
+        for word in &mut command.argv {
+            *word =
+                String::from_utf8_lossy(&redactor.text("command line", word.as_bytes()).bytes).into_owned();
+        }
+    }
+    for url in manifest.upstreams.values_mut() {
+        *url = redactor.url("upstream address", url);
+    }
+}
+
+/// Makes the folder with the first manifest; `false` when there is something in it already.
+fn make_folder(settings: &Settings) -> std::io::Result<bool> {
+    let dir = &settings.dir;
+    std::fs::create_dir_all(dir)?;
+    if std::fs::read_dir(dir)?.next().is_some() {
+        return Ok(false);
+    }
+    std::fs::create_dir(dir.join(folder::DUMPS))?;
+    std::fs::create_dir(dir.join(folder::BLOBS))?;
+    let manifest = Manifest {
+        format: MANIFEST_FORMAT,
+        offshoot: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: iso(settings.started_at),
+        unsealed_because: Some("the recorder has not ended it".to_owned()),
+        ..settings.manifest.clone()
+    };
+    std::fs::write(dir.join(folder::MANIFEST), manifest.to_json())?;
+    std::fs::write(dir.join(folder::RESERVE), vec![0; RESERVE])?;
+    Ok(true)
+}

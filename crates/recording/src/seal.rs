@@ -1,0 +1,279 @@
+//! Sealing: the last look for secrets, the digests, and the manifest that says so.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+use wire::redact::Redactor;
+
+use crate::body::hex;
+use crate::folder;
+use crate::log::{LogError, Reader};
+use crate::loss::Loss;
+use crate::manifest::{MANIFEST_FORMAT, Manifest};
+use crate::open::OpenError;
+use crate::recorder::{Finished, Output};
+use crate::scrub;
+
+/// Files are searched in pieces of this size, each with the end of the one before it.
+const PIECE: usize = 4 << 20;
+const OVERLAP: usize = 64 << 10;
+
+/// A recording that could not be sealed. What was recorded is still there.
+#[derive(Debug, Error)]
+pub enum SealError {
+    /// Something that looks like a secret is still there.
+    #[error("`{}` still holds what looks like a secret, so it is not sealed: {}", dir.display(), found.join(", "))]
+    Residue {
+        /// The recording.
+        dir: PathBuf,
+        /// Where, and by which rule; never the value.
+        found: Vec<String>,
+    },
+    /// A file could not be read or written.
+    #[error("cannot seal `{}`", dir.display())]
+    Io {
+        /// The recording.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// What was written cannot be read back.
+    #[error("cannot seal `{}`: what was written does not read back", dir.display())]
+    Unreadable {
+        /// The recording.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: OpenError,
+    },
+    /// The log cannot be read back.
+    #[error("cannot seal `{}`: its log does not read back", dir.display())]
+    Log {
+        /// The recording.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: LogError,
+    },
+}
+
+/// What the sealing found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sealed {
+    /// What could not be kept.
+    pub losses: Vec<Loss>,
+    /// Bodies that could not be unpacked to be searched, and why.
+    pub unsearched: Vec<String>,
+    /// Places that look random enough to be a secret that no rule knows.
+    pub suspicious: Vec<String>,
+}
+
+impl Finished {
+    /// Seals the recording in `dir`. `manifest` says what the caller knows: the command and how it
+    /// ended, the addresses, the times.
+    pub fn seal(mut self, dir: &Path, manifest: Manifest) -> Result<Sealed, SealError> {
+        let failed = |source| SealError::Io { dir: dir.to_owned(), source };
+        remove_if_there(&dir.join(folder::RESERVE)).map_err(failed)?;
+        if self.learned_late {
+            scrub::scrub(dir, &mut self.redactor)?;
+        } else if self.losses.iter().any(is_dump) {
+            scrub::rebuild_dumps(dir)?;
+        }
+        self.losses.retain(|loss| !(is_dump(loss) && is_there_now(dir, loss)));
+        if let Some(code) = manifest.command.as_ref().and_then(|command| command.exit_code) {
+            fs::write(dir.join("exit_code.txt"), format!("{code}\n")).map_err(failed)?;
+            for output in [Output::Stdout, Output::Stderr] {
+                // A command that printed nothing has an empty file, not none.
+                File::options().append(true).create(true).open(dir.join(output.file())).map_err(failed)?;
+            }
+        }
+        name_by_content(dir, Output::Stdout).map_err(failed)?;
+        let Look { residue, suspicious } = look(dir, &self.redactor)?;
+        let sealed = residue.is_empty();
+        let manifest = Manifest {
+            format: MANIFEST_FORMAT,
+            offshoot: env!("CARGO_PKG_VERSION").to_owned(),
+            sealed,
+            unsealed_because: (!sealed)
+                .then(|| format!("it still holds what looks like a secret: {}", residue.join(", "))),
+            counts: self.counts,
+            lost: self.losses.clone(),
+            redaction: self.redactor.report(),
+            unsearched: self.unsearched.clone(),
+            suspicious: suspicious.clone(),
+            digests: digests(dir).map_err(failed)?,
+            ..manifest
+        };
+        write_manifest(dir, &manifest).map_err(failed)?;
+        if sealed {
+            Ok(Sealed { losses: self.losses, unsearched: self.unsearched, suspicious })
+        } else {
+            Err(SealError::Residue { dir: dir.to_owned(), found: residue })
+        }
+    }
+}
+
+fn is_dump(loss: &Loss) -> bool {
+    loss.what.ends_with(" dump")
+}
+
+fn is_there_now(dir: &Path, loss: &Loss) -> bool {
+    let name = match (&loss.request_id, loss.what.as_str()) {
+        (Some(id), "request dump") => folder::request_dump(id),
+        (Some(id), _) => folder::response_dump(id),
+        (None, _) => return false,
+    };
+    dir.join(name).exists()
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Written beside and renamed over, so that there is always one whole manifest.
+fn write_manifest(dir: &Path, manifest: &Manifest) -> io::Result<()> {
+    let beside = dir.join(".recording.json");
+    let written = (|| {
+        fs::write(&beside, manifest.to_json())?;
+        File::open(&beside)?.sync_all()?;
+        if let Ok(log) = File::open(dir.join(folder::LOG)) {
+            log.sync_all()?;
+        }
+        fs::rename(&beside, dir.join(folder::MANIFEST))?;
+        File::open(dir)?.sync_all()
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&beside); // the error that matters is the one we return
+    }
+    written
+}
+
+/// `stdout.txt` becomes `.json` or `.jsonl` where that is what it is.
+fn name_by_content(dir: &Path, output: Output) -> io::Result<()> {
+    let path = dir.join(output.file());
+    let is_json = |bytes: &[u8]| wire::json::Document::parse(bytes).is_ok();
+    let bytes = match fs::read(&path) {
+        Ok(bytes) if !bytes.is_empty() => bytes,
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !matches!(bytes.first(), Some(b'{' | b'[')) {
+        return Ok(());
+    }
+    if is_json(&bytes) {
+        fs::rename(&path, path.with_extension("json"))
+    } else if bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).all(is_json) {
+        fs::rename(&path, path.with_extension("jsonl"))
+    } else {
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Look {
+    residue: Vec<String>,
+    suspicious: Vec<String>,
+}
+
+/// The last look for secrets, at every file that is there, whoever wrote it.
+fn look(dir: &Path, redactor: &Redactor) -> Result<Look, SealError> {
+    let failed = |source| SealError::Io { dir: dir.to_owned(), source };
+    let mut look = Look::default();
+    for name in files(dir).map_err(failed)? {
+        if name == folder::MANIFEST {
+            continue; // rewritten below from values that were redacted
+        }
+        look.at(redactor, &name, &name, name.as_bytes());
+        if name == folder::LOG {
+            look_at_log(dir, redactor, &mut look)?;
+        } else {
+            look_at_file(&dir.join(&name), &name, redactor, &mut look).map_err(failed)?;
+        }
+    }
+    Ok(look)
+}
+
+impl Look {
+    fn at(&mut self, redactor: &Redactor, file: &str, name: &str, bytes: &[u8]) {
+        for residue in redactor.residual(name, bytes) {
+            let place = format!("`{file}` ({})", residue.rule);
+            if !self.residue.contains(&place) {
+                self.residue.push(place);
+            }
+        }
+        if !self.suspicious.iter().any(|known| known == file) && !redactor.suspicious(bytes).is_empty() {
+            self.suspicious.push(file.to_owned());
+        }
+    }
+}
+
+fn look_at_log(dir: &Path, redactor: &Redactor, look: &mut Look) -> Result<(), SealError> {
+    let file =
+        File::open(dir.join(folder::LOG)).map_err(|source| SealError::Io { dir: dir.to_owned(), source })?;
+    let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file));
+    while let Some(found) = reader.next().map_err(|source| SealError::Log { dir: dir.to_owned(), source })? {
+        let head = serde_json::to_vec(&found.record).expect("records have only string keys");
+        look.at(redactor, folder::LOG, folder::LOG, &head);
+        look.at(redactor, folder::LOG, folder::LOG, &found.payload);
+    }
+    Ok(())
+}
+
+fn look_at_file(path: &Path, name: &str, redactor: &Redactor, look: &mut Look) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut piece = Vec::new();
+    loop {
+        let kept = piece.len();
+        if (&mut file).take((PIECE - kept) as u64).read_to_end(&mut piece)? == 0 && kept > 0 {
+            return Ok(()); // the overlap alone was searched before
+        }
+        look.at(redactor, name, name, &piece);
+        if piece.len() < PIECE {
+            return Ok(());
+        }
+        piece.drain(..piece.len() - OVERLAP);
+    }
+}
+
+/// All files of a recording by their names in it, sorted.
+fn files(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(dir.join(&folder))? {
+            let entry = entry?;
+            let name = folder.join(entry.file_name());
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(name);
+            } else if kind.is_file() {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// SHA-256 of every file but the manifest and what is derived.
+pub(crate) fn digests(dir: &Path) -> io::Result<BTreeMap<String, String>> {
+    let derived = format!("{}/", folder::NORMALIZED);
+    let mut digests = BTreeMap::new();
+    for name in files(dir)? {
+        if name != folder::MANIFEST && !name.starts_with(&derived) {
+            let mut hasher = Sha256::new();
+            io::copy(&mut File::open(dir.join(&name))?, &mut hasher)?;
+            digests.insert(name, hex(hasher.finalize()));
+        }
+    }
+    Ok(digests)
+}

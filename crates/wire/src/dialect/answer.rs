@@ -1,0 +1,53 @@
+//! A decoded answer: what the model said, or why the provider would not let it.
+
+use session::Reply;
+
+use super::{Part, Unknown};
+
+/// What a response body holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The model answered.
+    Answer(Answer),
+    /// The provider refused, in its own shape.
+    Error(ProviderError),
+    /// Some other JSON, as from an endpoint that only counts tokens.
+    Other,
+}
+
+impl Outcome {
+    /// The answer, where there is one.
+    pub fn answer(self) -> Option<Answer> {
+        match self {
+            Self::Answer(answer) => Some(answer),
+            Self::Error(_) | Self::Other => None,
+        }
+    }
+}
+
+/// A reply and where its parts stand in the body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What the model said.
+    pub reply: Reply,
+    /// The reply's blocks, one for one, with their places.
+    pub parts: Vec<Part>,
+    /// What this version does not know, in places that it knows.
+    pub unknown: Vec<Unknown>,
+}
+
+/// An error in the provider's shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderError {
+    /// The provider's word for it, as in `overloaded_error`.
+    pub kind: String,
+    /// What it says.
+    pub message: String,
+}
+
+impl ProviderError {
+    /// An error of that kind.
+    pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind: kind.into(), message: message.into() }
+    }
+}

@@ -1,0 +1,77 @@
+//! Requests, encoded.
+
+use session::{Block, Message, Role};
+
+use crate::dialect::raw::{Object, array};
+use crate::dialect::{Draft, Element, EncodeError, MarkOn, Thinking, ToolSpec};
+use crate::json::quote;
+
+use super::block;
+
+pub(in crate::dialect) fn encode_request(draft: &Draft) -> Result<String, EncodeError> {
+    let mut body = Object::new().text("model", &draft.model);
+    body = body.maybe("max_tokens", draft.max_tokens.map(|tokens| tokens.to_string()));
+    body = body.maybe("stream", draft.stream.then(|| "true".to_owned()));
+    body = body.maybe("thinking", draft.thinking.map(thinking));
+    body = body.maybe("output_config", draft.effort.as_ref().map(|e| Object::new().text("effort", e).json()));
+    for (name, json) in &draft.extra {
+        body = body.raw(name, json.clone());
+    }
+    if !draft.tools.is_empty() {
+        let tools = draft.tools.iter().enumerate();
+        body = body.raw("tools", array(tools.map(|(index, element)| tool(draft, index, element))));
+    }
+    if !draft.system.is_empty() {
+        let blocks = draft.system.iter().enumerate().map(|(index, element)| match element {
+            Element::Made(made) => encoded(made, draft.marker(MarkOn::System(index)), "the instructions"),
+            Element::Raw(json) => Ok(json.clone()),
+        });
+        body = body.raw("system", array(blocks.collect::<Result<Vec<_>, _>>()?));
+    }
+    let messages = draft.messages.iter().enumerate().map(|(index, element)| match element {
+        Element::Made(made) => message(draft, index, made),
+        Element::Raw(json) => Ok(json.clone()),
+    });
+    Ok(body.raw("messages", array(messages.collect::<Result<Vec<_>, _>>()?)).json())
+}
+
+fn thinking(thinking: Thinking) -> String {
+    let object = |kind: &str| Object::new().text("type", kind);
+    match thinking {
+        Thinking::Adaptive => object("adaptive"),
+        Thinking::Budget(tokens) => object("enabled").number("budget_tokens", tokens),
+        Thinking::Off => object("disabled"),
+    }
+    .json()
+}
+
+fn tool(draft: &Draft, index: usize, element: &Element<ToolSpec>) -> String {
+    match element {
+        Element::Raw(json) => json.clone(),
+        Element::Made(ToolSpec { name, description, schema }) => Object::new()
+            .text("name", name)
+            .text("description", description)
+            .raw("input_schema", schema.clone())
+            .maybe("cache_control", draft.marker(MarkOn::Tool(index)))
+            .json(),
+    }
+}
+
+fn message(draft: &Draft, index: usize, message: &Message) -> Result<String, EncodeError> {
+    let role = match message.role {
+        Role::User | Role::Tool => "user",
+        Role::Assistant => "assistant",
+        Role::System | Role::Developer => "system",
+    };
+    // Always blocks, also where a string would do: a message that gains a marker, or loses it,
+    // then keeps its shape.
+    let blocks = message.blocks.iter().enumerate().map(|(at, block)| {
+        encoded(block, draft.marker(MarkOn::Block { message: index, block: at }), "a message")
+    });
+    let content = array(blocks.collect::<Result<Vec<_>, _>>()?);
+    Ok(Object::new().raw("role", quote(role)).raw("content", content).json())
+}
+
+fn encoded(block: &Block, marker: Option<String>, place: &'static str) -> Result<String, EncodeError> {
+    Ok(block::encode(block, marker, place)?.json())
+}

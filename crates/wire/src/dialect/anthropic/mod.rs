@@ -1,0 +1,16 @@
+//! Anthropic Messages.
+
+mod accumulate;
+mod block;
+mod draft;
+mod reply;
+mod request;
+mod stream;
+
+pub(super) use accumulate::Gathered;
+pub(super) use draft::encode_request;
+pub(super) use reply::{decode_reply, encode_error, encode_reply};
+pub(super) use request::decode_request;
+pub(super) use stream::encode_stream;
+
+const DIALECT: super::Dialect = super::Dialect::AnthropicMessages;

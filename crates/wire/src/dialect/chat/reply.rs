@@ -1,0 +1,166 @@
+//! Replies and errors as one body.
+
+use session::{Block, Reply, StopReason, ToolCall, Usage};
+
+use crate::dialect::cursor::Cursor;
+use crate::dialect::raw::{Object, array};
+use crate::dialect::{Answer, DecodeError, EncodeError, Outcome, ProviderError, Unknown};
+use crate::json::{Document, Kind, quote};
+
+use super::DIALECT;
+use super::draft::{encode_call, with_reasoning};
+use super::message::said;
+
+pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<Outcome, DecodeError> {
+    let document = Document::parse(body)?;
+    let root = Cursor::root(&document)?;
+    if let Some(error) = root.get("error") {
+        return Ok(Outcome::Error(decode_error(&error)));
+    }
+    let Some(choices) = root.get("choices") else { return Ok(Outcome::Other) };
+    let mut unknown = Vec::new();
+    // The first choice is the reply; the others, where they were asked for, stay in the body.
+    let choice = choices.items().next();
+    let message = choice.as_ref().and_then(|choice| choice.get("message"));
+    let parts = message.map(|message| said(&message, &mut unknown)).unwrap_or_default();
+    let refused = parts.iter().any(|part| matches!(part.block, Block::Refusal { .. }));
+    let finish = choice.as_ref().and_then(|choice| choice.text("finish_reason"));
+    let reply = Reply {
+        id: root.text_or_empty("id"),
+        model: root.text_or_empty("model"),
+        blocks: parts.iter().map(|part| part.block.clone()).collect(),
+        stop: finish.map(|reason| stop_reason(reason, refused, &mut unknown)),
+        usage: root.get("usage").map(|usage| decode_usage(&usage)).unwrap_or_default(),
+    };
+    Ok(Outcome::Answer(Answer { reply, parts, unknown }))
+}
+
+/// What stands under `error`: mostly an object, from some only words.
+pub(in crate::dialect) fn decode_error(error: &Cursor<'_, '_>) -> ProviderError {
+    let word = |name: &str| {
+        let value = error.get(name)?.value;
+        let word =
+            if value.kind() == Kind::String { value.as_str()?.into_owned() } else { value.raw().to_owned() };
+        Some(word).filter(|word| !word.is_empty())
+    };
+    let kind = word("type").or_else(|| word("code")).unwrap_or_else(|| "error".to_owned());
+    let message = error.value.as_str().map(|text| text.into_owned());
+    ProviderError { kind, message: message.unwrap_or_else(|| error.text_or_empty("message")) }
+}
+
+fn stop_reason(reason: String, refused: bool, unknown: &mut Vec<Unknown>) -> StopReason {
+    match reason.as_str() {
+        "stop" if refused => StopReason::Refusal,
+        "stop" => StopReason::EndTurn,
+        "tool_calls" | "function_call" => StopReason::ToolUse,
+        "length" => StopReason::MaxTokens,
+        "content_filter" => StopReason::ContentFilter,
+        "error" => StopReason::Other(reason),
+        _ => {
+            unknown.push(Unknown::at("/choices/0/finish_reason", format!("stop reason `{reason}`")));
+            StopReason::Other(reason)
+        }
+    }
+}
+
+pub(super) fn stop_word(stop: &StopReason) -> &str {
+    match stop {
+        StopReason::EndTurn | StopReason::StopSequence | StopReason::PauseTurn | StopReason::Refusal => {
+            "stop"
+        }
+        StopReason::ToolUse => "tool_calls",
+        StopReason::MaxTokens | StopReason::ContextWindow => "length",
+        StopReason::ContentFilter => "content_filter",
+        StopReason::Other(word) => word,
+    }
+}
+
+/// Cached tokens are part of the prompt's here; ours are disjoint.
+fn decode_usage(at: &Cursor<'_, '_>) -> Usage {
+    let details = at.get("prompt_tokens_details");
+    let of_prompt = |name: &str| details.as_ref().map_or(0, |details| details.number(name));
+    // DeepSeek has its own name beside the common one.
+    let read = of_prompt("cached_tokens").max(at.number("prompt_cache_hit_tokens"));
+    let written = of_prompt("cache_write_tokens");
+    Usage {
+        input: at.number("prompt_tokens").saturating_sub(read + written),
+        output: at.number("completion_tokens"),
+        cache_read: read,
+        cache_write_5m: written,
+        cache_write_1h: 0,
+        reasoning: at
+            .get("completion_tokens_details")
+            .map_or(0, |details| details.number("reasoning_tokens")),
+    }
+}
+
+pub(super) fn encode_usage(usage: &Usage) -> String {
+    let written = usage.cache_write_5m + usage.cache_write_1h;
+    let prompt = Object::new().number("cached_tokens", usage.cache_read);
+    let prompt = prompt.maybe("cache_write_tokens", (written > 0).then(|| written.to_string()));
+    let completion = Object::new().number("reasoning_tokens", usage.reasoning);
+    Object::new()
+        .number("prompt_tokens", usage.input_total())
+        .number("completion_tokens", usage.output)
+        .number("total_tokens", usage.input_total() + usage.output)
+        .raw("prompt_tokens_details", prompt.json())
+        .raw("completion_tokens_details", completion.json())
+        .json()
+}
+
+/// What a reply says, sorted as a message here has it.
+pub(super) struct Sorted<'a> {
+    pub(super) thoughts: Vec<&'a Block>,
+    /// All text blocks, joined by newlines: a message has one string for them.
+    pub(super) text: Option<String>,
+    pub(super) refusal: Option<&'a str>,
+    pub(super) calls: Vec<&'a ToolCall>,
+}
+
+impl<'a> Sorted<'a> {
+    pub(super) fn of(reply: &'a Reply) -> Result<Self, EncodeError> {
+        let mut sorted = Self { thoughts: Vec::new(), text: reply.text(), refusal: None, calls: Vec::new() };
+        for block in &reply.blocks {
+            match block {
+                Block::Text { .. } => {}
+                Block::Thinking { .. } | Block::RedactedThinking { .. } => sorted.thoughts.push(block),
+                Block::Refusal { text } => sorted.refusal = Some(text),
+                Block::ToolCall(call) if !call.server => sorted.calls.push(call),
+                other => return Err(EncodeError::no_such(DIALECT, other, "a reply")),
+            }
+        }
+        Ok(sorted)
+    }
+}
+
+pub(in crate::dialect) fn encode_reply(reply: &Reply) -> Result<String, EncodeError> {
+    let sorted = Sorted::of(reply)?;
+    let null = || "null".to_owned();
+    let message = Object::new()
+        .text("role", "assistant")
+        .raw("content", sorted.text.as_deref().map_or_else(null, quote))
+        .raw("refusal", sorted.refusal.map_or_else(null, quote));
+    let message = with_reasoning(message, &sorted.thoughts);
+    let calls = (!sorted.calls.is_empty()).then(|| array(sorted.calls.iter().map(|call| encode_call(call))));
+    let choice = Object::new()
+        .number("index", 0)
+        .raw("message", message.maybe("tool_calls", calls).json())
+        .raw("logprobs", "null")
+        .raw("finish_reason", reply.stop.as_ref().map_or_else(null, |stop| quote(stop_word(stop))));
+    let body = head(reply, "chat.completion").raw("choices", array([choice.json()]));
+    Ok(body.raw("usage", encode_usage(&reply.usage)).json())
+}
+
+/// What every body and every chunk begins with. The time is not the reply's to tell.
+pub(super) fn head(reply: &Reply, object: &str) -> Object {
+    Object::new()
+        .text("id", &reply.id)
+        .text("object", object)
+        .number("created", 0)
+        .text("model", &reply.model)
+}
+
+pub(in crate::dialect) fn encode_error(error: &ProviderError) -> String {
+    let inner = Object::new().text("message", &error.message).text("type", &error.kind);
+    Object::new().raw("error", inner.raw("param", "null").raw("code", "null").json()).json()
+}

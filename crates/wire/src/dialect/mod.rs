@@ -1,0 +1,166 @@
+//! The providers' dialects: requests and replies, both ways, streamed and not.
+//!
+//! Start at [`Dialect`]. Each dialect is a pure codec: [`Prompt`] is a decoded request, [`Draft`] one
+//! to encode, [`Answer`] a decoded reply, and [`Accumulator`] turns a stream into the body that the
+//! call would have given without streaming, so that replies are decoded in one place only. What a
+//! dialect does not know it keeps and names ([`Unknown`]); it never drops a byte and never guesses.
+
+mod accumulate;
+mod answer;
+mod cursor;
+mod detect;
+mod draft;
+mod edit;
+mod prompt;
+mod raw;
+
+mod anthropic;
+mod chat;
+mod responses;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use session::Reply;
+use thiserror::Error;
+
+use crate::json::JsonError;
+
+pub use accumulate::{Accumulated, Accumulator, Piece, StreamEnd, accumulate};
+pub use answer::{Answer, Outcome, ProviderError};
+pub use draft::{Draft, Element, EncodeError, Mark, MarkOn, Thinking, ToolSpec};
+pub use edit::replace_in;
+pub use prompt::{Marker, Part, Place, Prompt, PromptMessage, Runs, Setting, Tool, Unknown};
+
+/// The language a provider speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// `/v1/messages`
+    AnthropicMessages,
+    /// `/v1/chat/completions`
+    OpenAiChat,
+    /// `/v1/responses`
+    OpenAiResponses,
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AnthropicMessages => "Anthropic Messages",
+            Self::OpenAiChat => "OpenAI Chat Completions",
+            Self::OpenAiResponses => "OpenAI Responses",
+        })
+    }
+}
+
+/// Why a body cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// It is not JSON.
+    #[error("the body is not JSON: {0}")]
+    NotJson(JsonError),
+    /// It is some other JSON.
+    #[error("the body is JSON, but not an object")]
+    NotAnObject,
+}
+
+impl Dialect {
+    /// Decodes a request's body.
+    pub fn decode_request(self, body: &[u8]) -> Result<Prompt, DecodeError> {
+        match self {
+            Self::AnthropicMessages => anthropic::decode_request(body),
+            Self::OpenAiChat => chat::decode_request(body),
+            Self::OpenAiResponses => responses::decode_request(body),
+        }
+    }
+
+    /// Encodes a request's body.
+    pub fn encode_request(self, draft: &Draft) -> Result<Vec<u8>, EncodeError> {
+        let json = match self {
+            Self::AnthropicMessages => anthropic::encode_request(draft),
+            Self::OpenAiChat => chat::encode_request(draft),
+            Self::OpenAiResponses => responses::encode_request(draft),
+        };
+        json.map(String::into_bytes)
+    }
+
+    /// Decodes a response's body, not streamed or accumulated.
+    pub fn decode_reply(self, body: &[u8]) -> Result<Outcome, DecodeError> {
+        match self {
+            Self::AnthropicMessages => anthropic::decode_reply(body),
+            Self::OpenAiChat => chat::decode_reply(body),
+            Self::OpenAiResponses => responses::decode_reply(body),
+        }
+    }
+
+    /// Encodes a reply as a body that is not streamed.
+    pub fn encode_reply(self, reply: &Reply) -> Result<Vec<u8>, EncodeError> {
+        let json = match self {
+            Self::AnthropicMessages => anthropic::encode_reply(reply),
+            Self::OpenAiChat => chat::encode_reply(reply),
+            Self::OpenAiResponses => responses::encode_reply(reply),
+        };
+        json.map(String::into_bytes)
+    }
+
+    /// Encodes a reply as a stream, one event an item, its texts in pieces of `chunk` characters.
+    ///
+    /// A reply without a stop reason gives a stream that ends early, without its final events.
+    pub fn encode_stream(self, reply: &Reply, chunk: usize) -> Result<Vec<Vec<u8>>, EncodeError> {
+        let events = match self {
+            Self::AnthropicMessages => anthropic::encode_stream(reply, chunk),
+            Self::OpenAiChat => chat::encode_stream(reply, chunk),
+            Self::OpenAiResponses => responses::encode_stream(reply, chunk),
+        };
+        Ok(events?.into_iter().map(String::into_bytes).collect())
+    }
+
+    /// Encodes an error as a body.
+    pub fn encode_error(self, error: &ProviderError) -> Vec<u8> {
+        let json = match self {
+            Self::AnthropicMessages => anthropic::encode_error(error),
+            Self::OpenAiChat | Self::OpenAiResponses => chat::encode_error(error),
+        };
+        json.into_bytes()
+    }
+
+    /// Encodes an error as an event in the middle of a stream.
+    pub fn encode_stream_error(self, error: &ProviderError) -> Vec<u8> {
+        let event = match self {
+            Self::AnthropicMessages => event("error", &anthropic::encode_error(error)),
+            Self::OpenAiChat => data(&chat::encode_error(error)),
+            Self::OpenAiResponses => event("error", &responses::encode_stream_error(error)),
+        };
+        event.into_bytes()
+    }
+
+    /// The provider's usual kind of error for a status.
+    pub fn error_kind(self, status: u16) -> &'static str {
+        match (self, status) {
+            (_, 400) => "invalid_request_error",
+            (_, 401) => "authentication_error",
+            (_, 403) => "permission_error",
+            (_, 404) => "not_found_error",
+            (_, 413) => "request_too_large",
+            (_, 429) => "rate_limit_error",
+            (Self::AnthropicMessages, 402) => "billing_error",
+            (Self::AnthropicMessages, 504) => "timeout_error",
+            (Self::AnthropicMessages, 529) => "overloaded_error",
+            (Self::AnthropicMessages, _) => "api_error",
+            (_, 500..) => "server_error",
+            _ => "invalid_request_error",
+        }
+    }
+}
+
+/// One named event, as bytes on the wire.
+fn event(name: &str, json: &str) -> String {
+    format!("event: {name}\ndata: {json}\n\n")
+}
+
+/// One event without a name, as bytes on the wire.
+fn data(json: &str) -> String {
+    format!("data: {json}\n\n")
+}

@@ -1,0 +1,100 @@
+//! Compact JSON put together from pieces that are JSON already.
+
+use std::fmt::Write as _;
+
+use crate::json::{Value, quote};
+
+/// An object in the making: members in order, values as they are spelled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Object {
+    /// Key and value, both JSON.
+    members: Vec<(String, String)>,
+}
+
+impl Object {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// The members of `value`, each value as it was spelled.
+    pub(crate) fn of(value: Value<'_, '_>) -> Self {
+        let members = value.members().map(|m| (m.key.raw().to_owned(), m.value.raw().to_owned()));
+        Self { members: members.collect() }
+    }
+
+    pub(crate) fn raw(mut self, name: &str, json: impl Into<String>) -> Self {
+        self.members.push((quote(name), json.into()));
+        self
+    }
+
+    /// Adds a member before all others.
+    pub(crate) fn first(mut self, name: &str, json: &str) -> Self {
+        self.members.insert(0, (quote(name), json.to_owned()));
+        self
+    }
+
+    pub(crate) fn text(self, name: &str, text: &str) -> Self {
+        self.raw(name, quote(text))
+    }
+
+    pub(crate) fn number(self, name: &str, number: u64) -> Self {
+        self.raw(name, number.to_string())
+    }
+
+    pub(crate) fn maybe(self, name: &str, json: Option<String>) -> Self {
+        match json {
+            Some(json) => self.raw(name, json),
+            None => self,
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let key = quote(name);
+        self.members.iter().rfind(|(k, _)| *k == key).map(|(_, json)| json.as_str())
+    }
+
+    /// Replaces the value in its place, or adds the member at the end.
+    pub(crate) fn set(&mut self, name: &str, json: impl Into<String>) {
+        let key = quote(name);
+        match self.members.iter_mut().rfind(|(k, _)| *k == key) {
+            Some((_, old)) => *old = json.into(),
+            None => self.members.push((key, json.into())),
+        }
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let size = self.members.iter().map(|(k, v)| k.len() + v.len() + 2).sum::<usize>() + 2;
+        let mut out = String::with_capacity(size);
+        out.push('{');
+        for (index, (key, json)) in self.members.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(out, "{comma}{key}:{json}").expect("writing to a String cannot fail");
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// `[a,b,…]`
+pub(crate) fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
+    let mut out = String::from("[");
+    for item in items {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(item.as_ref());
+    }
+    out.push(']');
+    out
+}
+
+/// `text` in pieces of `size` characters; the empty text has none.
+pub(crate) fn chunks(text: &str, size: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = rest.char_indices().nth(size.max(1)).map_or(rest.len(), |(at, _)| at);
+        let (chunk, after) = rest.split_at(end);
+        rest = after;
+        (!chunk.is_empty()).then_some(chunk)
+    })
+}

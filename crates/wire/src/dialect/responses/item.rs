@@ -1,0 +1,231 @@
+//! Items: input and output are made of the same.
+
+use session::{Block, CallId, ImageSource, Role, ToolCall, ToolResult};
+
+use crate::dialect::cursor::Cursor;
+use crate::dialect::{Part, Unknown};
+
+/// What one item says, and who says it.
+pub(super) struct Item {
+    pub(super) role: Role,
+    pub(super) parts: Vec<Part>,
+}
+
+/// Calls of the provider's own tools: the item's type, who runs it, and where its input stands.
+/// The tool goes by the type without `_call`.
+const CALLS: &[(&str, By, &str)] = &[
+    ("apply_patch_call", By::Harness, "operation"),
+    ("code_interpreter_call", By::Provider, "code"),
+    ("computer_call", By::Harness, "action"),
+    ("file_search_call", By::Provider, "queries"),
+    ("image_generation_call", By::Provider, "prompt"),
+    ("local_shell_call", By::Harness, "action"),
+    ("mcp_call", By::Provider, "arguments"),
+    ("program", By::Provider, "code"),
+    ("shell_call", By::Harness, "action"),
+    ("tool_search_call", By::Execution, "arguments"),
+    ("web_search_call", By::Provider, "action"),
+];
+
+/// Who runs a tool.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    Harness,
+    Provider,
+    /// The item's `execution` says.
+    Execution,
+}
+
+/// Answers to calls: the item's type, and where the answer stands.
+const OUTPUTS: &[(&str, &str)] = &[
+    ("apply_patch_call_output", "output"),
+    ("computer_call_output", "output"),
+    ("custom_tool_call_output", "output"),
+    ("function_call_output", "output"),
+    ("local_shell_call_output", "output"),
+    ("program_output", "output"),
+    ("shell_call_output", "output"),
+    ("tool_search_output", "tools"),
+];
+
+/// Items that we recognise and have no word for, and who they come from.
+const PLAIN: &[(&str, Role)] = &[
+    ("additional_tools", Role::Developer),
+    ("compaction", Role::Assistant),
+    ("compaction_summary", Role::Assistant),
+    ("compaction_trigger", Role::User),
+    ("context_compaction", Role::Assistant),
+    ("mcp_approval_request", Role::Assistant),
+    ("mcp_approval_response", Role::User),
+    ("mcp_list_tools", Role::Assistant),
+];
+
+pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Item {
+    let kind = at.kind();
+    let by_model = |part: Part| Item { role: Role::Assistant, parts: vec![part] };
+    match kind.as_str() {
+        "message" => message(at, unknown),
+        "" if at.get("role").is_some() => message(at, unknown),
+        "" | "item_reference" if at.get("id").is_some() => {
+            let block = Block::ItemReference { id: at.text_or_empty("id") };
+            by_model(Part::new(at, "item_reference", block).said_by(at.get("id").as_ref()))
+        }
+        "reasoning" => by_model(reasoning(at, unknown)),
+        "function_call" => by_model(call(at, kind, "arguments")),
+        "custom_tool_call" => by_model(call(at, kind, "input")),
+        other => other_item(at, other, unknown),
+    }
+}
+
+fn other_item(at: &Cursor<'_, '_>, kind: &str, unknown: &mut Vec<Unknown>) -> Item {
+    if let Some((_, by, member)) = CALLS.iter().find(|(known, _, _)| *known == kind) {
+        return Item { role: Role::Assistant, parts: vec![own_call(at, kind, *by, member)] };
+    }
+    if let Some((_, member)) = OUTPUTS.iter().find(|(known, _)| *known == kind) {
+        return Item { role: Role::Tool, parts: vec![output(at, kind, member, unknown)] };
+    }
+    let plain = PLAIN.iter().find(|(known, _)| *known == kind);
+    if plain.is_none() {
+        unknown.push(Unknown::at(&at.pointer, format!("item type `{kind}`")));
+    }
+    let part = Part::new(at, kind, Block::Unknown { kind: kind.to_owned() });
+    Item { role: plain.map_or(Role::User, |(_, role)| *role), parts: vec![part] }
+}
+
+fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Item {
+    let role = match at.text_or_empty("role").as_str() {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        "developer" => Role::Developer,
+        other => {
+            unknown.push(Unknown::at(format!("{}/role", at.pointer), format!("role `{other}`")));
+            Role::User
+        }
+    };
+    let parts = at.get("content").map(|content| contents(&content, unknown)).unwrap_or_default();
+    Item { role, parts }
+}
+
+/// A string, or parts.
+fn contents(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Vec<Part> {
+    if at.is_string() {
+        return vec![Part::text(at)];
+    }
+    at.items().map(|part| content(&part, unknown)).collect()
+}
+
+fn content(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
+    let kind = at.kind();
+    let (block, said) = match kind.as_str() {
+        "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => {
+            (Block::Text { text: at.text_or_empty("text") }, at.get("text"))
+        }
+        "refusal" => (Block::Refusal { text: at.text_or_empty("refusal") }, at.get("refusal")),
+        "input_image" | "computer_screenshot" => (Block::Image(image(at)), at.get("image_url")),
+        "input_file" => (Block::Document { name: at.text("filename") }, at.get("file_data")),
+        other => {
+            if !["input_audio", "output_audio", "encrypted_content"].contains(&other) {
+                unknown.push(Unknown::at(&at.pointer, format!("part type `{other}`")));
+            }
+            (Block::Unknown { kind: other.to_owned() }, None)
+        }
+    };
+    Part::new(at, kind, block).said_by(said.as_ref())
+}
+
+fn image(at: &Cursor<'_, '_>) -> ImageSource {
+    match at.text("file_id") {
+        Some(id) => ImageSource::File { id },
+        None => ImageSource::Url { url: at.text_or_empty("image_url") },
+    }
+}
+
+/// One block for an item: its summary or its text, and what seals it.
+fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
+    let texts = |name: &str, kind: &str, unknown: &mut Vec<Unknown>| {
+        let mut texts = Vec::new();
+        for part in at.get(name).iter().flat_map(Cursor::items) {
+            if part.kind() != kind {
+                unknown.push(Unknown::at(&part.pointer, format!("reasoning type `{}`", part.kind())));
+            }
+            texts.push(part.text_or_empty("text"));
+        }
+        texts.join("\n\n")
+    };
+    let summary = texts("summary", "summary_text", unknown);
+    let full = texts("content", "reasoning_text", unknown);
+    let text = if summary.is_empty() { full } else { summary };
+    let sealed = at.text("encrypted_content");
+    let block = match sealed {
+        Some(data) if text.is_empty() => Block::RedactedThinking { data },
+        signature => Block::Thinking { text, signature },
+    };
+    let one = at.get("summary").filter(|summary| summary.value.items().count() == 1);
+    let said = match &block {
+        Block::RedactedThinking { .. } => at.get("encrypted_content"),
+        _ => one.and_then(|summary| summary.items().next()).and_then(|part| part.get("text")),
+    };
+    Part::new(at, "reasoning", block).said_by(said.or_else(|| at.get("summary")).as_ref())
+}
+
+fn call(at: &Cursor<'_, '_>, kind: String, member: &str) -> Part {
+    let block = Block::ToolCall(ToolCall {
+        id: CallId::new(at.text_or_empty("call_id")),
+        name: at.text_or_empty("name"),
+        input: at.text_or_empty(member),
+        server: false,
+    });
+    Part::new(at, kind, block).said_by(at.get(member).as_ref())
+}
+
+/// A call of a tool that the provider defined.
+fn own_call(at: &Cursor<'_, '_>, kind: &str, by: By, member: &str) -> Part {
+    let said = at.get(member);
+    let input = said.as_ref().map(|said| match said.value.as_str() {
+        Some(text) => text.into_owned(),
+        None => said.value.raw().to_owned(),
+    });
+    let id = at.text("call_id").or_else(|| at.text("id")).unwrap_or_default();
+    let block = Block::ToolCall(ToolCall {
+        id: CallId::new(id),
+        name: at.text("name").unwrap_or_else(|| kind.strip_suffix("_call").unwrap_or(kind).to_owned()),
+        input: input.unwrap_or_default(),
+        server: match by {
+            By::Harness => false,
+            By::Provider => true,
+            By::Execution => at.text("execution").as_deref() != Some("client"),
+        },
+    });
+    Part::new(at, kind, block).said_by(said.as_ref())
+}
+
+fn output(at: &Cursor<'_, '_>, kind: &str, member: &str, unknown: &mut Vec<Unknown>) -> Part {
+    let said = at.get(member);
+    let parts = match &said {
+        Some(tools) if member == "tools" => tools.items().map(|tool| reference(&tool)).collect(),
+        // What a shell prints comes in chunks of its own shape.
+        Some(chunks) if kind == "shell_call_output" => {
+            let chunk = |at: Cursor<'_, '_>| {
+                Part::new(&at, "shell_output", Block::Unknown { kind: "shell_output".to_owned() })
+            };
+            chunks.items().map(chunk).collect()
+        }
+        Some(one) if !one.is_string() && !one.is_array() => vec![content(one, unknown)],
+        Some(said) => contents(said, unknown),
+        None => Vec::new(),
+    };
+    let block = Block::ToolResult(ToolResult {
+        call: CallId::new(at.text("call_id").or_else(|| at.text("id")).unwrap_or_default()),
+        blocks: parts.iter().map(|part| part.block.clone()).collect(),
+        is_error: at.text("status").as_deref() == Some("failed"),
+        server: at.text("execution").as_deref() == Some("server"),
+    });
+    Part { parts, ..Part::new(at, kind, block).said_by(said.as_ref()) }
+}
+
+/// A tool that a search brought to light.
+fn reference(at: &Cursor<'_, '_>) -> Part {
+    let name = at.text("name").unwrap_or_else(|| at.kind());
+    Part::new(at, at.kind(), Block::ToolReference { name }).said_by(at.get("name").as_ref())
+}

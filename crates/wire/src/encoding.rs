@@ -1,0 +1,358 @@
+//! Content codings: gzip, deflate, br and zstd, and lists of them, both ways.
+//!
+//! The codings are given as the `Content-Encoding` header has them: in the order in which they were
+//! applied. A limit on the decoded length guards against bodies that unpack without end.
+
+use std::io::{self, Read, Write};
+
+use flate2::{Decompress, FlushDecompress, Status};
+use thiserror::Error;
+
+/// One content coding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// Nothing done.
+    Identity,
+    /// `gzip`
+    Gzip,
+    /// `deflate`: zlib's wrapping as the standard has it, bare on the word of many servers.
+    Deflate,
+    /// `br`
+    Brotli,
+    /// `zstd`
+    Zstd,
+}
+
+impl Coding {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Gzip => "gzip",
+            Self::Deflate => "deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// Why a body cannot be decoded or encoded.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CodingError {
+    /// A coding we do not have.
+    #[error("unknown content coding: {0}")]
+    Unknown(String),
+    /// It unpacks to more than was allowed.
+    #[error("the body is longer than {limit} bytes when decoded")]
+    TooLong {
+        /// The most that was allowed.
+        limit: usize,
+    },
+    /// It ends before its coding does.
+    #[error("the {0} body is cut off")]
+    Cut(&'static str),
+    /// It is not in that coding.
+    #[error("the body is not valid {0}")]
+    Broken(&'static str),
+}
+
+/// A body decoded as far as it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// What came out.
+    pub bytes: Vec<u8>,
+    /// Whether that is all of it: `false` where the body was cut off or broken.
+    pub complete: bool,
+}
+
+/// The codings that a `Content-Encoding` header names, in the order in which they were applied.
+pub fn codings(header: &str) -> Result<Vec<Coding>, CodingError> {
+    let names = header.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let coding = |name: &str| match name.to_ascii_lowercase().as_str() {
+        "identity" => Ok(Coding::Identity),
+        "gzip" | "x-gzip" => Ok(Coding::Gzip),
+        "deflate" => Ok(Coding::Deflate),
+        "br" => Ok(Coding::Brotli),
+        "zstd" => Ok(Coding::Zstd),
+        _ => Err(CodingError::Unknown(name.to_owned())),
+    };
+    names.map(coding).collect()
+}
+
+/// Decodes a whole body.
+pub fn decode(header: &str, body: &[u8], limit: usize) -> Result<Vec<u8>, CodingError> {
+    let mut bytes = body.to_vec();
+    for coding in codings(header)?.into_iter().rev() {
+        let (decoded, error) = undo(coding, &bytes, limit);
+        match error {
+            Some(error) => return Err(error),
+            None => bytes = decoded,
+        }
+    }
+    within(bytes, limit)
+}
+
+/// Decodes a body that may be cut off, as far as it goes.
+pub fn decode_partly(header: &str, body: &[u8], limit: usize) -> Result<Decoded, CodingError> {
+    let mut bytes = body.to_vec();
+    let mut complete = true;
+    for coding in codings(header)?.into_iter().rev() {
+        let (decoded, error) = undo(coding, &bytes, limit);
+        match error {
+            Some(too_long @ CodingError::TooLong { .. }) => return Err(too_long),
+            Some(_) => complete = false,
+            None => {}
+        }
+        bytes = decoded;
+    }
+    Ok(Decoded { bytes: within(bytes, limit)?, complete })
+}
+
+/// Encodes a body in the codings named, in that order.
+pub fn encode(header: &str, body: &[u8]) -> Result<Vec<u8>, CodingError> {
+    let mut bytes = body.to_vec();
+    for coding in codings(header)? {
+        bytes = apply(coding, &bytes).expect("writing to memory cannot fail");
+    }
+    Ok(bytes)
+}
+
+fn within(bytes: Vec<u8>, limit: usize) -> Result<Vec<u8>, CodingError> {
+    if bytes.len() > limit { Err(CodingError::TooLong { limit }) } else { Ok(bytes) }
+}
+
+/// What one coding gives back, and what stopped it before the end.
+fn undo(coding: Coding, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
+    if body.is_empty() {
+        return (Vec::new(), None); // as with an answer to HEAD
+    }
+    match coding {
+        Coding::Identity => (body.to_vec(), None),
+        Coding::Gzip => drain(coding, flate2::read::MultiGzDecoder::new(body), limit),
+        Coding::Deflate => inflate(body, limit),
+        Coding::Brotli => {
+            let mut input = Noting { body, exhausted: false };
+            let (out, error) = drain(coding, brotli::Decompressor::new(&mut input, 4096), limit);
+            // The decoder has one error for both: it is a cut where it had asked for more.
+            let error = error.map(|error| match error {
+                CodingError::Broken(name) if input.exhausted => CodingError::Cut(name),
+                other => other,
+            });
+            (out, error)
+        }
+        Coding::Zstd => match zstd::stream::read::Decoder::with_buffer(body) {
+            Ok(decoder) => drain(coding, decoder, limit),
+            Err(_) => (Vec::new(), Some(CodingError::Broken(coding.name()))),
+        },
+    }
+}
+
+/// A reader that notes when it was asked for more than there is.
+struct Noting<'a> {
+    body: &'a [u8],
+    exhausted: bool,
+}
+
+impl Read for Noting<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.exhausted = self.body.is_empty();
+        self.body.read(buffer)
+    }
+}
+
+fn drain(coding: Coding, mut decoder: impl Read, limit: usize) -> (Vec<u8>, Option<CodingError>) {
+    let mut out = Vec::new();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        match decoder.read(&mut buffer) {
+            Ok(0) => return (out, None),
+            Ok(read) => out.extend_from_slice(&buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return (out, Some(CodingError::Cut(coding.name())));
+            }
+            Err(_) => return (out, Some(CodingError::Broken(coding.name()))),
+        }
+        if out.len() > limit {
+            return (out, Some(CodingError::TooLong { limit }));
+        }
+    }
+}
+
+/// Zlib's wrapping where it looks like it, else bare.
+fn inflate(body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
+    let wrapped =
+        body.len() >= 2 && body[0] & 0x0f == 8 && u16::from_be_bytes([body[0], body[1]]).is_multiple_of(31);
+    if wrapped {
+        let (out, error) = inflate_as(Decompress::new(true), body, limit);
+        if !out.is_empty() || !matches!(error, Some(CodingError::Broken(_))) {
+            return (out, error);
+        }
+    }
+    inflate_as(Decompress::new(false), body, limit)
+}
+
+/// By hand, because the ready-made reader takes the end of its input for the end of the data.
+fn inflate_as(mut inflater: Decompress, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
+    let mut out = Vec::new();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let (taken, given) = (inflater.total_in(), inflater.total_out());
+        let rest = &body[taken as usize..];
+        let status = inflater.decompress(rest, &mut buffer, FlushDecompress::None);
+        out.extend_from_slice(&buffer[..(inflater.total_out() - given) as usize]);
+        let stuck = inflater.total_in() == taken && inflater.total_out() == given;
+        match status {
+            _ if out.len() > limit => return (out, Some(CodingError::TooLong { limit })),
+            Ok(Status::StreamEnd) => return (out, None),
+            Ok(_) if stuck => return (out, Some(CodingError::Cut("deflate"))),
+            Ok(_) => {}
+            Err(_) => return (out, Some(CodingError::Broken("deflate"))),
+        }
+    }
+}
+
+fn apply(coding: Coding, body: &[u8]) -> io::Result<Vec<u8>> {
+    let level = flate2::Compression::default();
+    match coding {
+        Coding::Identity => Ok(body.to_vec()),
+        Coding::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+            encoder.write_all(body)?;
+            encoder.finish()
+        }
+        Coding::Deflate => {
+            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+            encoder.write_all(body)?;
+            encoder.finish()
+        }
+        Coding::Brotli => {
+            let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 5, 22);
+            encoder.write_all(body)?;
+            Ok(encoder.into_inner())
+        }
+        Coding::Zstd => zstd::stream::encode_all(body, zstd::DEFAULT_COMPRESSION_LEVEL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: &[&str] = &[
+        "",
+        "identity",
+        "gzip",
+        "deflate",
+        "br",
+        "zstd",
+        "gzip, br",
+        "zstd,identity , X-GZIP",
+        "br, zstd, deflate",
+    ];
+    const MANY: usize = 1 << 20;
+
+    fn text() -> Vec<u8> {
+        (0..30_000)
+            .flat_map(|n: u32| format!("event {} of many\n", n.wrapping_mul(2_654_435_761)).into_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn there_and_back() {
+        for header in ALL {
+            for body in [b"".to_vec(), b"x".to_vec(), text()] {
+                let encoded = encode(header, &body).expect("known codings");
+                assert_eq!(decode(header, &encoded, MANY).as_ref(), Ok(&body), "{header}");
+            }
+        }
+    }
+
+    #[test]
+    fn deflate_is_also_taken_bare() {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(&text()).expect("memory");
+        let bare = encoder.finish().expect("memory");
+        assert_eq!(decode("deflate", &bare, MANY), Ok(text()));
+        assert_eq!(decode("deflate", &bare[..bare.len() - 1], MANY), Err(CodingError::Cut("deflate")));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_decoded_as_far_as_it_goes() {
+        for header in ["gzip", "deflate", "br", "zstd", "gzip, zstd"] {
+            let body = text();
+            let encoded = encode(header, &body).expect("known codings");
+            for cut in [1, encoded.len() / 2, encoded.len() - 1] {
+                assert!(
+                    matches!(decode(header, &encoded[..cut], MANY), Err(CodingError::Cut(_))),
+                    "{header} {cut}"
+                );
+                let partly = decode_partly(header, &encoded[..cut], MANY).expect("known codings");
+                assert!(!partly.complete && body.starts_with(&partly.bytes), "{header} {cut}");
+            }
+            let partly = decode_partly(header, &encoded[..encoded.len() - 1], MANY).expect("known codings");
+            assert!(partly.bytes.len() > body.len() / 2, "{header}: only {} bytes", partly.bytes.len());
+        }
+    }
+
+    /// A server that streams flushes after each event: all events before the cut must come out.
+    #[test]
+    fn a_flushed_stream_gives_every_event_before_the_cut() {
+        let event = b"data: {\"n\":1}\n\n";
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        let mut brotli = brotli::CompressorWriter::new(Vec::new(), 4096, 5, 22);
+        let mut zstd = zstd::stream::write::Encoder::new(Vec::new(), 3).expect("memory");
+        for _ in 0..3 {
+            for encoder in [&mut gzip as &mut dyn Write, &mut brotli, &mut zstd] {
+                encoder.write_all(event).expect("memory");
+                encoder.flush().expect("memory");
+            }
+        }
+        let streams = [("gzip", gzip.get_ref()), ("br", brotli.get_ref()), ("zstd", zstd.get_ref())];
+        for (header, stream) in streams {
+            let partly = decode_partly(header, stream, MANY).expect("known codings");
+            assert_eq!((partly.bytes, partly.complete), (event.repeat(3), false), "{header}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_stopped_at_the_limit() {
+        for header in ["gzip", "deflate", "br", "zstd", "identity"] {
+            let encoded = encode(header, &vec![0; 10 * MANY]).expect("known codings");
+            assert_eq!(decode(header, &encoded, MANY), Err(CodingError::TooLong { limit: MANY }), "{header}");
+            assert_eq!(
+                decode_partly(header, &encoded, MANY),
+                Err(CodingError::TooLong { limit: MANY }),
+                "{header}"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_and_broken_are_named() {
+        let told =
+            |header: &str| decode(header, b"plain text, not packed", MANY).expect_err(header).to_string();
+        assert_eq!(told("gzip, snappy"), "unknown content coding: snappy");
+        assert_eq!(told("gzip"), "the body is not valid gzip");
+        assert_eq!(told("deflate"), "the body is not valid deflate");
+        assert_eq!(told("br"), "the body is not valid br");
+        assert_eq!(told("zstd"), "the body is not valid zstd");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_there_and_back_and_cut(body in prop::collection::vec(any::<u8>(), 0..300), which in 0..ALL.len(), cut in 0usize..400) {
+            let encoded = encode(ALL[which], &body).expect("known codings");
+            prop_assert_eq!(&decode(ALL[which], &encoded, MANY).expect("whole"), &body);
+            let cut = cut.min(encoded.len());
+            let partly = decode_partly(ALL[which], &encoded[..cut], MANY).expect("known codings");
+            prop_assert!(body.starts_with(&partly.bytes));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..200), which in 0..ALL.len()) {
+            let _ = decode_partly(ALL[which], &body, MANY);
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! Where the value of a name stands: `"name": "value"`, `NAME=value`, `name: value` and their kin.
+//!
+//! All of it works on plain text (see [`Plain`]), where JSON looks the same at every depth; which
+//! quotes belong together is told by the number of backslashes before them.
+
+use std::ops::Range;
+
+use super::names::Family;
+use super::placeholder;
+use super::plain::Plain;
+use super::shapes::mixed;
+use super::values::is_word;
+
+/// A value that stands under a secret name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Assigned {
+    /// The secret itself, without its quotes and without `Bearer `.
+    pub(super) range: Range<usize>,
+    /// A bare number in JSON, and one quote of the same depth: what takes its place needs quotes.
+    pub(super) quote: Option<Range<usize>>,
+    /// Its end was seen: it is a whole value and no piece of one.
+    pub(super) whole: bool,
+}
+
+/// How sure it is that a value is meant, and no prose or code.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sure {
+    /// The form leaves no doubt: any value goes.
+    Yes,
+    /// Only what looks like a secret goes.
+    ByLooks,
+}
+
+/// Whether something may be assigned to the name that ends at `end`: a cheap look ahead.
+pub(super) fn may_follow(text: &[u8], end: usize) -> bool {
+    let behind = text[end..].iter().take(8).find(|byte| !matches!(byte, b' ' | b'\t'));
+    matches!(behind, Some(b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b'\r' | b'\n'))
+}
+
+/// The values assigned to the name at `name`.
+pub(super) fn values(text: &Plain<'_>, name: &Range<usize>, family: Family, form: bool) -> Vec<Assigned> {
+    let mut cursor = Cursor { text, bytes: text.bytes(), at: name.end, family };
+    let found = cursor.assigned(name, form);
+    found.into_iter().filter(|found| !found.range.is_empty()).collect()
+}
+
+/// Whether a value that surely stands under a secret name is a secret.
+pub(super) fn is_secret(family: Family, value: &[u8]) -> bool {
+    let text = Plain::of_escaped(b"");
+    let cursor = Cursor { text: &text, bytes: value, at: 0, family };
+    cursor.checked(0..value.len(), Sure::Yes, true).is_some()
+}
+
+struct Cursor<'t> {
+    text: &'t Plain<'t>,
+    bytes: &'t [u8],
+    at: usize,
+    family: Family,
+}
+
+impl Cursor<'_> {
+    fn assigned(&mut self, name: &Range<usize>, form: bool) -> Vec<Assigned> {
+        let before = name.start.checked_sub(1).map(|at| self.bytes[at]);
+        let quoted = before.is_some_and(is_quote) && self.peek() == before;
+        if quoted {
+            self.at += 1;
+            if let Some(found) = self.in_a_pair(name) {
+                return found;
+            }
+        }
+        if !quoted && before == Some(b'<') && self.peek() == Some(b'>') {
+            self.at += 1;
+            return self.bare(Sure::ByLooks, |byte| byte == b'<');
+        }
+        if self.peek() == Some(b']') {
+            self.at += 1;
+        }
+        let parameter =
+            !quoted && (matches!(before, Some(b'?' | b'&' | b';' | b'#')) || (form && name.start == 0));
+        if parameter && self.peek() == Some(b'=') {
+            self.at += 1;
+            return self.bare(Sure::Yes, |byte| matches!(byte, b'&' | b'#' | b';'));
+        }
+        let close = self.at;
+        self.spaces(quoted);
+        let flag = !quoted && self.at > close && self.bytes[..name.start].ends_with(b"--");
+        match self.peek() {
+            Some(b':') if self.bytes.get(self.at + 1) != Some(&b':') => self.at += 1,
+            Some(b'=') => {}
+            _ if flag => return self.bare(Sure::ByLooks, |_| false),
+            _ => return self.listed(),
+        }
+        let colon = self.bytes[self.at - 1] == b':';
+        let equals = self.peek() == Some(b'=');
+        while matches!(self.peek(), Some(b'=' | b'>')) {
+            self.at += 1;
+        }
+        let tight = equals && close + 1 == self.at && !self.peek().is_some_and(is_space);
+        let shouted = !self.bytes[name.clone()].iter().any(u8::is_ascii_lowercase);
+        self.spaces(quoted);
+        if !quoted
+            && colon
+            && matches!(self.family, Family::Cookie | Family::Authorization)
+            && !self.at_quote()
+        {
+            return self.header_line();
+        }
+        let sure = if quoted || (tight && shouted) { Sure::Yes } else { Sure::ByLooks };
+        self.value(quoted, sure, name)
+    }
+
+    fn value(&mut self, quoted: bool, sure: Sure, name: &Range<usize>) -> Vec<Assigned> {
+        self.string_prefix();
+        match self.peek() {
+            Some(byte) if is_quote(byte) => self.string(quoted, sure).into_iter().collect(),
+            Some(b'[') if quoted => self.array(),
+            Some(b'-' | b'0'..=b'9') if quoted => self.number(name),
+            Some(_) if quoted => Vec::new(), // an object, a word of JSON, or an expression
+            Some(_) if sure == Sure::Yes => self.bare(Sure::Yes, |_| false),
+            Some(_) => self.bare(Sure::ByLooks, |byte| {
+                matches!(byte, b',' | b';' | b')' | b'}' | b']' | b'<' | b'>' | b'|' | b'&')
+            }),
+            None => Vec::new(),
+        }
+    }
+
+    /// `"name":"…","value":"…"`, `name="…"` of a form with its value below, `["name","value"]`.
+    fn in_a_pair(&mut self, name: &Range<usize>) -> Option<Vec<Assigned>> {
+        let start = self.at;
+        let is_part = self.bytes[..name.start - 1].to_ascii_lowercase_tail(5).ends_with(b"name=");
+        if is_part && let Some(found) = self.form_part() {
+            return Some(found);
+        }
+        self.spaces(true);
+        let comma = self.peek() == Some(b',');
+        if comma {
+            self.at += 1;
+            self.spaces(true);
+        }
+        if self.value_word() {
+            let quoted = comma;
+            return Some(self.value(quoted, Sure::Yes, name));
+        }
+        if comma && self.at_quote() {
+            let found = self.string(true, Sure::ByLooks);
+            let strong =
+                |found: &Assigned| found.range.len() >= 16 && mixed(&self.bytes[found.range.clone()]);
+            return Some(found.filter(strong).into_iter().collect());
+        }
+        self.at = start;
+        None
+    }
+
+    /// `name: NAME` with `value: …` on the next line.
+    fn listed(&mut self) -> Vec<Assigned> {
+        if !matches!(self.peek(), Some(b'\n' | b'\r')) {
+            return Vec::new();
+        }
+        self.spaces(true);
+        if !self.value_word() {
+            return Vec::new();
+        }
+        match self.peek() {
+            Some(byte) if is_quote(byte) => self.string(true, Sure::Yes).into_iter().collect(),
+            _ => self.bare(Sure::ByLooks, |_| false),
+        }
+    }
+
+    /// Reads `value:` or `value=`, with or without quotes around the word.
+    fn value_word(&mut self) -> bool {
+        let start = self.at;
+        if self.at_quote() {
+            self.at += 1;
+        }
+        let is_value = self.bytes[self.at..].get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"value"));
+        if is_value {
+            self.at += 5;
+            if self.at_quote() {
+                self.at += 1;
+            }
+            self.spaces(true);
+            if matches!(self.peek(), Some(b':' | b'=')) {
+                self.at += 1;
+                self.spaces(true);
+                return true;
+            }
+        }
+        self.at = start;
+        false
+    }
+
+    /// The value of a multipart form's part stands behind an empty line.
+    fn form_part(&mut self) -> Option<Vec<Assigned>> {
+        let near = &self.bytes[self.at..self.bytes.len().min(self.at + 512)];
+        let gap = memchr::memmem::find(near, b"\r\n\r\n")?;
+        let start = self.at + gap + 4;
+        let len = memchr::memmem::find(&self.bytes[start..], b"\r\n--");
+        let end = len.map_or(self.bytes.len(), |len| start + len);
+        Some(self.checked(start..end, Sure::Yes, len.is_some()).into_iter().collect())
+    }
+
+    /// `Authorization: …` and `Cookie: …`: up to the end of the line.
+    fn header_line(&mut self) -> Vec<Assigned> {
+        let ends = |byte: u8| matches!(byte, b'\n' | b'\r' | b'"' | b'\'' | b'`');
+        let line = self.at..self.until(ends);
+        let value = &self.bytes[line.clone()];
+        let token = line.start..self.until(|byte| ends(byte) || is_space(byte) || byte == b',');
+        let several = memchr::memchr(b'=', value).is_some() && value.len() >= SHORTEST_LINE;
+        let found = match self.family {
+            Family::Cookie if several => self.checked(line, Sure::Yes, true),
+            Family::Cookie => None,
+            _ => match scheme(value) {
+                Some(skip) => {
+                    self.at += skip;
+                    let token = self.at..self.until(|byte| ends(byte) || is_space(byte) || byte == b',');
+                    self.checked(token, Sure::ByLooks, true)
+                }
+                None if token.len() < value.trim_ascii().len() && several => {
+                    self.checked(line, Sure::Yes, true)
+                }
+                None => self.checked(token, Sure::ByLooks, true),
+            },
+        };
+        found.into_iter().collect()
+    }
+
+    /// A string in quotes. In code, unlike in JSON, it ends with its line.
+    fn string(&mut self, json: bool, sure: Sure) -> Option<Assigned> {
+        let quote = self.peek()?;
+        let depth = self.text.backslashes(self.at);
+        let start = self.at + 1;
+        let mut end = start;
+        let mut whole = false;
+        while let Some(&byte) = self.bytes.get(end) {
+            if byte == quote {
+                let more = self.text.backslashes(end);
+                whole = more % (2 * (depth + 1)) == depth;
+                // Fewer backslashes: the string around this one ends, so this one was cut off.
+                if whole || more < depth {
+                    break;
+                }
+            }
+            if !json && byte == b'\n' {
+                return None;
+            }
+            end += 1;
+        }
+        self.at = end + usize::from(whole);
+        self.checked(start..end, sure, whole)
+    }
+
+    fn array(&mut self) -> Vec<Assigned> {
+        let mut found = Vec::new();
+        self.at += 1;
+        self.spaces(true);
+        while self.at_quote() {
+            let before = self.at;
+            found.extend(self.string(true, Sure::Yes));
+            self.spaces(true);
+            if self.peek() == Some(b',') {
+                self.at += 1;
+                self.spaces(true);
+            }
+            if self.at == before {
+                break;
+            }
+        }
+        found
+    }
+
+    fn number(&mut self, name: &Range<usize>) -> Vec<Assigned> {
+        let start = self.at;
+        let end =
+            self.until(|byte| !(byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E')));
+        let quote = name.end..name.end + 1;
+        if end - start < SHORTEST_NUMBER {
+            return Vec::new();
+        }
+        vec![Assigned { range: start..end, quote: Some(quote), whole: end < self.bytes.len() }]
+    }
+
+    fn bare(&mut self, sure: Sure, stop: impl Fn(u8) -> bool) -> Vec<Assigned> {
+        let start = self.at;
+        let end = self.until(|byte| byte <= b' ' || is_quote(byte) || stop(byte));
+        self.checked(start..end, sure, true).into_iter().collect()
+    }
+
+    /// The secret in a value, if it is one.
+    fn checked(&self, range: Range<usize>, sure: Sure, whole: bool) -> Option<Assigned> {
+        let mut range = range.trim(self.bytes);
+        if let Some(skip) = scheme(&self.bytes[range.clone()]) {
+            range.start += skip;
+        }
+        let value = &self.bytes[range.clone()];
+        let weak = self.family == Family::Weak;
+        let secret = !placeholder::is(value)
+            && value.len() >= SHORTEST_VALUE
+            && !is_word(value)
+            && !is_reference(value)
+            && !(self.family == Family::Credential && is_path(value))
+            && ((sure == Sure::Yes && !weak) || self.looks_secret(value));
+        secret.then_some(Assigned { range, quote: None, whole })
+    }
+
+    fn looks_secret(&self, value: &[u8]) -> bool {
+        let one_word =
+            !value.iter().any(|&byte| is_space(byte) || byte == b'(') && placeholder::find(value).is_none();
+        let path = is_path(value) || memchr::memmem::find(value, b"://").is_some();
+        let letters =
+            value.iter().all(|&byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'!' | b'@' | b'#'));
+        let random = mixed(value) && !is_expression(value);
+        one_word && !path && value.len() >= 8 && (random || (self.family == Family::Password && letters))
+    }
+
+    fn until(&self, stop: impl Fn(u8) -> bool) -> usize {
+        let rest = &self.bytes[self.at.min(self.bytes.len())..];
+        self.at + rest.iter().position(|&byte| stop(byte)).unwrap_or(rest.len())
+    }
+
+    fn spaces(&mut self, lines: bool) {
+        while self.peek().is_some_and(|byte| matches!(byte, b' ' | b'\t') || (lines && is_space(byte))) {
+            self.at += 1;
+        }
+    }
+
+    /// The letters before a string in code: `b"…"`, `rf'…'`.
+    fn string_prefix(&mut self) {
+        let letters =
+            self.bytes[self.at..].iter().take(2).take_while(|byte| matches!(byte, b'b' | b'f' | b'r' | b'u'));
+        let end = self.at + letters.count();
+        if self.bytes.get(end).is_some_and(|&byte| is_quote(byte)) {
+            self.at = end;
+        }
+    }
+
+    fn at_quote(&self) -> bool {
+        self.peek().is_some_and(is_quote)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+}
+
+const SHORTEST_VALUE: usize = 4;
+const SHORTEST_NUMBER: usize = 6;
+const SHORTEST_LINE: usize = 8;
+
+/// Schemes that stand before a credential and are no part of it.
+const SCHEMES: &[&str] = &["bearer ", "basic ", "token ", "apikey ", "api-key ", "key "];
+
+/// How long the scheme is that a credential begins with.
+pub(super) fn scheme(value: &[u8]) -> Option<usize> {
+    let is = |scheme: &&&str| {
+        value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
+    };
+    SCHEMES.iter().find(is).map(|scheme| scheme.len())
+}
+
+/// Whether a value only says where the secret is: `$TOKEN`, `${{ secrets.X }}`, `<your key>`.
+pub(super) fn is_reference(value: &[u8]) -> bool {
+    let name = |rest: &[u8]| {
+        !rest.is_empty()
+            && rest.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+    };
+    let begins = [
+        "${",
+        "$(",
+        "{{",
+        "{env:",
+        "{file:",
+        "process.env",
+        "os.environ",
+        "os.getenv",
+        "env.",
+        "secrets.",
+        "op://",
+    ];
+    begins.iter().any(|begin| value.starts_with(begin.as_bytes()))
+        || (value.starts_with(b"<") && value.ends_with(b">"))
+        || value.strip_prefix(b"$").is_some_and(name)
+        || value.strip_prefix(b"%").and_then(|rest| rest.strip_suffix(b"%")).is_some_and(name)
+        || value.ends_with(b"(")
+        || value.iter().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'))
+}
+
+/// `settings.api_key2`, `self.tokens[0]`: names joined by dots.
+fn is_expression(value: &[u8]) -> bool {
+    let ident = |part: &[u8]| {
+        part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+            && part.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+            && part.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
+    };
+    value.split(|byte| matches!(byte, b'.' | b'[')).count() > 1
+        && value
+            .split(|byte| matches!(byte, b'.' | b'[' | b']'))
+            .all(|part| part.is_empty() || ident(part) || part.iter().all(u8::is_ascii_digit))
+}
+
+fn is_path(value: &[u8]) -> bool {
+    value.starts_with(b"/")
+        || value.starts_with(b"./")
+        || value.starts_with(b"~/")
+        || value.ends_with(b".json")
+}
+
+fn is_quote(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\'' | b'`')
+}
+
+fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
+}
+
+trait Trim {
+    fn trim(self, text: &[u8]) -> Self;
+}
+
+impl Trim for Range<usize> {
+    /// Without the white space at both ends.
+    fn trim(self, text: &[u8]) -> Self {
+        let value = &text[self.clone()];
+        let start = self.start + (value.len() - value.trim_ascii_start().len());
+        start..start + value.trim_ascii().len()
+    }
+}
+
+trait Tail {
+    fn to_ascii_lowercase_tail(&self, len: usize) -> Vec<u8>;
+}
+
+impl Tail for [u8] {
+    /// Its last bytes in lower case.
+    fn to_ascii_lowercase_tail(&self, len: usize) -> Vec<u8> {
+        self[self.len().saturating_sub(len)..].to_ascii_lowercase()
+    }
+}

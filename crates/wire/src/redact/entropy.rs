@@ -1,0 +1,81 @@
+//! Text that is too random to be a word: worth a warning, never a reason to change a byte.
+
+use serde::Serialize;
+
+use super::{Redactor, placeholder, sealed};
+
+/// A stretch that may be a secret of a kind we do not know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Suspicion {
+    /// Where it begins.
+    pub offset: usize,
+    /// How long it is.
+    pub length: usize,
+}
+
+/// Ids that providers and harnesses make: random, and no secrets.
+const IDS: &[&str] = &[
+    "toolu_",
+    "srvtoolu_",
+    "msg_",
+    "req_",
+    "call_",
+    "ses_",
+    "resp_",
+    "fc_",
+    "rs_",
+    "chatcmpl-",
+    "prt_",
+    "item_",
+    "org-",
+    "file_",
+    "file-",
+    "run_",
+    "ws_",
+    "gen-",
+    "fp_",
+    "cmpl-",
+    "sha256-",
+    "sha384-",
+    "sha512-",
+];
+
+const SHORTEST: usize = 24;
+/// Longer ones are images and other data.
+const LONGEST: usize = 200;
+/// Bits for each character; words have about 4, random base64 of that length 4.5 and more.
+const ENTROPY: f64 = 4.2;
+
+impl Redactor {
+    /// Stretches of `bytes` that are too random to be words, for a warning.
+    pub fn suspicious(&self, bytes: &[u8]) -> Vec<Suspicion> {
+        let mut found = Vec::new();
+        let mut offset = 0;
+        for run in bytes
+            .split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'=')))
+        {
+            let length = run.len();
+            if (SHORTEST..=LONGEST).contains(&length) && is_random(run) && !sealed::holds(bytes, offset) {
+                found.push(Suspicion { offset, length });
+            }
+            offset += length + 1;
+        }
+        found
+    }
+}
+
+fn is_random(run: &[u8]) -> bool {
+    let has = |check: fn(&u8) -> bool| run.iter().any(check);
+    let classes = has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
+    let is_id = IDS.iter().any(|id| run.starts_with(id.as_bytes()));
+    let path = run.iter().filter(|&&byte| byte == b'/').count() > run.len() / 16 + 1;
+    classes && !is_id && !path && placeholder::find(run).is_none() && entropy(run) >= ENTROPY
+}
+
+fn entropy(run: &[u8]) -> f64 {
+    let mut counts = [0u32; 256];
+    run.iter().for_each(|&byte| counts[usize::from(byte)] += 1);
+    let total = run.len() as f64;
+    let share = |&count: &u32| f64::from(count) / total;
+    counts.iter().filter(|count| **count > 0).map(share).map(|p| -p * p.log2()).sum()
+}

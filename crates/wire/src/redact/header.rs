@@ -1,0 +1,56 @@
+//! Headers: a secret one keeps its name and loses its value.
+
+use crate::Header;
+
+use super::names::{self, Family};
+use super::plain::Plain;
+use super::search::Terms;
+use super::{Redactor, assign, hit, placeholder, shapes};
+
+impl Redactor {
+    /// Takes the secrets out of a list of headers, as they were sent.
+    pub fn headers(&mut self, place: &str, raw: &[(String, Vec<u8>)]) -> Vec<Header> {
+        // All names first: a header may repeat what a later one gives away.
+        for (name, value) in raw {
+            if let Some(family) = secret(name) {
+                let source = format!("header {}", name.to_ascii_lowercase());
+                self.search.learn_parts(&source, family, value);
+            }
+        }
+        raw.iter().map(|(name, value)| self.header(place, name, value)).collect()
+    }
+
+    fn header(&mut self, place: &str, name: &str, value: &[u8]) -> Header {
+        if secret(name).is_none() || value.is_empty() || placeholder::is(credential(value)) {
+            let place = format!("{place} {}", name.to_ascii_lowercase());
+            return Header::Plain { name: name.to_owned(), value: self.header_value(&place, value) };
+        }
+        self.counts.add("header", None, &format!("{place} {}", name.to_ascii_lowercase()), self.late);
+        let credential = credential(value);
+        let decoded = shapes::decode_basic(credential).filter(|_| credential.len() < value.len());
+        let plain = Plain::of_escaped(decoded.as_deref().unwrap_or(credential));
+        let fingerprint = self.search.key.fingerprint(plain.bytes());
+        Header::Secret { name: name.to_owned(), present: true, fingerprint }
+    }
+
+    fn header_value(&mut self, place: &str, value: &[u8]) -> String {
+        let text = Plain::of_escaped(value);
+        let mut hits = self.search.by_rule(place, &text, Terms::default());
+        hits.extend(self.search.by_value(&text));
+        let hits = hit::settle(hits);
+        self.count(place, &hits);
+        let bytes = hit::edits(&hits).apply(value).expect("settled hits do not overlap");
+        String::from_utf8(bytes).unwrap_or_else(|e| e.into_bytes().into_iter().map(char::from).collect())
+    }
+}
+
+/// What kind of secret a header of that name holds.
+fn secret(name: &str) -> Option<Family> {
+    names::family(name.as_bytes()).filter(|family| *family != Family::Weak)
+}
+
+/// A header's value without `Bearer `.
+fn credential(value: &[u8]) -> &[u8] {
+    let value = value.trim_ascii();
+    &value[assign::scheme(value).unwrap_or(0)..]
+}

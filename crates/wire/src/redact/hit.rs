@@ -1,0 +1,102 @@
+//! What was found, and the splices that come of it.
+
+use std::ops::Range;
+
+use crate::json::{Document, Edits, Kind};
+
+/// One stretch of a text that must go, and what comes in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub(super) range: Range<usize>,
+    pub(super) with: Vec<u8>,
+    pub(super) rule: &'static str,
+    /// The learned value that was found, by its number.
+    pub(super) secret: Option<usize>,
+    /// Of two hits on the same bytes, the one that knows more of the secret: the lower.
+    pub(super) rank: Rank,
+}
+
+/// How well a hit knows what it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Saw it put together from the pieces of a stream.
+    Joined,
+    /// Saw it with one more layer of encoding undone.
+    Decoded,
+    Seen,
+}
+
+/// Hits that do not overlap, in order: of several that do, the widest carries the placeholder and
+/// takes in what the others stand on.
+pub(super) fn settle(mut hits: Vec<Hit>) -> Vec<Hit> {
+    hits.sort_by(|a, b| {
+        (a.range.start, std::cmp::Reverse(a.range.end), a.rank).cmp(&(
+            b.range.start,
+            std::cmp::Reverse(b.range.end),
+            b.rank,
+        ))
+    });
+    let mut settled: Vec<Hit> = Vec::with_capacity(hits.len());
+    for hit in hits {
+        match settled.last_mut() {
+            Some(last) if hit.range.start < last.range.end => {
+                last.range.end = last.range.end.max(hit.range.end);
+            }
+            _ => settled.push(hit),
+        }
+    }
+    settled
+}
+
+/// The edits that `hits` ask for.
+pub(super) fn edits(hits: &[Hit]) -> Edits {
+    let mut edits = Edits::default();
+    for hit in hits {
+        edits.replace(hit.range.clone(), hit.with.clone());
+    }
+    edits
+}
+
+/// Cuts hits to the strings and numbers of a document that begins at `base`, so that it stays
+/// JSON: a learned value that happens to hold quotes or commas must not take the brackets along.
+pub(super) fn clip(document: &Document<'_>, base: usize, hits: Vec<Hit>) -> Vec<Hit> {
+    let mut slots = Vec::new();
+    gather(document.root(), &mut slots);
+    let mut clipped = Vec::with_capacity(hits.len());
+    for hit in hits {
+        let range = hit.range.start - base..hit.range.end - base;
+        let first = slots.partition_point(|slot: &Slot| slot.span.end <= range.start);
+        let mut with = hit.with.clone();
+        for slot in slots[first..].iter().take_while(|slot| slot.span.start < range.end) {
+            let part = range.start.max(slot.span.start)..range.end.min(slot.span.end);
+            let piece = match slot.quoted {
+                true => std::mem::take(&mut with),
+                false if part != slot.span => continue, // a part of a number is no secret
+                false if with.starts_with(b"\"") => std::mem::take(&mut with),
+                false if with.is_empty() => b"null".to_vec(),
+                false => [b"\"", std::mem::take(&mut with).as_slice(), b"\""].concat(),
+            };
+            clipped.push(Hit { range: part.start + base..part.end + base, with: piece, ..hit.clone() });
+        }
+    }
+    clipped
+}
+
+/// A stretch of a document that may be edited.
+struct Slot {
+    span: Range<usize>,
+    quoted: bool,
+}
+
+fn gather(value: crate::json::Value<'_, '_>, slots: &mut Vec<Slot>) {
+    match value.kind() {
+        Kind::String => slots.extend(value.inner_span().map(|span| Slot { span, quoted: true })),
+        Kind::Number => slots.push(Slot { span: value.span(), quoted: false }),
+        Kind::Array => value.items().for_each(|item| gather(item, slots)),
+        Kind::Object => value.members().for_each(|member| {
+            gather(member.key, slots);
+            gather(member.value, slots);
+        }),
+        Kind::Null | Kind::Bool => {}
+    }
+}

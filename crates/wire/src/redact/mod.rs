@@ -1,0 +1,262 @@
+//! Secrets out, everything else untouched.
+//!
+//! Start at [`Redactor`]. It finds secrets by name (`Authorization`, `"api_key"`, `DB_PASSWORD=`),
+//! by shape (known key formats), and by value: what was once seen under a secret name is found again
+//! anywhere, also base64, URL-encoded, escaped in JSON at any depth, or cut up over the deltas of a
+//! stream. A [`Window`] does the same for bytes that are too many to hold.
+//!
+//! An edit is a splice, so all other bytes stay as they were, JSON stays JSON, and a stream keeps its
+//! events. Nothing here reads a file, a clock or the environment.
+
+mod assign;
+mod entropy;
+mod header;
+mod hit;
+mod names;
+mod placeholder;
+mod plain;
+mod report;
+mod residual;
+mod sealed;
+mod search;
+mod shapes;
+mod stream;
+mod triggers;
+mod url;
+mod values;
+mod window;
+
+use std::borrow::Cow;
+
+use crate::encoding;
+use crate::json::{Document, Edits};
+pub use entropy::Suspicion;
+use hit::Hit;
+pub use placeholder::FingerprintKey;
+use plain::Plain;
+pub use report::{Finding, Report};
+pub use residual::Residue;
+use search::{Search, Terms};
+pub use window::Window;
+
+/// A compressed body is searched as far as this; what unpacks to more is not kept as searched.
+const MOST_DECODED: usize = 256 << 20;
+
+/// What the headers say of a body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BodyHints<'a> {
+    /// `Content-Type`
+    pub content_type: Option<&'a str>,
+    /// `Content-Encoding`
+    pub content_encoding: Option<&'a str>,
+}
+
+/// A text without its secrets.
+#[derive(Clone, Debug)]
+pub struct Redacted<'a> {
+    /// What may be kept.
+    pub bytes: Cow<'a, [u8]>,
+    /// The body was compressed and held a secret: these bytes are the decoded ones.
+    pub decoded: bool,
+    /// What was spliced, to shift offsets with; `None` where `decoded`, for then no byte of the
+    /// original has a place in the result.
+    pub edits: Option<Edits>,
+    /// Why the body could only be searched as it stands, if so.
+    pub unsearched: Option<String>,
+}
+
+impl Redacted<'_> {
+    /// Whether nothing was found.
+    pub fn is_clean(&self) -> bool {
+        self.edits.as_ref().is_some_and(Edits::is_empty)
+    }
+}
+
+/// Finds secrets and takes them out, and learns from what it finds.
+pub struct Redactor {
+    search: Search,
+    counts: report::Counts,
+    late: bool,
+    residual: residual::Cache,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redactor").field("generation", &self.generation()).finish_non_exhaustive()
+    }
+}
+
+impl Redactor {
+    /// A redactor that knows the rules and no values yet.
+    pub fn new(key: FingerprintKey) -> Self {
+        Self {
+            search: Search::new(key),
+            counts: report::Counts::default(),
+            late: false,
+            residual: residual::Cache::default(),
+        }
+    }
+
+    /// Learns a value that stands under a secret name: from now on it is removed everywhere.
+    ///
+    /// Values of less than eight bytes, and words that are no secret (`password`), are ignored.
+    pub fn learn(&mut self, source: &str, value: &[u8]) {
+        self.search.learn(source, value);
+    }
+
+    /// Learns the values of those variables that are named like secrets, or look like one.
+    pub fn learn_env(&mut self, vars: impl IntoIterator<Item = (String, String)>) {
+        for (name, value) in vars {
+            let source = format!("env {name}");
+            match names::family(name.as_bytes()) {
+                Some(family) if assign::is_secret(family, value.as_bytes()) => {
+                    self.search.learn_parts(&source, family, value.as_bytes());
+                }
+                // What looks like a secret is one, whatever it is called.
+                _ => {
+                    drop(self.search.by_rule(&source, &Plain::of_escaped(value.as_bytes()), Terms::default()))
+                }
+            }
+        }
+    }
+
+    /// Grows whenever something new was learned: what was written before may hold it.
+    pub fn generation(&self) -> u64 {
+        self.search.generation
+    }
+
+    /// From now on findings are reported as late: what is looked at has been written before.
+    pub fn mark_late(&mut self, late: bool) {
+        self.late = late;
+    }
+
+    /// What was redacted so far.
+    pub fn report(&self) -> Report {
+        self.counts.report()
+    }
+
+    /// Takes the secrets out of a body.
+    pub fn body<'a>(&mut self, place: &str, hints: BodyHints<'_>, bytes: &'a [u8]) -> Redacted<'a> {
+        let coding = hints.content_encoding.map(str::trim).filter(|coding| !coding.is_empty());
+        let Some(coding) = coding.filter(|coding| !coding.eq_ignore_ascii_case("identity")) else {
+            return self.searched(place, Form::of(hints.content_type, bytes), bytes);
+        };
+        match encoding::decode_partly(coding, bytes, MOST_DECODED) {
+            Ok(decoded) => {
+                let form = Form::of(hints.content_type, &decoded.bytes);
+                let found = self.searched(place, form, &decoded.bytes);
+                if found.is_clean() {
+                    // What could not be unpacked may hold its text as it was.
+                    let cut = !decoded.complete;
+                    return if cut {
+                        self.searched(place, Form::Other, bytes)
+                    } else {
+                        Redacted::untouched(bytes)
+                    };
+                }
+                let bytes = Cow::Owned(found.bytes.into_owned());
+                Redacted { bytes, decoded: true, edits: None, unsearched: None }
+            }
+            Err(error) => {
+                let found = self.searched(place, Form::of(hints.content_type, bytes), bytes);
+                Redacted { unsearched: Some(error.to_string()), ..found }
+            }
+        }
+    }
+
+    /// Takes the secrets out of any other text: output, a file.
+    pub fn text<'a>(&mut self, place: &str, bytes: &'a [u8]) -> Redacted<'a> {
+        self.searched(place, Form::of(None, bytes), bytes)
+    }
+
+    fn searched<'a>(&mut self, place: &str, form: Form, bytes: &'a [u8]) -> Redacted<'a> {
+        let hits = self.hits(place, form, bytes);
+        if hits.is_empty() {
+            return Redacted::untouched(bytes);
+        }
+        self.count(place, &hits);
+        let edits = hit::edits(&hits);
+        let spliced = edits.apply(bytes).expect("settled hits do not overlap");
+        Redacted { bytes: Cow::Owned(spliced), decoded: false, edits: Some(edits), unsearched: None }
+    }
+
+    /// What must go from a text, settled and in order.
+    fn hits(&mut self, place: &str, form: Form, bytes: &[u8]) -> Vec<Hit> {
+        match form {
+            Form::Events | Form::Lines => stream::hits(&mut self.search, place, form, bytes),
+            Form::Parameters | Form::Other => {
+                let text = Plain::of_escaped(bytes);
+                let terms = Terms { form: form == Form::Parameters, sealed: false };
+                let mut hits = self.search.by_rule(place, &text, terms);
+                hits.extend(self.search.by_value(&text));
+                let hits = hit::settle(hits);
+                match (!hits.is_empty() && looks_json(bytes)).then(|| Document::parse(bytes)) {
+                    Some(Ok(document)) => hit::clip(&document, 0, hits),
+                    _ => hits,
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, place: &str, hits: &[Hit]) {
+        for hit in hits {
+            let source = hit.secret.map(|secret| self.search.values.secrets()[secret].source.as_str());
+            self.counts.add(hit.rule, source, place, self.late);
+        }
+    }
+}
+
+impl<'a> Redacted<'a> {
+    fn untouched(bytes: &'a [u8]) -> Self {
+        Self { bytes: Cow::Borrowed(bytes), decoded: false, edits: Some(Edits::default()), unsearched: None }
+    }
+}
+
+/// How a text is built, as far as the search cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Server-sent events.
+    Events,
+    /// One JSON text a line.
+    Lines,
+    /// `a=1&b=2`
+    Parameters,
+    /// JSON, or anything else.
+    Other,
+}
+
+impl Form {
+    fn of(content_type: Option<&str>, bytes: &[u8]) -> Self {
+        let kind = content_type.unwrap_or_default().to_ascii_lowercase();
+        let start = bytes.trim_ascii_start();
+        if kind.contains("event-stream")
+            || [&b"data:"[..], b"event:"].iter().any(|field| start.starts_with(field))
+        {
+            Self::Events
+        } else if kind.contains("x-www-form-urlencoded") {
+            Self::Parameters
+        } else if kind.contains("ndjson")
+            || kind.contains("jsonl")
+            || kind.contains("json-seq")
+            || is_lines(start)
+        {
+            Self::Lines
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Whether the first two lines are JSON objects each.
+fn is_lines(text: &[u8]) -> bool {
+    let Some(end) = memchr::memchr(b'\n', text) else { return false };
+    let object = |line: &[u8]| line.starts_with(b"{") && line.ends_with(b"}");
+    object(text[..end].trim_ascii()) && text[end + 1..].trim_ascii_start().starts_with(b"{")
+}
+
+fn looks_json(bytes: &[u8]) -> bool {
+    matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[' | b'"'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! Which names name a secret.
+//!
+//! A name is taken apart into words (`apiKey`, `API_KEY` and `x-api-key` all hold *api key*), and
+//! its last words decide: `max_tokens`, `token_count` and `secret_name` name no secret, because
+//! they end in something else.
+
+/// What kind of secret a name promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Key,
+    Token,
+    Secret,
+    Password,
+    Credential,
+    Authorization,
+    Cookie,
+    /// `auth`, `pass`, `pwd`: a secret only where the value looks like one.
+    Weak,
+}
+
+impl Family {
+    /// The rule's name in the report; a table of fixed texts, so that no value can slip in.
+    pub(super) fn rule(self) -> &'static str {
+        match self {
+            Self::Key => "name:key",
+            Self::Token => "name:token",
+            Self::Secret => "name:secret",
+            Self::Password => "name:password",
+            Self::Credential => "name:credential",
+            Self::Authorization => "name:authorization",
+            Self::Cookie => "name:cookie",
+            Self::Weak => "name:auth",
+        }
+    }
+}
+
+/// Where one of these stands, a name may be secret: what the search looks for first.
+pub(super) const STEMS: &[&str] =
+    &["token", "secret", "pass", "pwd", "credential", "creds", "auth", "bearer", "cookie"];
+
+/// Words that make a secret of the `key` behind them.
+pub(super) const KEY_WORDS: &[&str] = &[
+    "api",
+    "access",
+    "secret",
+    "private",
+    "auth",
+    "encryption",
+    "signing",
+    "master",
+    "account",
+    "admin",
+    "deploy",
+    "shared",
+    "storage",
+    "subscription",
+    "role",
+    "service",
+    "openai",
+    "anthropic",
+    "openrouter",
+    "gemini",
+    "claude",
+    "webhook",
+    "license",
+    "ssh",
+];
+
+/// Words before `token` that make it a place or a piece of text.
+const NOT_A_TOKEN: &[&str] = &[
+    "max",
+    "min",
+    "next",
+    "page",
+    "pagination",
+    "continuation",
+    "cursor",
+    "start",
+    "end",
+    "stop",
+    "eos",
+    "bos",
+    "pad",
+    "unk",
+    "mask",
+    "cls",
+    "sep",
+    "special",
+    "first",
+    "last",
+    "prev",
+    "previous",
+    "per",
+    "each",
+    "input",
+    "output",
+    "prompt",
+    "completion",
+    "total",
+    "cached",
+    "reasoning",
+    "num",
+    "cancel",
+    "cancellation",
+    "abort",
+    "image",
+    "audio",
+    "text",
+    "begin",
+    "beginning",
+    "the",
+    "this",
+    "a",
+    "single",
+    "every",
+    "design",
+];
+
+/// Words before `tokens` that make them secrets all the same.
+const SECRET_TOKENS: &[&str] = &["access", "auth", "refresh", "api", "bearer", "session", "secret"];
+
+/// Words at the end that say nothing: where it is used, which one it is.
+const SILENT: &[&str] = &[
+    "value",
+    "header",
+    "env",
+    "var",
+    "prod",
+    "production",
+    "dev",
+    "staging",
+    "live",
+    "main",
+    "default",
+    "old",
+    "current",
+    "confirmation",
+    "confirm",
+    "b64",
+    "base64",
+    "plain",
+    "plaintext",
+];
+
+/// Ends of words that are written without a gap: `authtoken`, `dbpassword`.
+const GLUED: &[(&str, Family)] = &[
+    ("apikey", Family::Key),
+    ("apikeys", Family::Key),
+    ("accesskey", Family::Key),
+    ("secretkey", Family::Key),
+    ("privatekey", Family::Key),
+    ("authkey", Family::Key),
+    ("password", Family::Password),
+    ("passwd", Family::Password),
+    ("passphrase", Family::Password),
+    ("secret", Family::Secret),
+    ("token", Family::Token),
+    ("credentials", Family::Credential),
+    ("authorization", Family::Authorization),
+];
+
+/// What the name promises, if it names a secret.
+pub(super) fn family(name: &[u8]) -> Option<Family> {
+    let words = words(name);
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if words.ends_with(&["secret", "key", "base"]) {
+        return Some(Family::Key);
+    }
+    while words.len() > 1 && is_silent(words[words.len() - 1]) {
+        words.pop();
+    }
+    let last = *words.last()?;
+    let before = words.len().checked_sub(2).map(|at| words[at]);
+    match last {
+        "key" | "keys" => before.is_some_and(|word| KEY_WORDS.contains(&word)).then_some(Family::Key),
+        "token" => (!before.is_some_and(|word| NOT_A_TOKEN.contains(&word))).then_some(Family::Token),
+        "tokens" => before.is_some_and(|word| SECRET_TOKENS.contains(&word)).then_some(Family::Token),
+        "secret" | "secrets" => Some(Family::Secret),
+        "password" | "passwords" | "passwd" | "passphrase" => Some(Family::Password),
+        "credential" | "credentials" | "creds" => Some(Family::Credential),
+        "authorization" => Some(Family::Authorization),
+        "bearer" => Some(Family::Token),
+        "cookie" | "cookies" | "cookie2" => Some(Family::Cookie),
+        "auth" | "pass" | "pwd" | "passcode" => Some(Family::Weak),
+        _ => glued(last),
+    }
+}
+
+fn glued(word: &str) -> Option<Family> {
+    let (end, family) = GLUED.iter().find(|(end, _)| word.ends_with(end))?;
+    (!NOT_A_TOKEN.contains(&&word[..word.len() - end.len()])).then_some(*family)
+}
+
+fn is_silent(word: &str) -> bool {
+    SILENT.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The words of a name in lower case. A word ends at anything that is no letter or digit, where
+/// a capital follows a small letter, and before the last of several capitals (`APIKey`).
+fn words(name: &[u8]) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for (at, &byte) in name.iter().enumerate() {
+        if !byte.is_ascii_alphanumeric() {
+            words.push(String::new());
+            continue;
+        }
+        let before = at.checked_sub(1).map_or(0, |at| name[at]);
+        let behind = name.get(at + 1).copied().unwrap_or(0);
+        let hump = byte.is_ascii_uppercase()
+            && (before.is_ascii_lowercase() || (before.is_ascii_uppercase() && behind.is_ascii_lowercase()));
+        if hump {
+            words.push(String::new());
+        }
+        words.last_mut().expect("there is always one").push(byte.to_ascii_lowercase() as char);
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets() {
+        let names = "
+            Authorization Proxy-Authorization x-api-key anthropic-api-key openai-api-key api-key x-goog-api-key Cookie
+            Set-Cookie apiKey APIKey api_key API_KEY ANTHROPIC_API_KEY OPENAI_API_KEY_2 apikey x-amz-security-token
+            access_token accessToken refresh_token id_token idToken auth_token authToken _authToken session_token
+            client_secret clientSecret CLIENT_SECRET secret secret_key SECRET_KEY_BASE aws_secret_access_key
+            secretAccessKey private_key privateKey password Password DB_PASSWORD dbpassword passwd passphrase
+            credential credentials GOOGLE_CREDENTIALS token GITHUB_TOKEN GH_TOKEN_PROD bearer bearer_token
+            access_tokens api_keys X-Auth-Token csrf_token Ocp-Apim-Subscription-Key OPENAI_KEY AccountKey
+            signing_secret webhookSecret new_password password_confirmation apiKeyValue npm_config_authtoken
+        ";
+        for name in names.split_whitespace() {
+            assert!(family(name.as_bytes()).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_other_things() {
+        let names = "
+            max_tokens input_tokens output_tokens maxTokens token_count tokenCount cache_key prompt_cache_key public_key
+            publicKey key keys sort_key primary_key foreign_key signature token_type tokenType tokens tokenizer
+            secret_name secretName secret_id token_id key_id access_key_id apiKeyId session_id sessionId api_key_file
+            TOKEN_FILE password_path secret_path token_url authorization_url tokenEndpoint password_hash
+            next_page_token nextPageToken pageToken continuation_token eos_token pad_token max_token per_token
+            max_completion_tokens cache_creation_input_tokens reasoning_tokens idempotency-key Sec-WebSocket-Key
+            x-ratelimit-limit-tokens anthropic-ratelimit-tokens-remaining cookie_policy author authority authored
+            authors compass passed passage bypass keyboard monkey tokenize secretary credentialed api_version
+            HTTP-Referer Referer user-agent PATH HOME cancellation_token authorization_endpoint
+        ";
+        for name in names.split_whitespace() {
+            assert_eq!(family(name.as_bytes()), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The last look before a recording is sealed, by another way than the redaction took.
+//!
+//! Where the redaction reads all escapes at once and splices, this one takes a file apart layer by
+//! layer (JSON, the strings in it, the JSON or the stream in those, base64 bodies) and searches each
+//! layer by itself. What it finds was missed, and the seal is refused.
+
+use std::cell::RefCell;
+
+use aho_corasick::AhoCorasick;
+use base64::Engine as _;
+use serde::Serialize;
+
+use crate::json::{Document, Kind, Value, unescape};
+
+use super::plain::Plain;
+use super::{Form, Redactor, looks_json, sealed, shapes, stream};
+
+/// Something that still looks like a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Residue {
+    /// The rule that found it.
+    pub rule: String,
+    /// The file.
+    pub place: String,
+    /// Where in the file the string that holds it begins.
+    pub offset: usize,
+}
+
+/// How many layers are taken off.
+const MOST_LAYERS: usize = 8;
+
+/// The learned values as one automaton, rebuilt when more were learned.
+#[derive(Default)]
+pub(super) struct Cache(RefCell<Option<(u64, AhoCorasick)>>);
+
+impl Redactor {
+    /// Looks for whatever the redaction has missed in a file that is about to be sealed.
+    pub fn residual(&self, name: &str, bytes: &[u8]) -> Vec<Residue> {
+        let mut cache = self.residual.0.borrow_mut();
+        if cache.as_ref().is_none_or(|(generation, _)| *generation != self.generation()) {
+            let values = self.search.values.secrets().iter().map(|secret| &secret.value);
+            let automaton = AhoCorasick::new(values).expect("learned values fit an automaton");
+            *cache = Some((self.generation(), automaton));
+        }
+        let (_, values) = cache.as_ref().expect("built above");
+        let mut look = Look { values, triggers: shapes::triggers(), found: Vec::new() };
+        look.layer(bytes, 0, MOST_LAYERS, false);
+        let mut residues: Vec<Residue> = look
+            .found
+            .into_iter()
+            .map(|(rule, offset)| Residue { rule: rule.to_owned(), place: name.to_owned(), offset })
+            .collect();
+        residues.sort_by(|a, b| (a.offset, &a.rule).cmp(&(b.offset, &b.rule)));
+        residues.dedup();
+        residues
+    }
+}
+
+struct Look<'v> {
+    values: &'v AhoCorasick,
+    triggers: Vec<shapes::Trigger>,
+    found: Vec<(&'static str, usize)>,
+}
+
+impl Look<'_> {
+    /// Searches one layer, then what is inside it. Only at the first layer is `offset` more than
+    /// where the layer's string begins.
+    fn layer(&mut self, bytes: &[u8], offset: usize, layers: usize, is_sealed: bool) {
+        self.values_in(bytes, offset);
+        if layers == 0 {
+            return;
+        }
+        if looks_json(bytes)
+            && let Ok(document) = Document::parse(bytes)
+        {
+            let inside = |at: usize| if layers == MOST_LAYERS { at } else { offset };
+            return self.document(document.root(), "", None, &inside, layers);
+        }
+        if !is_sealed {
+            self.shapes_in(bytes, offset);
+        }
+        match Form::of(None, bytes) {
+            form @ (Form::Events | Form::Lines) => self.stream(form, bytes, offset, layers),
+            _ => self.unescaped(bytes, offset, layers, is_sealed),
+        }
+    }
+
+    fn document(
+        &mut self,
+        value: Value<'_, '_>,
+        key: &str,
+        object_type: Option<&str>,
+        offset: &dyn Fn(usize) -> usize,
+        layers: usize,
+    ) {
+        let at = offset(value.span().start);
+        match value.kind() {
+            Kind::String => {
+                let text = value.as_str().unwrap_or_default();
+                if key == "base64"
+                    && let Ok(body) = base64::engine::general_purpose::STANDARD.decode(text.as_bytes())
+                {
+                    self.layer(&body, at, layers - 1, false);
+                }
+                self.layer(text.as_bytes(), at, layers - 1, sealed::is_sealed(key, object_type));
+            }
+            Kind::Array => {
+                value.items().for_each(|item| self.document(item, key, object_type, offset, layers))
+            }
+            Kind::Object => {
+                let kind = value.str_at("type");
+                for member in value.members() {
+                    let name = member.name();
+                    self.layer(name.as_bytes(), at, layers - 1, false);
+                    self.document(member.value, &name, kind.as_deref(), offset, layers);
+                }
+            }
+            Kind::Number | Kind::Bool | Kind::Null => {}
+        }
+    }
+
+    /// Each event by itself, and the texts that successive events make together.
+    fn stream(&mut self, form: Form, bytes: &[u8], offset: usize, layers: usize) {
+        for (text, is_sealed) in stream::texts(form, bytes) {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            self.layer(unescape(&text).as_bytes(), offset, layers - 1, is_sealed);
+        }
+        for data in stream::data(form, bytes) {
+            self.layer(&bytes[data.clone()], offset, layers - 1, false);
+        }
+    }
+
+    /// The text with one layer of escapes undone, as long as there is one.
+    fn unescaped(&mut self, bytes: &[u8], offset: usize, layers: usize, is_sealed: bool) {
+        if memchr::memchr(b'\\', bytes).is_some()
+            && let Ok(text) = std::str::from_utf8(bytes)
+        {
+            self.layer(unescape(text).as_bytes(), offset, layers - 1, is_sealed);
+        }
+        if memchr::memchr(b'%', bytes).is_some() {
+            let decoded = Plain::of_percent(bytes);
+            if decoded.bytes() != bytes {
+                self.layer(decoded.bytes(), offset, layers - 1, is_sealed);
+            }
+        }
+    }
+
+    fn values_in(&mut self, bytes: &[u8], offset: usize) {
+        if self.values.is_match(bytes) {
+            self.found.push(("value", offset));
+        }
+        for run in base64_runs(bytes) {
+            for shift in 0..4.min(run.len()) {
+                let usable = (run.len() - shift) / 4 * 4;
+                let decoded = LENIENT.decode(&run[shift..shift + usable]).unwrap_or_default();
+                let tail = LENIENT.decode(&run[shift..]).unwrap_or_default();
+                if self.values.is_match(&decoded) || self.values.is_match(&tail) {
+                    self.found.push(("value in base64", offset));
+                }
+            }
+        }
+    }
+
+    fn shapes_in(&mut self, bytes: &[u8], offset: usize) {
+        for trigger in &self.triggers {
+            for at in memchr::memmem::find_iter(bytes, trigger.text().as_bytes()) {
+                for shaped in trigger.look(bytes, at) {
+                    if !sealed::holds(bytes, shaped.range.start) {
+                        self.found.push((shaped.rule, offset));
+                    }
+                }
+            }
+        }
+    }
+}
+
+const LENIENT: base64::engine::GeneralPurpose = base64::engine::GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    base64::engine::GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
+);
+
+/// The stretches that may be base64 of a value, in the standard alphabet.
+fn base64_runs(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let is = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
+    let standard = |byte: &u8| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        other => *other,
+    };
+    bytes
+        .split(move |byte| !is(byte))
+        .filter(|run| run.len() >= super::values::SHORTEST * 4 / 3)
+        .map(move |run| run.iter().map(standard).collect())
+}

@@ -1,0 +1,285 @@
+//! The search itself: one pass for names and shapes, one for learned values.
+//!
+//! [`Search::by_rule`] runs first and learns; [`Search::by_value`] runs behind it and so knows what
+//! was learned from the very text it searches.
+
+use std::ops::Range;
+
+use super::hit::{Hit, Rank};
+use super::names::{self, Family};
+use super::placeholder::{self, FingerprintKey};
+use super::plain::{Plain, percent_runs};
+use super::shapes::{self, Shaped};
+use super::triggers::{Row, TRIGGERS};
+use super::values::Values;
+use super::{assign, sealed};
+
+/// What is known of a text before it is searched.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Terms {
+    /// It is a form: it begins with a parameter's name.
+    pub(super) form: bool,
+    /// It is sealed by the provider (a thinking signature): shapes mean nothing in it.
+    pub(super) sealed: bool,
+}
+
+/// Finds secrets, and remembers the values it meets.
+pub(super) struct Search {
+    pub(super) key: FingerprintKey,
+    pub(super) values: Values,
+    pub(super) generation: u64,
+}
+
+impl Search {
+    pub(super) fn new(key: FingerprintKey) -> Self {
+        Self { key, values: Values::new(), generation: 0 }
+    }
+
+    /// Takes a value in that was seen under a secret name.
+    pub(super) fn learn(&mut self, source: &str, value: &[u8]) {
+        self.generation += u64::from(self.values.learn(source, value));
+    }
+
+    /// Takes in what a credential of that family is made of: the cookies of a cookie header, the
+    /// password of Basic credentials, the token behind its scheme.
+    pub(super) fn learn_parts(&mut self, source: &str, family: Family, value: &[u8]) {
+        let value = value.trim_ascii();
+        if family == Family::Cookie {
+            for cookie in value.split(|&byte| byte == b';') {
+                let (name, value) = split_at(cookie, b'=').unwrap_or((b"", cookie));
+                if !is_cookie_attribute(name.trim_ascii()) {
+                    self.learn(source, value.trim_ascii().trim_matches(b'"'));
+                }
+            }
+            return;
+        }
+        let token = &value[assign::scheme(value).unwrap_or(0)..];
+        self.learn(source, token);
+        if let Some(decoded) = shapes::decode_basic(token) {
+            self.learn_login(source, &decoded);
+        }
+    }
+
+    /// Takes `user:password` in, and the password by itself.
+    fn learn_login(&mut self, source: &str, login: &[u8]) {
+        self.learn(source, login);
+        if let Some((_, password)) = split_at(login, b':') {
+            self.learn(source, password);
+        }
+    }
+
+    /// Secrets by their names and by their shapes, in offsets of the original; learns their values.
+    pub(super) fn by_rule(&mut self, place: &str, text: &Plain<'_>, terms: Terms) -> Vec<Hit> {
+        let mut hits = self.rules(place, text, terms);
+        for run in percent_runs(text.bytes()) {
+            let layer = Layer::new(text, run);
+            let terms = Terms { form: terms.form && layer.run.start == 0, ..terms };
+            let found = self.rules(place, &Plain::of_escaped(layer.inner.bytes()), terms);
+            hits.extend(found.into_iter().map(|hit| layer.outwards(hit)));
+        }
+        hits
+    }
+
+    /// Learned values, in offsets of the original.
+    pub(super) fn by_value(&self, text: &Plain<'_>) -> Vec<Hit> {
+        let mut hits = self.known(text);
+        for run in percent_runs(text.bytes()) {
+            let layer = Layer::new(text, run);
+            let found = self.known(&Plain::of_escaped(layer.inner.bytes()));
+            hits.extend(found.into_iter().map(|hit| layer.outwards(hit)));
+        }
+        hits
+    }
+
+    fn rules(&mut self, place: &str, text: &Plain<'_>, terms: Terms) -> Vec<Hit> {
+        let bytes = text.bytes();
+        let mut hits = Vec::new();
+        let mut named_until = 0;
+        TRIGGERS.each(bytes, |row, start, end| match row {
+            Row::Shape(trigger) => {
+                for shaped in trigger.look(bytes, start) {
+                    let exempt = terms.sealed || sealed::holds(bytes, shaped.range.start);
+                    hits.extend((!exempt).then(|| self.shaped(place, text, shaped)));
+                }
+            }
+            Row::Name if start >= named_until && assign_may_follow(bytes, start, end) => {
+                let name = whole_name(bytes, start..end);
+                named_until = name.end;
+                self.named(place, text, name, terms.form, &mut hits);
+            }
+            Row::Name => {}
+        });
+        hits
+    }
+
+    fn shaped(&mut self, place: &str, text: &Plain<'_>, shaped: Shaped) -> Hit {
+        let Shaped { rule, range, secret } = shaped;
+        let seen = &text.bytes()[range.clone()];
+        let source = format!("{rule} in {place}");
+        match &secret {
+            Some(login) => self.learn_login(&source, login),
+            None => self.learn(&source, seen),
+        }
+        let with = self.key.placeholder(secret.as_deref().unwrap_or(seen));
+        Hit { range: text.original(&range), with, rule, secret: None, rank: Rank::Seen }
+    }
+
+    fn named(&mut self, place: &str, text: &Plain<'_>, name: Range<usize>, form: bool, hits: &mut Vec<Hit>) {
+        let bytes = text.bytes();
+        let Some(family) = names::family(&bytes[name.clone()]) else { return };
+        for assigned in assign::values(text, &name, family, form) {
+            let value = &bytes[assigned.range.clone()];
+            if is_log_probability(bytes, &name, &assigned.range) {
+                continue;
+            }
+            if assigned.whole {
+                let source = format!("{} in {place}", family.rule());
+                self.learn_parts(&source, family, value);
+            }
+            let basic = bytes[..assigned.range.start].to_ascii_lowercase_ends_with(b"basic ");
+            let decoded = basic.then(|| shapes::decode_basic(value)).flatten();
+            let mut with = self.key.placeholder(decoded.as_deref().unwrap_or(value));
+            if let Some(quote) = &assigned.quote {
+                // The quote's own bytes: escaped as deep as the number's key is.
+                let quote = text.written(quote.start);
+                with = [quote, with.as_slice(), quote].concat();
+            }
+            let range = text.original(&assigned.range);
+            hits.push(Hit { range, with, rule: family.rule(), secret: None, rank: Rank::Seen });
+        }
+    }
+
+    fn known(&self, text: &Plain<'_>) -> Vec<Hit> {
+        let bytes = text.bytes();
+        let found = self.values.find(bytes);
+        let outside = found.into_iter().filter(|found| !touches_placeholder(bytes, &found.range));
+        outside
+            .map(|found| {
+                let mut with = self.key.placeholder(&self.values.secrets()[found.secret].value);
+                if found.number
+                    && let Some(quote) = member_quote(bytes, found.range.start)
+                {
+                    let quote = text.written(quote);
+                    with = [quote, with.as_slice(), quote].concat();
+                }
+                let range = text.original(&found.range);
+                Hit { range, with, rule: "value", secret: Some(found.secret), rank: Rank::Seen }
+            })
+            .collect()
+    }
+}
+
+/// A URL-encoded stretch of a text, decoded.
+struct Layer<'t> {
+    outer: &'t Plain<'t>,
+    run: Range<usize>,
+    inner: Plain<'t>,
+}
+
+impl<'t> Layer<'t> {
+    fn new(outer: &'t Plain<'t>, run: Range<usize>) -> Self {
+        let inner = Plain::of_percent(&outer.bytes()[run.clone()]);
+        Self { outer, run, inner }
+    }
+
+    /// A hit in the decoded stretch, in offsets of the outermost original.
+    fn outwards(&self, hit: Hit) -> Hit {
+        let Range { start, end } = self.inner.original(&hit.range);
+        let range = self.outer.original(&(self.run.start + start..self.run.start + end));
+        Hit { range, rank: Rank::Decoded, ..hit }
+    }
+}
+
+/// Whether a value may stand behind the name around a stem: a cheap look before a thorough one.
+fn assign_may_follow(bytes: &[u8], start: usize, end: usize) -> bool {
+    let rest = bytes[end..].iter().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
+    let flag = || {
+        let before = bytes[..start].iter().rev().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
+        bytes[start - before..].starts_with(b"--")
+    };
+    assign::may_follow(bytes, end + rest) || flag()
+}
+
+const MOST_NAME: usize = 64;
+
+/// The whole name around a stem.
+fn whole_name(bytes: &[u8], stem: Range<usize>) -> Range<usize> {
+    let before = bytes[..stem.start].iter().rev().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
+    let behind = bytes[stem.end..].iter().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
+    let mut name = stem.start - before..stem.end + behind;
+    while matches!(bytes[name.start], b'-' | b'.') {
+        name.start += 1;
+    }
+    name
+}
+
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+}
+
+/// `{"token":"Hello","logprob":-0.1}` is a piece of the model's text.
+fn is_log_probability(bytes: &[u8], name: &Range<usize>, value: &Range<usize>) -> bool {
+    let behind = &bytes[value.end..bytes.len().min(value.end + 24)];
+    let before = &bytes[name.start.saturating_sub(48)..name.start];
+    bytes[name.clone()] == *b"token"
+        && [before, behind].iter().any(|near| memchr::memmem::find(near, b"\"logprob\"").is_some())
+}
+
+/// The quote that ends the key of the member whose value begins at `at`.
+fn member_quote(bytes: &[u8], at: usize) -> Option<usize> {
+    let before = |at: usize| bytes[..at].iter().rposition(|byte| !byte.is_ascii_whitespace());
+    let colon = before(at).filter(|&at| bytes[at] == b':')?;
+    before(colon).filter(|&at| bytes[at] == b'"')
+}
+
+fn touches_placeholder(bytes: &[u8], range: &Range<usize>) -> bool {
+    let reach = placeholder::PREFIX.len() + 16;
+    let near = range.start.saturating_sub(reach)..bytes.len().min(range.end + reach);
+    let mut from = near.start;
+    while let Some(found) = placeholder::find(&bytes[from..near.end]) {
+        let start = from + found;
+        if start < range.end && range.start < start + reach {
+            return true;
+        }
+        from = start + reach;
+    }
+    false
+}
+
+fn split_at(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr(separator, bytes)?;
+    Some((&bytes[..at], &bytes[at + 1..]))
+}
+
+fn is_cookie_attribute(name: &[u8]) -> bool {
+    [
+        "path",
+        "domain",
+        "expires",
+        "max-age",
+        "samesite",
+        "secure",
+        "httponly",
+        "priority",
+        "partitioned",
+        "version",
+    ]
+    .iter()
+    .any(|attribute| name.eq_ignore_ascii_case(attribute.as_bytes()))
+}
+
+trait Ends {
+    fn to_ascii_lowercase_ends_with(&self, end: &[u8]) -> bool;
+    fn trim_matches(&self, byte: u8) -> &[u8];
+}
+
+impl Ends for [u8] {
+    fn to_ascii_lowercase_ends_with(&self, end: &[u8]) -> bool {
+        self.len().checked_sub(end.len()).is_some_and(|from| self[from..].eq_ignore_ascii_case(end))
+    }
+
+    fn trim_matches(&self, byte: u8) -> &[u8] {
+        let inner = self.strip_prefix(&[byte]).unwrap_or(self);
+        inner.strip_suffix(&[byte]).unwrap_or(inner)
+    }
+}

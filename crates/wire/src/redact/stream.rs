@@ -1,0 +1,369 @@
+//! Streams: a secret may be cut up over many events.
+//!
+//! The search knows no dialect. Strings that stand at the same place in successive events (the same
+//! path, and the same `index`, `item_id` and so on along it) are the pieces of one text; that text is
+//! put together, searched, and what is found is cut up again: the first event carries the
+//! placeholder, the others lose their piece.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::json::{Document, Kind, Value};
+
+use super::hit::{self, Hit, Rank};
+use super::plain::Plain;
+use super::search::{Search, Terms};
+use super::{Form, sealed};
+
+/// What must go from a stream, settled and in order.
+pub(super) fn hits(search: &mut Search, place: &str, form: Form, bytes: &[u8]) -> Vec<Hit> {
+    let events = events(form, bytes);
+    let texts = joined(&events, bytes);
+    let plain = Plain::of_escaped(bytes);
+    let plains: Vec<Plain<'_>> = texts.iter().map(|text| Plain::of_escaped(&text.bytes)).collect();
+
+    // All rules before all values, so that what one text teaches is found in every other.
+    let mut seen = search.by_rule(place, &plain, Terms::default());
+    let mut in_texts: Vec<Vec<Hit>> = Vec::with_capacity(texts.len());
+    for (text, plain) in texts.iter().zip(&plains) {
+        in_texts.push(search.by_rule(place, plain, Terms { sealed: text.sealed, form: false }));
+    }
+    seen.extend(search.by_value(&plain));
+    for (found, plain) in in_texts.iter_mut().zip(&plains) {
+        found.extend(search.by_value(plain));
+    }
+
+    let seen = hit::settle(seen);
+    let mut all = Vec::new();
+    for (found, text) in in_texts.into_iter().zip(&texts) {
+        for hit in hit::settle(found) {
+            let parts = text.parts(&hit.range);
+            // Each part is a secret by itself: the same thing said twice, not one thing cut up.
+            if !parts.iter().all(|part| covered(&seen, part)) {
+                all.extend(cut_up(&hit, parts));
+            }
+        }
+    }
+    if seen.is_empty() && all.is_empty() {
+        return Vec::new();
+    }
+    all.extend(seen);
+    keep_valid(&events, bytes, hit::settle(all))
+}
+
+fn covered(hits: &[Hit], part: &Range<usize>) -> bool {
+    let behind = hits.partition_point(|hit| hit.range.end < part.end);
+    hits.get(behind).is_some_and(|hit| hit.range.start <= part.start)
+}
+
+/// The first part carries what comes in the hit's place, the others only go.
+fn cut_up(hit: &Hit, parts: Vec<Range<usize>>) -> Vec<Hit> {
+    let mut with = hit.with.clone();
+    let part = |range| Hit { range, with: std::mem::take(&mut with), rank: Rank::Joined, ..hit.clone() };
+    parts.into_iter().map(part).collect()
+}
+
+/// Keeps every hit inside its line, and inside the strings and numbers of its line's JSON.
+fn keep_valid(events: &[Event], bytes: &[u8], hits: Vec<Hit>) -> Vec<Hit> {
+    let mut lines: Vec<Hit> = Vec::with_capacity(hits.len());
+    for hit in hits {
+        let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        let mut parts = Vec::new();
+        let mut start = hit.range.start;
+        for part in bytes[hit.range.clone()].split(ends) {
+            parts.extend((!part.is_empty()).then(|| start..start + part.len()));
+            start += part.len() + 1;
+        }
+        lines.extend(cut_up(&hit, parts));
+    }
+    let mut valid = Vec::with_capacity(lines.len());
+    let mut rest = lines.into_iter().peekable();
+    for span in events.iter().filter(|event| event.more.is_empty()).map(|event| &event.line) {
+        while let Some(hit) = rest.next_if(|hit| hit.range.end <= span.start) {
+            valid.push(hit);
+        }
+        let mut inside = Vec::new();
+        while let Some(hit) = rest.next_if(|hit| hit.range.start < span.end) {
+            if hit.range.start < span.start || hit.range.end > span.end {
+                valid.push(hit)
+            } else {
+                inside.push(hit)
+            }
+        }
+        if inside.is_empty() {
+            continue;
+        }
+        valid.extend(match Document::parse(&bytes[span.clone()]) {
+            Ok(document) => hit::clip(&document, span.start, inside),
+            Err(_) => inside,
+        });
+    }
+    valid.extend(rest);
+    valid
+}
+
+/// The texts that successive events make together, as they are written, and whether each is sealed.
+pub(super) fn texts(form: Form, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
+    joined(&events(form, bytes), bytes).into_iter().map(|text| (text.bytes, text.sealed)).collect()
+}
+
+/// Every data line.
+pub(super) fn data(form: Form, bytes: &[u8]) -> Vec<Range<usize>> {
+    events(form, bytes).into_iter().flat_map(|event| std::iter::once(event.line).chain(event.more)).collect()
+}
+
+/// The data lines of one event: nearly always one.
+#[derive(Debug, Default)]
+struct Event {
+    line: Range<usize>,
+    more: Vec<Range<usize>>,
+}
+
+fn events(form: Form, bytes: &[u8]) -> Vec<Event> {
+    let mut events = Vec::with_capacity(bytes.len() / 160);
+    let mut event: Option<Event> = None;
+    for line in lines(bytes) {
+        if form == Form::Lines {
+            events.extend((!line.is_empty()).then_some(Event { line, more: Vec::new() }));
+            continue;
+        }
+        if line.is_empty() {
+            events.extend(event.take());
+            continue;
+        }
+        let Some(rest) = bytes[line.clone()].strip_prefix(b"data:") else { continue };
+        let data = line.end - rest.strip_prefix(b" ").unwrap_or(rest).len()..line.end;
+        match &mut event {
+            Some(event) => event.more.push(data),
+            None => event = Some(Event { line: data, more: Vec::new() }),
+        }
+    }
+    events.extend(event);
+    events
+}
+
+/// The lines of a text, ended by LF, CR or both, without their ends.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let returns = memchr::memchr(b'\r', bytes).is_some();
+    std::iter::from_fn(move || {
+        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        let end = if returns { memchr::memchr2(b'\n', b'\r', rest) } else { memchr::memchr(b'\n', rest) };
+        let end = at + end.unwrap_or(rest.len());
+        let line = at..end;
+        at = if bytes[end..].starts_with(b"\r\n") { end + 2 } else { end + 1 };
+        Some(line)
+    })
+}
+
+/// A text put together from the pieces of several events.
+struct Joined {
+    /// The pieces as they are written, escapes and all.
+    bytes: Vec<u8>,
+    /// Where each piece begins, here and in the stream.
+    pieces: Vec<(usize, usize)>,
+    sealed: bool,
+}
+
+impl Joined {
+    fn new(lane: Lane, stream: &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(lane.pieces.iter().map(Range::len).sum());
+        let mut pieces = Vec::with_capacity(lane.pieces.len());
+        for piece in lane.pieces {
+            pieces.push((bytes.len(), piece.start));
+            bytes.extend_from_slice(&stream[piece]);
+        }
+        Self { bytes, pieces, sealed: lane.sealed }
+    }
+
+    /// Where a stretch of the text stands in the stream.
+    fn parts(&self, range: &Range<usize>) -> Vec<Range<usize>> {
+        let first = self.pieces.partition_point(|(at, _)| *at <= range.start) - 1;
+        let mut parts = Vec::new();
+        for (index, &(at, origin)) in self.pieces.iter().enumerate().skip(first) {
+            let end = self.pieces.get(index + 1).map_or(self.bytes.len(), |next| next.0);
+            if at >= range.end {
+                break;
+            }
+            parts.push(origin + (range.start.max(at) - at)..origin + (range.end.min(end) - at));
+        }
+        parts
+    }
+}
+
+/// Strings that stand at one place in successive events.
+struct Lane {
+    pieces: Vec<Range<usize>>,
+    sealed: bool,
+}
+
+#[derive(Default)]
+struct Lanes {
+    by_place: HashMap<u64, usize>,
+    list: Vec<Lane>,
+}
+
+fn joined(events: &[Event], bytes: &[u8]) -> Vec<Joined> {
+    let mut lanes = Lanes::default();
+    for event in events {
+        lanes.read(event, bytes);
+    }
+    let several = lanes.list.into_iter().filter(|lane| lane.pieces.len() > 1);
+    several.map(|lane| Joined::new(lane, bytes)).collect()
+}
+
+impl Lanes {
+    fn read(&mut self, event: &Event, bytes: &[u8]) {
+        if event.more.is_empty() {
+            let line = &event.line;
+            match Document::parse(&bytes[line.clone()]) {
+                Ok(document) => self.walk(document.root(), Place::default(), &|span| {
+                    line.start + span.start..line.start + span.end
+                }),
+                Err(_) => self.add(PLAIN_TEXT, line.clone(), false),
+            }
+            return;
+        }
+        // JSON over several data lines: put together here, found again line by line.
+        let spans: Vec<&Range<usize>> = std::iter::once(&event.line).chain(&event.more).collect();
+        let data = spans.iter().map(|span| &bytes[(*span).clone()]).collect::<Vec<_>>().join(&b'\n');
+        match Document::parse(&data) {
+            Ok(document) => self.walk(document.root(), Place::default(), &|span| {
+                let mut offset = span.start;
+                for line in &spans {
+                    if offset <= line.len() {
+                        return line.start + offset..line.start + offset + span.len();
+                    }
+                    offset -= line.len() + 1;
+                }
+                0..0
+            }),
+            Err(_) => spans.into_iter().for_each(|span| self.add(PLAIN_TEXT, span.clone(), false)),
+        }
+    }
+
+    fn walk(
+        &mut self,
+        value: Value<'_, '_>,
+        place: Place<'_>,
+        locate: &dyn Fn(Range<usize>) -> Range<usize>,
+    ) {
+        match value.kind() {
+            Kind::String if !LABELS.contains(&place.key) => {
+                let inner = value.inner_span().expect("strings have an inside");
+                if !inner.is_empty() {
+                    self.add(place.hash, locate(inner), place.sealed);
+                }
+            }
+            Kind::Object => {
+                let (hash, kind) = numbered(value, &place);
+                for member in value.members() {
+                    let raw = member.key.raw();
+                    let key = &raw[1..raw.len() - 1];
+                    let hash = mix(hash, if key == "content_block" { b"delta" } else { key.as_bytes() });
+                    let sealed = sealed::is_sealed(key, kind);
+                    self.walk(member.value, Place { hash, key, sealed }, locate);
+                }
+            }
+            Kind::Array => {
+                for (position, item) in value.items().enumerate() {
+                    // An item that says its own index keeps it wherever it stands.
+                    let position = if item.get("index").is_some() { 0 } else { position };
+                    let hash = mix(place.hash, &position.to_le_bytes());
+                    self.walk(item, Place { hash, ..place }, locate);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, place: u64, piece: Range<usize>, sealed: bool) {
+        let next = self.list.len();
+        let index = *self.by_place.entry(place).or_insert(next);
+        match self.list.get_mut(index) {
+            Some(lane) => lane.pieces.push(piece),
+            None => self.list.push(Lane { pieces: vec![piece], sealed }),
+        }
+    }
+}
+
+/// Where a value stands in its event.
+#[derive(Clone, Copy, Default)]
+struct Place<'a> {
+    hash: u64,
+    key: &'a str,
+    sealed: bool,
+}
+
+/// The place of data that is not JSON.
+const PLAIN_TEXT: u64 = 1;
+
+/// Members that tell one lane of a stream from another.
+const NUMBERS: &[&str] = &[
+    "type",
+    "index",
+    "output_index",
+    "content_index",
+    "summary_index",
+    "item_id",
+    "session_id",
+    "sessionID",
+    "parent_tool_use_id",
+    "agent_id",
+    "partID",
+    "messageID",
+];
+
+/// Members that are the same in every event, or random, and never a piece of a text.
+const LABELS: &[&str] = &[
+    "type",
+    "id",
+    "object",
+    "model",
+    "role",
+    "item_id",
+    "finish_reason",
+    "stop_reason",
+    "system_fingerprint",
+    "service_tier",
+    "status",
+    "obfuscation",
+    "session_id",
+    "uuid",
+    "parent_tool_use_id",
+];
+
+/// An object's place, told apart by the numbers it carries; and its type.
+fn numbered<'a>(object: Value<'a, '_>, place: &Place<'_>) -> (u64, Option<&'a str>) {
+    let mut hash = place.hash;
+    let mut kind = None;
+    for member in object.members() {
+        let raw = member.key.raw();
+        let key = &raw[1..raw.len() - 1];
+        if !NUMBERS.contains(&key) {
+            continue;
+        }
+        let mut value = member.value.raw();
+        if key == "type" {
+            kind = Some(value.trim_matches('"'));
+            // A block's start and its deltas are one text, whatever each calls its kind.
+            value = match value {
+                _ if matches!(place.key, "delta" | "content_block") => continue,
+                "\"content_block_start\"" => "\"content_block_delta\"",
+                other => other,
+            };
+        }
+        hash = mix(mix(hash, key.as_bytes()), value.as_bytes());
+    }
+    (hash, kind)
+}
+
+fn mix(hash: u64, bytes: &[u8]) -> u64 {
+    let mut hash = hash ^ 0xcbf2_9ce4_8422_2325 ^ (bytes.len() as u64) << 56;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+    hash
+}

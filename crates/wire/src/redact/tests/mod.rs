@@ -1,0 +1,129 @@
+//! Canaries: secrets made up here, planted wherever one may stand, and searched for afterwards in
+//! every form. No literal in these files is shaped like a real key; all are put together at run time.
+
+mod lookalikes;
+mod placements;
+mod properties;
+mod rules;
+mod windows;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+use super::*;
+
+fn redactor() -> Redactor {
+    Redactor::new(FingerprintKey::from_bytes([7; 32]))
+}
+
+/// Random text that is the same in every run.
+fn random(alphabet: &str, length: usize, seed: u64) -> String {
+    let letters: Vec<char> = alphabet.chars().collect();
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        letters[(state >> 33) as usize % letters.len()]
+    };
+    let mut text: String = (0..length).map(|_| next()).collect();
+    // Both a letter and a digit, whatever the dice say.
+    if alphabet.contains('7') && alphabet.contains('d') && length > 4 {
+        text.replace_range(2..4, "d7");
+    }
+    text
+}
+
+const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+const HEX: &str = "0123456789abcdef";
+const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// Every form in which a canary would be a leak.
+fn forms(canary: &str) -> Vec<(String, String)> {
+    let mut forms = vec![("raw".to_owned(), canary.to_owned())];
+    for shift in 0..3 {
+        let shifted = [vec![0; shift], canary.as_bytes().to_vec()].concat();
+        let core = (shift * 8).div_ceil(6)..shifted.len() * 8 / 6;
+        forms.push((format!("base64+{shift}"), STANDARD_NO_PAD.encode(&shifted)[core.clone()].to_owned()));
+        forms.push((format!("base64url+{shift}"), URL_SAFE_NO_PAD.encode(&shifted)[core].to_owned()));
+    }
+    forms.push(("percent".into(), percent(canary, false)));
+    forms.push(("percent lower".into(), percent(canary, true)));
+    forms.push(("percent all".into(), canary.bytes().map(|byte| format!("%{byte:02X}")).collect()));
+    forms.push(("json".into(), inner(canary)));
+    forms.push(("json twice".into(), inner(&inner(canary))));
+    forms.push(("json with \\/".into(), inner(canary).replace('/', "\\/")));
+    forms
+        .push(("json with \\u".into(), canary.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()));
+    forms.push(("hex".into(), canary.bytes().map(|byte| format!("{byte:02x}")).collect()));
+    forms
+}
+
+fn percent(text: &str, lower: bool) -> String {
+    let escape = |byte: u8| if lower { format!("%{byte:02x}") } else { format!("%{byte:02X}") };
+    text.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => (byte as char).to_string(),
+            other => escape(other),
+        })
+        .collect()
+}
+
+/// The inside of a JSON string.
+fn inner(text: &str) -> String {
+    let quoted = crate::json::quote(text);
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Fails where any form of the canary is left in a text, or in what its events make together.
+#[track_caller]
+fn assert_gone(what: &str, out: &[u8], canary: &str) {
+    let text = String::from_utf8_lossy(out).into_owned();
+    let mut views = vec![("the text", text.clone())];
+    let mut joined = std::collections::BTreeMap::<String, String>::new();
+    for line in text.lines() {
+        let data = line.strip_prefix("data:").unwrap_or(line).trim();
+        if let Ok(value) = serde_json::from_str::<serde_json::Value>(data) {
+            join("", &value, &mut joined);
+        }
+    }
+    views.extend(joined.into_values().map(|text| ("the joined events", text)));
+    for (view, text) in &views {
+        for (form, needle) in forms(canary) {
+            assert!(!text.contains(&needle), "{what}: the canary is left in {view} as {form}:\n{text}");
+        }
+    }
+}
+
+/// The strings at each path, joined over events, lanes told apart by nothing but the path.
+fn join(path: &str, value: &serde_json::Value, out: &mut std::collections::BTreeMap<String, String>) {
+    match value {
+        serde_json::Value::String(text) => out.entry(path.to_owned()).or_default().push_str(text),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| join(path, item, out)),
+        serde_json::Value::Object(members) => {
+            let index = members.get("index").or(members.get("output_index")).map(ToString::to_string);
+            let path = format!("{path}{}", index.unwrap_or_default());
+            members.iter().for_each(|(key, member)| join(&format!("{path}/{key}"), member, out));
+        }
+        _ => {}
+    }
+}
+
+/// Fails where what was JSON, or a stream of it, no longer is.
+#[track_caller]
+fn assert_valid(what: &str, before: &[u8], after: &[u8]) {
+    let parses = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).is_ok();
+    if parses(before) {
+        assert!(parses(after), "{what}: no longer JSON:\n{}", String::from_utf8_lossy(after));
+    }
+    if before.starts_with(b"data:") || before.starts_with(b"event:") {
+        let (was, _) = crate::sse::decode(before);
+        let (is, _) = crate::sse::decode(after);
+        assert_eq!(was.len(), is.len(), "{what}: events were lost");
+        for (was, is) in was.iter().zip(&is) {
+            assert_eq!(was.event, is.event, "{what}");
+            let both = (parses(was.data.as_bytes()), parses(is.data.as_bytes()));
+            assert!(both != (true, false), "{what}: no longer JSON: {}", is.data);
+        }
+    }
+}

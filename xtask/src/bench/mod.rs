@@ -1,0 +1,54 @@
+//! `cargo xtask bench`: us and our peers, measured side by side.
+//!
+//! Figures from one machine mean little on the next, and little on the same machine an hour later. So all
+//! targets are measured in turn, round after round, and what we read are the ratios. `docs/performance.md`
+//! says what is measured and how.
+
+mod chunked;
+mod load;
+mod process;
+mod proxy;
+mod server;
+mod table;
+mod target;
+mod traffic;
+mod upstream;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+
+pub(crate) use upstream::serve as serve_upstream;
+
+/// What can be measured.
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// Direct, nginx, `offshoot proxy` and mitmproxy: throughput, first byte, CPU, memory
+    Proxy(ProxyArgs),
+}
+
+/// How much to measure.
+#[derive(Args)]
+pub(crate) struct ProxyArgs {
+    /// How often each target is measured at each number of connections
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Requests in one measurement
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    requests: u32,
+}
+
+impl Bench {
+    /// Measures, and prints the result as Markdown.
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            Bench::Proxy(args) => proxy::run(&args),
+        }
+    }
+}
+
+/// Runs the client or the upstream, on as many threads as there are cores.
+///
+/// On a single thread each they would be the bottleneck of the direct way, and every target would look good.
+fn on_runtime<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Runtime::new().context("could not start a runtime")?.block_on(work)
+}

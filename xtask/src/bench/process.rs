@@ -1,0 +1,124 @@
+//! What a process and its children have used, as Linux counts it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Linux reports times in hundredths of a second on every platform, whatever its own clock does.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A process and everything it started.
+#[derive(Clone, Copy)]
+pub(super) struct Tree {
+    root: u32,
+}
+
+impl Tree {
+    pub(super) fn of(root: u32) -> Tree {
+        Tree { root }
+    }
+
+    /// User and system time of all threads of all its processes so far.
+    pub(super) fn cpu(self) -> Duration {
+        self.processes().values().map(|stat| TICK * stat.ticks).sum()
+    }
+
+    /// The most memory its processes ever held, in bytes; pages they share count for each.
+    pub(super) fn peak_memory(self) -> u64 {
+        self.processes()
+            .keys()
+            .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok())
+            .filter_map(|status| peak_memory(&status))
+            .sum()
+    }
+
+    /// Waits until nothing has been used for a while; `false` when that takes longer than `patience`.
+    pub(super) fn settle(self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        let mut quiet = 0;
+        let mut before = self.cpu();
+        while quiet < 4 {
+            if Instant::now() > deadline {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(40));
+            let now = self.cpu();
+            quiet = if now == before { quiet + 1 } else { 0 };
+            before = now;
+        }
+        true
+    }
+
+    /// The living processes of the tree by their ids.
+    fn processes(self) -> BTreeMap<u32, Stat> {
+        let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
+        let all: BTreeMap<u32, Stat> = entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter_map(|pid| {
+                Some((pid, Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))
+            })
+            .collect();
+        let descends = |mut pid: u32| {
+            while pid != self.root {
+                match all.get(&pid) {
+                    Some(stat) => pid = stat.parent,
+                    None => return false,
+                }
+            }
+            true
+        };
+        all.iter().filter(|(pid, _)| descends(**pid)).map(|(pid, stat)| (*pid, *stat)).collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stat {
+    parent: u32,
+    ticks: u32,
+}
+
+impl Stat {
+    /// Reads a line of `/proc/PID/stat`, in which the second field, the name, may hold anything.
+    fn parse(line: &str) -> Option<Stat> {
+        let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace();
+        let parent = fields.nth(1)?.parse().ok()?;
+        let user: u32 = fields.nth(9)?.parse().ok()?;
+        let system: u32 = fields.next()?.parse().ok()?;
+        Some(Stat { parent, ticks: user + system })
+    }
+}
+
+/// The high-water mark in a `/proc/PID/status`, in bytes.
+fn peak_memory(status: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_spaces_and_brackets() {
+        let line = "42 (a) b (c) S 7 42 42 0 -1 4194304 100 0 0 0 31 11 5 6 20 0 1 0 100 1000 10";
+        assert_eq!(Stat::parse(line), Some(Stat { parent: 7, ticks: 42 }));
+    }
+
+    #[test]
+    fn the_high_water_mark_is_in_kilobytes() {
+        assert_eq!(peak_memory("Name:\tx\nVmHWM:\t    1536 kB\nVmRSS:\t 12 kB\n"), Some(1536 * 1024));
+        assert_eq!(peak_memory("Name:\tkthread\n"), None);
+    }
+
+    #[test]
+    fn our_own_work_is_counted() {
+        let us = Tree::of(std::process::id());
+        let before = us.cpu();
+        let end = Instant::now() + Duration::from_secs(20);
+        while us.cpu() == before {
+            assert!(Instant::now() < end, "20 s of work, and none was counted");
+        }
+        assert!(us.peak_memory() > 1024 * 1024);
+    }
+}

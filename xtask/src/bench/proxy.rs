@@ -1,0 +1,161 @@
+//! `cargo xtask bench proxy`: each target in turn, round after round.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::process::Tree;
+use super::server::{Server, Signal};
+use super::table::{self, Memory, Row, Sample, quantile};
+use super::target::{Kind, RECORDING, Target};
+use super::{ProxyArgs, load};
+use crate::command::{cargo, run as run_command};
+
+const CONNECTIONS: [usize; 2] = [1, 32];
+
+/// How long a target may work on after its last response before we say that it does not come to rest.
+const SETTLE: Duration = Duration::from_secs(30);
+
+/// Measures all targets that this machine has, and prints the tables.
+pub(super) fn run(args: &ProxyArgs) -> Result<()> {
+    if cfg!(debug_assertions) {
+        return run_optimized(args);
+    }
+    let here = env::current_exe()?;
+    // Beside the program, not in the system's temporary folder: that may be memory, and a recorder's disk is not.
+    let folder = tempfile::Builder::new()
+        .prefix("bench-")
+        .tempdir_in(here.parent().context("a program lies in a folder")?)
+        .context("could not create a folder to measure in")?;
+    let mut upstream = Server::start(
+        Command::new(&here).arg("bench-upstream"),
+        &folder.path().join("upstream.log"),
+        Signal::Terminate,
+    )?;
+    let upstream_address = upstream.wait_until(|said| said.lines().next()?.parse().ok())?;
+
+    let mut targets = Vec::new();
+    for kind in Kind::ALL {
+        match kind.start(upstream_address, &folder.path().join(kind.name())) {
+            Ok(target) => targets.push(target),
+            Err(error) => eprintln!("{} is not measured: {error:#}", kind.name()),
+        }
+    }
+    let results = measure_all(args, &targets)?;
+    let cores = thread::available_parallelism()?;
+    println!("Rounds: {}, requests in each measurement: {}, cores: {cores}.\n", args.rounds, args.requests);
+    for (connections, rows) in CONNECTIONS.into_iter().zip(&results.tables) {
+        println!("{}", table::render(connections, rows));
+    }
+    print!("{}", table::render_memory(&results.memory));
+    let calls =
+        args.rounds as usize * CONNECTIONS.map(|count| args.requests as usize + count).iter().sum::<usize>();
+    targets.into_iter().try_for_each(|target| finish(target, folder.path(), calls))
+}
+
+/// Does the same again from a release build: a client compiled for debugging would measure itself.
+fn run_optimized(args: &ProxyArgs) -> Result<()> {
+    let (rounds, requests) = (args.rounds.to_string(), args.requests.to_string());
+    run_command(
+        cargo(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", "proxy"])
+            .args(["--rounds", &rounds])
+            .args(["--requests", &requests]),
+    )
+}
+
+/// Everything that was measured.
+struct Results {
+    /// For each number of connections, a row for each target.
+    tables: [Vec<Row>; CONNECTIONS.len()],
+    memory: Vec<Memory>,
+}
+
+/// Measures each target in turn, in an order that rotates from round to round.
+fn measure_all(args: &ProxyArgs, targets: &[Target]) -> Result<Results> {
+    let row = |target: &Target| Row {
+        kind: target.kind,
+        description: target.description.clone(),
+        samples: Vec::new(),
+    };
+    let mut tables = CONNECTIONS.map(|_| targets.iter().map(row).collect::<Vec<_>>());
+    let mut after_first_round = Vec::new();
+    for round in 0..args.rounds as usize {
+        for (connections, rows) in CONNECTIONS.into_iter().zip(&mut tables) {
+            for turn in 0..targets.len() {
+                let at = (turn + round) % targets.len();
+                let name = targets[at].kind.name();
+                let sample = measure(&targets[at], connections, args.requests)
+                    .with_context(|| format!("could not measure {name}"))?;
+                let (number, speed) = (round + 1, sample.requests_per_second);
+                eprintln!("round {number}, connections: {connections}, {name}: {speed:.0} requests/s");
+                rows[at].samples.push(sample);
+            }
+        }
+        if round == 0 {
+            after_first_round = peak_memory(targets);
+        }
+    }
+    let memory =
+        after_first_round.into_iter().zip(peak_memory(targets)).map(|((description, early), (_, late))| {
+            Memory { description, after_first_round: early, after_last_round: late }
+        });
+    Ok(Results { tables, memory: memory.collect() })
+}
+
+/// One measurement: so many requests, and what the target used from the first until it was at rest again.
+fn measure(target: &Target, connections: usize, requests: u32) -> Result<Sample> {
+    let tree = target.server.as_ref().map(Server::tree);
+    let mut before = None;
+    let started = || before = tree.map(Tree::cpu);
+    let load = super::on_runtime(load::run(target.address, connections, requests, started))?;
+    // Work that a target puts off is still its own, and must not slow the next one down.
+    if tree.is_some_and(|tree| !tree.settle(SETTLE)) {
+        eprintln!("{} was still busy {} s after its last response", target.kind.name(), SETTLE.as_secs());
+    }
+    let used = tree.zip(before).map(|(tree, before)| tree.cpu() - before);
+    let first_bytes: Vec<f64> = load.first_bytes.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+    let first_byte = |share| quantile(first_bytes.clone(), share).context("nothing was measured");
+    Ok(Sample {
+        requests_per_second: f64::from(requests) / load.elapsed.as_secs_f64(),
+        first_byte_median_ms: first_byte(0.5)?,
+        first_byte_p99_ms: first_byte(0.99)?,
+        cpu_ms_per_request: used.map(|used| used.as_secs_f64() * 1e3 / f64::from(requests)),
+    })
+}
+
+/// Description and peak memory, in megabytes, of each target that has processes.
+fn peak_memory(targets: &[Target]) -> Vec<(String, f64)> {
+    let megabytes = |server: &Server| server.tree().peak_memory() as f64 / 1e6;
+    targets
+        .iter()
+        .filter_map(|target| Some((target.description.clone(), megabytes(target.server.as_ref()?))))
+        .collect()
+}
+
+/// Stops a target. Our own must have kept every one of its `calls`, or the figures are of another program.
+fn finish(target: Target, folder: &Path, calls: usize) -> Result<()> {
+    let Some(server) = target.server else { return Ok(()) };
+    let name = target.kind.name();
+    let start = Instant::now();
+    let (status, said) = server.stop().with_context(|| format!("could not stop {name}"))?;
+    if target.kind != Kind::Offshoot {
+        return Ok(());
+    }
+    if !status.success() {
+        bail!("{name} ended with {status}: its figures do not count\n{said}");
+    }
+    let dumps = folder.join(name).join(RECORDING).join("provider_dumps");
+    let kept = fs::read_dir(&dumps)
+        .with_context(|| format!("could not read `{}`", dumps.display()))?
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_string_lossy().ends_with("_response.json"))
+        .count();
+    ensure!(kept == calls, "{name} kept {kept} of {calls} exchanges: its figures do not count");
+    println!("\nAll {calls} exchanges were kept; sealing them took {:.1} s.", start.elapsed().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! What is measured: nothing in between, nginx, ourselves, mitmproxy.
+
+use std::env;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::server::{Server, Signal, free_address};
+use crate::command::{cargo, find, output, run};
+use crate::debian::{self, Program};
+
+/// One way to the upstream.
+pub(super) struct Target {
+    pub(super) kind: Kind,
+    /// What exactly was measured: the version, and what it did besides passing bytes on.
+    pub(super) description: String,
+    pub(super) address: SocketAddr,
+    pub(super) server: Option<Server>,
+}
+
+/// The kinds of targets, in the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    Direct,
+    Nginx,
+    Offshoot,
+    Mitmproxy,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 4] = [Kind::Direct, Kind::Nginx, Kind::Offshoot, Kind::Mitmproxy];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Direct => "direct",
+            Kind::Nginx => "nginx",
+            Kind::Offshoot => "offshoot proxy",
+            Kind::Mitmproxy => "mitmproxy",
+        }
+    }
+
+    /// Makes the target ready, in front of `upstream`, with all it writes in `folder`.
+    pub(super) fn start(self, upstream: SocketAddr, folder: &Path) -> Result<Target> {
+        fs::create_dir(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+        match self {
+            Kind::Direct => {
+                Ok(Target { kind: self, description: "direct".to_owned(), address: upstream, server: None })
+            }
+            Kind::Nginx => nginx(upstream, folder),
+            Kind::Offshoot => offshoot(upstream, folder),
+            Kind::Mitmproxy => mitmproxy(upstream, folder),
+        }
+    }
+}
+
+impl Target {
+    fn start(kind: Kind, description: String, address: SocketAddr, mut server: Server) -> Result<Target> {
+        server.wait_for_port(address)?;
+        Ok(Target { kind, description, address, server: Some(server) })
+    }
+}
+
+fn nginx(upstream: SocketAddr, folder: &Path) -> Result<Target> {
+    debian::provide(&[Program { name: "nginx", package: "nginx" }])?;
+    let program = find("nginx").context("`nginx` was installed but is not to be found")?;
+    let version = Command::new(&program).arg("-v").output().context("could not start `nginx`")?;
+    let version = String::from_utf8_lossy(&version.stderr).trim().replace("nginx version: nginx/", "");
+    let address = free_address()?;
+    let config = folder.join("nginx.conf");
+    fs::write(&config, nginx_config(address, upstream))
+        .context("could not write the configuration of nginx")?;
+    let server = Server::start(
+        Command::new(program).arg("-p").arg(folder).arg("-c").arg(&config).args(["-e", "stderr"]),
+        &folder.join("log"),
+        Signal::Terminate,
+    )?;
+    Target::start(Kind::Nginx, format!("nginx {version}, proxying only"), address, server)
+}
+
+/// nginx at its leanest while it still streams: both bodies pass through unbuffered over connections that
+/// stay open, nothing is logged, nothing is written.
+fn nginx_config(listen: SocketAddr, upstream: SocketAddr) -> String {
+    format!(
+        "daemon off;
+worker_processes 1;
+pid nginx.pid;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off;
+  keepalive_requests 1000000000;
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  upstream provider {{ server {upstream}; keepalive 64; keepalive_requests 1000000000; }}
+  server {{
+    listen {listen};
+    client_max_body_size 0;
+    location / {{
+      proxy_pass http://provider;
+      proxy_http_version 1.1;
+      proxy_set_header Connection \"\";
+      proxy_buffering off;
+      proxy_request_buffering off;
+    }}
+  }}
+}}
+"
+    )
+}
+
+/// The folder, inside the target's, that `offshoot proxy` records into.
+pub(super) const RECORDING: &str = "recording";
+
+fn offshoot(upstream: SocketAddr, folder: &Path) -> Result<Target> {
+    run(&mut cargo(["build", "--release", "--quiet", "--package", "cli"]))?;
+    let program = env::current_exe()?.with_file_name("offshoot");
+    ensure!(program.is_file(), "there is no `offshoot` beside the optimized `xtask`");
+    let address = free_address()?;
+    let server = Server::start(
+        Command::new(program)
+            .args([
+                "proxy",
+                "--upstream",
+                &format!("http://{upstream}"),
+                "--listen",
+                &address.to_string(),
+                "--out",
+            ])
+            .arg(folder.join(RECORDING))
+            .env("OFFSHOOT_DATA_DIR", folder.join("data")),
+        &folder.join("log"),
+        Signal::Interrupt,
+    )?;
+    Target::start(Kind::Offshoot, "offshoot proxy, redacting and recording".to_owned(), address, server)
+}
+
+fn mitmproxy(upstream: SocketAddr, folder: &Path) -> Result<Target> {
+    let program = find("mitmdump").context("`mitmdump` is not installed")?;
+    let version = output(Command::new(&program).arg("--version"))?;
+    let version = version.lines().next().unwrap_or_default().trim_start_matches("Mitmproxy: ");
+    // Only newer versions keep what they stream. The others are spared that work, so the table says it.
+    let keeps = output(Command::new(&program).arg("--options"))?.contains("store_streamed_bodies");
+    let address = free_address()?;
+    let mut command = Command::new(program);
+    command
+        .args(["--quiet", "--mode", &format!("reverse:http://{upstream}")])
+        .args(["--listen-host", &address.ip().to_string(), "--listen-port", &address.port().to_string()])
+        .args(["--set", "stream_large_bodies=1"])
+        .arg("--set")
+        .arg(format!("confdir={}", folder.join("conf").display()))
+        .arg("-w")
+        .arg(folder.join("flows"));
+    if keeps {
+        command.args(["--set", "store_streamed_bodies=true"]);
+    }
+    let server = Server::start(&mut command, &folder.join("log"), Signal::Terminate)?;
+    let does = if keeps { "streaming and storing" } else { "streaming, bodies not stored" };
+    Target::start(Kind::Mitmproxy, format!("mitmproxy {version}, {does}"), address, server)
+}

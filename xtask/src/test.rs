@@ -1,0 +1,27 @@
+//! `cargo xtask test`: everything that must hold before a change lands.
+
+use anyhow::Result;
+
+use crate::command::{cargo, output, run};
+use crate::debian::{self, Program};
+use crate::{check, harness};
+
+/// What tests start that neither cargo nor npm brings.
+const PROGRAMS: [Program; 2] =
+    [Program { name: "node", package: "nodejs" }, Program { name: "npm", package: "npm" }];
+
+/// The checks, then the harnesses that tests drive, then all tests, then the examples in the docs.
+pub(crate) fn run_all() -> Result<()> {
+    check::run_all()?;
+    debian::provide(&PROGRAMS)?;
+    for version in harness::CLAUDE_CODE {
+        harness::claude_code(version)?;
+    }
+    if output(&mut cargo(["nextest", "--version"])).is_ok() {
+        run(&mut cargo(["nextest", "run", "--workspace"]))?;
+    } else {
+        eprintln!("cargo-nextest is not installed: the same tests run under cargo test");
+        run(&mut cargo(["test", "--workspace", "--all-targets"]))?;
+    }
+    run(&mut cargo(["test", "--workspace", "--doc"]))
+}

@@ -1,0 +1,49 @@
+//! The map: what `ARCHITECTURE.md` says, read from its tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::workspace;
+
+/// Names of crates or of dependencies.
+pub(crate) type Names = BTreeSet<String>;
+
+/// What the tests need to know of `ARCHITECTURE.md`.
+pub(crate) struct Map {
+    /// Each crate in the table of crates, with the crates that it may depend on.
+    pub(crate) crates: BTreeMap<String, Names>,
+    /// The crates of the line that begins with "Pure:".
+    pub(crate) pure: Names,
+    /// Each third-party dependency in the table of dependencies, with the crates that use it.
+    pub(crate) dependencies: BTreeMap<String, Names>,
+}
+
+impl Map {
+    /// The project's own map.
+    pub(crate) fn read() -> Map {
+        let path = workspace::root().join("ARCHITECTURE.md");
+        Map::parse(&fs::read_to_string(path).expect("the project has an ARCHITECTURE.md"))
+    }
+
+    /// Reads the two tables and the line by how they begin; all other text is for people.
+    pub(crate) fn parse(text: &str) -> Map {
+        let pure = text.lines().filter(|line| line.starts_with("Pure:")).flat_map(quoted).collect();
+        Map { crates: table(text, "| crate |", 2), pure, dependencies: table(text, "| dependency |", 1) }
+    }
+}
+
+/// The rows of the table whose head begins with `head`: the name in the first cell, and those in `column`.
+fn table(text: &str, head: &str, column: usize) -> BTreeMap<String, Names> {
+    let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(2);
+    rows.take_while(|line| line.starts_with('|'))
+        .filter_map(|row| {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+            Some((quoted(cells[0]).next()?, quoted(cells.get(column)?).collect()))
+        })
+        .collect()
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned)
+}

@@ -1,0 +1,160 @@
+//! The rules, one function each: from the map and the workspace to what is wrong.
+
+use std::collections::BTreeMap;
+
+use crate::map::{Map, Names};
+use crate::workspace::{Source, Workspace};
+
+/// What a pure crate must not even be able to call.
+const IMPURE_DEPENDENCIES: [&str; 10] = [
+    "hyper",
+    "hyper-util",
+    "libc",
+    "reqwest",
+    "rusqlite",
+    "rustls",
+    "tempfile",
+    "tokio",
+    "tokio-rustls",
+    "tracing-subscriber",
+];
+
+/// What a pure crate must not call: modules of `std`, then types by whatever path.
+const IMPURE_MODULES: [&str; 5] = ["env", "fs", "net", "process", "thread"];
+const IMPURE_TYPES: [&str; 2] = ["Instant", "SystemTime"];
+
+pub(crate) fn crates_are_on_the_map(map: &Map, workspace: &Workspace) -> Vec<String> {
+    let is_crate = |name: &&String| workspace.crates.contains_key(*name);
+    let missing = workspace.crates.keys().filter(|name| !map.crates.contains_key(*name));
+    let missing = missing.map(|name| format!("crate `{name}` has no row in the table of crates"));
+    let invented = map.crates.keys().filter(|name| !is_crate(name));
+    let invented = invented.map(|name| format!("the table of crates has `{name}`, which is no crate"));
+    let dangling = map.crates.iter().flat_map(|(name, allowed)| {
+        let unknown = allowed.iter().filter(|other| !is_crate(other));
+        unknown.map(move |other| format!("the row of `{name}` allows `{other}`, which is no crate"))
+    });
+    missing.chain(invented).chain(dangling).collect()
+}
+
+/// Arrows for tests are arrows too: a test that needs a room its crate must not know belongs to another room.
+pub(crate) fn arrows_are_allowed(map: &Map, workspace: &Workspace) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, krate) in &workspace.crates {
+        let arrows = krate.dependencies.iter().filter(|other| workspace.crates.contains_key(*other));
+        for other in arrows {
+            if !map.crates.get(name).is_some_and(|allowed| allowed.contains(other)) {
+                wrong.push(format!("`{name}` depends on `{other}`, which its row does not allow"));
+            }
+        }
+    }
+    wrong
+}
+
+pub(crate) fn pure_crates_are_pure(map: &Map, workspace: &Workspace) -> Vec<String> {
+    if map.pure.is_empty() {
+        return vec!["the map calls no crate pure".to_owned()];
+    }
+    let mut wrong = Vec::new();
+    for name in &map.pure {
+        let Some(krate) = workspace.crates.get(name) else {
+            wrong.push(format!("the map calls `{name}` pure, which is no crate"));
+            continue;
+        };
+        let impure = krate.dependencies.iter().filter(|name| IMPURE_DEPENDENCIES.contains(&name.as_str()));
+        wrong.extend(impure.map(|dependency| format!("pure `{name}` depends on `{dependency}`")));
+        for source in krate.sources.iter().filter(|source| !is_for_tests(source)) {
+            let used = impure_uses(&source.text).into_iter();
+            wrong.extend(
+                used.map(|what| format!("pure `{name}` uses `{what}` in `{}`", source.path.display())),
+            );
+        }
+    }
+    wrong
+}
+
+pub(crate) fn dependencies_have_reasons(map: &Map, workspace: &Workspace) -> Vec<String> {
+    let mut users: BTreeMap<&String, Names> = BTreeMap::new();
+    for (name, krate) in &workspace.crates {
+        for dependency in krate.dependencies.iter().filter(|other| !workspace.crates.contains_key(*other)) {
+            users.entry(dependency).or_default().insert(name.clone());
+        }
+    }
+    let nobody = Names::new();
+    let all: Names = users.keys().copied().chain(map.dependencies.keys()).cloned().collect();
+    all.iter()
+        .filter_map(|dependency| {
+            let used = users.get(dependency).unwrap_or(&nobody);
+            let said = map.dependencies.get(dependency).unwrap_or(&nobody);
+            (used != said).then(|| {
+                let used = list(used, "nobody");
+                let said = list(said, "nowhere");
+                format!("`{dependency}` is used by {used}, but the table of dependencies says {said}")
+            })
+        })
+        .collect()
+}
+
+pub(crate) fn dependencies_are_used(_: &Map, workspace: &Workspace) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, krate) in &workspace.crates {
+        for dependency in &krate.dependencies {
+            let identifier = dependency.replace('-', "_");
+            if !krate.sources.iter().any(|source| words(&code(&source.text)).any(|word| word == identifier)) {
+                wrong.push(format!("`{name}` declares `{dependency}`, but no source of it names it"));
+            }
+        }
+    }
+    wrong
+}
+
+fn list(names: &Names, none: &str) -> String {
+    if names.is_empty() {
+        return none.to_owned();
+    }
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a file holds nothing but tests, by where it lies.
+fn is_for_tests(source: &Source) -> bool {
+    source.path.iter().any(|part| part == "tests" || part == "tests.rs" || part == "benches")
+}
+
+/// What impure things a source uses outside its test modules.
+fn impure_uses(text: &str) -> Vec<&'static str> {
+    let code = code(&without_tests(text));
+    // `use std::{io, fs::File};` names a module without its path: look into such lists too.
+    let lists = code.split("use std::{").skip(1).map(|rest| rest.split(';').next().unwrap_or_default());
+    let listed: Vec<&str> = lists.flat_map(words).collect();
+    let module = |name: &&str| listed.contains(name) || code.contains(&format!("std::{name}"));
+    let mentioned = |name: &&str| words(&code).any(|word| word == *name);
+    IMPURE_MODULES.into_iter().filter(module).chain(IMPURE_TYPES.into_iter().filter(mentioned)).collect()
+}
+
+/// The text without the items under `#[cfg(test)]`; rustfmt lets an item end where its first line began.
+fn without_tests(text: &str) -> String {
+    let mut kept = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            kept.push_str(line);
+            kept.push('\n');
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let ends = |line: &&str| {
+            let rest = line.strip_prefix(indent).filter(|rest| !rest.starts_with(' '));
+            rest.is_some_and(|rest| rest.ends_with([';', '}']))
+        };
+        lines.find(ends);
+    }
+    kept
+}
+
+/// The text without its comments.
+fn code(text: &str) -> String {
+    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|character: char| !character.is_alphanumeric() && character != '_')
+}
