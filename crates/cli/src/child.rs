@@ -9,8 +9,9 @@ use bytes::Bytes;
 use recording::{Output, Recorder};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
+
+use crate::signals::Signals;
 
 /// How long output of the command's own children is waited for after it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -78,17 +79,16 @@ async fn pass_on(
 
 impl Running {
     /// Waits for the command to end; signals that ask us to end are passed on to it.
-    pub(crate) async fn wait(mut self) -> std::io::Result<ExitStatus> {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hangup = signal(SignalKind::hangup())?;
+    pub(crate) async fn wait(mut self, signals: &mut Signals) -> std::io::Result<ExitStatus> {
         let status = loop {
             tokio::select! {
                 status = self.child.wait() => break status?,
-                // A terminal has told the command already.
-                _ = interrupt.recv() => if !std::io::stdin().is_terminal() { self.tell(libc::SIGINT) },
-                _ = terminate.recv() => self.tell(libc::SIGTERM),
-                _ = hangup.recv() => self.tell(libc::SIGHUP),
+                signal = signals.next() => {
+                    // A terminal has told the command of Ctrl-C already.
+                    if signal != libc::SIGINT || !std::io::stdin().is_terminal() {
+                        self.tell(signal);
+                    }
+                }
             }
         };
         for output in self.outputs {

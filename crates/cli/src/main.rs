@@ -6,6 +6,7 @@ mod child;
 mod commands;
 mod failure;
 mod paths;
+mod signals;
 
 use std::process::ExitCode;
 

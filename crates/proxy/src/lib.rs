@@ -10,8 +10,10 @@ mod exchange;
 mod h1;
 mod h2;
 mod refusal;
+mod script;
 mod server;
 mod upstream;
 
 pub use capture::{Bound, Capture, CaptureError, Reach};
+pub use script::{BadScript, Script, ScriptedModel};
 pub use upstream::{BadUpstream, Upstream, Upstreams};

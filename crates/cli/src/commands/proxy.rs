@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use proxy::{Capture, Reach, Upstream, Upstreams};
+use proxy::{Capture, Reach, Script, ScriptedModel, Upstream, Upstreams};
 use recording::{
     Command, CreateError, Finished, Folder, Manifest, Recorder, SealError, Settings, iso, load_or_create_key,
 };
-use tokio::signal::unix::{SignalKind, signal};
 use wire::redact::Redactor;
 
 use crate::failure::{Kind, OrFail};
+use crate::signals::Signals;
 use crate::{child, paths};
 
 /// How long the disk may take to swallow what is left.
@@ -24,8 +24,10 @@ const DISK_DEADLINE: Duration = Duration::from_secs(30);
 /// then ANTHROPIC_BASE_URL and OPENAI_BASE_URL are set for it, its output and exit code are passed
 /// through, and the recording is sealed when it ends. Without a command, Ctrl-C seals.
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("model").required(true))]
 #[command(after_help = "Examples:
   offshoot proxy --upstream https://api.anthropic.com --out rec -- claude -p hello
+  offshoot proxy --script examples/hello.yaml --out rec -- claude -p hello
   offshoot proxy --upstream anthropic=https://api.anthropic.com \\
                  --upstream openai=https://api.openai.com/v1 --out rec
 
@@ -34,8 +36,11 @@ sealed because it still holds what looks like a secret, 2 you can fix it,
 3 the provider or the disk failed.")]
 pub(crate) struct Arguments {
     /// Where requests go; with a PREFIX only those whose path begins with it (repeatable)
-    #[arg(long, value_name = "[PREFIX=]URL", required = true)]
+    #[arg(long, value_name = "[PREFIX=]URL", group = "model")]
     upstream: Vec<String>,
+    /// A script that answers in a model's stead; see docs/script.md
+    #[arg(long, value_name = "FILE", group = "model")]
+    script: Option<PathBuf>,
     /// The recording's own folder; must not exist or be empty
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -56,7 +61,12 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let upstreams = upstreams(&arguments.upstream)?;
+    let mut signals = Signals::listen().or_fail(Kind::Outside)?;
+    let scripted = scripted_model(arguments.script.as_deref()).await?;
+    let upstreams = match &scripted {
+        Some(model) => upstreams(&[format!("http://{}", model.addr())])?,
+        None => upstreams(&arguments.upstream)?,
+    };
     if let Some(program) = arguments.command.first().filter(|program| child::find(program).is_none()) {
         Err(anyhow::anyhow!("cannot find the command `{program}`"))
             .or_fail_with(Kind::Usage, || format!("try `command -v {program}`"))?;
@@ -86,11 +96,11 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let code = if arguments.command.is_empty() {
         println!("http://{addr}");
         eprintln!("recording to `{}`; Ctrl-C seals it", arguments.out.display());
-        until_told_to_end().await.or_fail(Kind::Outside)?;
+        signals.next().await;
         None
     } else {
         let running = child::start(&arguments.command, &base_urls, &recorder).or_fail(Kind::Usage)?;
-        Some(child::code(running.wait().await.or_fail(Kind::Outside)?))
+        Some(child::code(running.wait(&mut signals).await.or_fail(Kind::Outside)?))
     };
 
     let reach = capture.stop(Duration::from_secs(arguments.drain)).await;
@@ -105,6 +115,13 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         command.exit_code = code;
     }
     conclude(finished, &arguments.out, manifest, &reach, code)
+}
+
+async fn scripted_model(path: Option<&Path>) -> anyhow::Result<Option<ScriptedModel>> {
+    let Some(path) = path else { return Ok(None) };
+    let hint = || "docs/script.md describes the format, and examples/hello.yaml is one".to_owned();
+    let script = Script::read(path).or_fail_with(Kind::Usage, hint)?;
+    Ok(Some(ScriptedModel::start(script).await.or_fail(Kind::Outside)?))
 }
 
 fn upstreams(given: &[String]) -> anyhow::Result<Upstreams> {
@@ -158,16 +175,6 @@ fn base_urls(upstreams: &Upstreams, addr: SocketAddr) -> Vec<(String, String)> {
         variables.push((variable.to_owned(), format!("http://{addr}{}{version}", upstream.prefix)));
     }
     variables
-}
-
-async fn until_told_to_end() -> std::io::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(())
 }
 
 /// Seals, says what happened, and finds the exit code.

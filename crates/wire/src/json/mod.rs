@@ -75,8 +75,7 @@ impl<'a> Document<'a> {
         let mut pointer = String::new();
         let mut here = self.root();
         'deeper: loop {
-            for (position, member) in here.members().enumerate() {
-                let _ = position;
+            for member in here.members() {
                 if member.key.span().start <= offset && offset < member.value.span().end {
                     push_token(&mut pointer, &member.name());
                     here = member.value;
@@ -196,13 +195,13 @@ impl<'a, 'd> Value<'a, 'd> {
 
     /// Every value in this one, itself first, in document order; keys are not values.
     pub fn walk(&self) -> Vec<Value<'a, 'd>> {
-        let mut out = vec![*self];
-        let mut at = 0;
-        while at < out.len() {
-            let here = out[at];
-            at += 1;
-            let children: Vec<_> = here.members().map(|m| m.value).chain(here.items()).collect();
-            out.splice(at..at, children);
+        let mut out = Vec::new();
+        let mut ahead = vec![*self];
+        while let Some(here) = ahead.pop() {
+            out.push(here);
+            let first = ahead.len();
+            ahead.extend(here.members().map(|member| member.value).chain(here.items()));
+            ahead[first..].reverse();
         }
         out
     }

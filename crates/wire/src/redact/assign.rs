@@ -103,7 +103,7 @@ impl Cursor<'_> {
             && matches!(self.family, Family::Cookie | Family::Authorization)
             && !self.at_quote()
         {
-            return self.header_line();
+            return self.header_line(name);
         }
         let sure = if quoted || (tight && shouted) { Sure::Yes } else { Sure::ByLooks };
         self.value(quoted, sure, name)
@@ -141,7 +141,7 @@ impl Cursor<'_> {
             let quoted = comma;
             return Some(self.value(quoted, Sure::Yes, name));
         }
-        if comma && self.at_quote() {
+        if comma && matches!(self.peek(), Some(b'"' | b'\'')) {
             let found = self.string(true, Sure::ByLooks);
             let strong =
                 |found: &Assigned| found.range.len() >= 16 && mixed(&self.bytes[found.range.clone()]);
@@ -200,14 +200,15 @@ impl Cursor<'_> {
     }
 
     /// `Authorization: …` and `Cookie: …`: up to the end of the line.
-    fn header_line(&mut self) -> Vec<Assigned> {
+    fn header_line(&mut self, name: &Range<usize>) -> Vec<Assigned> {
         let ends = |byte: u8| matches!(byte, b'\n' | b'\r' | b'"' | b'\'' | b'`');
         let line = self.at..self.until(ends);
         let value = &self.bytes[line.clone()];
         let token = line.start..self.until(|byte| ends(byte) || is_space(byte) || byte == b',');
         let several = memchr::memchr(b'=', value).is_some() && value.len() >= SHORTEST_LINE;
+        let cookies = several && is_pair(value) && is_cookie_header(&self.bytes[name.clone()]);
         let found = match self.family {
-            Family::Cookie if several => self.checked(line, Sure::Yes, true),
+            Family::Cookie if cookies => self.checked(line, Sure::Yes, true),
             Family::Cookie => None,
             _ => match scheme(value) {
                 Some(skip) => {
@@ -308,7 +309,7 @@ impl Cursor<'_> {
         let path = is_path(value) || memchr::memmem::find(value, b"://").is_some();
         let letters =
             value.iter().all(|&byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'!' | b'@' | b'#'));
-        let random = mixed(value) && !is_expression(value);
+        let random = mixed(value) && !is_wordy(value);
         one_word && !path && value.len() >= 8 && (random || (self.family == Family::Password && letters))
     }
 
@@ -384,17 +385,28 @@ pub(super) fn is_reference(value: &[u8]) -> bool {
         || value.iter().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'))
 }
 
-/// `settings.api_key2`, `self.tokens[0]`: names joined by dots.
-fn is_expression(value: &[u8]) -> bool {
-    let ident = |part: &[u8]| {
-        part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
-            && part.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-            && part.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
+/// `settings.api_key2`, `crate::__u32`, `gpt-4o-mini`: words joined by punctuation, each with a few
+/// digits behind it at most.
+fn is_wordy(value: &[u8]) -> bool {
+    let word = |part: &[u8]| {
+        let letters = part.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let rest = &part[letters..];
+        rest.iter().all(u8::is_ascii_digit) && rest.len() <= 4
     };
-    value.split(|byte| matches!(byte, b'.' | b'[')).count() > 1
-        && value
-            .split(|byte| matches!(byte, b'.' | b'[' | b']'))
-            .all(|part| part.is_empty() || ident(part) || part.iter().all(u8::is_ascii_digit))
+    value.split(|byte| !byte.is_ascii_alphanumeric()).all(word)
+}
+
+/// Whether a line begins with `name=value`, without a space around the sign.
+fn is_pair(line: &[u8]) -> bool {
+    let name = line
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+        .count();
+    name > 0 && line[name..].starts_with(b"=") && line.get(name + 1).is_some_and(|&byte| !is_space(byte))
+}
+
+fn is_cookie_header(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"cookie") || name.eq_ignore_ascii_case(b"set-cookie")
 }
 
 fn is_path(value: &[u8]) -> bool {

@@ -38,7 +38,8 @@ impl Redactor {
     pub fn residual(&self, name: &str, bytes: &[u8]) -> Vec<Residue> {
         let mut cache = self.residual.0.borrow_mut();
         if cache.as_ref().is_none_or(|(generation, _)| *generation != self.generation()) {
-            let values = self.search.values.secrets().iter().map(|secret| &secret.value);
+            let values =
+                self.search.values.secrets().iter().flat_map(|secret| [&secret.value, &secret.given]);
             let automaton = AhoCorasick::new(values).expect("learned values fit an automaton");
             *cache = Some((self.generation(), automaton));
         }

@@ -256,13 +256,17 @@ fn private_key(text: &[u8], at: usize) -> Vec<Shaped> {
             || byte == b'-'
     });
     let end = match memchr::memmem::find(&text[body.clone()], b"-----END") {
+        Some(found) if found < 32 => return Vec::new(), // only spoken of
         Some(found) => {
             let label = body.start + found + "-----END".len();
             let words =
                 run(text, label, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' ');
             run(text, words.end, |byte| byte == b'-').end
         }
-        None => dashes.end + unfinished_key(&text[body]),
+        None => match unfinished_key(&text[body]) {
+            0 => return Vec::new(),
+            len => dashes.end + len,
+        },
     };
     vec![Shaped::new("shape:private-key", at..end)]
 }

@@ -95,6 +95,8 @@ pub(super) struct Secret {
     pub(super) source: String,
     /// The value with its escapes undone.
     pub(super) value: Vec<u8>,
+    /// The value as it was given.
+    pub(super) given: Vec<u8>,
 }
 
 /// In which form a needle holds its secret.
@@ -140,7 +142,7 @@ pub(super) struct Values {
     /// Needles by their first bytes.
     begins: HashMap<[u8; WINDOW], Vec<usize>>,
     /// How far one may skip after a block, by the block's hash.
-    skips: Vec<u8>,
+    skips: Box<[u8; 1 << 16]>,
 }
 
 impl Values {
@@ -150,7 +152,7 @@ impl Values {
             known: HashSet::new(),
             needles: Vec::new(),
             begins: HashMap::new(),
-            skips: vec![FURTHEST; 1 << 16],
+            skips: Box::new([FURTHEST; 1 << 16]),
         }
     }
 
@@ -160,7 +162,8 @@ impl Values {
 
     /// Takes a value in, unless it is too short, a word, or known; whether it was new.
     pub(super) fn learn(&mut self, source: &str, value: &[u8]) -> bool {
-        let plain = Plain::of_escaped(value.trim_ascii());
+        let given = value.trim_ascii();
+        let plain = Plain::of_escaped(given);
         let value = plain.bytes();
         if value.len() < SHORTEST || is_word(value) || placeholder::find(value).is_some() || is_mask(value) {
             return false;
@@ -169,8 +172,11 @@ impl Values {
             return false;
         }
         let secret = self.secrets.len();
-        self.secrets.push(Secret { source: source.to_owned(), value: value.to_vec() });
-        for (bytes, form) in forms(value) {
+        self.secrets.push(Secret { source: source.to_owned(), value: value.to_vec(), given: given.to_vec() });
+        // As given too: a backslash may be written so that it reads as itself (`\\u005c`).
+        for (bytes, form) in
+            [value, given].into_iter().flat_map(|value| [forms(value), encoded(value)].concat())
+        {
             self.add(Needle { bytes, form, secret });
         }
         true
@@ -197,7 +203,7 @@ impl Values {
         }
         let mut end = WINDOW;
         while end <= text.len() {
-            let skip = self.skips[hash(&text[end - BLOCK..])];
+            let skip = self.skips[hash(&text[end - BLOCK..end])];
             if skip > 0 {
                 end += usize::from(skip);
                 continue;
@@ -243,7 +249,7 @@ impl Needle {
 
 fn hash(block: &[u8]) -> usize {
     let [a, b, c] = *block.first_chunk::<BLOCK>().expect("called with a block");
-    usize::from(a) ^ usize::from(b) << 5 ^ usize::from(c) << 9 & 0xffff
+    (usize::from(a) ^ usize::from(b) << 5 ^ usize::from(c) << 9) & 0xffff
 }
 
 fn is_base64(byte: u8) -> bool {
@@ -255,7 +261,7 @@ fn is_mask(value: &[u8]) -> bool {
     value.iter().all(|byte| matches!(byte, b'*' | b'.' | b'-' | b'_' | b'x' | b'X'))
 }
 
-/// Every form in which a value may stand in a plain text. (Escapes of JSON and of URLs are undone
+/// Every form in which a value may be read in a plain text. (Escapes of JSON and of URLs are undone
 /// before the search, so they are no forms of their own.)
 fn forms(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
     if value.iter().all(u8::is_ascii_digit) {
@@ -274,6 +280,15 @@ fn forms(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
     if value.contains(&b' ') {
         let plus = value.iter().map(|&byte| if byte == b' ' { b'+' } else { byte });
         forms.push((plus.collect(), Form::AsIs));
+    }
+    forms
+}
+
+/// Every form in which a value may be encoded.
+fn encoded(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
+    let mut forms = Vec::new();
+    if value.iter().all(u8::is_ascii_digit) {
+        return forms;
     }
     for shift in 0..3 {
         let mut shifted = vec![0; shift];

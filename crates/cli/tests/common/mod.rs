@@ -1,0 +1,184 @@
+//! The binary in a world of its own: own home, own data, loopback only.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct TestEnv {
+    folder: TempDir,
+}
+
+impl TestEnv {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `offshoot` with these arguments, and nothing in its environment but what it needs.
+    pub(crate) fn offshoot(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_offshoot"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.path("home"))
+            .env("OFFSHOOT_DATA_DIR", self.path("data"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        Said::of(self.offshoot(arguments).output().unwrap())
+    }
+
+    /// What `show` says of a recording, as JSON.
+    pub(crate) fn show(&self, recording: &str) -> serde_json::Value {
+        let said = self.run(&["show", recording, "--format", "json"]);
+        serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Said {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// A proxy without a command, running.
+pub(crate) struct Proxy {
+    pub(crate) child: Child,
+    pub(crate) addr: SocketAddr,
+}
+
+impl Proxy {
+    pub(crate) fn start(env: &TestEnv, arguments: &[&str]) -> Self {
+        let mut child =
+            env.offshoot(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let Some(addr) = line.trim().strip_prefix("http://").and_then(|addr| addr.parse().ok()) else {
+            panic!("no address: {line:?} {:?}", Said::of(child.wait_with_output().unwrap()));
+        };
+        Self { child, addr }
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        let sent = Command::new("kill").arg(format!("-{signal}")).arg(self.child.id().to_string()).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Ends it like Ctrl-C does.
+    pub(crate) fn interrupt(self) -> Said {
+        self.signal(2);
+        Said::of(self.child.wait_with_output().unwrap())
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Sends raw bytes and returns everything until the connection closes.
+pub(crate) fn ask(addr: SocketAddr, request: &[u8]) -> Vec<u8> {
+    let mut tcp = TcpStream::connect(addr).unwrap();
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    tcp.write_all(request).unwrap();
+    let mut answer = Vec::new();
+    let _ = tcp.read_to_end(&mut answer); // a reset ends it too
+    answer
+}
+
+pub(crate) fn post(path: &str, headers: &str, body: &str) -> Vec<u8> {
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}");
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// A provider on a thread: hands every connection to `serve` after its request has come.
+pub(crate) fn provider(serve: impl Fn(String, TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let serve = std::sync::Arc::new(serve);
+    std::thread::spawn(move || {
+        for tcp in listener.incoming() {
+            let serve = serve.clone();
+            std::thread::spawn(move || {
+                let mut tcp = tcp.unwrap();
+                let request = read_request(&mut tcp);
+                serve(request, tcp);
+            });
+        }
+    });
+    addr
+}
+
+fn read_request(tcp: &mut TcpStream) -> String {
+    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head
+                .lines()
+                .find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            if body.len() >= length.unwrap_or(0_usize) {
+                return text;
+            }
+        }
+        match tcp.read(&mut buffer) {
+            Ok(read @ 1..) => bytes.extend_from_slice(&buffer[..read]),
+            _ => return text,
+        }
+    }
+}
+
+/// Every file below a folder with its bytes.
+pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                found.push((path, bytes));
+            }
+        }
+    }
+    found
+}

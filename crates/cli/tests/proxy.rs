@@ -1,0 +1,243 @@
+//! `offshoot proxy` as its users meet it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use std::io::Write as _;
+
+use common::*;
+
+const SCRIPT: &str = "
+format: 1
+lanes:
+  - lane: all
+    match: { any: true }
+    turns: [ { reply: [ { text: Hello. } ], usage: { input: 3, output: 2 } } ]
+";
+
+/// A request in each dialect, from a shell.
+const SHELL_HARNESS: &str = r#"
+ask() { # host:port path body
+  exec 3<>/dev/tcp/${1%:*}/${1#*:}
+  printf 'POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %s\r\n\r\n%s' "$2" "${#3}" "$3" >&3
+  cat <&3
+}
+base=${ANTHROPIC_BASE_URL#http://}
+ask "$base" /v1/messages '{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}'
+openai=${OPENAI_BASE_URL#http://}
+ask "${openai%%/*}" /${openai#*/}/chat/completions '{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+ask "${openai%%/*}" /${openai#*/}/responses '{"model":"m","stream":true,"input":"hi"}'
+echo to stderr >&2
+exit 7
+"#;
+
+#[test]
+fn a_command_is_led_to_us_and_everything_of_it_is_kept() {
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    env.write("harness.sh", SHELL_HARNESS);
+    let said = env.run(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "bash", "harness.sh"]);
+    assert_eq!(said.code, Some(7), "{said:?}");
+    // Once in each dialect; Responses repeats it in four closing events.
+    assert_eq!(said.stdout.matches("Hello.").count(), 3 + 4, "{}", said.stdout);
+    assert_eq!(said.stderr, "to stderr\nrecorded 3 exchanges in `rec`\n");
+    assert_eq!(env.read("rec/stdout.txt"), said.stdout);
+    assert_eq!(env.read("rec/stderr.txt"), "to stderr\n");
+    assert_eq!(env.read("rec/exit_code.txt"), "7\n");
+    let shown = env.show("rec");
+    assert_eq!(shown["sealed"], true);
+    let endings: Vec<_> =
+        shown["exchanges"].as_array().unwrap().iter().map(|e| e["ending"].as_str().unwrap()).collect();
+    assert_eq!(endings, ["complete"; 3]);
+    let dump: serde_json::Value =
+        serde_json::from_str(&env.read("rec/provider_dumps/r000002_request.json")).unwrap();
+    assert_eq!(dump["providerID"], "openai");
+    assert_eq!(dump["modelID"], "m");
+    assert_eq!(dump["body"]["text"], r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
+}
+
+#[test]
+fn show_fits_a_terminal() {
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    let proxy = Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "rec"]);
+    ask(proxy.addr, &post("/v1/messages", "", r#"{"model":"m","messages":[]}"#));
+    let said = proxy.interrupt();
+    assert_eq!((said.code, said.stderr.lines().last()), (Some(0), Some("recorded 1 exchanges in `rec`")));
+    let shown = env.run(&["show", "rec"]).stdout;
+    assert!(shown.starts_with("sealed, 1 exchanges\nr000001  POST 200  complete "), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+}
+
+#[test]
+fn several_providers_by_prefix() {
+    let env = TestEnv::new();
+    let echo = |name: &'static str| {
+        provider(move |request, mut tcp| {
+            let answer = format!("{name}: {}", request.lines().next().unwrap());
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", answer.len());
+            tcp.write_all((head + &answer).as_bytes()).unwrap();
+        })
+    };
+    let (first, second) = (echo("first"), echo("second"));
+    let upstreams = [format!("anthropic=http://{first}"), format!("/openai=http://{second}/v1")];
+    let arguments = ["proxy", "--upstream", &upstreams[0], "--upstream", &upstreams[1], "--out", "rec"];
+    let shell = "echo $ANTHROPIC_BASE_URL $OPENAI_BASE_URL | sed 's/127.0.0.1:[0-9]*/HERE/g'";
+    let said = env.run(&[&arguments[..], &["--", "sh", "-c", shell]].concat());
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "http://HERE/anthropic http://HERE/openai\n"));
+    std::fs::remove_dir_all(env.path("rec")).unwrap();
+    let proxy = Proxy::start(&env, &arguments);
+    let answer = |path| String::from_utf8(ask(proxy.addr, &post(path, "", "{}"))).unwrap();
+    assert!(answer("/anthropic/v1/messages").ends_with("first: POST /v1/messages HTTP/1.1"));
+    assert!(answer("/openai/responses?x=1").ends_with("second: POST /v1/responses?x=1 HTTP/1.1"));
+    assert!(answer("/other").contains("no upstream takes `/other`"));
+    assert_eq!(proxy.interrupt().code, Some(0));
+}
+
+#[test]
+fn a_signal_to_us_reaches_the_command_and_the_recording_is_sealed() {
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    let shell = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.1; done";
+    let mut child = env
+        .offshoot(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "sh", "-c", shell])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    let said = Said::of(child.wait_with_output().unwrap());
+    assert_eq!((said.code, said.stdout.as_str()), (Some(3), "bye\n"), "{said:?}");
+    assert_eq!(env.show("rec")["sealed"], true);
+}
+
+/// What is wrong, the arguments, the exit code, and what is said.
+fn refused(env: &TestEnv, arguments: &[&str]) -> (Option<i32>, String) {
+    let said = env.run(arguments);
+    assert_eq!(said.stdout, "");
+    (said.code, said.stderr.replace(env.path("").to_str().unwrap(), "HERE/"))
+}
+
+#[test]
+fn what_the_user_can_fix_is_said_with_a_hint() {
+    let env = TestEnv::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    env.write("file", "");
+    env.write("bad.yaml", "format: 1\nlanes:\n  - lane: a\n    turns: []\n");
+    std::fs::create_dir(env.path("full")).unwrap();
+    env.write("full/x", "");
+    let up = "http://127.0.0.1:1";
+    let listen = taken.to_string();
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["proxy", "--upstream", up, "--out", "r", "--listen", &listen],
+            &["cannot listen on", "in use", "hint: leave `--listen` out"],
+        ),
+        (
+            &["proxy", "--upstream", up, "--out", "r", "--listen", "0.0.0.0:0"],
+            &["`0.0.0.0:0` is not a loopback address"],
+        ),
+        (
+            &["proxy", "--upstream", up, "--out", "file/r"],
+            &[
+                "cannot write a recording to `file/r`",
+                "Not a directory",
+                "hint: give a folder that you can write",
+            ],
+        ),
+        (
+            &["proxy", "--upstream", up, "--out", "full"],
+            &["the folder `full` is not empty", "hint: give another folder, as in `--out full-2`"],
+        ),
+        (
+            &["proxy", "--upstream", "api.test", "--out", "r"],
+            &["`api.test` is not an http:// or https:// address", "hint: give it as in"],
+        ),
+        (
+            &["proxy", "--upstream", up, "--out", "r", "--", "no-such-program"],
+            &["cannot find the command `no-such-program`", "hint:"],
+        ),
+        (
+            &["proxy", "--script", "none.yaml", "--out", "r"],
+            &["cannot read the script `none.yaml`", "No such file"],
+        ),
+        (
+            &["proxy", "--script", "bad.yaml", "--out", "r"],
+            &["`bad.yaml` is not a script", "missing field `match`", "line 4"],
+        ),
+        (&["proxy", "--out", "r"], &["--upstream", "--script"]),
+        (&["show", "nowhere"], &["there is no folder `nowhere`", "hint:"]),
+        (&["show", "full"], &["`full` is not a recording"]),
+        (&["frobnicate"], &["frobnicate"]),
+    ];
+    for (arguments, parts) in cases {
+        let (code, stderr) = refused(&env, arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
+        for part in *parts {
+            assert!(stderr.contains(part), "{arguments:?} should say {part:?}: {stderr}");
+        }
+        assert!(!env.path("r").exists(), "{arguments:?} left a folder behind");
+    }
+}
+
+#[test]
+fn a_provider_that_fails_is_the_outside_worlds_fault() {
+    let env = TestEnv::new();
+    let garbage = provider(|_, mut tcp| tcp.write_all(b"SSH-2.0-nonsense\r\n").unwrap());
+    for (n, (upstream, says)) in [
+        ("http://127.0.0.1:1".to_owned(), "cannot reach http://127.0.0.1:1: Connection refused"),
+        (format!("http://{garbage}"), "the provider's answer is not HTTP"),
+        ("http://no-such-host.invalid".to_owned(), "cannot reach http://no-such-host.invalid"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let out = format!("rec{n}");
+        let proxy = Proxy::start(&env, &["proxy", "--upstream", upstream, "--out", &out]);
+        let answer = String::from_utf8(ask(proxy.addr, &post("/v1/messages", "", "{}"))).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 502") && answer.contains(says), "{answer}");
+        let said = proxy.interrupt();
+        assert_eq!(said.code, Some(3), "{said:?}");
+        assert!(
+            said.stderr.contains(says) && said.stderr.contains("hint: check the address"),
+            "{}",
+            said.stderr
+        );
+        let shown = env.show(&out);
+        assert_eq!(
+            (&shown["sealed"], &shown["exchanges"][0]["ending"]),
+            (&true.into(), &"no_response".into())
+        );
+    }
+}
+
+#[test]
+fn a_recording_that_holds_a_foreign_secret_is_not_sealed() {
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    // Made of parts, so that this file holds no key.
+    let key = ["sk", "ant", "api03", &"Qx7".repeat(12)].join("-");
+    let leak = format!("echo leaked {key} > rec/note.txt");
+    let said = env.run(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "sh", "-c", &leak]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(
+        said.stderr.contains("still holds what looks like a secret") && said.stderr.contains("`note.txt`")
+    );
+    assert!(!said.stderr.contains(&key));
+    assert_eq!(env.show("rec")["sealed"], false);
+}
+
+#[test]
+fn what_was_changed_after_sealing_is_seen() {
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    env.run(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "true"]);
+    env.write("rec/exit_code.txt", "1\n");
+    let said = env.run(&["show", "rec"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.stdout.contains("damaged: `exit_code.txt` was changed"), "{}", said.stdout);
+}
