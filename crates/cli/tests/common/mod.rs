@@ -84,8 +84,11 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn start(env: &TestEnv, arguments: &[&str]) -> Self {
-        let mut child =
-            env.offshoot(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(env.offshoot(arguments))
+    }
+
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let Some(addr) = line.trim().strip_prefix("http://").and_then(|addr| addr.parse().ok()) else {

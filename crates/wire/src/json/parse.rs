@@ -157,14 +157,16 @@ impl Parser<'_> {
     fn string(&mut self) -> Result<(), JsonError> {
         self.at += 1;
         loop {
+            let rest = &self.bytes[self.at..];
+            let plain = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20);
+            self.at += plain.unwrap_or(rest.len());
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(());
                 }
                 Some(b'\\') => self.escape()?,
-                Some(0..=0x1f) => return Err(self.error("control character in a string")),
-                Some(_) => self.at += 1,
+                Some(_) => return Err(self.error("control character in a string")),
                 None => return Err(self.error("end of text inside a string")),
             }
         }

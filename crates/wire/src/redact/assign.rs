@@ -216,9 +216,7 @@ impl Cursor<'_> {
                     let token = self.at..self.until(|byte| ends(byte) || is_space(byte) || byte == b',');
                     self.checked(token, Sure::ByLooks, true)
                 }
-                None if token.len() < value.trim_ascii().len() && several => {
-                    self.checked(line, Sure::Yes, true)
-                }
+                None if several && has_parameters(value) => self.checked(line, Sure::Yes, true),
                 None => self.checked(token, Sure::ByLooks, true),
             },
         };
@@ -293,13 +291,14 @@ impl Cursor<'_> {
             range.start += skip;
         }
         let value = &self.bytes[range.clone()];
-        let weak = self.family == Family::Weak;
-        let secret = !placeholder::is(value)
-            && value.len() >= SHORTEST_VALUE
-            && !is_word(value)
-            && !is_reference(value)
-            && !(self.family == Family::Credential && is_path(value))
-            && ((sure == Sure::Yes && !weak) || self.looks_secret(value));
+        let harmless = placeholder::is(value)
+            || value.len() < SHORTEST_VALUE
+            || is_word(value)
+            || is_reference(value)
+            || (self.family == Family::Credential && is_path(value))
+            || (self.family == Family::Cookie && !value.contains(&b'=') && !mixed(value));
+        let sure = sure == Sure::Yes && self.family != Family::Weak;
+        let secret = !harmless && (sure || self.looks_secret(value));
         secret.then_some(Assigned { range, quote: None, whole })
     }
 
@@ -307,8 +306,10 @@ impl Cursor<'_> {
         let one_word =
             !value.iter().any(|&byte| is_space(byte) || byte == b'(') && placeholder::find(value).is_none();
         let path = is_path(value) || memchr::memmem::find(value, b"://").is_some();
+        // Words with dashes may be a passphrase; words without are more often a type or a caption.
         let letters =
-            value.iter().all(|&byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'!' | b'@' | b'#'));
+            value.len() >= 12 && value.iter().all(|&byte| byte.is_ascii_alphabetic() || byte == b'-');
+        let letters = letters && value.contains(&b'-');
         let random = mixed(value) && !is_wordy(value);
         one_word && !path && value.len() >= 8 && (random || (self.family == Family::Password && letters))
     }
@@ -385,13 +386,17 @@ pub(super) fn is_reference(value: &[u8]) -> bool {
         || value.iter().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'))
 }
 
-/// `settings.api_key2`, `crate::__u32`, `gpt-4o-mini`: words joined by punctuation, each with a few
-/// digits behind it at most.
+/// `settings.api_key2`, `crate::__u32`, `Ed25519Key`, `gpt-4o`: words and the names of types, joined
+/// by punctuation, each with a few digits at most.
 fn is_wordy(value: &[u8]) -> bool {
     let word = |part: &[u8]| {
         let letters = part.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-        let rest = &part[letters..];
-        rest.iter().all(u8::is_ascii_digit) && rest.len() <= 4
+        let behind = &part[letters..];
+        let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let rest = &behind[digits..];
+        let is_type =
+            part.first().is_some_and(u8::is_ascii_uppercase) && rest.iter().all(u8::is_ascii_alphabetic);
+        digits <= 5 && (rest.is_empty() || is_type)
     };
     value.split(|byte| !byte.is_ascii_alphanumeric()).all(word)
 }
@@ -403,6 +408,12 @@ fn is_pair(line: &[u8]) -> bool {
         .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
         .count();
     name > 0 && line[name..].starts_with(b"=") && line.get(name + 1).is_some_and(|&byte| !is_space(byte))
+}
+
+/// `Digest username="…", …`, `AWS4-HMAC-SHA256 Credential=…, …`: a scheme and its parameters.
+fn has_parameters(line: &[u8]) -> bool {
+    let scheme = line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-').count();
+    scheme >= 4 && line[scheme..].starts_with(b" ") && is_pair(line[scheme..].trim_ascii_start())
 }
 
 fn is_cookie_header(name: &[u8]) -> bool {

@@ -72,14 +72,22 @@ pub(super) fn clip(document: &Document<'_>, base: usize, hits: Vec<Hit>) -> Vec<
             let piece = match slot.quoted {
                 true => std::mem::take(&mut with),
                 false if part != slot.span => continue, // a part of a number is no secret
-                false if with.starts_with(b"\"") => std::mem::take(&mut with),
                 false if with.is_empty() => b"null".to_vec(),
-                false => [b"\"", std::mem::take(&mut with).as_slice(), b"\""].concat(),
+                // Whatever quotes it brings were guessed from the text; here they are known.
+                false => [b"\"", bare(&std::mem::take(&mut with)), b"\""].concat(),
             };
             clipped.push(Hit { range: part.start + base..part.end + base, with: piece, ..hit.clone() });
         }
     }
     clipped
+}
+
+/// A placeholder without the quotes around it.
+fn bare(with: &[u8]) -> &[u8] {
+    let is_quote = |byte: &u8| matches!(byte, b'"' | b'\\' | b'\'');
+    let start = with.iter().position(|byte| !is_quote(byte)).unwrap_or(with.len());
+    let end = with.iter().rposition(|byte| !is_quote(byte)).map_or(start, |at| at + 1);
+    &with[start..end]
 }
 
 /// A stretch of a document that may be edited.

@@ -188,9 +188,13 @@ impl Redactor {
                 let text = Plain::of_escaped(bytes);
                 let terms = Terms { form: form == Form::Parameters, sealed: false };
                 let mut hits = self.search.by_rule(place, &text, terms);
+                let json = looks_json(bytes);
+                if json {
+                    hits.extend(stream::nested(&mut self.search, place, bytes));
+                }
                 hits.extend(self.search.by_value(&text));
                 let hits = hit::settle(hits);
-                match (!hits.is_empty() && looks_json(bytes)).then(|| Document::parse(bytes)) {
+                match (!hits.is_empty() && json).then(|| Document::parse(bytes)) {
                     Some(Ok(document)) => hit::clip(&document, 0, hits),
                     _ => hits,
                 }

@@ -36,10 +36,10 @@ impl Family {
 
 /// Where one of these stands, a name may be secret: what the search looks for first.
 pub(super) const STEMS: &[&str] =
-    &["token", "secret", "pass", "pwd", "credential", "creds", "auth", "bearer", "cookie"];
+    &["token", "secret", "pass", "pwd", "credential", "creds", "auth", "bearer", "cookie", "key"];
 
 /// Words that make a secret of the `key` behind them.
-pub(super) const KEY_WORDS: &[&str] = &[
+const KEY_WORDS: &[&str] = &[
     "api",
     "access",
     "secret",
@@ -159,12 +159,24 @@ const GLUED: &[(&str, Family)] = &[
     ("authorization", Family::Authorization),
 ];
 
+/// How much of `before`, which ends right before a `key`, is a part of its name: `API key`.
+pub(super) fn word_before_key(before: &[u8]) -> usize {
+    let Some(rest) = before.strip_suffix(b" ") else { return 0 };
+    let letters = rest.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let word = rest[rest.len() - letters..].to_ascii_lowercase();
+    let makes_secret = KEY_WORDS.iter().any(|known| known.as_bytes() == word);
+    if makes_secret { letters + 1 } else { 0 }
+}
+
 /// What the name promises, if it names a secret.
 pub(super) fn family(name: &[u8]) -> Option<Family> {
     let words = words(name);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     if words.ends_with(&["secret", "key", "base"]) {
         return Some(Family::Key);
+    }
+    if words.starts_with(&["access", "control"]) {
+        return None; // headers about credentials, which hold none
     }
     while words.len() > 1 && is_silent(words[words.len() - 1]) {
         words.pop();
@@ -249,7 +261,7 @@ mod tests {
             max_completion_tokens cache_creation_input_tokens reasoning_tokens idempotency-key Sec-WebSocket-Key
             x-ratelimit-limit-tokens anthropic-ratelimit-tokens-remaining cookie_policy author authority authored
             authors compass passed passage bypass keyboard monkey tokenize secretary credentialed api_version
-            HTTP-Referer Referer user-agent PATH HOME cancellation_token authorization_endpoint
+            HTTP-Referer Referer user-agent Access-Control-Allow-Credentials PATH HOME cancellation_token authorization_endpoint
         ";
         for name in names.split_whitespace() {
             assert_eq!(family(name.as_bytes()), None, "{name}");

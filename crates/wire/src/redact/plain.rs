@@ -9,6 +9,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::json;
+
 /// One escape: where it stands in the plain text and in the original.
 #[derive(Clone, Copy, Debug)]
 struct Escape {
@@ -45,6 +47,23 @@ impl<'a> Plain<'a> {
         }
         bytes.extend_from_slice(&original[from..]);
         Self { original, bytes: Cow::Owned(bytes), escapes }
+    }
+
+    /// Undoes the escapes of one JSON string, of this one depth only.
+    pub(super) fn of_json_string(inner: &'a str) -> Self {
+        let mut bytes = Vec::with_capacity(inner.len());
+        let mut escapes = Vec::new();
+        for (range, piece) in json::pieces(inner) {
+            match piece {
+                json::Piece::Plain(text) => bytes.extend_from_slice(text.as_bytes()),
+                json::Piece::Escaped(character) => {
+                    let (at, len) = (bytes.len(), character.len_utf8());
+                    bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                    escapes.push(Escape { at, len, original: range.start, original_len: range.len() });
+                }
+            }
+        }
+        Self { original: inner.as_bytes(), bytes: Cow::Owned(bytes), escapes }
     }
 
     /// Undoes URL encoding of any depth: `%252F` is a slash too.

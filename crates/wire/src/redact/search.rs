@@ -207,6 +207,9 @@ fn whole_name(bytes: &[u8], stem: Range<usize>) -> Range<usize> {
     let before = bytes[..stem.start].iter().rev().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
     let behind = bytes[stem.end..].iter().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
     let mut name = stem.start - before..stem.end + behind;
+    if before == 0 && bytes[stem.clone()].eq_ignore_ascii_case(b"key") {
+        name.start -= names::word_before_key(&bytes[..stem.start]);
+    }
     while matches!(bytes[name.start], b'-' | b'.') {
         name.start += 1;
     }

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::json::{Document, Kind, Value};
+use crate::json::{self, Document, Kind, Value};
 
 use super::hit::{self, Hit, Rank};
 use super::plain::Plain;
@@ -49,6 +49,46 @@ pub(super) fn hits(search: &mut Search, place: &str, form: Form, bytes: &[u8]) -
     }
     all.extend(seen);
     keep_valid(&events, bytes, hit::settle(all))
+}
+
+/// What must go from the streams that stand in a JSON text as strings, as dump files hold them; not
+/// settled, for the text itself is searched too.
+pub(super) fn nested(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit> {
+    let mut all = Vec::new();
+    let mut from = 0;
+    while let Some(inner) = next_stream(bytes, from) {
+        from = inner.end;
+        let Ok(text) = std::str::from_utf8(&bytes[inner.clone()]) else { continue };
+        let stream = Plain::of_json_string(text);
+        for hit in hits(search, place, Form::Events, stream.bytes()) {
+            let range = stream.original(&hit.range);
+            let quoted = json::quote(&String::from_utf8_lossy(&hit.with));
+            let with = quoted.as_bytes()[1..quoted.len() - 1].to_vec();
+            all.push(Hit {
+                range: inner.start + range.start..inner.start + range.end,
+                with,
+                rank: Rank::Joined,
+                ..hit
+            });
+        }
+    }
+    all
+}
+
+/// The inside of the next JSON string that begins like a stream.
+fn next_stream(bytes: &[u8], from: usize) -> Option<Range<usize>> {
+    let starts = [&b"\"data:"[..], b"\"event:"];
+    let find = |start: &&[u8]| memchr::memmem::find(&bytes[from..], start).map(|at| from + at + 1);
+    let start = starts.iter().filter_map(find).min()?;
+    let mut end = start;
+    while let Some(more) = memchr::memchr2(b'"', b'\\', &bytes[end.min(bytes.len())..]) {
+        end += more;
+        if bytes[end] == b'"' {
+            return Some(start..end);
+        }
+        end += 2;
+    }
+    None
 }
 
 fn covered(hits: &[Hit], part: &Range<usize>) -> bool {

@@ -32,22 +32,19 @@ pub(super) struct Triggers {
 pub(super) static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
     let shapes =
         shapes::triggers().into_iter().map(|trigger| (trigger.text().to_owned(), Row::Shape(trigger)));
-    let keys = names::KEY_WORDS
-        .iter()
-        .flat_map(|word| ["", "-", "_", ".", " "].map(|gap| format!("{word}{gap}key")));
-    let names = names::STEMS.iter().map(|stem| (*stem).to_owned()).chain(keys).map(|stem| (stem, Row::Name));
+    let names = names::STEMS.iter().map(|stem| ((*stem).to_owned(), Row::Name));
     Triggers::new(shapes.chain(names).map(|(text, row)| Entry { text, row }).collect())
 });
 
-const HASHES: usize = 1 << 15;
+const HASHES: usize = 1 << 16;
 
-/// Of three bytes; letters hash the same in both cases.
-fn hash(word: u32) -> usize {
-    ((word & 0x00ff_ffff | 0x0020_2020).wrapping_mul(0x9e37_79b1) >> 17) as usize
+/// Every letter's bit for small letters: with it, both cases are the same.
+const SMALL: u64 = 0x2020_2020_2020_2020;
+
+/// The hash of the first three of four bytes that [`SMALL`] was laid over, in the upper half.
+fn hash(word: u32) -> u32 {
+    (word << 8).wrapping_mul(0x9e37_79b1)
 }
-
-/// What may stand behind a trigger of three bytes.
-const BEHIND: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789_-.\"'=:]%$ \\{";
 
 impl Triggers {
     fn new(entries: Vec<Entry>) -> Self {
@@ -57,7 +54,7 @@ impl Triggers {
             match *entry.text.as_bytes() {
                 [a, b, c] => {
                     triggers.begin([a, b, c], index, 0);
-                    BEHIND.iter().for_each(|&d| triggers.begin([b, c, d], index, 1));
+                    (0..=u8::MAX).for_each(|d| triggers.begin([b, c, d], index, 1));
                 }
                 [a, b, c, d, ..] => {
                     triggers.begin([a, b, c], index, 0);
@@ -70,7 +67,8 @@ impl Triggers {
     }
 
     fn begin(&mut self, [a, b, c]: [u8; 3], index: usize, lead: u8) {
-        let hash = hash(u32::from_le_bytes([a, b, c, 0]));
+        let hash = hash(u32::from_le_bytes([a, b, c, 0]) | SMALL as u32) >> 16;
+        let hash = hash as usize;
         self.bits[hash / 64] |= 1 << (hash % 64);
         let begin = (index as u16, lead);
         if !self.begins[hash].contains(&begin) {
@@ -82,20 +80,26 @@ impl Triggers {
     pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(&Row, usize, usize)) {
         let mut look = |word: u32, at: usize| {
             let hash = hash(word);
-            if self.bits[hash / 64] >> (hash % 64) & 1 == 1 {
-                self.at(text, hash, at, &mut found);
+            if self.bits[(hash >> 22) as usize] >> (hash >> 16 & 63) & 1 == 1 {
+                self.at(text, (hash >> 16) as usize, at, &mut found);
             }
         };
         let mut at = 0;
-        while let Some(word) = text.get(at..at + 4) {
-            look(u32::from_le_bytes([word[0], word[1], word[2], word[3]]), at);
-            at += 2;
+        // Four places at a time, out of two loads.
+        while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<10>()) {
+            let [first, last] = [&chunk[..8], &chunk[2..]]
+                .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes of ten")) | SMALL);
+            look(first as u32, at);
+            look((first >> 16) as u32, at + 2);
+            look((first >> 32) as u32, at + 4);
+            look((last >> 32) as u32, at + 6);
+            at += 8;
         }
         // The last places, with a space behind the end: that ends a trigger of three bytes too.
         let rest = &text[at.min(text.len())..];
         for (past, _) in rest.iter().enumerate().step_by(2) {
             let byte = |index: usize| rest.get(past + index).copied().unwrap_or(b' ');
-            look(u32::from_le_bytes([byte(0), byte(1), byte(2), 0]), at + past);
+            look(u32::from_le_bytes([byte(0), byte(1), byte(2), 0]) | SMALL as u32, at + past);
         }
     }
 
@@ -120,7 +124,15 @@ mod tests {
     fn every_trigger_at_every_place() {
         for entry in &TRIGGERS.entries {
             for before in 0..3 {
-                for (behind, case) in [("", true), ("x1", false), ("=\"", true), ("9-", false)] {
+                for (behind, case) in [
+                    ("", true),
+                    ("x1", false),
+                    ("=\"", true),
+                    ("9-", false),
+                    ("\u{1f600}", true),
+                    ("(", false),
+                    ("\n", true),
+                ] {
                     let text = if case { entry.text.to_uppercase() } else { entry.text.to_lowercase() };
                     let text = format!("{}{text}{behind}", &"..."[..before]);
                     let mut starts = Vec::new();

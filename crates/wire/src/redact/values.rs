@@ -46,6 +46,8 @@ const WORDS: &[&str] = &[
     "automatic",
     "function",
     "bearer",
+    "basic",
+    "digest",
     "string",
     "secret",
     "token",

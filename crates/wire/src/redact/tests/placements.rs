@@ -395,7 +395,9 @@ fn learned_values_everywhere_in_every_encoding() {
 }
 
 /// How a value is seen under a secret name: what teaches it.
-const SOURCES: &[(&str, fn(&mut Redactor, &str))] = &[
+type Teach = fn(&mut Redactor, &str);
+
+const SOURCES: &[(&str, Teach)] = &[
     ("x-api-key", |r, value| header(r, "x-api-key", value.to_owned())),
     ("anthropic-api-key", |r, value| header(r, "Anthropic-API-Key", value.to_owned())),
     ("openai-api-key", |r, value| header(r, "openai-api-key", value.to_owned())),
