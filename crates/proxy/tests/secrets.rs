@@ -212,6 +212,9 @@ fn serve(table: &'static [Planted]) -> std::net::SocketAddr {
             tcp.write_all(b"\r\n").unwrap();
         }
         tcp.write_all(b"0\r\n\r\n").unwrap();
+        // Closed with a request half read, the connection would be reset.
+        tcp.shutdown(std::net::Shutdown::Write).unwrap();
+        read_to_close(&mut tcp);
     })
 }
 

@@ -21,6 +21,9 @@ const AT_WORK: Duration = Duration::from_millis(500);
 const HEADROOM: usize = 2 << 20;
 const SMALL: usize = 16 << 10;
 
+/// How long operations may gather while the disk's thread is busy anyway.
+const GATHER: Duration = Duration::from_millis(1);
+
 /// Whose bytes they are, for the list of losses.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
@@ -58,6 +61,8 @@ struct State {
     waiting: usize,
     /// When the disk last took something.
     took_at: Option<Instant>,
+    /// The disk's thread waits to be woken.
+    idle: bool,
     closed: bool,
     finished: bool,
     losses: Vec<Loss>,
@@ -93,7 +98,9 @@ impl Queue {
         if state.waiting + size <= limit + headroom {
             state.waiting += size;
             state.ops.push_back(op);
-            self.shared.1.notify_all();
+            if std::mem::take(&mut state.idle) {
+                self.shared.1.notify_all();
+            }
             return;
         }
         let reason = format!("the disk was too slow: {} MiB were waiting for it", limit >> 20);
@@ -136,6 +143,7 @@ impl Queue {
         loop {
             let mut state = self.state();
             while state.ops.is_empty() && !state.closed {
+                state.idle = true;
                 state = self.shared.1.wait(state).expect("no thread panics while it holds the queue");
             }
             if state.ops.is_empty() {
@@ -144,8 +152,12 @@ impl Queue {
                 return;
             }
             let batch = std::mem::take(&mut state.ops);
+            let closed = state.closed;
             drop(state);
             self.write(batch, disk.as_mut());
+            if !closed {
+                std::thread::sleep(GATHER);
+            }
         }
     }
 

@@ -24,6 +24,8 @@ use crate::time::iso;
 /// Bytes that may wait to be searched for secrets before [`ExchangeTap::room`] makes the wire wait
 /// for the processor (never for the disk).
 const UNSEARCHED: usize = 8 << 20;
+/// How long events may gather before they are looked at.
+const GATHER: Duration = Duration::from_millis(1);
 /// Kept free for the manifest of a recording whose disk is full.
 const RESERVE: usize = 256 << 10;
 
@@ -143,10 +145,15 @@ impl Recorder {
         let mut assembly = Assembly::new(redactor, queue.clone(), surroundings);
         let searched = unsearched.clone();
         let thread = std::thread::Builder::new().name("redact".into()).spawn(move || {
-            for event in receiver {
-                let size = size(&event);
-                assembly.take(event);
-                searched.shrink(size);
+            while let Ok(event) = receiver.recv() {
+                let batch = std::iter::once(event).chain(receiver.try_iter());
+                for event in batch {
+                    let size = size(&event);
+                    assembly.take(event);
+                    searched.shrink(size);
+                }
+                // Being woken for each event costs more than the event: let some come together.
+                std::thread::sleep(GATHER);
             }
             assembly.finish()
         });

@@ -292,8 +292,11 @@ fn unfinished_key(body: &[u8]) -> usize {
 }
 
 fn jwt(text: &[u8], at: usize) -> Vec<Shaped> {
+    if before(text, at).is_some_and(|byte| word(byte) || byte == b'+') {
+        return Vec::new();
+    }
     let header = run(text, at, word);
-    if before(text, at).is_some_and(|byte| word(byte) || byte == b'+') || header.len() < 10 {
+    if header.len() < 10 {
         return Vec::new();
     }
     let mut end = header.end;
@@ -314,11 +317,14 @@ fn before(text: &[u8], at: usize) -> Option<u8> {
     at.checked_sub(1).map(|at| text[at])
 }
 
+/// No secret is longer; hostile text that would be looked through again and again is cut short here.
+const LONGEST: usize = 64 << 10;
+
 /// The longest stretch from `start` on that `of` holds for.
 fn run(text: &[u8], start: usize, of: impl Fn(u8) -> bool) -> Range<usize> {
     let start = start.min(text.len());
-    let len = text[start..].iter().position(|&byte| !of(byte)).unwrap_or(text.len() - start);
-    start..start + len
+    let near = &text[start..text.len().min(start + LONGEST)];
+    start..start + near.iter().position(|&byte| !of(byte)).unwrap_or(near.len())
 }
 
 fn alnum(byte: u8) -> bool {

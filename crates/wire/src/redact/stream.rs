@@ -103,43 +103,40 @@ fn cut_up(hit: &Hit, parts: Vec<Range<usize>>) -> Vec<Hit> {
     parts.into_iter().map(part).collect()
 }
 
-/// Keeps every hit inside its line, and inside the strings and numbers of its line's JSON.
+/// Keeps every hit inside the data lines, and inside the strings and numbers of their JSON: the
+/// stream's own fields and line ends are no part of any secret.
 fn keep_valid(events: &[Event], bytes: &[u8], hits: Vec<Hit>) -> Vec<Hit> {
-    let mut lines: Vec<Hit> = Vec::with_capacity(hits.len());
-    for hit in hits {
-        let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        let mut parts = Vec::new();
-        let mut start = hit.range.start;
-        for part in bytes[hit.range.clone()].split(ends) {
-            parts.extend((!part.is_empty()).then(|| start..start + part.len()));
-            start += part.len() + 1;
-        }
-        lines.extend(cut_up(&hit, parts));
-    }
-    let mut valid = Vec::with_capacity(lines.len());
-    let mut rest = lines.into_iter().peekable();
+    let spans: Vec<&Range<usize>> =
+        events.iter().flat_map(|event| std::iter::once(&event.line).chain(&event.more)).collect();
+    let inside: Vec<Hit> =
+        hits.iter().flat_map(|hit| cut_up(hit, in_lines(&spans, bytes, &hit.range))).collect();
+    let mut valid = Vec::with_capacity(inside.len());
+    let mut rest = inside.into_iter().peekable();
     for span in events.iter().filter(|event| event.more.is_empty()).map(|event| &event.line) {
-        while let Some(hit) = rest.next_if(|hit| hit.range.end <= span.start) {
-            valid.push(hit);
+        valid.extend(std::iter::from_fn(|| rest.next_if(|hit| hit.range.end <= span.start)));
+        let here: Vec<Hit> = std::iter::from_fn(|| rest.next_if(|hit| hit.range.start < span.end)).collect();
+        match (!here.is_empty()).then(|| Document::parse(&bytes[span.clone()])) {
+            Some(Ok(document)) => valid.extend(hit::clip(&document, span.start, here)),
+            _ => valid.extend(here),
         }
-        let mut inside = Vec::new();
-        while let Some(hit) = rest.next_if(|hit| hit.range.start < span.end) {
-            if hit.range.start < span.start || hit.range.end > span.end {
-                valid.push(hit)
-            } else {
-                inside.push(hit)
-            }
-        }
-        if inside.is_empty() {
-            continue;
-        }
-        valid.extend(match Document::parse(&bytes[span.clone()]) {
-            Ok(document) => hit::clip(&document, span.start, inside),
-            Err(_) => inside,
-        });
     }
     valid.extend(rest);
     valid
+}
+
+/// The parts of a hit that lie in data lines; of one that lies in none, its first line.
+fn in_lines(spans: &[&Range<usize>], bytes: &[u8], hit: &Range<usize>) -> Vec<Range<usize>> {
+    let first = spans.partition_point(|span| span.end <= hit.start);
+    let parts: Vec<Range<usize>> = spans[first..]
+        .iter()
+        .take_while(|span| span.start < hit.end)
+        .map(|span| hit.start.max(span.start)..hit.end.min(span.end))
+        .collect();
+    if !parts.is_empty() {
+        return parts;
+    }
+    let line = memchr::memchr2(b'\n', b'\r', &bytes[hit.clone()]).map_or(hit.end, |len| hit.start + len);
+    Vec::from_iter((line > hit.start).then_some(hit.start..line))
 }
 
 /// The texts that successive events make together, as they are written, and whether each is sealed.

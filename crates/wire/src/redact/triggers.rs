@@ -3,7 +3,7 @@
 //! Every rule has a trigger, a short text without which it cannot hold. Three bytes at every second
 //! place are hashed into a small table that knows each trigger's beginning from its first and from its
 //! second byte on, so that the pass costs a few instructions a byte and no more with two hundred
-//! triggers than with two (an automaton took five times as long).
+//! triggers than with two (an automaton took three times as many).
 
 use std::sync::LazyLock;
 

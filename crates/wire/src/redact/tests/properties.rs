@@ -100,8 +100,6 @@ fn taught() -> Redactor {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-
     #[test]
     fn twice_is_once(text in text()) {
         let mut redactor = taught();

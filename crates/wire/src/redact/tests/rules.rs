@@ -226,6 +226,16 @@ fn a_value_cut_off_from_its_name() {
     assert_gone("cut", &redactor.text("f", b"later abcd1234efgh").bytes, "abcd1234efgh");
 }
 
+/// A value that seems to run on over the end of its event takes no event along.
+#[test]
+fn events_are_no_part_of_a_secret() {
+    let stream = "event: a\ndata: say \"api_key\": \"abcd1234\n\nevent: b\ndata: efgh5678\" end\n\n";
+    let mut redactor = redactor();
+    let out = redactor.text("f", stream.as_bytes()).bytes.into_owned();
+    assert_valid("events", stream.as_bytes(), &out);
+    assert_eq!(short(&out), "event: a\ndata: say \"api_key\": \"‹›\n\nevent: b\ndata: \" end\n\n");
+}
+
 #[test]
 fn numbers_stay_valid_json() {
     let mut redactor = redactor();
@@ -392,6 +402,14 @@ fn suspicion_is_only_for_random_text() {
         random(HEX, 64, 2)
     );
     assert_eq!(redactor.suspicious(plain.as_bytes()), []);
+}
+
+/// The writer owns it and may live on any thread.
+#[test]
+fn a_redactor_can_move_to_its_thread() {
+    fn movable<T: Send>(_: T) {}
+    movable(redactor());
+    movable(Window::new("f", None));
 }
 
 #[test]
