@@ -13,12 +13,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 fn tls_provider() -> (SocketAddr, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.key_pair.serialize_der()).unwrap();
-    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
-        .unwrap();
+    let config =
+        rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -32,7 +33,9 @@ fn tls_provider() -> (SocketAddr, String) {
                 let mut buffer = vec![0; 4096];
                 let read = tls.read(&mut buffer).await.unwrap();
                 assert!(buffer[..read].starts_with(b"POST /v1/messages HTTP/1.1\r\nHost: localhost"));
-                tls.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nsecure").await.unwrap();
+                tls.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nsecure")
+                    .await
+                    .unwrap();
                 tls.shutdown().await.unwrap();
             }
         });
@@ -43,7 +46,8 @@ fn tls_provider() -> (SocketAddr, String) {
 /// The proxy's answer and the end of its recording, with these certificates as the system's.
 fn through_the_proxy(env: &TestEnv, port: u16, trusted: &str) -> (String, Said) {
     env.write("trusted.pem", trusted);
-    let mut command = env.offshoot(&["proxy", "--upstream", &format!("https://localhost:{port}"), "--out", "rec"]);
+    let mut command =
+        env.offshoot(&["proxy", "--upstream", &format!("https://localhost:{port}"), "--out", "rec"]);
     command.env("SSL_CERT_FILE", env.path("trusted.pem"));
     let proxy = Proxy::spawn(command);
     let answer = String::from_utf8(ask(proxy.addr, &post("/v1/messages", "", "{}"))).unwrap();
@@ -57,7 +61,10 @@ fn a_provider_that_is_trusted_answers() {
     let (answer, said) = through_the_proxy(&env, addr.port(), &certificate);
     assert!(answer.ends_with("\r\n\r\nsecure"), "{answer}");
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(env.read("rec/provider_dumps/r000001_request.json").contains(&format!("https://localhost:{}/v1/messages", addr.port())));
+    assert!(
+        env.read("rec/provider_dumps/r000001_request.json")
+            .contains(&format!("https://localhost:{}/v1/messages", addr.port()))
+    );
 }
 
 #[test]

@@ -32,7 +32,11 @@ fn shapes(seed: usize) -> Vec<(&'static str, String, String)> {
     vec![
         same("anthropic", ["sk", "ant", "api03", &n(40)].join("-")),
         same("openai", ["sk", "proj", &n(48)].join("-")),
-        same("openrouter", ["sk", "or", "v1", &n(64).to_lowercase().replace(|c: char| !c.is_ascii_hexdigit(), "a")].join("-")),
+        same(
+            "openrouter",
+            ["sk", "or", "v1", &n(64).to_lowercase().replace(|c: char| !c.is_ascii_hexdigit(), "a")]
+                .join("-"),
+        ),
         same("google", format!("AI{}{}", "za", n(35))),
         same("aws", format!("AK{}{}", "IA", n(16).to_uppercase())),
         same("github", ["ghp", &n(36)].join("_")),
@@ -73,7 +77,9 @@ fn streamed(text: &str, event: impl Fn(String) -> String) -> Reply {
 fn anthropic(kind: &'static str, field: &'static str) -> impl Fn(String) -> String {
     move |piece| {
         let delta = format!(r#"{{"type":"{kind}","{field}":{}}}"#, quoted(&piece));
-        format!("event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{delta}}}\n\n")
+        format!(
+            "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{delta}}}\n\n"
+        )
     }
 }
 
@@ -82,8 +88,11 @@ fn chat(piece: String) -> String {
 }
 
 fn responses(piece: String) -> String {
-    let fields = format!("\"item_id\":\"m\",\"output_index\":0,\"content_index\":0,\"delta\":{}", quoted(&piece));
-    format!("event: response.output_text.delta\ndata: {{\"type\":\"response.output_text.delta\",{fields}}}\n\n")
+    let fields =
+        format!("\"item_id\":\"m\",\"output_index\":0,\"content_index\":0,\"delta\":{}", quoted(&piece));
+    format!(
+        "event: response.output_text.delta\ndata: {{\"type\":\"response.output_text.delta\",{fields}}}\n\n"
+    )
 }
 
 /// One way to plant a text: the request's path, its headers, its body, and the response.
@@ -115,36 +124,58 @@ fn places(kind: &str, text: &str, secret: &str) -> Vec<Planted> {
     let one_line = !text.contains('\n');
     let place = |name: &str| Planted::nothing(format!("{kind} in {name}"), secret);
     let mut all = vec![
-        Planted { body: format!(r#"{{"messages":[{{"role":"user","content":{}}}]}}"#, quoted(&said)), ..place("a message") },
+        Planted {
+            body: format!(r#"{{"messages":[{{"role":"user","content":{}}}]}}"#, quoted(&said)),
+            ..place("a message")
+        },
         Planted {
             body: format!(r#"{{"tool_result":{}}}"#, quoted(&format!(r#"{{"log":{}}}"#, quoted(&said)))),
             ..place("JSON inside a string")
         },
         Planted { body: said.clone(), headers: "Content-Type: text/plain\r\n".into(), ..place("plain text") },
-        Planted { reply: json_reply(format!(r#"{{"content":[{{"type":"text","text":{}}}]}}"#, quoted(&said))), ..place("a reply") },
-        Planted { reply: streamed(&said, anthropic("text_delta", "text")), ..place("text deltas") },
-        Planted { reply: streamed(&said, anthropic("thinking_delta", "thinking")), ..place("thinking deltas") },
         Planted {
-            reply: streamed(&format!(r#"{{"note":{}}}"#, quoted(&said)), anthropic("input_json_delta", "partial_json")),
+            reply: json_reply(format!(r#"{{"content":[{{"type":"text","text":{}}}]}}"#, quoted(&said))),
+            ..place("a reply")
+        },
+        Planted { reply: streamed(&said, anthropic("text_delta", "text")), ..place("text deltas") },
+        Planted {
+            reply: streamed(&said, anthropic("thinking_delta", "thinking")),
+            ..place("thinking deltas")
+        },
+        Planted {
+            reply: streamed(
+                &format!(r#"{{"note":{}}}"#, quoted(&said)),
+                anthropic("input_json_delta", "partial_json"),
+            ),
             ..place("tool input deltas")
         },
         Planted { reply: streamed(&said, chat), ..place("chat deltas") },
         Planted { reply: streamed(&said, responses), ..place("response deltas") },
         Planted {
-            reply: Reply { headers: "Content-Type: text/plain\r\n", pieces: said.as_bytes().chunks(5).map(<[u8]>::to_vec).collect() },
+            reply: Reply {
+                headers: "Content-Type: text/plain\r\n",
+                pieces: said.as_bytes().chunks(5).map(<[u8]>::to_vec).collect(),
+            },
             ..place("chunks")
         },
         Planted {
             reply: Reply {
                 headers: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
-                pieces: vec![wire::encoding::encode("gzip", format!(r#"{{"text":{}}}"#, quoted(&said)).as_bytes()).unwrap()],
+                pieces: vec![
+                    wire::encoding::encode("gzip", format!(r#"{{"text":{}}}"#, quoted(&said)).as_bytes())
+                        .unwrap(),
+                ],
             },
             ..place("a compressed reply")
         },
     ];
     if one_line {
         all.push(Planted { headers: format!("X-Note: {said}\r\n"), ..place("a header") });
-        all.push(Planted { reply: Reply { headers: "", pieces: vec![] }, headers: format!("X-Echo: {text}\r\n"), ..place("an odd header") });
+        all.push(Planted {
+            reply: Reply { headers: "", pieces: vec![] },
+            headers: format!("X-Echo: {text}\r\n"),
+            ..place("an odd header")
+        });
     }
     if one_line && !text.contains(' ') {
         all.push(Planted { path: format!("/v1/messages?note={text}"), ..place("the address") });
@@ -170,13 +201,19 @@ fn named(seed: usize) -> Vec<Planted> {
         Planted { headers: format!("X-Trace: a-{plain}-b\r\n"), ..place("in another header", &plain) },
         Planted { reply: streamed(&plain, chat), ..place("in chat deltas", &plain) },
         Planted {
-            reply: streamed(&format!(r#"{{"password":"{plain}"}}"#), anthropic("input_json_delta", "partial_json")),
+            reply: streamed(
+                &format!(r#"{{"password":"{plain}"}}"#),
+                anthropic("input_json_delta", "partial_json"),
+            ),
             ..place("with its name in deltas", &plain)
         },
     ];
     for ahead in ["", "x", "xy"] {
         let encoded = STANDARD.encode(format!("{ahead}{plain} behind"));
-        all.push(Planted { body: format!(r#"{{"x":"{encoded}"}}"#), ..place(&format!("as base64 behind {ahead:?}"), &plain) });
+        all.push(Planted {
+            body: format!(r#"{{"x":"{encoded}"}}"#),
+            ..place(&format!("as base64 behind {ahead:?}"), &plain)
+        });
         let reply = json_reply(format!(r#"{{"x":"{encoded}"}}"#));
         all.push(Planted { reply, ..place(&format!("as base64 behind {ahead:?} in a reply"), &plain) });
     }
@@ -205,7 +242,11 @@ fn serve(table: &'static [Planted]) -> std::net::SocketAddr {
         let head = String::from_utf8_lossy(&read_until(&mut tcp, b"\r\n\r\n")).into_owned();
         let n: usize = head.lines().find_map(|line| line.strip_prefix("X-Row: ")).unwrap().parse().unwrap();
         let Reply { headers, pieces } = &table[n].reply;
-        tcp.write_all(format!("HTTP/1.1 200 OK\r\n{headers}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes()).unwrap();
+        tcp.write_all(
+            format!("HTTP/1.1 200 OK\r\n{headers}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
+                .as_bytes(),
+        )
+        .unwrap();
         for piece in pieces {
             tcp.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).unwrap();
             tcp.write_all(piece).unwrap();
@@ -253,7 +294,9 @@ fn reassembled(body: &[u8]) -> String {
     let mut text = String::new();
     for frame in wire::sse::decode(body).0 {
         let Ok(document) = wire::json::Document::parse(frame.data.as_bytes()) else { continue };
-        for pointer in ["/delta/text", "/delta/thinking", "/delta/partial_json", "/choices/0/delta/content", "/delta"] {
+        for pointer in
+            ["/delta/text", "/delta/thinking", "/delta/partial_json", "/choices/0/delta/content", "/delta"]
+        {
             text.extend(document.root().pointer(pointer).and_then(|value| value.as_str()).as_deref());
         }
     }
@@ -268,11 +311,18 @@ fn none_of_them_is_in_any_file() {
     for (n, planted) in table.iter().enumerate() {
         let mut harness = connect(station.addr);
         let Planted { path, headers, body, .. } = planted;
-        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nX-Row: {n}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nX-Row: {n}\r\n{headers}Content-Length: {}\r\n\r\n",
+            body.len()
+        );
         harness.write_all((head + body).as_bytes()).unwrap();
         let received = read_to_close(&mut harness);
         assert!(received.ends_with(b"0\r\n\r\n"), "{}", planted.name);
-        let whole = planted.reply.pieces.iter().all(|piece| received.windows(piece.len()).any(|window| window == piece));
+        let whole = planted
+            .reply
+            .pieces
+            .iter()
+            .all(|piece| received.windows(piece.len()).any(|window| window == piece));
         assert!(whole, "{}: the harness got it as it was", planted.name);
     }
     let opened = station.seal();
@@ -283,7 +333,11 @@ fn none_of_them_is_in_any_file() {
         for form in forms(&planted.secret) {
             for (path, bytes) in &files {
                 if memchr::memmem::find(bytes, &form).is_some() {
-                    leaks.push(format!("{}: as {:?} in {path}", planted.name, String::from_utf8_lossy(&form)));
+                    leaks.push(format!(
+                        "{}: as {:?} in {path}",
+                        planted.name,
+                        String::from_utf8_lossy(&form)
+                    ));
                 }
             }
         }
@@ -294,7 +348,10 @@ fn none_of_them_is_in_any_file() {
             leaks.push(format!("{}: put together from the stream", planted.name));
         }
         if planted.reply.headers.contains("event-stream") {
-            let valid = wire::sse::decode(&body).0.iter().all(|frame| wire::json::Document::parse(frame.data.as_bytes()).is_ok());
+            let valid = wire::sse::decode(&body)
+                .0
+                .iter()
+                .all(|frame| wire::json::Document::parse(frame.data.as_bytes()).is_ok());
             assert!(valid, "{}: the stream stays valid", planted.name);
         }
     }

@@ -166,8 +166,8 @@ impl Assembly {
     fn arrived(&mut self, n: u64, at: Moment, method: String, url: &str, headers: &[RawHeader]) {
         let id = session::RequestId::nth(n).to_string();
         // The headers first: they teach the redactor what must not stand in the address.
-        let headers = self.redactor.headers(&format!("{id} request headers"), headers);
-        let url = self.redactor.url(&format!("{id} request address"), url);
+        let headers = self.redactor.headers("request headers", headers);
+        let url = self.redactor.url("request address", url);
         let mut request = ArrivingBody::new(&id, "request body");
         request.described(header(&headers, "content-type"), header(&headers, "content-encoding"));
         let response = ArrivingBody::new(&id, "response body");
@@ -205,13 +205,13 @@ impl Assembly {
             blob,
         );
         let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, payload);
-        self.dump("request dump", &asked.id, folder::request_dump(&asked.id), &dump);
+        self.dump("request dump", &asked.id, folder::request_dump(&asked.id), asked.body.bytes, &dump);
     }
 
     fn answered(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
         let Some(open) = self.open.get_mut(&n) else { return };
         let id = open.arrived.id.clone();
-        let headers = self.redactor.headers(&format!("{id} response headers"), headers);
+        let headers = self.redactor.headers("response headers", headers);
         open.response.described(header(&headers, "content-type"), header(&headers, "content-encoding"));
         let answered = Answered { seq: at.seq, us: at.us, id, status, headers };
         open.answered = Some(answered.clone());
@@ -222,8 +222,8 @@ impl Assembly {
         self.asked(n, at, false); // where the request's body never ended by itself
         let Some(open) = self.open.remove(&n) else { return };
         let id = open.arrived.id.clone();
-        let trailers = self.redactor.headers(&format!("{id} response trailers"), trailers);
-        let error = error.map(|error| self.redact_line(&format!("{id} error"), &error));
+        let trailers = self.redactor.headers("response trailers", trailers);
+        let error = error.map(|error| self.redact_line("error", &error));
         let body = open.response.finish(&mut self.redactor, &self.queue);
         let reads = stored_reads(&open.reads, &body);
         let FinishedBody { stored, payload, blob, unsearched, .. } = body;
@@ -247,7 +247,7 @@ impl Assembly {
             &ended,
             payload,
         );
-        self.dump("response dump", &ended.id, folder::response_dump(&ended.id), &dump);
+        self.dump("response dump", &ended.id, folder::response_dump(&ended.id), ended.body.bytes, &dump);
     }
 
     fn redact_line(&mut self, place: &str, line: &str) -> String {
@@ -270,9 +270,11 @@ impl Assembly {
         self.queue.push(Op::Log { owner, record: log::encode(record, b""), bare: None, blob: None });
     }
 
-    fn dump(&self, what: &'static str, id: &str, name: String, dump: &impl Serialize) {
+    fn dump(&self, what: &'static str, id: &str, name: String, size: u64, dump: &impl Serialize) {
         let owner = Owner { id: Some(id.to_owned()), what };
-        let bytes = serde_json::to_vec(dump).expect("a dump has only string keys");
+        // About what it will be, so that it need not grow on the way: quotes are escaped.
+        let mut bytes = Vec::with_capacity(size as usize * 5 / 4 + 4096);
+        serde_json::to_writer(&mut bytes, dump).expect("a dump has only string keys, and a Vec takes all");
         self.queue.push(Op::File { owner, name, bytes });
     }
 

@@ -1,5 +1,7 @@
 //! A body on its way to the disk: held until it is whole, or passed on through a window.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use wire::redact::{BodyHints, Redactor, Window};
@@ -18,7 +20,6 @@ const LONGEST_COMPRESSED: usize = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct ArrivingBody {
     owner: Owner,
-    place: String,
     content_type: Option<String>,
     content_encoding: Option<String>,
     state: State,
@@ -61,7 +62,6 @@ impl ArrivingBody {
     pub(crate) fn new(id: &str, what: &'static str) -> Self {
         Self {
             owner: Owner { id: Some(id.to_owned()), what },
-            place: format!("{id} {what}"),
             content_type: None,
             content_encoding: None,
             state: State::Held { pieces: Vec::new(), bytes: 0 },
@@ -96,8 +96,9 @@ impl ArrivingBody {
     }
 
     fn long_body(&self) -> LongBody {
-        let name = format!("{}/.unfinished-{}", folder::BLOBS, self.place.replace(' ', "-"));
-        let window = Window::new(&self.place, self.content_type.as_deref());
+        let id = self.owner.id.as_deref().unwrap_or_default();
+        let name = format!("{}/.unfinished-{id}-{}", folder::BLOBS, self.owner.what.replace(' ', "-"));
+        let window = Window::new(self.owner.what, self.content_type.as_deref());
         LongBody { window, name, hasher: Sha256::new(), stored: 0 }
     }
 
@@ -116,17 +117,21 @@ impl ArrivingBody {
                     content_type: self.content_type.as_deref(),
                     content_encoding: self.content_encoding.as_deref(),
                 };
-                let redacted = redactor.body(&self.place, hints, &held);
-                let unsearched = redacted.unsearched.map(|why| format!("{}: {why}", self.place));
+                let redacted = redactor.body(self.owner.what, hints, &held);
+                let unsearched = redacted.unsearched.map(|why| self.owner.describe(&why));
                 let decoded_from = self.content_encoding.filter(|_| redacted.decoded);
-                let payload = redacted.bytes.into_owned();
+                let edits = redacted.edits;
+                let payload = match redacted.bytes {
+                    Cow::Owned(spliced) => spliced,
+                    Cow::Borrowed(_) => held,
+                };
                 let stored = StoredBody {
                     at: Place::Payload,
                     sha256: hex(Sha256::digest(&payload)),
                     bytes: payload.len() as u64,
                     decoded_from,
                 };
-                FinishedBody { stored, payload, blob: None, edits: redacted.edits, unsearched }
+                FinishedBody { stored, payload, blob: None, edits, unsearched }
             }
             State::Long(mut long) => {
                 let ready = long.window.finish(redactor);

@@ -4,6 +4,7 @@
 //! whose body does not fit is written without it.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ use crate::loss::Loss;
 pub(crate) const LIMIT: usize = 16 << 20;
 /// Bytes that may wait for a disk that is at work and only late.
 const LIMIT_AT_WORK: usize = 64 << 20;
+/// A disk that is at work is late when this many bytes wait for it.
+const LATE: usize = 8 << 20;
 /// A disk that has written nothing for so long is not at work.
 const AT_WORK: Duration = Duration::from_millis(500);
 /// Room on top of it for what is small and says what happened: heads and endings.
@@ -29,6 +32,13 @@ const GATHER: Duration = Duration::from_millis(1);
 pub(crate) struct Owner {
     pub(crate) id: Option<String>,
     pub(crate) what: &'static str,
+}
+
+impl Owner {
+    /// As in `r000007 request body: why`.
+    pub(crate) fn describe(&self, why: &str) -> String {
+        format!("{} {}: {why}", self.id.as_deref().unwrap_or("command"), self.what)
+    }
 }
 
 #[derive(Debug)]
@@ -73,6 +83,8 @@ struct State {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     shared: Arc<(Mutex<State>, Condvar)>,
+    /// The disk is at work and more waits for it than should.
+    late: Arc<AtomicBool>,
 }
 
 impl Queue {
@@ -92,11 +104,11 @@ impl Queue {
     pub(crate) fn push(&self, op: Op) {
         let mut state = self.state();
         let size = op.size();
-        let at_work = state.took_at.is_some_and(|took| took.elapsed() < AT_WORK);
-        let limit = if at_work { LIMIT_AT_WORK } else { LIMIT };
+        let limit = if state.is_at_work() { LIMIT_AT_WORK } else { LIMIT };
         let headroom = if size <= SMALL { HEADROOM } else { 0 };
         if state.waiting + size <= limit + headroom {
             state.waiting += size;
+            self.late.store(state.waiting > LATE, Ordering::Relaxed);
             state.ops.push_back(op);
             if std::mem::take(&mut state.idle) {
                 self.shared.1.notify_all();
@@ -108,6 +120,11 @@ impl Queue {
             state.waiting += bare.size();
             state.ops.push_back(bare);
         }
+    }
+
+    /// Whether the disk is at work and cannot keep up.
+    pub(crate) fn is_late(&self) -> bool {
+        self.late.load(Ordering::Relaxed) && self.state().is_at_work()
     }
 
     /// Names a loss that happened before the queue.
@@ -175,6 +192,7 @@ impl Queue {
             }
             let mut state = self.state();
             state.waiting -= size;
+            self.late.store(state.waiting > LATE, Ordering::Relaxed);
             state.took_at = Some(Instant::now());
         }
     }
@@ -207,6 +225,10 @@ impl Queue {
 }
 
 impl State {
+    fn is_at_work(&self) -> bool {
+        self.took_at.is_some_and(|took| took.elapsed() < AT_WORK)
+    }
+
     /// Whether a file that is to be whole is broken; if so, all of its bytes are lost.
     fn breaks(&mut self, name: &str, bytes: u64) -> bool {
         let Some(&named) = self.broken.get(name) else { return false };

@@ -24,6 +24,8 @@ use crate::time::iso;
 /// Bytes that may wait to be searched for secrets before [`ExchangeTap::room`] makes the wire wait
 /// for the processor (never for the disk).
 const UNSEARCHED: usize = 8 << 20;
+/// How much longer a read takes while the disk is late.
+const PACE: Duration = Duration::from_millis(2);
 /// How long events may gather before they are looked at.
 const GATHER: Duration = Duration::from_millis(1);
 /// Kept free for the manifest of a recording whose disk is full.
@@ -196,7 +198,14 @@ impl Recorder {
     }
 
     /// Waits until there is room for more; ready at once unless the processor is behind.
+    ///
+    /// While the disk is at work but late, it takes [`PACE`] longer: on a machine where everybody wants
+    /// the processor, the thread that writes would otherwise starve, and bytes be lost. A disk that
+    /// does nothing is not waited for.
     pub async fn room(&self) {
+        if self.shared.queue.is_late() {
+            tokio::time::sleep(PACE).await;
+        }
         let unsearched = self.shared.unsearched.clone();
         loop {
             let less = unsearched.less.notified();
@@ -205,11 +214,6 @@ impl Recorder {
             }
             less.await;
         }
-    }
-
-    /// Whether there is room for more right now.
-    pub fn has_room(&self) -> bool {
-        self.shared.unsearched.has_room()
     }
 
     /// Ends the recording's writing: what happened is searched and written, within `deadline`.

@@ -108,30 +108,28 @@ impl Scrubber<'_> {
         match record {
             Record::Opened(opened) => (Record::Opened(opened), payload),
             Record::Arrived(mut arrived) => {
-                self.headers(&format!("{} request headers", arrived.id), &mut arrived.headers);
-                arrived.url = self.redactor.url(&format!("{} request address", arrived.id), &arrived.url);
+                self.headers("request headers", &mut arrived.headers);
+                arrived.url = self.redactor.url("request address", &arrived.url);
                 self.requests.insert(arrived.id.clone(), described(&arrived.headers));
                 (Record::Arrived(arrived), payload)
             }
             Record::Asked(mut asked) => {
                 let hints = self.requests.remove(&asked.id).unwrap_or_default();
-                let (payload, _) =
-                    self.body(&format!("{} request body", asked.id), &mut asked.body, &hints, payload);
+                let (payload, _) = self.body("request body", &mut asked.body, &hints, payload);
                 (Record::Asked(asked), payload)
             }
             Record::Answered(mut answered) => {
-                self.headers(&format!("{} response headers", answered.id), &mut answered.headers);
+                self.headers("response headers", &mut answered.headers);
                 self.responses.insert(answered.id.clone(), described(&answered.headers));
                 (Record::Answered(answered), payload)
             }
             Record::Ended(mut ended) => {
-                let place = format!("{} response body", ended.id);
                 let hints = self.responses.remove(&ended.id).unwrap_or_default();
-                self.headers(&format!("{} response trailers", ended.id), &mut ended.trailers);
+                self.headers("response trailers", &mut ended.trailers);
                 if let Some(error) = &mut ended.error {
-                    *error = self.line(&place, error);
+                    *error = self.line("error", error);
                 }
-                let (payload, edits) = self.body(&place, &mut ended.body, &hints, payload);
+                let (payload, edits) = self.body("response body", &mut ended.body, &hints, payload);
                 if let Some(edits) = edits {
                     let offsets = edits.shift(ended.reads.iter().map(|read| read.offset as usize));
                     ended

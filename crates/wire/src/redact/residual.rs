@@ -5,8 +5,9 @@
 //! layer by itself. What it finds was missed, and the seal is refused.
 
 use std::cell::RefCell;
+use std::sync::OnceLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use serde::Serialize;
 
@@ -38,13 +39,15 @@ impl Redactor {
     pub fn residual(&self, name: &str, bytes: &[u8]) -> Vec<Residue> {
         let mut cache = self.residual.0.borrow_mut();
         if cache.as_ref().is_none_or(|(generation, _)| *generation != self.generation()) {
-            let values =
-                self.search.values.secrets().iter().flat_map(|secret| [&secret.value, &secret.given]);
-            let automaton = AhoCorasick::new(values).expect("learned values fit an automaton");
+            let secrets = self.search.values.secrets();
+            let values = secrets.iter().flat_map(|secret| [&secret.value, &secret.given]);
+            let forms = values.flat_map(|value| in_base64(value).into_iter().chain([value.to_vec()]));
+            let automaton = AhoCorasick::new(forms).expect("learned values fit an automaton");
             *cache = Some((self.generation(), automaton));
         }
         let (_, values) = cache.as_ref().expect("built above");
-        let mut look = Look { values, triggers: shapes::triggers(), found: Vec::new() };
+        let mut look =
+            Look { values, any_value: values.patterns_len() > 0, shapes: Shapes::get(), found: Vec::new() };
         look.layer(bytes, 0, MOST_LAYERS, false);
         let mut residues: Vec<Residue> = look
             .found
@@ -57,9 +60,31 @@ impl Redactor {
     }
 }
 
+/// Every trigger of a shape, found in one pass over a text.
+struct Shapes {
+    automaton: AhoCorasick,
+    triggers: Vec<shapes::Trigger>,
+}
+
+impl Shapes {
+    fn get() -> &'static Self {
+        static SHAPES: OnceLock<Shapes> = OnceLock::new();
+        SHAPES.get_or_init(|| {
+            let triggers = shapes::triggers();
+            let automaton = AhoCorasick::builder()
+                .ascii_case_insensitive(true)
+                .kind(Some(AhoCorasickKind::DFA))
+                .build(triggers.iter().map(shapes::Trigger::text))
+                .expect("the triggers fit an automaton");
+            Self { automaton, triggers }
+        })
+    }
+}
+
 struct Look<'v> {
     values: &'v AhoCorasick,
-    triggers: Vec<shapes::Trigger>,
+    any_value: bool,
+    shapes: &'static Shapes,
     found: Vec<(&'static str, usize)>,
 }
 
@@ -147,51 +172,36 @@ impl Look<'_> {
     }
 
     fn values_in(&mut self, bytes: &[u8], offset: usize) {
-        if self.values.is_match(bytes) {
+        if self.any_value && self.values.is_match(bytes) {
             self.found.push(("value", offset));
-        }
-        for run in base64_runs(bytes) {
-            for shift in 0..4.min(run.len()) {
-                let usable = (run.len() - shift) / 4 * 4;
-                let decoded = LENIENT.decode(&run[shift..shift + usable]).unwrap_or_default();
-                let tail = LENIENT.decode(&run[shift..]).unwrap_or_default();
-                if self.values.is_match(&decoded) || self.values.is_match(&tail) {
-                    self.found.push(("value in base64", offset));
-                }
-            }
         }
     }
 
     fn shapes_in(&mut self, bytes: &[u8], offset: usize) {
-        for trigger in &self.triggers {
-            for at in memchr::memmem::find_iter(bytes, trigger.text().as_bytes()) {
-                for shaped in trigger.look(bytes, at) {
-                    if !sealed::holds(bytes, shaped.range.start) {
-                        self.found.push((shaped.rule, offset));
-                    }
+        for hit in self.shapes.automaton.find_overlapping_iter(bytes) {
+            for shaped in self.shapes.triggers[hit.pattern().as_usize()].look(bytes, hit.start()) {
+                if !sealed::holds(bytes, shaped.range.start) {
+                    self.found.push((shaped.rule, offset));
                 }
             }
         }
     }
 }
 
-const LENIENT: base64::engine::GeneralPurpose = base64::engine::GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    base64::engine::GeneralPurposeConfig::new()
-        .with_decode_allow_trailing_bits(true)
-        .with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
-);
-
-/// The stretches that may be base64 of a value, in the standard alphabet.
-fn base64_runs(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let is = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_');
-    let standard = |byte: &u8| match byte {
-        b'-' => b'+',
-        b'_' => b'/',
-        other => *other,
-    };
-    bytes
-        .split(move |byte| !is(byte))
-        .filter(|run| run.len() >= super::values::SHORTEST * 4 / 3)
-        .map(move |run| run.iter().map(standard).collect())
+/// A value as it stands inside longer base64, in both alphabets and wherever it begins: without the
+/// characters at its ends that depend on what stands around it.
+fn in_base64(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
+    for ahead in 0..3 {
+        let padded = [&[0; 2][..ahead], value].concat();
+        let whole = padded.len() * 4 / 3;
+        let first = [0, 2, 3][ahead];
+        for engine in [&base64::engine::general_purpose::STANDARD, &base64::engine::general_purpose::URL_SAFE]
+        {
+            let encoded = engine.encode(&padded);
+            forms.push(encoded.as_bytes()[first..whole].to_vec());
+        }
+    }
+    forms.dedup();
+    forms
 }

@@ -238,6 +238,10 @@ struct Lane {
 struct Lanes {
     by_place: HashMap<u64, usize>,
     list: Vec<Lane>,
+    /// The last event that was parsed: most events differ from the one before in one string only.
+    pattern: Range<usize>,
+    /// The strings of that event, where their insides stand, and their lanes.
+    strings: Vec<(Range<usize>, usize)>,
 }
 
 fn joined(events: &[Event], bytes: &[u8]) -> Vec<Joined> {
@@ -253,6 +257,14 @@ impl Lanes {
     fn read(&mut self, event: &Event, bytes: &[u8]) {
         if event.more.is_empty() {
             let line = &event.line;
+            if let Some((piece, lane)) = self.like_the_last(line, bytes) {
+                if !piece.is_empty() {
+                    self.list[lane].pieces.push(piece);
+                }
+                return;
+            }
+            self.pattern = line.clone();
+            self.strings.clear();
             match Document::parse(&bytes[line.clone()]) {
                 Ok(document) => self.walk(document.root(), Place::default(), &|span| {
                     line.start + span.start..line.start + span.end
@@ -277,6 +289,20 @@ impl Lanes {
             }),
             Err(_) => spans.into_iter().for_each(|span| self.add(PLAIN_TEXT, span.clone(), false)),
         }
+    }
+
+    /// Where an event is the last parsed one but for the inside of one string: that inside, and its
+    /// lane. What is the same in both needs no second look.
+    fn like_the_last(&self, line: &Range<usize>, bytes: &[u8]) -> Option<(Range<usize>, usize)> {
+        let (old, new) = (&bytes[self.pattern.clone()], &bytes[line.clone()]);
+        let same = self.pattern.start + old.iter().zip(new).take_while(|(a, b)| a == b).count();
+        let around = |(inner, _): &&(Range<usize>, usize)| inner.start <= same && same <= inner.end;
+        let (inner, lane) = self.strings.iter().find(around)?;
+        let behind = &bytes[inner.end..self.pattern.end];
+        let start = line.start + (inner.start - self.pattern.start);
+        let end = line.end.checked_sub(behind.len()).filter(|end| *end >= start)?;
+        (bytes[end..line.end] == *behind && is_inside_of_string(&bytes[start..end]))
+            .then_some((start..end, *lane))
     }
 
     fn walk(
@@ -317,11 +343,29 @@ impl Lanes {
     fn add(&mut self, place: u64, piece: Range<usize>, sealed: bool) {
         let next = self.list.len();
         let index = *self.by_place.entry(place).or_insert(next);
+        self.strings.push((piece.clone(), index));
         match self.list.get_mut(index) {
             Some(lane) => lane.pieces.push(piece),
             None => self.list.push(Lane { pieces: vec![piece], sealed }),
         }
     }
+}
+
+/// Whether this could stand between the quotes of a JSON string.
+fn is_inside_of_string(bytes: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' | 0..=0x1f => return false,
+            // A parser must say whether the escape is one.
+            b'\\' if !matches!(bytes.get(at + 1), Some(b'"' | b'\\' | b'/' | b'n' | b'r' | b't')) => {
+                return false;
+            }
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    true
 }
 
 /// Where a value stands in its event.

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use aho_corasick::packed;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
@@ -145,7 +146,12 @@ pub(super) struct Values {
     begins: HashMap<[u8; WINDOW], Vec<usize>>,
     /// How far one may skip after a block, by the block's hash.
     skips: Box<[u8; 1 << 16]>,
+    /// All needles for a faster look, as long as they are few; most texts hold none.
+    few: Option<packed::Searcher>,
 }
+
+/// More needles than this are found by skipping alone.
+const FEW: usize = 48;
 
 impl Values {
     pub(super) fn new() -> Self {
@@ -155,6 +161,7 @@ impl Values {
             needles: Vec::new(),
             begins: HashMap::new(),
             skips: Box::new([FURTHEST; 1 << 16]),
+            few: None,
         }
     }
 
@@ -181,6 +188,8 @@ impl Values {
         {
             self.add(Needle { bytes, form, secret });
         }
+        let needles = self.needles.iter().map(|needle| &needle.bytes);
+        self.few = (self.needles.len() <= FEW).then(|| packed::Searcher::new(needles)).flatten();
         true
     }
 
@@ -200,7 +209,7 @@ impl Values {
     /// Every place in `text` where a known value stands, in whatever form.
     pub(super) fn find(&self, text: &[u8]) -> Vec<Found> {
         let mut found = Vec::new();
-        if self.needles.is_empty() {
+        if self.needles.is_empty() || self.few.as_ref().is_some_and(|few| few.find(text).is_none()) {
             return found;
         }
         let mut end = WINDOW;
