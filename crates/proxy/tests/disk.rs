@@ -197,7 +197,9 @@ fn a_disk_that_has_room_again_is_used_again() {
     wait_until(|| dump.exists());
     let full = std::mem::replace(&mut *room.lock().unwrap(), 0);
     clients(&station, 1);
-    wait_until(|| station.recorder.losses().iter().any(|loss| loss.what == "response dump"));
+    // Its four records: arrived, asked, answered, ended.
+    let records = || station.recorder.losses().iter().filter(|loss| loss.what == "record of it").count();
+    wait_until(|| records() == 4);
     *room.lock().unwrap() = full;
     clients(&station, 1);
     let opened = station.seal();

@@ -113,7 +113,7 @@ impl Assembly {
         let started_at = iso(surroundings.started_at);
         let opened = Record::Opened(Opened { format: log::LOG_FORMAT, started_at });
         let owner = Owner { id: None, what: "log" };
-        queue.push(Op::Log { owner, record: log::encode(&opened, b""), bare: None, blob: None });
+        queue.push(Op::Log { owner, record: log::encode(&opened), bare: None, needs: None });
         Self {
             redactor,
             queue,
@@ -189,23 +189,16 @@ impl Assembly {
     fn asked(&mut self, n: u64, at: Moment, whole: bool) {
         let Some(open) = self.open.get_mut(&n) else { return };
         let Some(body) = open.request.take() else { return };
-        let FinishedBody { stored, payload, blob, unsearched, .. } =
+        let FinishedBody { stored, bytes, blob, unsearched, .. } =
             body.finish(&mut self.redactor, &self.queue);
         self.unsearched.extend(unsearched);
-        open.hints = Hints::of(&open.arrived.url, &open.arrived.headers, &payload);
+        open.hints = Hints::of(&open.arrived.url, &open.arrived.headers, &bytes);
         let asked = Asked { seq: at.seq, us: at.us, id: open.arrived.id.clone(), body: stored, whole };
         let bare = Record::Asked(Asked { body: lost(), ..asked.clone() });
-        log_body(
-            &self.queue,
-            "request body",
-            &asked.id,
-            &Record::Asked(asked.clone()),
-            &bare,
-            &payload,
-            blob,
-        );
-        let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, payload);
-        self.dump("request dump", &asked.id, folder::request_dump(&asked.id), asked.body.bytes, &dump);
+        let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, bytes);
+        let file =
+            Dumped { name: folder::request_dump(&asked.id), what: ["request body", "request dump"], blob };
+        self.keep(file, &asked.id, asked.body.bytes, &dump, &Record::Asked(asked.clone()), &bare);
     }
 
     fn answered(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
@@ -226,28 +219,16 @@ impl Assembly {
         let error = error.map(|error| self.redact_line("error", &error));
         let body = open.response.finish(&mut self.redactor, &self.queue);
         let reads = stored_reads(&open.reads, &body);
-        let FinishedBody { stored, payload, blob, unsearched, .. } = body;
+        let FinishedBody { stored, bytes, blob, unsearched, .. } = body;
         self.unsearched.extend(unsearched);
         self.count(ending);
         let ended = Ended { seq: at.seq, us: at.us, id, ending, error, body: stored, trailers, reads };
         let bare = Record::Ended(Ended { body: lost(), ..ended.clone() });
-        log_body(
-            &self.queue,
-            "response body",
-            &ended.id,
-            &Record::Ended(ended.clone()),
-            &bare,
-            &payload,
-            blob,
-        );
-        let dump = self.surroundings.response_dump(
-            &open.arrived,
-            &open.hints,
-            open.answered.as_ref(),
-            &ended,
-            payload,
-        );
-        self.dump("response dump", &ended.id, folder::response_dump(&ended.id), ended.body.bytes, &dump);
+        let answered = open.answered.as_ref();
+        let dump = self.surroundings.response_dump(&open.arrived, &open.hints, answered, &ended, bytes);
+        let file =
+            Dumped { name: folder::response_dump(&ended.id), what: ["response body", "response dump"], blob };
+        self.keep(file, &ended.id, ended.body.bytes, &dump, &Record::Ended(ended.clone()), &bare);
     }
 
     fn redact_line(&mut self, place: &str, line: &str) -> String {
@@ -267,15 +248,21 @@ impl Assembly {
     fn log(&mut self, what: &'static str, id: &str, record: &Record) {
         self.knew_at_first.get_or_insert(self.redactor.generation());
         let owner = Owner { id: Some(id.to_owned()), what };
-        self.queue.push(Op::Log { owner, record: log::encode(record, b""), bare: None, blob: None });
+        self.queue.push(Op::Log { owner, record: log::encode(record), bare: None, needs: None });
     }
 
-    fn dump(&self, what: &'static str, id: &str, name: String, size: u64, dump: &impl Serialize) {
-        let owner = Owner { id: Some(id.to_owned()), what };
+    /// Hands a dump to the disk, and behind it the record that counts on it (or on the blob).
+    fn keep(&self, file: Dumped, id: &str, size: u64, dump: &impl Serialize, record: &Record, bare: &Record) {
+        let Dumped { name, what: [body, dump_alone], blob } = file;
+        let owner = |what| Owner { id: Some(id.to_owned()), what };
         // About what it will be, so that it need not grow on the way: quotes are escaped.
-        let mut bytes = Vec::with_capacity(size as usize * 5 / 4 + 4096);
+        let mut bytes = Vec::with_capacity(if blob.is_none() { size as usize * 5 / 4 } else { 0 } + 4096);
         serde_json::to_writer(&mut bytes, dump).expect("a dump has only string keys, and a Vec takes all");
-        self.queue.push(Op::File { owner, name, bytes });
+        let what = if blob.is_none() { body } else { dump_alone };
+        let needs = Some(blob.unwrap_or_else(|| name.clone()));
+        self.queue.push(Op::File { owner: owner(what), name, bytes });
+        let (record, bare) = (log::encode(record), Some(log::encode(bare)));
+        self.queue.push(Op::Log { owner: owner(body), record, bare, needs });
     }
 
     fn print(&mut self, output: Output, bytes: Vec<u8>) {
@@ -287,19 +274,12 @@ impl Assembly {
     }
 }
 
-/// Puts the record of a body into the queue, with its bare form in case there is no room for it.
-fn log_body(
-    queue: &Queue,
-    what: &'static str,
-    id: &str,
-    record: &Record,
-    bare: &Record,
-    payload: &[u8],
+/// A dump on its way to the disk.
+struct Dumped {
+    name: String,
+    /// What is lost with it: the body, or, where that is in a blob, only the dump.
+    what: [&'static str; 2],
     blob: Option<String>,
-) {
-    let owner = Owner { id: Some(id.to_owned()), what };
-    let bare = Some(log::encode(bare, b""));
-    queue.push(Op::Log { owner, record: log::encode(record, payload), bare, blob });
 }
 
 /// The reads with offsets of what is stored.

@@ -49,7 +49,7 @@ struct LongBody {
 pub(crate) struct FinishedBody {
     pub(crate) stored: StoredBody,
     /// The bytes, where they are not in a blob.
-    pub(crate) payload: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// The unfinished file that the blob was written to.
     pub(crate) blob: Option<String>,
     /// How offsets of what came became offsets of what is stored; `None` where they do not match.
@@ -121,17 +121,17 @@ impl ArrivingBody {
                 let unsearched = redacted.unsearched.map(|why| self.owner.describe(&why));
                 let decoded_from = self.content_encoding.filter(|_| redacted.decoded);
                 let edits = redacted.edits;
-                let payload = match redacted.bytes {
+                let bytes = match redacted.bytes {
                     Cow::Owned(spliced) => spliced,
                     Cow::Borrowed(_) => held,
                 };
                 let stored = StoredBody {
-                    at: Place::Payload,
-                    sha256: hex(Sha256::digest(&payload)),
-                    bytes: payload.len() as u64,
+                    at: Place::Dump,
+                    sha256: hex(Sha256::digest(&bytes)),
+                    bytes: bytes.len() as u64,
                     decoded_from,
                 };
-                FinishedBody { stored, payload, blob: None, edits, unsearched }
+                FinishedBody { stored, bytes, blob: None, edits, unsearched }
             }
             State::Long(mut long) => {
                 let ready = long.window.finish(redactor);
@@ -143,7 +143,7 @@ impl ArrivingBody {
                 let stored = StoredBody { at: Place::Blob, sha256, bytes: stored, decoded_from: None };
                 FinishedBody {
                     stored,
-                    payload: Vec::new(),
+                    bytes: Vec::new(),
                     blob: Some(name),
                     edits: Some(window.edits().clone()),
                     unsearched: None,
@@ -161,7 +161,7 @@ impl ArrivingBody {
                 });
                 FinishedBody {
                     stored: lost(),
-                    payload: Vec::new(),
+                    bytes: Vec::new(),
                     blob: None,
                     edits: None,
                     unsearched: None,

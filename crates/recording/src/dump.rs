@@ -127,11 +127,17 @@ pub struct BodyDump {
 }
 
 impl BodyDump {
-    fn of(stored: &StoredBody, payload: Vec<u8>) -> Self {
+    /// The bytes, where they are in the dump.
+    pub fn bytes(self) -> Option<Vec<u8>> {
+        let decoded = |text: String| STANDARD.decode(text).ok();
+        self.text.map(String::into_bytes).or_else(|| self.base64.and_then(decoded))
+    }
+
+    fn of(stored: &StoredBody, bytes: Vec<u8>) -> Self {
         let dump = match stored.at {
             Place::Blob => Self { blob: Some(stored.sha256.clone()), ..Self::default() },
             Place::Lost => Self { lost: true, ..Self::default() },
-            Place::Payload => match String::from_utf8(payload) {
+            Place::Dump => match String::from_utf8(bytes) {
                 Ok(text) => Self { text: Some(text), ..Self::default() },
                 Err(error) => Self { base64: Some(STANDARD.encode(error.as_bytes())), ..Self::default() },
             },
@@ -152,13 +158,13 @@ impl Surroundings {
         iso(self.started_at + Duration::from_micros(us))
     }
 
-    /// The request dump of an exchange whose body was stored as `payload`.
+    /// The request dump of an exchange whose body is `bytes`, unless it is elsewhere.
     pub(crate) fn request_dump(
         &self,
         arrived: &Arrived,
         hints: &Hints,
         asked: &Asked,
-        payload: Vec<u8>,
+        bytes: Vec<u8>,
     ) -> RequestDump {
         RequestDump {
             format: DUMP_FORMAT,
@@ -174,20 +180,20 @@ impl Surroundings {
             agent_id: hints.agent.clone(),
             message_id: hints.message.clone(),
             headers: arrived.headers.clone(),
-            body: BodyDump::of(&asked.body, payload),
+            body: BodyDump::of(&asked.body, bytes),
             body_sha256: asked.body.sha256.clone(),
             whole: asked.whole,
         }
     }
 
-    /// The response dump of an exchange whose body was stored as `payload`.
+    /// The response dump of an exchange whose body is `bytes`, unless it is elsewhere.
     pub(crate) fn response_dump(
         &self,
         arrived: &Arrived,
         hints: &Hints,
         answered: Option<&Answered>,
         ended: &Ended,
-        payload: Vec<u8>,
+        bytes: Vec<u8>,
     ) -> ResponseDump {
         let since = |us: u64| us.saturating_sub(arrived.us);
         ResponseDump {
@@ -204,7 +210,7 @@ impl Surroundings {
             agent_id: hints.agent.clone(),
             message_id: hints.message.clone(),
             headers: answered.map_or_else(Vec::new, |answered| answered.headers.clone()),
-            body: BodyDump::of(&ended.body, payload),
+            body: BodyDump::of(&ended.body, bytes),
             body_sha256: ended.body.sha256.clone(),
             status: answered.map(|answered| answered.status),
             chunks: ended.reads.clone(),

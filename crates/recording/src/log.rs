@@ -1,10 +1,8 @@
 //! `exchanges.log`: one append-only file with one sequence over everything that happened.
 //!
-//! A record is a line `<crc32> <payload bytes> <json>` and, behind it, the payload and a newline.
-//! The checksum covers everything behind itself, so a record that was cut off is recognised. Bodies
-//! are payloads: their exact (redacted) bytes, neither escaped nor encoded.
-
-use std::io::Read as _;
+//! A record is a line `<crc32> <json>`. The checksum covers everything behind itself, so a record that
+//! was cut off is recognised. Bodies are not in it: a record says in which dump or blob its body is,
+//! and that file was whole before the record was written.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -130,8 +128,8 @@ pub struct StoredBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// The record's payload.
-    Payload,
+    /// The exchange's dump.
+    Dump,
     /// `blobs/<sha256>`.
     Blob,
     /// Nowhere: the manifest says why.
@@ -161,28 +159,10 @@ pub enum LogError {
     Io(#[from] std::io::Error),
 }
 
-/// The bytes of a record; `payload` is what a body stored as [`Place::Payload`] consists of.
-pub(crate) fn encode(record: &Record, payload: &[u8]) -> Vec<u8> {
+/// The bytes of a record.
+pub(crate) fn encode(record: &Record) -> Vec<u8> {
     let json = serde_json::to_string(record).expect("records have only string keys");
-    let head = format!("{} {json}\n", payload.len());
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(head.as_bytes());
-    hasher.update(payload);
-    let mut out = Vec::with_capacity(head.len() + payload.len() + 10);
-    out.extend_from_slice(format!("{:08x} ", hasher.finalize()).as_bytes());
-    out.extend_from_slice(head.as_bytes());
-    out.extend_from_slice(payload);
-    out.push(b'\n');
-    out
-}
-
-/// A record as found in the file.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
-    pub(crate) record: Record,
-    pub(crate) payload: Vec<u8>,
-    /// Where the payload begins in the file.
-    pub(crate) payload_at: u64,
+    format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())).into_bytes()
 }
 
 /// Reads records one after the other until the end, or until the first one that is not whole.
@@ -203,38 +183,26 @@ impl<R: std::io::BufRead> Reader<R> {
         self.at
     }
 
-    pub(crate) fn next(&mut self) -> Result<Option<Found>, LogError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Record>, LogError> {
         let mut line = Vec::new();
         if self.input.read_until(b'\n', &mut line)? == 0 {
             return Ok(None);
         }
-        let Some((crc, length, json)) = split(&line) else {
+        let Some(json) = whole(&line) else {
             self.torn = true;
             return Ok(None);
         };
-        let mut payload = Vec::new();
-        (&mut self.input).take(length + 1).read_to_end(&mut payload)?;
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&line[9..]);
-        hasher.update(payload.strip_suffix(b"\n").unwrap_or_default());
-        if payload.len() as u64 != length + 1 || payload.last() != Some(&b'\n') || hasher.finalize() != crc {
-            self.torn = true;
-            return Ok(None);
-        }
-        payload.pop();
         let record = parse(json, self.at)?;
-        let payload_at = self.at + line.len() as u64;
-        self.at = payload_at + length + 1;
-        Ok(Some(Found { record, payload, payload_at }))
+        self.at += line.len() as u64;
+        Ok(Some(record))
     }
 }
 
-/// `crc length json`, or nothing where the line is not of that form.
-fn split(line: &[u8]) -> Option<(u32, u64, &str)> {
+/// The JSON of a line whose checksum is right.
+fn whole(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
-    let (crc, rest) = line.split_once(' ').filter(|(crc, _)| crc.len() == 8)?;
-    let (length, json) = rest.split_once(' ')?;
-    Some((u32::from_str_radix(crc, 16).ok()?, length.parse().ok()?, json))
+    let (crc, json) = line.split_once(' ').filter(|(crc, _)| crc.len() == 8)?;
+    (u32::from_str_radix(crc, 16).ok()? == crc32fast::hash(json.as_bytes())).then_some(json)
 }
 
 fn parse(json: &str, offset: u64) -> Result<Record, LogError> {
@@ -262,15 +230,18 @@ fn newer(json: &str) -> Option<LogError> {
 mod tests {
     use super::*;
 
-    fn sample() -> Vec<u8> {
-        let opened =
-            Record::Opened(Opened { format: LOG_FORMAT, started_at: "2026-01-01T00:00:00.000000Z".into() });
-        let body = StoredBody { at: Place::Payload, sha256: "ab".into(), bytes: 5, decoded_from: None };
+    fn sample() -> Vec<Record> {
+        let opened = Record::Opened(Opened { format: LOG_FORMAT, started_at: "2026-01-01T00:00:00.000000Z".into() });
+        let body = StoredBody { at: Place::Dump, sha256: "ab".into(), bytes: 5, decoded_from: None };
         let asked = Record::Asked(Asked { seq: 2, us: 10, id: "r000001".into(), body, whole: true });
-        [encode(&opened, b""), encode(&asked, b"a\nb\xff\n"), encode(&opened, b"tail")].concat()
+        vec![opened.clone(), asked, opened]
     }
 
-    fn read(bytes: &[u8]) -> (Vec<Found>, bool) {
+    fn written() -> Vec<u8> {
+        sample().iter().flat_map(encode).collect()
+    }
+
+    fn read(bytes: &[u8]) -> (Vec<Record>, bool) {
         let mut reader = Reader::new(bytes);
         let mut found = Vec::new();
         while let Some(record) = reader.next().expect("readable") {
@@ -281,19 +252,13 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_back() {
-        let log = sample();
-        let (found, torn) = read(&log);
-        let payloads: Vec<&[u8]> = found.iter().map(|f| f.payload.as_slice()).collect();
-        assert_eq!(payloads, [b"".as_slice(), b"a\nb\xff\n", b"tail"]);
-        assert!(!torn);
-        let at = found[1].payload_at as usize;
-        assert_eq!(&log[at..at + 5], b"a\nb\xff\n");
+        assert_eq!(read(&written()), (sample(), false));
     }
 
     #[test]
     fn a_log_cut_anywhere_keeps_every_whole_record() {
-        let log = sample();
-        let ends: Vec<usize> = (1..=3).map(|n| read(&log).0[..n].iter().map(size).sum()).collect();
+        let log = written();
+        let ends: Vec<usize> = (1..=3).map(|n| sample()[..n].iter().map(|record| encode(record).len()).sum()).collect();
         for cut in 0..=log.len() {
             let (found, torn) = read(&log[..cut]);
             assert_eq!(found.len(), ends.iter().filter(|end| **end <= cut).count(), "cut at {cut}");
@@ -301,22 +266,13 @@ mod tests {
         }
     }
 
-    fn size(found: &Found) -> usize {
-        encode(&found.record, &found.payload).len()
-    }
-
     #[test]
     fn a_flipped_bit_ends_the_log_there() {
-        let log = sample();
+        let log = written();
         for at in 0..log.len() {
             let mut broken = log.clone();
             broken[at] ^= 1;
-            let mut reader = Reader::new(broken.as_slice());
-            let mut whole = 0;
-            while let Ok(Some(_)) = reader.next() {
-                whole += 1;
-            }
-            assert!(whole < 3, "bit flipped at {at}");
+            assert!(read(&broken).0.len() < 3, "bit flipped at {at}");
         }
     }
 

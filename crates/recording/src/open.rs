@@ -1,12 +1,14 @@
 //! Reading a recording back, sealed or not.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use thiserror::Error;
 use wire::{Body, Ending, Exchange, Request, Response};
 
+use crate::dump::BodyDump;
 use crate::folder;
 use crate::log::{Answered, Arrived, Asked, Ended, LogError, Place, Reader, Record, StoredBody};
 use crate::manifest::{Manifest, Reading};
@@ -82,9 +84,9 @@ pub struct Recording {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) arrived: Arrived,
-    pub(crate) asked: Option<(Asked, u64)>,
+    pub(crate) asked: Option<Asked>,
     pub(crate) answered: Option<Answered>,
-    pub(crate) ended: Option<(Ended, u64)>,
+    pub(crate) ended: Option<Ended>,
 }
 
 impl Recording {
@@ -146,7 +148,7 @@ impl Recording {
 
     /// When the `n`th exchange (from 0) arrived and when it ended, in microseconds since the start.
     pub fn times(&self, n: usize) -> Option<(u64, Option<u64>)> {
-        self.entries.get(n).map(|entry| (entry.arrived.us, entry.ended.as_ref().map(|(ended, _)| ended.us)))
+        self.entries.get(n).map(|entry| (entry.arrived.us, entry.ended.as_ref().map(|ended| ended.us)))
     }
 
     /// The bytes of a body, from its blob where it is in one; `None` where it is lost.
@@ -182,14 +184,14 @@ impl Recording {
 
     fn load(&self, entry: &Entry) -> Result<Exchange, OpenError> {
         let request_body = match &entry.asked {
-            Some((asked, at)) => self.body(&asked.body, *at)?,
+            Some(asked) => self.body(&asked.body, &folder::request_dump(&asked.id))?,
             None => Body::Lost,
         };
         let response = match (&entry.answered, &entry.ended) {
-            (Some(answered), Some((ended, at))) => Some(Response {
+            (Some(answered), Some(ended)) => Some(Response {
                 status: answered.status,
                 headers: answered.headers.clone(),
-                body: self.body(&ended.body, *at)?,
+                body: self.body(&ended.body, &folder::response_dump(&ended.id))?,
                 trailers: ended.trailers.clone(),
                 reads: ended.reads.clone(),
             }),
@@ -211,28 +213,32 @@ impl Recording {
                 body: request_body,
             },
             response,
-            ending: entry.ended.as_ref().map_or(Ending::NoResponse, |(ended, _)| ended.ending),
+            ending: entry.ended.as_ref().map_or(Ending::NoResponse, |ended| ended.ending),
         })
     }
 
-    fn body(&self, stored: &StoredBody, payload_at: u64) -> Result<Body, OpenError> {
+    pub(crate) fn body(&self, stored: &StoredBody, dump: &str) -> Result<Body, OpenError> {
         Ok(match stored.at {
-            Place::Payload => Body::Here(self.payload(payload_at, stored.bytes)?),
+            Place::Dump => self.dumped(dump)?.map_or(Body::Lost, Body::Here),
             Place::Blob => Body::Blob { sha256: stored.sha256.clone(), bytes: stored.bytes },
             Place::Lost => Body::Lost,
         })
     }
 
-    pub(crate) fn payload(&self, at: u64, bytes: u64) -> Result<Vec<u8>, OpenError> {
-        let path = self.dir.join(folder::LOG);
-        let read = || {
-            let mut file = File::open(&path)?;
-            file.seek(SeekFrom::Start(at))?;
-            let mut payload = vec![0; bytes as usize];
-            file.read_exact(&mut payload)?;
-            Ok(payload)
+    /// The body in a dump; `None` where the dump is gone or holds none.
+    fn dumped(&self, name: &str) -> Result<Option<Vec<u8>>, OpenError> {
+        #[derive(Deserialize)]
+        struct Dump {
+            body: BodyDump,
+        }
+        let path = self.dir.join(name);
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|source| OpenError::Io { path: path.clone(), source })?,
         };
-        read().map_err(|source| OpenError::Io { path: path.clone(), source })
+        let dump: Dump =
+            serde_json::from_slice(&bytes).map_err(|error| OpenError::Io { path, source: error.into() })?;
+        Ok(dump.body.bytes())
     }
 }
 
@@ -264,8 +270,8 @@ fn read_log(file: File) -> Result<(Vec<Entry>, u64), LogError> {
     let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file));
     let mut entries: Vec<Entry> = Vec::new();
     let mut places = std::collections::HashMap::new();
-    while let Some(found) = reader.next()? {
-        match found.record {
+    while let Some(record) = reader.next()? {
+        match record {
             Record::Opened(_) => {}
             Record::Arrived(arrived) => {
                 places.insert(arrived.id.clone(), entries.len());
@@ -274,7 +280,7 @@ fn read_log(file: File) -> Result<(Vec<Entry>, u64), LogError> {
             // A record whose exchange's first record was lost has no place; the manifest names it.
             Record::Asked(asked) => {
                 if let Some(&at) = places.get(&asked.id) {
-                    entries[at].asked = Some((asked, found.payload_at));
+                    entries[at].asked = Some(asked);
                 }
             }
             Record::Answered(answered) => {
@@ -284,7 +290,7 @@ fn read_log(file: File) -> Result<(Vec<Entry>, u64), LogError> {
             }
             Record::Ended(ended) => {
                 if let Some(&at) = places.get(&ended.id) {
-                    entries[at].ended = Some((ended, found.payload_at));
+                    entries[at].ended = Some(ended);
                 }
             }
         }

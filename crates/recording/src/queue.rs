@@ -43,9 +43,9 @@ impl Owner {
 
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// A record for the log. `bare` is the same record with its body lost; `blob` is the unfinished
-    /// file that the record counts on.
-    Log { owner: Owner, record: Vec<u8>, bare: Option<Vec<u8>>, blob: Option<String> },
+    /// A record for the log. `bare` is the same record with its body lost, for when the file that
+    /// the record `needs` did not get to the disk.
+    Log { owner: Owner, record: Vec<u8>, bare: Option<Vec<u8>>, needs: Option<String> },
     /// A whole file.
     File { owner: Owner, name: String, bytes: Vec<u8> },
     /// More of an unfinished file.
@@ -76,7 +76,7 @@ struct State {
     closed: bool,
     finished: bool,
     losses: Vec<Loss>,
-    /// Unfinished files that miss a part, and where in `losses` they are named.
+    /// Files that are not there, or not whole, and where in `losses` they are named.
     broken: HashMap<String, usize>,
 }
 
@@ -178,18 +178,10 @@ impl Queue {
         }
     }
 
-    /// Writes a batch; runs of records go to the log in one piece where the disk takes them.
     fn write(&self, batch: VecDeque<Op>, disk: &mut dyn Disk) {
-        let mut batch = batch.into_iter().peekable();
-        while let Some(op) = batch.next() {
-            let mut run = vec![op];
-            while let Some(next) = batch.next_if(|next| is_plain_record(&run[0]) && is_plain_record(next)) {
-                run.push(next);
-            }
-            let size: usize = run.iter().map(Op::size).sum();
-            if run.len() == 1 || disk.append(folder::LOG, &joined(&run)).is_err() {
-                run.into_iter().for_each(|op| self.write_one(op, disk));
-            }
+        for op in batch {
+            let size = op.size();
+            self.write_one(op, disk);
             let mut state = self.state();
             state.waiting -= size;
             self.late.store(state.waiting > LATE, Ordering::Relaxed);
@@ -199,7 +191,7 @@ impl Queue {
 
     fn write_one(&self, op: Op, disk: &mut dyn Disk) {
         let written = match &op {
-            Op::Log { blob: Some(blob), .. } if self.state().broken.contains_key(blob) => {
+            Op::Log { needs: Some(file), .. } if self.state().broken.contains_key(file) => {
                 Err(std::io::Error::other("a part of it could not be kept"))
             }
             Op::Log { record, .. } => disk.append(folder::LOG, record),
@@ -218,7 +210,7 @@ impl Queue {
         if let Some(Op::Log { owner, record, .. }) = bare
             && let Err(error) = disk.append(folder::LOG, &record)
         {
-            let lost = Op::Log { owner, record, bare: None, blob: None };
+            let lost = Op::Log { owner, record, bare: None, needs: None };
             self.state().lose(lost, &error.to_string());
         }
     }
@@ -240,16 +232,15 @@ impl State {
     fn lose(&mut self, op: Op, reason: &str) -> Option<Op> {
         let bytes = op.size() as u64;
         let (owner, bare) = match op {
-            Op::Log { owner, bare: Some(bare), blob, .. } => {
-                // A broken blob was named when it broke.
-                if blob.is_some() {
-                    return Some(Op::Log { owner, record: bare, bare: None, blob: None });
+            Op::Log { owner, bare: Some(bare), needs, .. } => {
+                // A file that is broken was named when it broke.
+                if needs.is_some_and(|file| self.broken.contains_key(&file)) {
+                    return Some(Op::Log { owner, record: bare, bare: None, needs: None });
                 }
                 (owner, Some(bare))
             }
             Op::Log { owner, .. } => (Owner { what: "record of it", ..owner }, None),
-            Op::File { owner, .. } => (owner, None),
-            Op::Part { owner, name, .. } | Op::Finish { owner, name, .. } => {
+            Op::File { owner, name, .. } | Op::Part { owner, name, .. } | Op::Finish { owner, name, .. } => {
                 // However many of its parts are lost, it is one thing that is lost.
                 if self.broken.contains_key(&name) {
                     return None;
@@ -264,20 +255,6 @@ impl State {
             bytes,
             reason: reason.to_owned(),
         });
-        bare.map(|record| Op::Log { owner, record, bare: None, blob: None })
+        bare.map(|record| Op::Log { owner, record, bare: None, needs: None })
     }
-}
-
-fn is_plain_record(op: &Op) -> bool {
-    matches!(op, Op::Log { blob: None, .. })
-}
-
-fn joined(run: &[Op]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(run.iter().map(Op::size).sum());
-    for op in run {
-        if let Op::Log { record, .. } = op {
-            bytes.extend_from_slice(record);
-        }
-    }
-    bytes
 }

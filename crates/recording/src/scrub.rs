@@ -1,7 +1,7 @@
 //! What is learned late is removed from what was already written.
 //!
-//! The log is read record by record, redacted again with everything that is known by now, and
-//! written anew beside itself; the dumps follow from it.
+//! Every exchange is read, redacted again with everything that is known by now, and its dumps and
+//! records are written anew.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -10,17 +10,22 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
-use wire::Header;
+use wire::json::Edits;
 use wire::redact::{BodyHints, Redactor, Window};
+use wire::{Body, Header};
 
 use crate::body::hex;
+use crate::disk::{Disk as _, Folder};
 use crate::dump::Surroundings;
 use crate::folder;
 use crate::hints::{Hints, header};
 use crate::log::{self, Place, Reader, Record, StoredBody};
-use crate::open::Recording;
+use crate::open::{Entry, OpenError, Recording};
 use crate::recorder::Output;
 use crate::seal::SealError;
+
+/// Blobs that changed: their new digests and sizes by their old digests.
+type Blobs = HashMap<String, (String, u64)>;
 
 /// Redacts again everything that was written.
 pub(crate) fn scrub(dir: &Path, redactor: &mut Redactor) -> Result<(), SealError> {
@@ -33,12 +38,10 @@ pub(crate) fn scrub(dir: &Path, redactor: &mut Redactor) -> Result<(), SealError
             scrub_file(&path, output.file(), redactor).map_err(failed)?;
         }
     }
-    scrub_log(dir, redactor, &renamed)?;
-    rebuild_dumps(dir)
+    scrub_exchanges(dir, redactor, &renamed)
 }
 
-/// Blobs that changed, by their old digests.
-fn scrub_blobs(dir: &Path, redactor: &mut Redactor) -> io::Result<HashMap<String, (String, u64)>> {
+fn scrub_blobs(dir: &Path, redactor: &mut Redactor) -> io::Result<Blobs> {
     let mut renamed = HashMap::new();
     for entry in fs::read_dir(dir.join(folder::BLOBS))? {
         let path = entry?.path();
@@ -76,20 +79,40 @@ fn scrub_file(path: &Path, name: &str, redactor: &mut Redactor) -> io::Result<(S
     Ok((hex(hasher.finalize()), size))
 }
 
-fn scrub_log(
-    dir: &Path,
-    redactor: &mut Redactor,
-    blobs: &HashMap<String, (String, u64)>,
-) -> Result<(), SealError> {
+/// Writes every dump anew, and then the log that refers to them.
+fn scrub_exchanges(dir: &Path, redactor: &mut Redactor, blobs: &Blobs) -> Result<(), SealError> {
+    let recording = open(dir)?;
+    let surroundings = surroundings(&recording);
+    let mut scrubber = Scrubber { redactor, blobs, recording: &recording };
+    let mut scrubbed = HashMap::new();
+    for entry in recording.entries() {
+        let mut entry = entry.clone();
+        let (request, response) = scrubber.entry(&mut entry).map_err(|source| unreadable(dir, source))?;
+        write_dumps(dir, &surroundings, &entry, request, response)?;
+        scrubbed.insert(entry.arrived.id.clone(), entry);
+    }
+    rewrite_log(dir, &scrubbed)
+}
+
+/// The log with its records replaced by the scrubbed ones, in their old order.
+fn rewrite_log(dir: &Path, scrubbed: &HashMap<String, Entry>) -> Result<(), SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
     let path = dir.join(folder::LOG);
     let beside = dir.join(".exchanges.log");
     let mut output = BufWriter::new(File::create(&beside).map_err(failed)?);
     let mut reader = Reader::new(BufReader::with_capacity(1 << 20, File::open(&path).map_err(failed)?));
-    let mut scrubber = Scrubber { redactor, blobs, requests: HashMap::new(), responses: HashMap::new() };
-    while let Some(found) = reader.next().map_err(|source| SealError::Log { dir: dir.to_owned(), source })? {
-        let (record, payload) = scrubber.record(found.record, found.payload);
-        output.write_all(&log::encode(&record, &payload)).map_err(failed)?;
+    while let Some(record) = reader.next().map_err(|source| SealError::Log { dir: dir.to_owned(), source })? {
+        let of = |id: &str| scrubbed.get(id);
+        let record = match &record {
+            Record::Opened(_) => Some(record),
+            Record::Arrived(old) => of(&old.id).map(|entry| Record::Arrived(entry.arrived.clone())),
+            Record::Asked(old) => of(&old.id).and_then(|entry| entry.asked.clone()).map(Record::Asked),
+            Record::Answered(old) => of(&old.id).and_then(|entry| entry.answered.clone()).map(Record::Answered),
+            Record::Ended(old) => of(&old.id).and_then(|entry| entry.ended.clone()).map(Record::Ended),
+        };
+        if let Some(record) = record {
+            output.write_all(&log::encode(&record)).map_err(failed)?;
+        }
     }
     output.flush().map_err(failed)?;
     fs::rename(&beside, &path).map_err(failed)
@@ -97,75 +120,64 @@ fn scrub_log(
 
 struct Scrubber<'a> {
     redactor: &'a mut Redactor,
-    blobs: &'a HashMap<String, (String, u64)>,
-    /// Content type and coding of the bodies to come, by exchange.
-    requests: HashMap<String, [Option<String>; 2]>,
-    responses: HashMap<String, [Option<String>; 2]>,
+    blobs: &'a Blobs,
+    recording: &'a Recording,
 }
 
 impl Scrubber<'_> {
-    fn record(&mut self, record: Record, payload: Vec<u8>) -> (Record, Vec<u8>) {
-        match record {
-            Record::Opened(opened) => (Record::Opened(opened), payload),
-            Record::Arrived(mut arrived) => {
-                self.headers("request headers", &mut arrived.headers);
-                arrived.url = self.redactor.url("request address", &arrived.url);
-                self.requests.insert(arrived.id.clone(), described(&arrived.headers));
-                (Record::Arrived(arrived), payload)
-            }
-            Record::Asked(mut asked) => {
-                let hints = self.requests.remove(&asked.id).unwrap_or_default();
-                let (payload, _) = self.body("request body", &mut asked.body, &hints, payload);
-                (Record::Asked(asked), payload)
-            }
-            Record::Answered(mut answered) => {
-                self.headers("response headers", &mut answered.headers);
-                self.responses.insert(answered.id.clone(), described(&answered.headers));
-                (Record::Answered(answered), payload)
-            }
-            Record::Ended(mut ended) => {
-                let hints = self.responses.remove(&ended.id).unwrap_or_default();
-                self.headers("response trailers", &mut ended.trailers);
-                if let Some(error) = &mut ended.error {
-                    *error = self.line("error", error);
-                }
-                let (payload, edits) = self.body("response body", &mut ended.body, &hints, payload);
-                if let Some(edits) = edits {
-                    let offsets = edits.shift(ended.reads.iter().map(|read| read.offset as usize));
-                    ended
-                        .reads
-                        .iter_mut()
-                        .zip(offsets)
-                        .for_each(|(read, offset)| read.offset = offset as u64);
-                }
-                (Record::Ended(ended), payload)
-            }
+    /// Redacts an exchange's records; returns its two bodies, where they are not in blobs.
+    fn entry(&mut self, entry: &mut Entry) -> Result<(Vec<u8>, Vec<u8>), OpenError> {
+        self.headers("request headers", &mut entry.arrived.headers);
+        entry.arrived.url = self.redactor.url("request address", &entry.arrived.url);
+        let mut request = Vec::new();
+        if let Some(asked) = &mut entry.asked {
+            let dump = folder::request_dump(&asked.id);
+            (request, _) = self.body("request body", &mut asked.body, &dump, &entry.arrived.headers)?;
         }
+        let mut headers: &[Header] = &[];
+        if let Some(answered) = &mut entry.answered {
+            self.headers("response headers", &mut answered.headers);
+            headers = &answered.headers;
+        }
+        let mut response = Vec::new();
+        if let Some(ended) = &mut entry.ended {
+            self.headers("response trailers", &mut ended.trailers);
+            if let Some(error) = &mut ended.error {
+                *error = self.line("error", error);
+            }
+            let dump = folder::response_dump(&ended.id);
+            let edits;
+            (response, edits) = self.body("response body", &mut ended.body, &dump, headers)?;
+            let offsets = edits.shift(ended.reads.iter().map(|read| read.offset as usize));
+            ended.reads.iter_mut().zip(offsets).for_each(|(read, offset)| read.offset = offset as u64);
+        }
+        Ok((request, response))
     }
 
     fn body(
         &mut self,
         place: &str,
         stored: &mut StoredBody,
-        [content_type, content_encoding]: &[Option<String>; 2],
-        payload: Vec<u8>,
-    ) -> (Vec<u8>, Option<wire::json::Edits>) {
+        dump: &str,
+        headers: &[Header],
+    ) -> Result<(Vec<u8>, Edits), OpenError> {
         if let Some((sha256, bytes)) = self.blobs.get(&stored.sha256).filter(|_| stored.at == Place::Blob) {
             (stored.sha256, stored.bytes) = (sha256.clone(), *bytes);
         }
-        if stored.at != Place::Payload {
-            return (payload, None);
-        }
-        let encoding = content_encoding.as_deref().filter(|_| stored.decoded_from.is_none());
-        let hints = BodyHints { content_type: content_type.as_deref(), content_encoding: encoding };
-        let redacted = self.redactor.body(place, hints, &payload);
+        let Body::Here(bytes) = self.recording.body(stored, dump)? else {
+            return Ok((Vec::new(), Edits::default()));
+        };
+        let coding = header(headers, "content-encoding").filter(|_| stored.decoded_from.is_none());
+        let hints = BodyHints { content_type: header(headers, "content-type"), content_encoding: coding };
+        let redacted = self.redactor.body(place, hints, &bytes);
         if redacted.decoded {
-            stored.decoded_from = content_encoding.clone();
+            stored.decoded_from = coding.map(str::to_owned);
         }
+        let edits = redacted.edits.clone().unwrap_or_default();
         let bytes = redacted.bytes.into_owned();
         stored.sha256 = hex(Sha256::digest(&bytes));
         stored.bytes = bytes.len() as u64;
-        (bytes, redacted.edits)
+        Ok((bytes, edits))
     }
 
     fn headers(&mut self, place: &str, headers: &mut [Header]) {
@@ -181,50 +193,68 @@ impl Scrubber<'_> {
     }
 }
 
-fn described(headers: &[Header]) -> [Option<String>; 2] {
-    ["content-type", "content-encoding"].map(|name| header(headers, name).map(str::to_owned))
-}
-
-/// Writes all dumps anew from the log.
-pub(crate) fn rebuild_dumps(dir: &Path) -> Result<(), SealError> {
-    let unreadable = |source| SealError::Unreadable { dir: dir.to_owned(), source };
-    let recording = Recording::open(dir).map_err(unreadable)?;
-    let manifest = recording.manifest();
-    let surroundings = Surroundings {
-        started_at: manifest
-            .and_then(|manifest| crate::time::parse(&manifest.started_at))
-            .unwrap_or(SystemTime::UNIX_EPOCH),
-        workspace: manifest.and_then(|manifest| manifest.command.as_ref()).map(|command| command.cwd.clone()),
-    };
+/// Writes the dumps that did not get to the disk, as far as the log knows what is in them.
+pub(crate) fn write_missing_dumps(dir: &Path) -> Result<(), SealError> {
+    let recording = open(dir)?;
+    let surroundings = surroundings(&recording);
     for entry in recording.entries() {
-        let Some((asked, at)) = &entry.asked else { continue };
-        let payload = |stored: &StoredBody, at| match stored.at {
-            Place::Payload => recording.payload(at, stored.bytes),
-            _ => Ok(Vec::new()),
-        };
-        let request = payload(&asked.body, *at).map_err(unreadable)?;
-        let hints = Hints::of(&entry.arrived.url, &entry.arrived.headers, &request);
-        let dump = surroundings.request_dump(&entry.arrived, &hints, asked, request);
-        write_dump(dir, &folder::request_dump(&asked.id), &dump)?;
-        if let Some((ended, at)) = &entry.ended {
-            let response = payload(&ended.body, *at).map_err(unreadable)?;
-            let dump =
-                surroundings.response_dump(&entry.arrived, &hints, entry.answered.as_ref(), ended, response);
-            write_dump(dir, &folder::response_dump(&ended.id), &dump)?;
+        let missing = |name: String| !dir.join(name).exists();
+        let id = &entry.arrived.id;
+        if missing(folder::request_dump(id)) || missing(folder::response_dump(id)) {
+            let body = |stored: Option<&StoredBody>, dump: String| match stored {
+                Some(stored) => recording.body(stored, &dump).map_err(|source| unreadable(dir, source)),
+                None => Ok(Body::Lost),
+            };
+            let request = body(entry.asked.as_ref().map(|asked| &asked.body), folder::request_dump(id))?;
+            let response = body(entry.ended.as_ref().map(|ended| &ended.body), folder::response_dump(id))?;
+            let here = |body| if let Body::Here(bytes) = body { bytes } else { Vec::new() };
+            write_dumps(dir, &surroundings, entry, here(request), here(response))?;
         }
     }
     Ok(())
 }
 
-/// A dump that the disk does not take is one that was lost before; the log has it all the same.
+fn open(dir: &Path) -> Result<Recording, SealError> {
+    Recording::open(dir).map_err(|source| unreadable(dir, source))
+}
+
+fn unreadable(dir: &Path, source: OpenError) -> SealError {
+    SealError::Unreadable { dir: dir.to_owned(), source }
+}
+
+fn surroundings(recording: &Recording) -> Surroundings {
+    let manifest = recording.manifest();
+    let started_at = manifest.and_then(|manifest| crate::time::parse(&manifest.started_at));
+    Surroundings {
+        started_at: started_at.unwrap_or(SystemTime::UNIX_EPOCH),
+        workspace: manifest.and_then(|manifest| manifest.command.as_ref()).map(|command| command.cwd.clone()),
+    }
+}
+
+fn write_dumps(
+    dir: &Path,
+    surroundings: &Surroundings,
+    entry: &Entry,
+    request: Vec<u8>,
+    response: Vec<u8>,
+) -> Result<(), SealError> {
+    let Some(asked) = &entry.asked else { return Ok(()) };
+    let hints = Hints::of(&entry.arrived.url, &entry.arrived.headers, &request);
+    let dump = surroundings.request_dump(&entry.arrived, &hints, asked, request);
+    write_dump(dir, &folder::request_dump(&asked.id), &dump)?;
+    let Some(ended) = &entry.ended else { return Ok(()) };
+    let dump = surroundings.response_dump(&entry.arrived, &hints, entry.answered.as_ref(), ended, response);
+    write_dump(dir, &folder::response_dump(&ended.id), &dump)
+}
+
+/// A dump that the disk does not take is one that was lost before.
 fn write_dump(dir: &Path, name: &str, dump: &impl serde::Serialize) -> Result<(), SealError> {
     let bytes = serde_json::to_vec(dump).expect("a dump has only string keys");
-    match fs::write(dir.join(name), bytes) {
-        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-            let _ = fs::remove_file(dir.join(name)); // half a dump is worse than none
-            Ok(())
+    let mut disk = Folder::new(dir);
+    match disk.write(name, &bytes) {
+        Err(error) if error.kind() != io::ErrorKind::StorageFull => {
+            Err(SealError::Io { dir: dir.to_owned(), source: error })
         }
-        Err(source) => Err(SealError::Io { dir: dir.to_owned(), source }),
-        Ok(()) => Ok(()),
+        _ => Ok(()),
     }
 }

@@ -1,8 +1,8 @@
 //! Sealing: the last look for secrets, the digests, and the manifest that says so.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use wire::redact::Redactor;
 
 use crate::body::hex;
 use crate::folder;
-use crate::log::{LogError, Reader};
+use crate::log::LogError;
 use crate::loss::Loss;
 use crate::manifest::{MANIFEST_FORMAT, Manifest};
 use crate::open::OpenError;
@@ -81,8 +81,8 @@ impl Finished {
         remove_if_there(&dir.join(folder::RESERVE)).map_err(failed)?;
         if self.learned_late {
             scrub::scrub(dir, &mut self.redactor)?;
-        } else if self.losses.iter().any(is_dump) {
-            scrub::rebuild_dumps(dir)?;
+        } else if !self.losses.is_empty() {
+            scrub::write_missing_dumps(dir)?;
         }
         self.losses.retain(|loss| !(is_dump(loss) && is_there_now(dir, loss)));
         if let Some(code) = manifest.command.as_ref().and_then(|command| command.exit_code) {
@@ -93,7 +93,7 @@ impl Finished {
             }
         }
         name_by_content(dir, Output::Stdout).map_err(failed)?;
-        let Look { residue, suspicious, .. } = look(dir, &self.redactor)?;
+        let Look { residue, suspicious } = look(dir, &self.redactor)?;
         let sealed = residue.is_empty();
         let manifest = Manifest {
             format: MANIFEST_FORMAT,
@@ -182,25 +182,17 @@ fn name_by_content(dir: &Path, output: Output) -> io::Result<()> {
 struct Look {
     residue: Vec<String>,
     suspicious: Vec<String>,
-    /// Digests of the bodies that have been looked at in the log.
-    known: HashSet<String>,
 }
 
 /// The last look for secrets, at every file that is there, whoever wrote it.
 fn look(dir: &Path, redactor: &Redactor) -> Result<Look, SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
     let mut look = Look::default();
-    look_at_log(dir, redactor, &mut look)?;
     for name in files(dir).map_err(failed)? {
         // The manifest is written below, from values that were redacted.
-        if name == folder::MANIFEST || name == folder::LOG {
-            continue;
-        }
-        look.at(redactor, &name, name.as_bytes());
-        let path = dir.join(&name);
-        match look.without_known_body(&name, &path).map_err(failed)? {
-            Some(rest) => look.at(redactor, &name, &rest),
-            None => look_at_file(&path, &name, redactor, &mut look).map_err(failed)?,
+        if name != folder::MANIFEST {
+            look.at(redactor, &name, name.as_bytes());
+            look_at_file(&dir.join(&name), &name, redactor, &mut look).map_err(failed)?;
         }
     }
     Ok(look)
@@ -218,38 +210,6 @@ impl Look {
             self.suspicious.push(file.to_owned());
         }
     }
-}
-
-impl Look {
-    /// A dump without its body, where that body has been looked at in the log: most of a recording
-    /// stands in it twice.
-    fn without_known_body(&self, name: &str, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        if !name.starts_with(folder::DUMPS) {
-            return Ok(None);
-        }
-        let Ok(mut dump) = serde_json::from_slice::<serde_json::Value>(&fs::read(path)?) else {
-            return Ok(None);
-        };
-        let Some(text) = dump.pointer_mut("/body/text") else { return Ok(None) };
-        let known = text.as_str().is_some_and(|text| self.known.contains(&hex(Sha256::digest(text))));
-        *text = serde_json::Value::Null;
-        Ok(known.then(|| dump.to_string().into_bytes()))
-    }
-}
-
-fn look_at_log(dir: &Path, redactor: &Redactor, look: &mut Look) -> Result<(), SealError> {
-    let file =
-        File::open(dir.join(folder::LOG)).map_err(|source| SealError::Io { dir: dir.to_owned(), source })?;
-    let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file));
-    while let Some(found) = reader.next().map_err(|source| SealError::Log { dir: dir.to_owned(), source })? {
-        let head = serde_json::to_vec(&found.record).expect("records have only string keys");
-        look.at(redactor, folder::LOG, &head);
-        look.at(redactor, folder::LOG, &found.payload);
-        if !found.payload.is_empty() {
-            look.known.insert(hex(Sha256::digest(&found.payload)));
-        }
-    }
-    Ok(())
 }
 
 fn look_at_file(path: &Path, name: &str, redactor: &Redactor, look: &mut Look) -> io::Result<()> {
