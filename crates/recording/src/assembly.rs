@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use serde::Serialize;
 use wire::redact::{Redactor, Window};
 use wire::{Ending, Read};
 
@@ -196,9 +195,14 @@ impl Assembly {
         let asked = Asked { seq: at.seq, us: at.us, id: open.arrived.id.clone(), body: stored, whole };
         let bare = Record::Asked(Asked { body: lost(), ..asked.clone() });
         let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, bytes);
-        let file =
-            Dumped { name: folder::request_dump(&asked.id), what: ["request body", "request dump"], blob };
-        self.keep(file, &asked.id, asked.body.bytes, &dump, &Record::Asked(asked.clone()), &bare);
+        let file = Dumped {
+            name: folder::request_dump(&asked.id),
+            bytes: dump.to_json(),
+            what: ["request body", "request dump"],
+            blob,
+        };
+        let id = open.arrived.id.clone();
+        self.keep(file, &id, &Record::Asked(asked), &bare);
     }
 
     fn answered(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
@@ -226,9 +230,13 @@ impl Assembly {
         let bare = Record::Ended(Ended { body: lost(), ..ended.clone() });
         let answered = open.answered.as_ref();
         let dump = self.surroundings.response_dump(&open.arrived, &open.hints, answered, &ended, bytes);
-        let file =
-            Dumped { name: folder::response_dump(&ended.id), what: ["response body", "response dump"], blob };
-        self.keep(file, &ended.id, ended.body.bytes, &dump, &Record::Ended(ended.clone()), &bare);
+        let file = Dumped {
+            name: folder::response_dump(&ended.id),
+            bytes: dump.to_json(),
+            what: ["response body", "response dump"],
+            blob,
+        };
+        self.keep(file, &open.arrived.id, &Record::Ended(ended), &bare);
     }
 
     fn redact_line(&mut self, place: &str, line: &str) -> String {
@@ -252,12 +260,9 @@ impl Assembly {
     }
 
     /// Hands a dump to the disk, and behind it the record that counts on it (or on the blob).
-    fn keep(&self, file: Dumped, id: &str, size: u64, dump: &impl Serialize, record: &Record, bare: &Record) {
-        let Dumped { name, what: [body, dump_alone], blob } = file;
+    fn keep(&self, file: Dumped, id: &str, record: &Record, bare: &Record) {
+        let Dumped { name, bytes, what: [body, dump_alone], blob } = file;
         let owner = |what| Owner { id: Some(id.to_owned()), what };
-        // About what it will be, so that it need not grow on the way: quotes are escaped.
-        let mut bytes = Vec::with_capacity(if blob.is_none() { size as usize * 5 / 4 } else { 0 } + 4096);
-        serde_json::to_writer(&mut bytes, dump).expect("a dump has only string keys, and a Vec takes all");
         let what = if blob.is_none() { body } else { dump_alone };
         let needs = Some(blob.unwrap_or_else(|| name.clone()));
         self.queue.push(Op::File { owner: owner(what), name, bytes });
@@ -277,6 +282,7 @@ impl Assembly {
 /// A dump on its way to the disk.
 struct Dumped {
     name: String,
+    bytes: Vec<u8>,
     /// What is lost with it: the body, or, where that is in a blob, only the dump.
     what: [&'static str; 2],
     blob: Option<String>,

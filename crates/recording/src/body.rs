@@ -159,13 +159,7 @@ impl ArrivingBody {
                         LONGEST_COMPRESSED >> 20
                     ),
                 });
-                FinishedBody {
-                    stored: lost(),
-                    bytes: Vec::new(),
-                    blob: None,
-                    edits: None,
-                    unsearched: None,
-                }
+                FinishedBody { stored: lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
             }
         }
     }

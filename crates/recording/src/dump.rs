@@ -66,6 +66,12 @@ macro_rules! dump {
         }
 
         impl $name {
+            /// The file's text.
+            pub(crate) fn to_json(mut self) -> Vec<u8> {
+                let text = self.body.text.as_mut().map(std::mem::take);
+                spliced(serde_json::to_vec(&self).expect("a dump has only string keys"), text)
+            }
+
             /// Reads a dump of any version that was ever written.
             pub fn read(bytes: &[u8]) -> Result<Self, DumpError> {
                 read(bytes)
@@ -237,6 +243,21 @@ pub enum DumpError {
     Malformed(#[from] serde_json::Error),
 }
 
+/// Puts the body's text between its quotes in a dump that was written without it: the text is most
+/// of a dump, and `wire` escapes it several times faster than a serializer does.
+fn spliced(dump: Vec<u8>, text: Option<String>) -> Vec<u8> {
+    // In a string the quotes would be escaped, so this stands only where the body's text begins.
+    const BEGIN: &[u8] = br#""body":{"text":""#;
+    let Some(text) = text else { return dump };
+    let begin = dump.windows(BEGIN.len()).position(|window| window == BEGIN);
+    let at = begin.expect("a dump with a text has one") + BEGIN.len();
+    let mut out = Vec::with_capacity(dump.len() + text.len() * 5 / 4);
+    out.extend_from_slice(&dump[..at]);
+    wire::json::escape_into(&mut out, &text);
+    out.extend_from_slice(&dump[at..]);
+    out
+}
+
 /// One step up per version; there has been one so far.
 fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DumpError> {
     #[derive(Deserialize)]
@@ -246,5 +267,35 @@ fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DumpError> {
     match serde_json::from_slice::<Versioned>(bytes)?.format {
         found if found > DUMP_FORMAT => Err(DumpError::Newer { found }),
         _ => Ok(serde_json::from_slice(bytes)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dump_is_what_a_serializer_would_have_written() {
+        let text = "say \"body\":{\"text\":\"\" \\ \n\u{1}\u{7f}\u{e9}\u{1f600} ".repeat(9);
+        let dump = RequestDump {
+            format: DUMP_FORMAT,
+            request_id: "r000001".into(),
+            timestamp: String::new(),
+            phase: "request".into(),
+            provider_id: None,
+            model_id: Some(r#""body":{"text":""#.into()),
+            target_url: String::new(),
+            method: "POST".into(),
+            workspace_path: None,
+            session_id: None,
+            agent_id: None,
+            message_id: None,
+            headers: Vec::new(),
+            body: BodyDump { text: Some(text), ..BodyDump::default() },
+            body_sha256: String::new(),
+            whole: true,
+        };
+        assert_eq!(dump.clone().to_json(), serde_json::to_vec(&dump).expect("serializes"));
+        assert_eq!(RequestDump::read(&dump.clone().to_json()).expect("reads back"), dump);
     }
 }

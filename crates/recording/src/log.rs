@@ -231,7 +231,8 @@ mod tests {
     use super::*;
 
     fn sample() -> Vec<Record> {
-        let opened = Record::Opened(Opened { format: LOG_FORMAT, started_at: "2026-01-01T00:00:00.000000Z".into() });
+        let opened =
+            Record::Opened(Opened { format: LOG_FORMAT, started_at: "2026-01-01T00:00:00.000000Z".into() });
         let body = StoredBody { at: Place::Dump, sha256: "ab".into(), bytes: 5, decoded_from: None };
         let asked = Record::Asked(Asked { seq: 2, us: 10, id: "r000001".into(), body, whole: true });
         vec![opened.clone(), asked, opened]
@@ -258,7 +259,8 @@ mod tests {
     #[test]
     fn a_log_cut_anywhere_keeps_every_whole_record() {
         let log = written();
-        let ends: Vec<usize> = (1..=3).map(|n| sample()[..n].iter().map(|record| encode(record).len()).sum()).collect();
+        let ends: Vec<usize> =
+            (1..=3).map(|n| sample()[..n].iter().map(|record| encode(record).len()).sum()).collect();
         for cut in 0..=log.len() {
             let (found, torn) = read(&log[..cut]);
             assert_eq!(found.len(), ends.iter().filter(|end| **end <= cut).count(), "cut at {cut}");

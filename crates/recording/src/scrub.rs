@@ -107,7 +107,9 @@ fn rewrite_log(dir: &Path, scrubbed: &HashMap<String, Entry>) -> Result<(), Seal
             Record::Opened(_) => Some(record),
             Record::Arrived(old) => of(&old.id).map(|entry| Record::Arrived(entry.arrived.clone())),
             Record::Asked(old) => of(&old.id).and_then(|entry| entry.asked.clone()).map(Record::Asked),
-            Record::Answered(old) => of(&old.id).and_then(|entry| entry.answered.clone()).map(Record::Answered),
+            Record::Answered(old) => {
+                of(&old.id).and_then(|entry| entry.answered.clone()).map(Record::Answered)
+            }
             Record::Ended(old) => of(&old.id).and_then(|entry| entry.ended.clone()).map(Record::Ended),
         };
         if let Some(record) = record {
@@ -241,17 +243,15 @@ fn write_dumps(
     let Some(asked) = &entry.asked else { return Ok(()) };
     let hints = Hints::of(&entry.arrived.url, &entry.arrived.headers, &request);
     let dump = surroundings.request_dump(&entry.arrived, &hints, asked, request);
-    write_dump(dir, &folder::request_dump(&asked.id), &dump)?;
+    write_dump(dir, &folder::request_dump(&asked.id), &dump.to_json())?;
     let Some(ended) = &entry.ended else { return Ok(()) };
     let dump = surroundings.response_dump(&entry.arrived, &hints, entry.answered.as_ref(), ended, response);
-    write_dump(dir, &folder::response_dump(&ended.id), &dump)
+    write_dump(dir, &folder::response_dump(&ended.id), &dump.to_json())
 }
 
 /// A dump that the disk does not take is one that was lost before.
-fn write_dump(dir: &Path, name: &str, dump: &impl serde::Serialize) -> Result<(), SealError> {
-    let bytes = serde_json::to_vec(dump).expect("a dump has only string keys");
-    let mut disk = Folder::new(dir);
-    match disk.write(name, &bytes) {
+fn write_dump(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), SealError> {
+    match Folder::new(dir).write(name, bytes) {
         Err(error) if error.kind() != io::ErrorKind::StorageFull => {
             Err(SealError::Io { dir: dir.to_owned(), source: error })
         }

@@ -16,7 +16,7 @@ use std::ops::Range;
 pub use edit::{Edit, Edits, Overlap};
 pub use parse::{JsonError, MAX_DEPTH};
 pub use peek::peek_string;
-pub use text::{Piece, pieces, quote, unescape};
+pub use text::{Piece, escape_into, pieces, quote, unescape};
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
