@@ -2,14 +2,13 @@
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use bytes::Bytes;
 use recording::{Output, Recorder};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use crate::signals::Signals;
 
@@ -19,7 +18,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// A running command and whoever passes its output on.
 pub(crate) struct Running {
     child: Child,
-    outputs: Vec<JoinHandle<()>>,
+    outputs: Vec<oneshot::Receiver<()>>,
 }
 
 /// The file that would be started for `program`.
@@ -48,33 +47,40 @@ pub(crate) fn start(
 ) -> std::io::Result<Running> {
     let mut command = Command::new(&argv[0]);
     command.args(&argv[1..]).envs(env.iter().cloned()).kill_on_drop(true);
-    if !on_terminal() {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    }
-    let mut child = command.spawn()?;
     let mut outputs = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        outputs.push(tokio::spawn(pass_on(stdout, std::io::stdout(), Output::Stdout, recorder.clone())));
+    if !on_terminal() {
+        let (reader, writer) = std::io::pipe()?;
+        command.stdout(writer);
+        outputs.push(pass_on(reader, std::io::stdout(), Output::Stdout, recorder.clone())?);
+        let (reader, writer) = std::io::pipe()?;
+        command.stderr(writer);
+        outputs.push(pass_on(reader, std::io::stderr(), Output::Stderr, recorder.clone())?);
     }
-    if let Some(stderr) = child.stderr.take() {
-        outputs.push(tokio::spawn(pass_on(stderr, std::io::stderr(), Output::Stderr, recorder.clone())));
-    }
+    let child = command.spawn()?;
     Ok(Running { child, outputs })
 }
 
-async fn pass_on(
-    mut from: impl AsyncRead + Unpin,
-    mut to: impl std::io::Write,
+/// On a thread of its own: whoever reads our output may stop reading, and only the command's output
+/// may wait for that. The receiver hears when the output has ended.
+fn pass_on(
+    mut from: impl std::io::Read + Send + 'static,
+    mut to: impl std::io::Write + Send + 'static,
     output: Output,
     recorder: Recorder,
-) {
-    let mut buffer = vec![0; 16 << 10];
-    while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        // Whoever reads our output may have left; the recording goes on.
-        let _ = to.write_all(&buffer[..read]).and_then(|()| to.flush());
-        recorder.printed(output, Bytes::copy_from_slice(&buffer[..read]));
-        recorder.room().await;
-    }
+) -> std::io::Result<oneshot::Receiver<()>> {
+    let (over, heard) = oneshot::channel();
+    let pass = move || {
+        let mut buffer = vec![0; 16 << 10];
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            recorder.printed(output, Bytes::copy_from_slice(&buffer[..read]));
+            // Whoever reads our output may have left; the recording goes on.
+            let _ = to.write_all(&buffer[..read]).and_then(|()| to.flush());
+            recorder.wait_for_room();
+        }
+        let _ = over.send(()); // nobody waits for it any more
+    };
+    std::thread::Builder::new().name("output".into()).spawn(pass)?;
+    Ok(heard)
 }
 
 impl Running {
@@ -92,10 +98,8 @@ impl Running {
             }
         };
         for output in self.outputs {
-            let abort = output.abort_handle();
-            if tokio::time::timeout(LAST_WORDS, output).await.is_err() {
-                abort.abort(); // a child of the command's lives on and holds its output open
-            }
+            // A child of the command's may live on and hold its output open.
+            let _ = tokio::time::timeout(LAST_WORDS, output).await;
         }
         Ok(status)
     }

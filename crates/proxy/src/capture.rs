@@ -101,6 +101,7 @@ impl Capture {
         let shared = &self.shared;
         self.phase.send_replace(Phase::Draining);
         shared.calm_within(deadline).await;
+        shared.recorder.cut();
         self.phase.send_replace(Phase::Cutting);
         let _ = self.serving.await; // it does not panic, and nobody aborts it
         shared.calm_within(LAST_WORDS).await;

@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use recording::ExchangeTap;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::Ending;
 
 use crate::capture::Shared;
@@ -66,14 +68,18 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
                 Ok(None) => {}
                 Err(error) => {
                     let message = format!("the request is {error}");
+                    self.shared.recorder.lose("a request that could not be forwarded", &message);
                     let _ = self.harness.write_all(&refusal::response(400, "Bad Request", &message)).await;
                     return None;
                 }
             }
-            let idle = self.upstreams.values_mut().next();
             let open = tokio::select! {
                 read = fill(&mut self.harness, &mut self.from_harness) => matches!(read, Ok(1..)),
-                () = closed(idle) => false,
+                gone = one_closes(&mut self.upstreams) => {
+                    self.upstreams.remove(&gone);
+                    // The last one takes the harness's connection with it.
+                    !self.upstreams.is_empty()
+                }
             };
             if !open {
                 return None;
@@ -145,7 +151,7 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
     ) {
         let whole =
             tokio::time::timeout(LISTEN_TO_THE_END, self.listen(request, &tap)).await.unwrap_or(false);
-        tap.request_ended(whole);
+        tap.request_ended(whole, Vec::new());
         tap.ended(Ending::NoResponse, Some(message.to_owned()), Vec::new());
         let _ = self.harness.write_all(&refusal::response(status, reason, message)).await;
     }
@@ -183,12 +189,17 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
     }
 }
 
-/// Comes back when an idle provider's connection closes, or says something nobody asked for.
-async fn closed(idle: Option<&mut (UpstreamIo, Buffer)>) {
-    match idle {
-        Some((io, buffer)) => {
-            let _ = fill(io, buffer).await; // whatever it is, the connection is of no more use
+/// Comes back with the provider whose idle connection closes, or says something nobody asked for.
+async fn one_closes(upstreams: &mut HashMap<usize, (UpstreamIo, Buffer)>) -> usize {
+    let mut byte = [0];
+    std::future::poll_fn(|cx| {
+        for (&index, (io, _)) in upstreams.iter_mut() {
+            // Whatever comes, the connection is of no more use.
+            if Pin::new(io).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_ready() {
+                return Poll::Ready(index);
+            }
         }
-        None => std::future::pending().await,
-    }
+        Poll::Pending
+    })
+    .await
 }

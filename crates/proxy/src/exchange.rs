@@ -94,7 +94,7 @@ where
         };
         let answered = down.answered;
         if !asking.is_done() {
-            tap.request_ended(false);
+            tap.request_ended(false, Vec::new());
         }
         let closes = request.head.closes() || !asking.is_done();
         conclude(heard, answered, closes, tap)
@@ -143,7 +143,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Up<'_, R, W> {
         // A provider that stops taking bytes may still answer: that way says how it went.
         let mut open = self.to.write_all(head).await.is_ok();
         if body.is_done() {
-            self.tap.request_ended(true);
+            self.tap.request_ended(true, Vec::new());
         }
         while !body.is_done() {
             if self.buffer.is_empty() && !matches!(fill(self.from, self.buffer).await, Ok(1..)) {
@@ -155,7 +155,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Up<'_, R, W> {
             // Before the first await: a quick answer ends this way wherever it waits.
             self.tap.request_data(data.freeze());
             if body.is_done() {
-                self.tap.request_ended(true);
+                self.tap.request_ended(true, body.take_trailers());
             }
             open = open && self.to.write_all(&bytes).await.is_ok();
             self.tap.recorder().room().await;
@@ -256,7 +256,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
                 return Heard::HarnessGone;
             }
             if decoder.is_done() {
-                return Heard::Whole { head, trailers: decoder.into_trailers() };
+                return Heard::Whole { head, trailers: decoder.take_trailers() };
             }
             self.tap.recorder().room().await;
             match fill(self.from, self.buffer).await {

@@ -19,6 +19,7 @@ const PIPE: usize = 64 << 10;
 pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
     let service = service_fn(move |request| bridge(request, shared.clone()));
     let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .auto_date_header(false)
         .serve_connection(TokioIo::new(tcp), service)
         .await;
     if let Err(error) = served {

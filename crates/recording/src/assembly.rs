@@ -12,7 +12,7 @@ use wire::{Ending, Read};
 use crate::body::{ArrivingBody, FinishedBody, lost};
 use crate::dump::Surroundings;
 use crate::folder;
-use crate::hints::{Hints, header};
+use crate::hints::Hints;
 use crate::log::{self, Answered, Arrived, Asked, Ended, Opened, Record};
 use crate::manifest::Counts;
 use crate::queue::{Op, Owner, Queue};
@@ -47,6 +47,7 @@ pub(crate) enum Event {
         n: u64,
         at: Moment,
         whole: bool,
+        trailers: Vec<RawHeader>,
     },
     Answered {
         n: u64,
@@ -133,7 +134,7 @@ impl Assembly {
                     body.push(&bytes, &mut self.redactor, &self.queue);
                 }
             }
-            Event::Asked { n, at, whole } => self.asked(n, at, whole),
+            Event::Asked { n, at, whole, trailers } => self.asked(n, at, whole, &trailers),
             Event::Answered { n, at, status, headers } => self.answered(n, at, status, &headers),
             Event::ResponseData { n, read, bytes } => {
                 let Some(open) = self.open.get_mut(&n) else { return };
@@ -168,7 +169,7 @@ impl Assembly {
         let headers = self.redactor.headers("request headers", headers);
         let url = self.redactor.url("request address", url);
         let mut request = ArrivingBody::new(&id, "request body");
-        request.described(header(&headers, "content-type"), header(&headers, "content-encoding"));
+        request.described(&headers);
         let response = ArrivingBody::new(&id, "response body");
         let arrived = Arrived { seq: at.seq, us: at.us, id, method, url, headers };
         self.log("request head", &arrived.id, &Record::Arrived(arrived.clone()));
@@ -185,19 +186,21 @@ impl Assembly {
         self.open.insert(n, open);
     }
 
-    fn asked(&mut self, n: u64, at: Moment, whole: bool) {
+    fn asked(&mut self, n: u64, at: Moment, whole: bool, trailers: &[RawHeader]) {
         let Some(open) = self.open.get_mut(&n) else { return };
         let Some(body) = open.request.take() else { return };
         let FinishedBody { stored, bytes, blob, unsearched, .. } =
             body.finish(&mut self.redactor, &self.queue);
         self.unsearched.extend(unsearched);
         open.hints = Hints::of(&open.arrived.url, &open.arrived.headers, &bytes);
-        let asked = Asked { seq: at.seq, us: at.us, id: open.arrived.id.clone(), body: stored, whole };
+        let trailers = self.redactor.headers("request trailers", trailers);
+        let id = open.arrived.id.clone();
+        let asked = Asked { seq: at.seq, us: at.us, id, body: stored, whole, trailers };
         let bare = Record::Asked(Asked { body: lost(), ..asked.clone() });
         let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, bytes);
         let file = Dumped {
             name: folder::request_dump(&asked.id),
-            bytes: dump.to_json(),
+            bytes: dump.into_json(),
             what: ["request body", "request dump"],
             blob,
         };
@@ -209,14 +212,14 @@ impl Assembly {
         let Some(open) = self.open.get_mut(&n) else { return };
         let id = open.arrived.id.clone();
         let headers = self.redactor.headers("response headers", headers);
-        open.response.described(header(&headers, "content-type"), header(&headers, "content-encoding"));
+        open.response.described(&headers);
         let answered = Answered { seq: at.seq, us: at.us, id, status, headers };
         open.answered = Some(answered.clone());
         self.log("response head", &answered.id.clone(), &Record::Answered(answered));
     }
 
     fn ended(&mut self, n: u64, at: Moment, ending: Ending, error: Option<String>, trailers: &[RawHeader]) {
-        self.asked(n, at, false); // where the request's body never ended by itself
+        self.asked(n, at, false, &[]); // where the request's body never ended by itself
         let Some(open) = self.open.remove(&n) else { return };
         let id = open.arrived.id.clone();
         let trailers = self.redactor.headers("response trailers", trailers);
@@ -232,7 +235,7 @@ impl Assembly {
         let dump = self.surroundings.response_dump(&open.arrived, &open.hints, answered, &ended, bytes);
         let file = Dumped {
             name: folder::response_dump(&ended.id),
-            bytes: dump.to_json(),
+            bytes: dump.into_json(),
             what: ["response body", "response dump"],
             blob,
         };

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
+use wire::Header;
 use wire::redact::{BodyHints, Redactor, Window};
 
 use crate::folder;
+use crate::hints::{header, list_header};
 use crate::log::{Place, StoredBody};
 use crate::loss::Loss;
 use crate::queue::{Op, Owner, Queue};
@@ -69,15 +71,19 @@ impl ArrivingBody {
     }
 
     /// What the headers say about it, once they are there.
-    pub(crate) fn described(&mut self, content_type: Option<&str>, content_encoding: Option<&str>) {
-        self.content_type = content_type.map(str::to_owned);
-        self.content_encoding = content_encoding.filter(|coding| *coding != "identity").map(str::to_owned);
+    pub(crate) fn described(&mut self, headers: &[Header]) {
+        self.content_type = header(headers, "content-type").map(str::to_owned);
+        self.content_encoding =
+            list_header(headers, "content-encoding").filter(|coding| !is_identity(coding));
     }
 
     /// Takes more bytes.
     pub(crate) fn push(&mut self, bytes: &Bytes, redactor: &mut Redactor, queue: &Queue) {
         match &mut self.state {
             State::Held { pieces, bytes: held } => {
+                if pieces.is_empty() && self.content_encoding.is_none() {
+                    self.content_encoding = sniffed(bytes).map(str::to_owned);
+                }
                 pieces.push(bytes.clone());
                 *held += bytes.len();
                 match &self.content_encoding {
@@ -125,6 +131,9 @@ impl ArrivingBody {
                     Cow::Owned(spliced) => spliced,
                     Cow::Borrowed(_) => held,
                 };
+                if bytes.len() > LONG {
+                    return blob_of(self.owner, bytes, decoded_from, edits, unsearched, queue);
+                }
                 let stored = StoredBody {
                     at: Place::Dump,
                     sha256: hex(Sha256::digest(&bytes)),
@@ -165,11 +174,40 @@ impl ArrivingBody {
     }
 }
 
+/// A body that was held although it is long: it was compressed.
+fn blob_of(
+    owner: Owner,
+    bytes: Vec<u8>,
+    decoded_from: Option<String>,
+    edits: Option<wire::json::Edits>,
+    unsearched: Option<String>,
+    queue: &Queue,
+) -> FinishedBody {
+    let sha256 = hex(Sha256::digest(&bytes));
+    let (name, stored) = (folder::blob(&sha256), bytes.len() as u64);
+    queue.push(Op::File { owner, name: name.clone(), bytes });
+    let stored = StoredBody { at: Place::Blob, sha256, bytes: stored, decoded_from };
+    FinishedBody { stored, bytes: Vec::new(), blob: Some(name), edits, unsearched }
+}
+
 impl LongBody {
     fn keep(&mut self, bytes: Vec<u8>, owner: &Owner, queue: &Queue) {
         self.hasher.update(&bytes);
         self.stored += bytes.len() as u64;
         queue.push(Op::Part { owner: owner.clone(), name: self.name.clone(), bytes });
+    }
+}
+
+fn is_identity(coding: &str) -> bool {
+    coding.split(',').all(|coding| coding.trim().eq_ignore_ascii_case("identity"))
+}
+
+/// The coding of a body that says nothing of one and begins like one.
+fn sniffed(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x1f, 0x8b, ..] => Some("gzip"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
+        _ => None,
     }
 }
 

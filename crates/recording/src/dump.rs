@@ -67,7 +67,7 @@ macro_rules! dump {
 
         impl $name {
             /// The file's text.
-            pub(crate) fn to_json(mut self) -> Vec<u8> {
+            pub(crate) fn into_json(mut self) -> Vec<u8> {
                 let text = self.body.text.as_mut().map(std::mem::take);
                 spliced(serde_json::to_vec(&self).expect("a dump has only string keys"), text)
             }
@@ -85,6 +85,8 @@ dump! {
     RequestDump {
         /// The whole body came.
         pub whole: bool,
+        /// Headers behind the body.
+        pub trailers: Vec<Header>,
     }
 }
 
@@ -189,6 +191,7 @@ impl Surroundings {
             body: BodyDump::of(&asked.body, bytes),
             body_sha256: asked.body.sha256.clone(),
             whole: asked.whole,
+            trailers: asked.trailers.clone(),
         }
     }
 
@@ -294,8 +297,9 @@ mod tests {
             body: BodyDump { text: Some(text), ..BodyDump::default() },
             body_sha256: String::new(),
             whole: true,
+            trailers: Vec::new(),
         };
-        assert_eq!(dump.clone().to_json(), serde_json::to_vec(&dump).expect("serializes"));
-        assert_eq!(RequestDump::read(&dump.clone().to_json()).expect("reads back"), dump);
+        assert_eq!(dump.clone().into_json(), serde_json::to_vec(&dump).expect("serializes"));
+        assert_eq!(RequestDump::read(&dump.clone().into_json()).expect("reads back"), dump);
     }
 }

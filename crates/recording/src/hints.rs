@@ -47,3 +47,10 @@ fn first(headers: &[Header], names: &[&str]) -> Option<String> {
 pub(crate) fn header<'h>(headers: &'h [Header], name: &str) -> Option<&'h str> {
     headers.iter().find(|header| header.name().eq_ignore_ascii_case(name)).and_then(Header::value)
 }
+
+/// All values of a list header, joined as one line would have them.
+pub(crate) fn list_header(headers: &[Header], name: &str) -> Option<String> {
+    let named = headers.iter().filter(|header| header.name().eq_ignore_ascii_case(name));
+    let values: Vec<&str> = named.filter_map(Header::value).collect();
+    (!values.is_empty()).then(|| values.join(", "))
+}

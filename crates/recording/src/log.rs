@@ -69,6 +69,8 @@ pub struct Asked {
     pub body: StoredBody,
     /// The whole body came.
     pub whole: bool,
+    /// Headers behind the body.
+    pub trailers: Vec<Header>,
 }
 
 /// A response's head arrived.
@@ -234,7 +236,14 @@ mod tests {
         let opened =
             Record::Opened(Opened { format: LOG_FORMAT, started_at: "2026-01-01T00:00:00.000000Z".into() });
         let body = StoredBody { at: Place::Dump, sha256: "ab".into(), bytes: 5, decoded_from: None };
-        let asked = Record::Asked(Asked { seq: 2, us: 10, id: "r000001".into(), body, whole: true });
+        let asked = Record::Asked(Asked {
+            seq: 2,
+            us: 10,
+            id: "r000001".into(),
+            body,
+            whole: true,
+            trailers: Vec::new(),
+        });
         vec![opened.clone(), asked, opened]
     }
 

@@ -1,12 +1,18 @@
 //! What could not be kept, named one by one.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+/// More losses than this are told together.
+const MANY: usize = 200;
 
 /// One thing that the recording should hold and does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// The exchange it belongs to, as in `r000007`; `None` for output of the command and the like.
+    /// The exchange it belongs to, as in `r000007`, or several of which all is the same, as in
+    /// `r000007-r000105`; `None` for output of the command and the like.
     pub request_id: Option<String>,
     /// What it was, as in `response body`.
     pub what: String,
@@ -20,5 +26,70 @@ impl std::fmt::Display for Loss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let whose = self.request_id.as_deref().unwrap_or("command");
         write!(f, "{whose}: {} ({} bytes): {}", self.what, self.bytes, self.reason)
+    }
+}
+
+/// Many losses in few lines, for a manifest that must fit on a full disk: one for each exchange and
+/// reason, and one for a run of exchanges that lost the same.
+pub(crate) fn compact(losses: Vec<Loss>) -> Vec<Loss> {
+    if losses.len() <= MANY {
+        return losses;
+    }
+    let mut by_exchange: BTreeMap<(Option<String>, String), Loss> = BTreeMap::new();
+    for loss in losses {
+        by_exchange
+            .entry((loss.request_id.clone(), loss.reason.clone()))
+            .and_modify(|all| {
+                all.what = format!("{}, {}", all.what, loss.what);
+                all.bytes += loss.bytes;
+            })
+            .or_insert(loss);
+    }
+    let mut runs: Vec<Loss> = Vec::new();
+    for loss in by_exchange.into_values() {
+        match runs.last_mut() {
+            Some(run) if continues(run, &loss) => {
+                let first =
+                    run.request_id.as_deref().and_then(|ids| ids.split('-').next()).unwrap_or_default();
+                run.request_id = Some(format!("{first}-{}", loss.request_id.unwrap_or_default()));
+                run.bytes += loss.bytes;
+            }
+            _ => runs.push(loss),
+        }
+    }
+    runs
+}
+
+fn continues(run: &Loss, next: &Loss) -> bool {
+    let number = |id: &Option<String>| id.as_deref()?.rsplit('r').next()?.parse::<u64>().ok();
+    let follows = number(&run.request_id).is_some_and(|last| number(&next.request_id) == Some(last + 1));
+    follows && run.what == next.what && run.reason == next.reason
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_losses_are_told_in_few_lines_and_every_byte_is_counted() {
+        let loss = |n: u64, what: &str, bytes| Loss {
+            request_id: Some(format!("r{n:06}")),
+            what: what.into(),
+            bytes,
+            reason: "full".into(),
+        };
+        let few = vec![loss(1, "request body", 1)];
+        assert_eq!(compact(few.clone()), few);
+        let mut many: Vec<Loss> =
+            (5..1005).flat_map(|n| [loss(n, "request body", 2), loss(n, "response body", 3)]).collect();
+        many.push(loss(2000, "response body", 7));
+        let told: Vec<String> = compact(many).iter().map(Loss::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "r000005-r001004: request body, response body (5000 bytes): full",
+                "r002000: response body (7 bytes): full"
+            ]
+        );
     }
 }

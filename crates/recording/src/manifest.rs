@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use wire::redact::Report;
+use wire::redact::{Redactor, Report};
 
 use crate::loss::Loss;
 
@@ -107,6 +107,24 @@ impl Manifest {
                 Ok(manifest) => Reading::Good(Box::new(manifest)),
                 Err(error) => Reading::Bad(error.to_string()),
             },
+        }
+    }
+
+    /// Takes the secrets out of everything in it that others have written: the command line, folders,
+    /// addresses, reasons.
+    pub(crate) fn redact(&mut self, redactor: &mut Redactor) {
+        let mut line = |place: &str, text: &mut String| {
+            *text = String::from_utf8_lossy(&redactor.text(place, text.as_bytes()).bytes).into_owned();
+        };
+        if let Some(command) = &mut self.command {
+            command.argv.iter_mut().for_each(|word| line("command line", word));
+            line("working folder", &mut command.cwd);
+            command.home.iter_mut().chain(&mut command.tmpdir).for_each(|folder| line("environment", folder));
+        }
+        self.unsearched.iter_mut().for_each(|body| line("manifest", body));
+        self.lost.iter_mut().for_each(|loss| line("manifest", &mut loss.reason));
+        for url in self.upstreams.values_mut() {
+            *url = redactor.url("upstream address", url);
         }
     }
 

@@ -211,6 +211,7 @@ impl Recording {
                 url: entry.arrived.url.clone(),
                 headers: entry.arrived.headers.clone(),
                 body: request_body,
+                trailers: entry.asked.as_ref().map_or_else(Vec::new, |asked| asked.trailers.clone()),
             },
             response,
             ending: entry.ended.as_ref().map_or(Ending::NoResponse, |ended| ended.ending),

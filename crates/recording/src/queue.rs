@@ -24,9 +24,6 @@ const AT_WORK: Duration = Duration::from_millis(500);
 const HEADROOM: usize = 2 << 20;
 const SMALL: usize = 16 << 10;
 
-/// How long operations may gather while the disk's thread is busy anyway.
-const GATHER: Duration = Duration::from_millis(1);
-
 /// Whose bytes they are, for the list of losses.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
@@ -35,6 +32,10 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
+    fn loss(&self, bytes: u64, reason: &str) -> Loss {
+        Loss { request_id: self.id.clone(), what: self.what.to_owned(), bytes, reason: reason.to_owned() }
+    }
+
     /// As in `r000007 request body: why`.
     pub(crate) fn describe(&self, why: &str) -> String {
         format!("{} {}: {why}", self.id.as_deref().unwrap_or("command"), self.what)
@@ -55,6 +56,15 @@ pub(crate) enum Op {
 }
 
 impl Op {
+    fn owner(&self) -> &Owner {
+        match self {
+            Self::Log { owner, .. }
+            | Self::File { owner, .. }
+            | Self::Part { owner, .. }
+            | Self::Finish { owner, .. } => owner,
+        }
+    }
+
     fn size(&self) -> usize {
         match self {
             Self::Log { record, .. } => record.len(),
@@ -69,6 +79,8 @@ struct State {
     ops: VecDeque<Op>,
     /// Bytes in `ops` and in what the disk thread is writing right now.
     waiting: usize,
+    /// What the disk's thread has in its hands: whose, and how many bytes.
+    writing: Option<(Owner, u64)>,
     /// When the disk last took something.
     took_at: Option<Instant>,
     /// The disk's thread waits to be woken.
@@ -147,8 +159,12 @@ impl Queue {
         while !state.finished {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                let reason = "the disk did not take it in time";
+                if let Some((owner, bytes)) = state.writing.take() {
+                    state.losses.push(owner.loss(bytes, reason));
+                }
                 for op in std::mem::take(&mut state.ops) {
-                    state.lose(op, "the disk did not take it in time");
+                    state.lose(op, reason);
                 }
                 return;
             }
@@ -168,24 +184,16 @@ impl Queue {
                 self.shared.1.notify_all();
                 return;
             }
-            let batch = std::mem::take(&mut state.ops);
-            let closed = state.closed;
+            let op = state.ops.pop_front().expect("there is one");
+            state.writing = Some((op.owner().clone(), op.size() as u64));
             drop(state);
-            self.write(batch, disk.as_mut());
-            if !closed {
-                std::thread::sleep(GATHER);
-            }
-        }
-    }
-
-    fn write(&self, batch: VecDeque<Op>, disk: &mut dyn Disk) {
-        for op in batch {
             let size = op.size();
-            self.write_one(op, disk);
+            self.write_one(op, disk.as_mut());
             let mut state = self.state();
+            state.writing = None;
             state.waiting -= size;
-            self.late.store(state.waiting > LATE, Ordering::Relaxed);
             state.took_at = Some(Instant::now());
+            self.late.store(state.waiting > LATE, Ordering::Relaxed);
         }
     }
 
@@ -249,12 +257,7 @@ impl State {
                 (owner, None)
             }
         };
-        self.losses.push(Loss {
-            request_id: owner.id.clone(),
-            what: owner.what.to_owned(),
-            bytes,
-            reason: reason.to_owned(),
-        });
+        self.losses.push(owner.loss(bytes, reason));
         bare.map(|record| Op::Log { owner, record, bare: None, needs: None })
     }
 }

@@ -1,7 +1,7 @@
 //! Writing a recording: whoever stands on the wire hands over what happens.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -93,6 +93,8 @@ struct Shared {
     line: Mutex<Line>,
     unsearched: Arc<Unsearched>,
     queue: Queue,
+    /// What is in flight is being cut, and not by the harness.
+    cutting: AtomicBool,
     assembly: Mutex<Option<JoinHandle<Assembled>>>,
 }
 
@@ -132,7 +134,7 @@ impl Recorder {
         mut redactor: Redactor,
         make_disk: impl FnOnce(&Path) -> Box<dyn Disk>,
     ) -> Result<Self, CreateError> {
-        redact_manifest(&mut settings.manifest, &mut redactor);
+        settings.manifest.redact(&mut redactor);
         let failed = |source| CreateError::Io { dir: settings.dir.clone(), source };
         make_folder(settings).map_err(failed).and_then(|empty| {
             if empty { Ok(()) } else { Err(CreateError::NotEmpty { dir: settings.dir.clone() }) }
@@ -148,20 +150,33 @@ impl Recorder {
         let searched = unsearched.clone();
         let thread = std::thread::Builder::new().name("redact".into()).spawn(move || {
             while let Ok(event) = receiver.recv() {
-                let batch = std::iter::once(event).chain(receiver.try_iter());
-                for event in batch {
+                let mut ended = false;
+                for event in std::iter::once(event).chain(receiver.try_iter()) {
+                    ended |= matches!(event, Event::Ended { .. });
                     let size = size(&event);
                     assembly.take(event);
                     searched.shrink(size);
                 }
-                // Being woken for each event costs more than the event: let some come together.
-                std::thread::sleep(GATHER);
+                // Being woken for each event costs more than the event, so some may come together; but
+                // the end of an exchange is what a killed recorder must not lose.
+                if !ended {
+                    std::thread::sleep(GATHER);
+                }
             }
             assembly.finish()
         });
         let line = Mutex::new(Line { next_seq: 1, next_exchange: 1, events: Some(sender) });
         let assembly = Mutex::new(Some(thread.map_err(failed)?));
-        Ok(Self { shared: Arc::new(Shared { clock: Instant::now(), line, unsearched, queue, assembly }) })
+        Ok(Self {
+            shared: Arc::new(Shared {
+                clock: Instant::now(),
+                line,
+                unsearched,
+                queue,
+                cutting: AtomicBool::new(false),
+                assembly,
+            }),
+        })
     }
 
     /// A request's head arrived. `url` is where it goes.
@@ -190,6 +205,18 @@ impl Recorder {
             bytes: 0,
             reason: reason.to_owned(),
         });
+    }
+
+    /// From now on an exchange that is dropped was cut by us: its record says so.
+    pub fn cut(&self) {
+        self.shared.cutting.store(true, Ordering::Relaxed);
+    }
+
+    /// Like [`Recorder::room`], for a thread of its own.
+    pub fn wait_for_room(&self) {
+        while !self.shared.unsearched.has_room() {
+            std::thread::sleep(GATHER);
+        }
     }
 
     /// What could not be kept so far.
@@ -308,8 +335,8 @@ impl ExchangeTap {
     }
 
     /// The request's body is over: all of it came, or the harness stopped in the middle.
-    pub fn request_ended(&self, whole: bool) {
-        self.recorder.happened(|at| Event::Asked { n: self.n, at, whole });
+    pub fn request_ended(&self, whole: bool, trailers: Vec<RawHeader>) {
+        self.recorder.happened(|at| Event::Asked { n: self.n, at, whole, trailers });
     }
 
     /// The response's head arrived.
@@ -341,20 +368,9 @@ impl ExchangeTap {
 
 impl Drop for ExchangeTap {
     fn drop(&mut self) {
-        self.end(Ending::CutByHarness, None, Vec::new());
-    }
-}
-
-/// The command line and the addresses may hold secrets; they are redacted before anything is written.
-fn redact_manifest(manifest: &mut Manifest, redactor: &mut Redactor) {
-    if let Some(command) = &mut manifest.command {
-        for word in &mut command.argv {
-            *word =
-                String::from_utf8_lossy(&redactor.text("command line", word.as_bytes()).bytes).into_owned();
-        }
-    }
-    for url in manifest.upstreams.values_mut() {
-        *url = redactor.url("upstream address", url);
+        let ours = self.recorder.shared.cutting.load(Ordering::Relaxed);
+        let error = ours.then(|| "still in flight when the recorder stopped".to_owned());
+        self.end(Ending::CutByHarness, error, Vec::new());
     }
 }
 

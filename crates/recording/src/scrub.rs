@@ -18,7 +18,7 @@ use crate::body::hex;
 use crate::disk::{Disk as _, Folder};
 use crate::dump::Surroundings;
 use crate::folder;
-use crate::hints::{Hints, header};
+use crate::hints::{Hints, header, list_header};
 use crate::log::{self, Place, Reader, Record, StoredBody};
 use crate::open::{Entry, OpenError, Recording};
 use crate::recorder::Output;
@@ -134,6 +134,7 @@ impl Scrubber<'_> {
         let mut request = Vec::new();
         if let Some(asked) = &mut entry.asked {
             let dump = folder::request_dump(&asked.id);
+            self.headers("request trailers", &mut asked.trailers);
             (request, _) = self.body("request body", &mut asked.body, &dump, &entry.arrived.headers)?;
         }
         let mut headers: &[Header] = &[];
@@ -169,11 +170,12 @@ impl Scrubber<'_> {
         let Body::Here(bytes) = self.recording.body(stored, dump)? else {
             return Ok((Vec::new(), Edits::default()));
         };
-        let coding = header(headers, "content-encoding").filter(|_| stored.decoded_from.is_none());
-        let hints = BodyHints { content_type: header(headers, "content-type"), content_encoding: coding };
+        let coding = list_header(headers, "content-encoding").filter(|_| stored.decoded_from.is_none());
+        let hints =
+            BodyHints { content_type: header(headers, "content-type"), content_encoding: coding.as_deref() };
         let redacted = self.redactor.body(place, hints, &bytes);
         if redacted.decoded {
-            stored.decoded_from = coding.map(str::to_owned);
+            stored.decoded_from = coding.clone();
         }
         let edits = redacted.edits.clone().unwrap_or_default();
         let bytes = redacted.bytes.into_owned();
@@ -243,10 +245,10 @@ fn write_dumps(
     let Some(asked) = &entry.asked else { return Ok(()) };
     let hints = Hints::of(&entry.arrived.url, &entry.arrived.headers, &request);
     let dump = surroundings.request_dump(&entry.arrived, &hints, asked, request);
-    write_dump(dir, &folder::request_dump(&asked.id), &dump.to_json())?;
+    write_dump(dir, &folder::request_dump(&asked.id), &dump.into_json())?;
     let Some(ended) = &entry.ended else { return Ok(()) };
     let dump = surroundings.response_dump(&entry.arrived, &hints, entry.answered.as_ref(), ended, response);
-    write_dump(dir, &folder::response_dump(&ended.id), &dump.to_json())
+    write_dump(dir, &folder::response_dump(&ended.id), &dump.into_json())
 }
 
 /// A dump that the disk does not take is one that was lost before.

@@ -12,7 +12,7 @@ use wire::redact::Redactor;
 use crate::body::hex;
 use crate::folder;
 use crate::log::LogError;
-use crate::loss::Loss;
+use crate::loss::{self, Loss};
 use crate::manifest::{MANIFEST_FORMAT, Manifest};
 use crate::open::OpenError;
 use crate::recorder::{Finished, Output};
@@ -85,6 +85,7 @@ impl Finished {
             scrub::write_missing_dumps(dir)?;
         }
         self.losses.retain(|loss| !(is_dump(loss) && is_there_now(dir, loss)));
+        self.losses = loss::compact(self.losses);
         if let Some(code) = manifest.command.as_ref().and_then(|command| command.exit_code) {
             fs::write(dir.join("exit_code.txt"), format!("{code}\n")).map_err(failed)?;
             for output in [Output::Stdout, Output::Stderr] {
@@ -93,22 +94,24 @@ impl Finished {
             }
         }
         name_by_content(dir, Output::Stdout).map_err(failed)?;
-        let Look { residue, suspicious } = look(dir, &self.redactor)?;
-        let sealed = residue.is_empty();
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             format: MANIFEST_FORMAT,
             offshoot: env!("CARGO_PKG_VERSION").to_owned(),
-            sealed,
-            unsealed_because: (!sealed)
-                .then(|| format!("it still holds what looks like a secret: {}", residue.join(", "))),
             counts: self.counts,
             lost: self.losses.clone(),
-            redaction: self.redactor.report(),
             unsearched: self.unsearched.clone(),
-            suspicious: suspicious.clone(),
             digests: digests(dir).map_err(failed)?,
             ..manifest
         };
+        // Once more, with all that has been learned since it was begun.
+        manifest.redact(&mut self.redactor);
+        manifest.redaction = self.redactor.report();
+        let Look { residue, suspicious } = look(dir, &manifest, &self.redactor)?;
+        let sealed = residue.is_empty();
+        manifest.sealed = sealed;
+        manifest.unsealed_because =
+            (!sealed).then(|| format!("it still holds what looks like a secret: {}", residue.join(", ")));
+        manifest.suspicious.clone_from(&suspicious);
         write_manifest(dir, &manifest).map_err(failed)?;
         if sealed {
             Ok(Sealed { losses: self.losses, unsearched: self.unsearched, suspicious })
@@ -185,11 +188,13 @@ struct Look {
 }
 
 /// The last look for secrets, at every file that is there, whoever wrote it.
-fn look(dir: &Path, redactor: &Redactor) -> Result<Look, SealError> {
+fn look(dir: &Path, manifest: &Manifest, redactor: &Redactor) -> Result<Look, SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
     let mut look = Look::default();
+    let digestless = Manifest { digests: BTreeMap::new(), ..manifest.clone() };
+    look.at(redactor, folder::MANIFEST, &digestless.to_json());
     for name in files(dir).map_err(failed)? {
-        // The manifest is written below, from values that were redacted.
+        // The manifest that is there will be replaced by the one that was looked at above.
         if name != folder::MANIFEST {
             look.at(redactor, &name, name.as_bytes());
             look_at_file(&dir.join(&name), &name, redactor, &mut look).map_err(failed)?;

@@ -27,6 +27,8 @@ pub struct Request {
     pub headers: Vec<Header>,
     /// The body after transfer decoding.
     pub body: Body,
+    /// Headers that came behind the body.
+    pub trailers: Vec<Header>,
 }
 
 /// What the provider answered.

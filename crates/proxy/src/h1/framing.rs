@@ -64,8 +64,8 @@ impl BodyDecoder {
     }
 
     /// The headers behind the body.
-    pub(crate) fn into_trailers(self) -> Vec<(String, Vec<u8>)> {
-        self.trailers
+    pub(crate) fn take_trailers(&mut self) -> Vec<(String, Vec<u8>)> {
+        std::mem::take(&mut self.trailers)
     }
 
     /// Takes bytes as they came; gives the body's own bytes to `data` and returns how many of
@@ -153,7 +153,7 @@ mod tests {
             taken += decoder.push(piece, &mut |data| body.extend_from_slice(data))?;
         }
         let done = decoder.is_done();
-        Ok((String::from_utf8_lossy(&body).into_owned(), taken, done, decoder.into_trailers()))
+        Ok((String::from_utf8_lossy(&body).into_owned(), taken, done, decoder.take_trailers()))
     }
 
     #[test]

@@ -58,11 +58,7 @@ impl Head {
 
     /// Whether a comma-separated header has this word.
     pub(crate) fn has_token(&self, name: &str, token: &str) -> bool {
-        self.values(name).any(|value| {
-            value
-                .split(|byte| *byte == b',')
-                .any(|word| word.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
-        })
+        self.tokens(name).any(|word| word.eq_ignore_ascii_case(token.as_bytes()))
     }
 
     /// The connection is of no use after this message.
@@ -72,14 +68,15 @@ impl Head {
     }
 
     /// The framing that the headers declare; `None` where they declare none.
-    fn declared(&self) -> Result<Option<Framing>, BadHead> {
-        let mut codings = self.values("transfer-encoding").peekable();
-        let chunked = self.has_token("transfer-encoding", "chunked");
-        if codings.peek().is_some() && !chunked {
+    fn declared(&self) -> Result<Declared, BadHead> {
+        let codings =
+            self.tokens("transfer-encoding").filter(|coding| !coding.eq_ignore_ascii_case(b"identity"));
+        let last = codings.last();
+        if last.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"chunked")) {
             return Err(BadHead::Framing);
         }
         let mut length = None;
-        for value in self.values("content-length") {
+        for value in self.tokens("content-length") {
             let digits =
                 std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
             let parsed = digits.and_then(|text| text.parse::<u64>().ok()).ok_or(BadHead::Framing)?;
@@ -87,13 +84,19 @@ impl Head {
                 return Err(BadHead::Framing);
             }
         }
-        match (chunked, length) {
-            // Both at once is how requests are smuggled: we and the other end might disagree.
-            (true, Some(_)) => Err(BadHead::Framing),
-            (true, None) => Ok(Some(Framing::Chunked)),
-            (false, length) => Ok(length.map(Framing::Length)),
-        }
+        Ok(Declared { chunked: last.is_some(), length })
     }
+
+    /// The words of a comma-separated header, over all its lines.
+    fn tokens<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
+        self.values(name).flat_map(|value| value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii))
+    }
+}
+
+/// What a head says of its body.
+struct Declared {
+    chunked: bool,
+    length: Option<u64>,
 }
 
 /// A request's head.
@@ -118,7 +121,12 @@ impl RequestHead {
         let target = place(bytes, parsed.path.unwrap_or_default().as_bytes());
         let method = parsed.method.unwrap_or_default().to_owned();
         let head = head(&bytes[..length], parsed.headers, parsed.version);
-        let framing = head.declared()?.unwrap_or(Framing::None);
+        let framing = match head.declared()? {
+            // Both at once is how requests are smuggled: we and the provider might disagree.
+            Declared { chunked: true, length: Some(_) } => return Err(BadHead::Framing),
+            Declared { chunked: true, length: None } => Framing::Chunked,
+            Declared { chunked: false, length } => length.map_or(Framing::None, Framing::Length),
+        };
         Ok(Some((Self { head, method, target, framing }, length)))
     }
 
@@ -155,7 +163,9 @@ impl ResponseHead {
     pub(crate) fn parse(bytes: &[u8], method: &str) -> Result<Option<(Self, usize)>, BadHead> {
         let mut room = vec![httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut parsed = httparse::Response::new(&mut room);
-        let length = match parsed.parse(bytes).map_err(BadHead::Syntax)? {
+        let mut lenient = httparse::ParserConfig::default();
+        lenient.allow_obsolete_multiline_headers_in_responses(true);
+        let length = match lenient.parse_response(&mut parsed, bytes).map_err(BadHead::Syntax)? {
             httparse::Status::Complete(length) => length,
             httparse::Status::Partial if bytes.len() > MAX_HEAD => return Err(BadHead::TooLong),
             httparse::Status::Partial => return Ok(None),
@@ -165,7 +175,11 @@ impl ResponseHead {
         let bodiless = method == "HEAD" || matches!(status, 100..200 | 204 | 304);
         let framing = match bodiless {
             true => Framing::None,
-            false => head.declared()?.unwrap_or(Framing::UntilClose),
+            // A length beside the chunks means nothing: every client reads the chunks.
+            false => match head.declared()? {
+                Declared { chunked: true, .. } => Framing::Chunked,
+                Declared { chunked: false, length } => length.map_or(Framing::UntilClose, Framing::Length),
+            },
         };
         Ok(Some((Self { head, status, framing }, length)))
     }
@@ -225,7 +239,11 @@ mod tests {
             ("POST / HTTP/1.1|transfer-encoding: gzip, Chunked", Ok(Framing::Chunked)),
             ("POST / HTTP/1.1|transfer-encoding: gzip", Err(BadHead::Framing)),
             ("POST / HTTP/1.1|transfer-encoding: chunked|content-length: 3", Err(BadHead::Framing)),
+            ("POST / HTTP/1.1|Content-Length: 7, 7", Ok(Framing::Length(7))),
             ("HTTP/1.1 200 OK|a: b", Ok(Framing::UntilClose)),
+            ("HTTP/1.1 200 OK|transfer-encoding: chunked|content-length: 3", Ok(Framing::Chunked)),
+            ("HTTP/1.1 200 OK|transfer-encoding: identity|content-length: 3", Ok(Framing::Length(3))),
+            ("HTTP/1.1 200 OK|a: folded|  line|content-length: 3", Ok(Framing::Length(3))),
             ("HTTP/1.1 204 No|content-length: 9", Ok(Framing::None)),
             ("HTTP/1.1 100 Continue", Ok(Framing::None)),
         ] {
