@@ -241,3 +241,67 @@ fn what_was_changed_after_sealing_is_seen() {
     assert_eq!(said.code, Some(1));
     assert!(said.stdout.contains("damaged: `exit_code.txt` was changed"), "{}", said.stdout);
 }
+
+#[test]
+fn a_secret_on_the_command_line_is_gone_even_when_it_is_learned_later() {
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    let value = ["plum", "Waffle", "77", "kite"].concat();
+    let shell = r#"exec 3<>/dev/tcp/${ANTHROPIC_BASE_URL#http://127.0.0.1:}
+        printf 'POST /v1/messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\nx-api-key: %s\r\nContent-Length: 2\r\n\r\n{}' "$1" >&3
+        cat <&3 > /dev/null"#;
+    let shell = shell.replace(
+        "/dev/tcp/${ANTHROPIC_BASE_URL#http://127.0.0.1:}",
+        "/dev/tcp/127.0.0.1/${ANTHROPIC_BASE_URL##*:}",
+    );
+    let said = env.run(&[
+        "proxy",
+        "--script",
+        "script.yaml",
+        "--out",
+        "rec",
+        "--",
+        "bash",
+        "-c",
+        &shell,
+        "sh",
+        &value,
+    ]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let manifest = env.read("rec/recording.json");
+    assert!(manifest.contains("offshoot-redacted-") && !manifest.contains(&value), "{manifest}");
+    assert_eq!(env.show("rec")["sealed"], true);
+    assert!(
+        files(&env.path("rec")).iter().all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains(&value))
+    );
+}
+
+#[test]
+fn a_reader_that_stops_reading_holds_up_only_the_output() {
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    let shell = r#"
+        (yes out | head -c 1000000) & (yes err | head -c 1000000 >&2) &
+        exec 3<>/dev/tcp/127.0.0.1/${ANTHROPIC_BASE_URL##*:}
+        printf 'POST /v1/messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}' >&3
+        cat <&3 > answer; touch answered; wait"#;
+    let mut child = env
+        .offshoot(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "bash", "-c", shell])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = std::time::Instant::now() + PATIENCE;
+    while !env.path("answered").exists() {
+        assert!(std::time::Instant::now() < until, "the harness got no answer while its output waited");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(env.read("answer").starts_with("HTTP/1.1 "));
+    let mut stderr = child.stderr.take().unwrap();
+    let draining = std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()).unwrap());
+    let mut stdout = Vec::new();
+    std::io::Read::read_to_end(child.stdout.as_mut().unwrap(), &mut stdout).unwrap();
+    assert_eq!((stdout.len(), child.wait().unwrap().code()), (1_000_000, Some(0)));
+    assert!(draining.join().unwrap() >= 1_000_000);
+    assert_eq!(env.read("rec/stdout.txt").len(), 1_000_000);
+}

@@ -148,6 +148,49 @@ fn trailers_and_header_case_are_recorded() {
 }
 
 #[test]
+fn trailers_of_a_request_reach_the_provider_and_the_disk() {
+    let (provider, serving) = provider_once(|mut tcp| {
+        let request = read_until(&mut tcp, b"X-Sum: 9\r\n\r\n");
+        tcp.write_all(&with_length("HTTP/1.1 200 OK", "", b"ok")).unwrap();
+        request
+    });
+    let station = Station::before(provider);
+    let mut harness = connect(station.addr);
+    let request = chunked("POST / HTTP/1.1", "Host: x\r\n", &[b"body"], "0\r\nX-Sum: 9\r\n\r\n");
+    harness.write_all(&request).unwrap();
+    read_to_close(&mut harness);
+    assert!(serving.join().unwrap().ends_with(b"0\r\nX-Sum: 9\r\n\r\n"));
+    let trailers = station.seal().only().request.trailers;
+    assert_eq!((trailers[0].name(), trailers[0].value()), ("X-Sum", Some("9")));
+}
+
+#[test]
+fn an_idle_provider_that_closes_is_connected_to_anew() {
+    let lasting = provider(|mut tcp| {
+        while !read_until(&mut tcp, b"\r\n\r\n").is_empty() {
+            tcp.write_all(&with_length("HTTP/1.1 200 OK", "", b"lasting")).unwrap();
+        }
+    });
+    let brief = provider(|mut tcp| {
+        read_until(&mut tcp, b"\r\n\r\n");
+        tcp.write_all(&with_length("HTTP/1.1 200 OK", "", b"brief")).unwrap();
+    });
+    let station = Station::new(&[&format!("/a=http://{lasting}"), &format!("/b=http://{brief}")]);
+    let mut harness = connect(station.addr);
+    for _ in 0..4 {
+        harness.write_all(b"GET /a/x HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        read_until(&mut harness, b"lasting");
+        harness.write_all(b"GET /b/x HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert!(read_until(&mut harness, b"brief").ends_with(b"brief"));
+        // The close of the brief one must have arrived; nothing on the wire says so.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(harness);
+    let endings: Vec<_> = station.seal().exchanges().iter().map(|exchange| exchange.ending).collect();
+    assert_eq!(endings, [Ending::Complete; 8]);
+}
+
+#[test]
 fn one_connection_carries_many_exchanges_and_mirrors_the_providers() {
     let connections = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = connections.clone();

@@ -169,6 +169,14 @@ fn places(kind: &str, text: &str, secret: &str) -> Vec<Planted> {
             ..place("a compressed reply")
         },
     ];
+    let packed = |body: &str| wire::encoding::encode("gzip", body.as_bytes()).unwrap();
+    let reply = Reply {
+        headers: "Content-Encoding: identity\r\nContent-Encoding: gzip\r\n",
+        pieces: vec![packed(&said)],
+    };
+    all.push(Planted { reply, ..place("a reply with two coding headers") });
+    let reply = Reply { headers: "Content-Type: application/gzip\r\n", pieces: vec![packed(&said)] };
+    all.push(Planted { reply, ..place("a packed file") });
     if one_line {
         all.push(Planted { headers: format!("X-Note: {said}\r\n"), ..place("a header") });
         all.push(Planted {
@@ -344,6 +352,11 @@ fn none_of_them_is_in_any_file() {
     }
     for (exchange, planted) in opened.exchanges().iter().zip(table) {
         let body = opened.response_body(exchange);
+        if let Ok(unpacked) = wire::encoding::decode("gzip", &body, 1 << 20)
+            && memchr::memmem::find(&unpacked, planted.secret.as_bytes()).is_some()
+        {
+            leaks.push(format!("{}: packed", planted.name));
+        }
         if reassembled(&body).contains(&planted.secret) {
             leaks.push(format!("{}: put together from the stream", planted.name));
         }
