@@ -63,9 +63,9 @@ fn show_fits_a_terminal() {
     let proxy = Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "rec"]);
     ask(proxy.addr, &post("/v1/messages", "", r#"{"model":"m","messages":[]}"#));
     let said = proxy.interrupt();
-    assert_eq!((said.code, said.stderr.lines().last()), (Some(0), Some("recorded 1 exchanges in `rec`")));
+    assert_eq!((said.code, said.stderr.lines().last()), (Some(0), Some("recorded 1 exchange in `rec`")));
     let shown = env.run(&["show", "rec"]).stdout;
-    assert!(shown.starts_with("sealed, 1 exchanges\nr000001  POST 200  complete "), "{shown}");
+    assert!(shown.starts_with("sealed, 1 exchange\nr000001  POST 200  complete "), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }
 

@@ -33,6 +33,8 @@ pub struct Manifest {
     pub listen: Vec<String>,
     /// Where requests went: path prefix to address.
     pub upstreams: BTreeMap<String, String>,
+    /// The script that answered in a model's stead, where one did.
+    pub script: Option<String>,
     /// How much there is.
     pub counts: Counts,
     /// What could not be kept.

@@ -146,6 +146,11 @@ impl Recording {
         self.entries.get(n).is_some_and(|entry| entry.ended.is_some())
     }
 
+    /// What went wrong with the `n`th exchange (from 0), where something did.
+    pub fn error(&self, n: usize) -> Option<&str> {
+        self.entries.get(n)?.ended.as_ref()?.error.as_deref()
+    }
+
     /// When the `n`th exchange (from 0) arrived and when it ended, in microseconds since the start.
     pub fn times(&self, n: usize) -> Option<(u64, Option<u64>)> {
         self.entries.get(n).map(|entry| (entry.arrived.us, entry.ended.as_ref().map(|ended| ended.us)))

@@ -22,7 +22,8 @@ const DISK_DEADLINE: Duration = Duration::from_secs(30);
 ///
 /// Point the harness's base URL at the address that is printed, or give its command behind `--`:
 /// then ANTHROPIC_BASE_URL and OPENAI_BASE_URL are set for it, its output and exit code are passed
-/// through, and the recording is sealed when it ends. Without a command, Ctrl-C seals.
+/// through, and the recording is sealed when it ends. Output that goes to a terminal is the command's own
+/// and is not kept. Without a command, Ctrl-C seals.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("model").required(true))]
 #[command(after_help = "Examples:
@@ -146,6 +147,7 @@ fn settings(arguments: &Arguments, upstreams: &Upstreams, addr: SocketAddr) -> S
     let manifest = Manifest {
         command,
         listen: vec![addr.to_string()],
+        script: arguments.script.as_ref().map(|script| script.display().to_string()),
         upstreams: upstreams.iter().map(|upstream| (upstream.prefix.clone(), upstream.url())).collect(),
         ..Manifest::default()
     };
@@ -177,6 +179,11 @@ fn base_urls(upstreams: &Upstreams, addr: SocketAddr) -> Vec<(String, String)> {
     variables
 }
 
+/// As in `3 exchanges`.
+pub(crate) fn counted(exchanges: u64) -> String {
+    if exchanges == 1 { "1 exchange".to_owned() } else { format!("{exchanges} exchanges") }
+}
+
 /// Seals, says what happened, and finds the exit code.
 fn conclude(
     finished: Finished,
@@ -203,10 +210,19 @@ fn conclude(
             for body in &sealed.unsearched {
                 eprintln!("warning: not searched for secrets: {body}");
             }
-            for place in &sealed.suspicious {
-                eprintln!("warning: `{place}` holds something that could be a secret of an unknown kind");
+            if let Some(first) = sealed.suspicious.first() {
+                let more = sealed.suspicious.len() - 1;
+                eprintln!(
+                    "warning: `{first}` and {more} more files hold something random that no rule knows"
+                );
+                eprintln!("hint: `suspicious` in `{}/recording.json` lists them", out.display());
             }
-            eprintln!("recorded {} exchanges in `{}`", counts.exchanges, out.display());
+            eprintln!("recorded {} in `{}`", counted(counts.exchanges), out.display());
+            if counts.exchanges == 0 && code.is_some() {
+                eprintln!(
+                    "hint: the command sent nothing; does it read ANTHROPIC_BASE_URL or OPENAI_BASE_URL?"
+                );
+            }
             if losses.is_empty() && unreachable.count() == 0 {
                 None
             } else {

@@ -7,6 +7,7 @@ use recording::{Recording, State};
 use serde_json::json;
 use wire::{Body, Ending, Exchange};
 
+use crate::commands::proxy::counted;
 use crate::failure::{Kind, OrFail};
 
 /// Show what a recording holds
@@ -35,6 +36,7 @@ struct Row {
     ending: Option<Ending>,
     request_bytes: Option<u64>,
     response_bytes: Option<u64>,
+    error: Option<String>,
     started_us: u64,
     took_us: Option<u64>,
 }
@@ -65,6 +67,7 @@ fn row(recording: &Recording, n: usize, exchange: Exchange) -> Row {
         ending: recording.has_ended(n).then_some(exchange.ending),
         request_bytes: size(&exchange.request.body),
         response_bytes: exchange.response.as_ref().and_then(|response| size(&response.body)),
+        error: recording.error(n).map(str::to_owned),
         started_us,
         took_us: ended_us.map(|ended| ended.saturating_sub(started_us)),
     }
@@ -80,8 +83,8 @@ fn size(body: &Body) -> Option<u64> {
 
 fn print_text(recording: &Recording, rows: &[Row], damage: &[String]) {
     match recording.state() {
-        State::Sealed => println!("sealed, {} exchanges", rows.len()),
-        State::Unsealed { because } => println!("unsealed, {} exchanges: {because}", rows.len()),
+        State::Sealed => println!("sealed, {}", counted(rows.len() as u64)),
+        State::Unsealed { because } => println!("unsealed, {}: {because}", counted(rows.len() as u64)),
     }
     for row in rows {
         let status = row.status.map_or("-".to_owned(), |status| status.to_string());
@@ -94,12 +97,18 @@ fn print_text(recording: &Recording, rows: &[Row], damage: &[String]) {
             sizes(row)
         );
         println!("         {}", row.url);
+        if let Some(error) = &row.error {
+            println!("         {error}");
+        }
     }
     if recording.torn_bytes() > 0 {
         println!("the last {} bytes of the log are not a whole record", recording.torn_bytes());
     }
     for loss in recording.manifest().map_or(&[][..], |manifest| &manifest.lost) {
         println!("not kept: {loss}");
+    }
+    for file in recording.manifest().map_or(&[][..], |manifest| &manifest.suspicious) {
+        println!("random, of no known kind: `{file}`");
     }
     for file in damage {
         println!("damaged: {file}");
@@ -130,7 +139,7 @@ fn as_json(recording: &Recording, rows: &[Row], damage: &[String]) -> serde_json
     let exchanges = rows.iter().map(|row| {
         json!({
             "request_id": row.id, "method": row.method, "url": row.url, "status": row.status,
-            "ending": row.ending, "request_bytes": row.request_bytes, "response_bytes": row.response_bytes,
+            "ending": row.ending, "request_bytes": row.request_bytes, "response_bytes": row.response_bytes, "error": row.error,
             "started_us": row.started_us, "took_us": row.took_us,
         })
     });
@@ -141,6 +150,7 @@ fn as_json(recording: &Recording, rows: &[Row], damage: &[String]) -> serde_json
         "exchanges": exchanges.collect::<Vec<_>>(),
         "torn_bytes": recording.torn_bytes(),
         "lost": recording.manifest().map(|manifest| &manifest.lost),
+        "suspicious": recording.manifest().map(|manifest| &manifest.suspicious),
         "damaged": damage,
     })
 }

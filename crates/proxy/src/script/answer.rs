@@ -12,6 +12,9 @@ impl Script {
             let lanes: Vec<_> = self.lanes.iter().map(|lane| format!("`{}`", lane.lane)).collect();
             return Err(format!("no lane of the script takes this request; there are {}", lanes.join(", ")));
         };
+        if prompt.setting("previous_response_id").is_some() {
+            return Err("the request continues by `previous_response_id`, and a script counts the replies in the request; have the harness send its whole history".into());
+        }
         let said = prompt.conversation().iter().filter(|message| message.role == Role::Assistant).count();
         let turn = lane.turns.get(said).ok_or_else(|| {
             format!(

@@ -44,13 +44,40 @@ impl Redactor {
     }
 }
 
-/// What kind of secret a header of that name holds.
+/// Words before `-key` that make it a key to something else than a door.
+const PLAIN_KEYS: &[&str] =
+    &["idempotency", "cache", "surrogate", "websocket", "partition", "sort", "routing"];
+
+/// What kind of secret a header of that name holds. A header says less in passing than a text does,
+/// so a name that is doubtful elsewhere (`X-Auth`, `X-Functions-Key`) counts here.
 fn secret(name: &str) -> Option<Family> {
-    names::family(name.as_bytes()).filter(|family| *family != Family::Weak)
+    names::family(name.as_bytes()).or_else(|| {
+        let name = name.to_ascii_lowercase();
+        let owner = name.strip_suffix("-key")?;
+        (!PLAIN_KEYS.iter().any(|plain| owner.ends_with(plain))).then_some(Family::Key)
+    })
 }
 
 /// A header's value without `Bearer `.
 fn credential(value: &[u8]) -> &[u8] {
     let value = value.trim_ascii();
     &value[assign::scheme(value).unwrap_or(0)..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::secret;
+
+    #[test]
+    fn doubtful_names_count_in_headers() {
+        for name in ["X-Auth", "X-Functions-Key", "x-key", "Ocp-Apim-Subscription-Key", "X-Api-Key", "Cookie"]
+        {
+            assert!(secret(name).is_some(), "{name}");
+        }
+        for name in
+            ["Idempotency-Key", "Sec-WebSocket-Key", "X-Session-Id", "HTTP-Referer", "X-Author", "Accept"]
+        {
+            assert!(secret(name).is_none(), "{name}");
+        }
+    }
 }

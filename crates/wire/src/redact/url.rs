@@ -4,9 +4,20 @@ use super::plain::Plain;
 use super::search::Terms;
 use super::{Redactor, hit};
 
+/// Parameters that are credentials in a URL, though their names say little elsewhere.
+const CREDENTIALS: &[&str] = &["key", "sig", "signature", "x-amz-signature", "x-goog-signature", "jwt"];
+/// A shorter value of theirs is a word, not a credential.
+const SHORTEST: usize = 16;
+
 impl Redactor {
     /// Takes the secrets out of a URL, whole or from its path on.
     pub fn url(&mut self, place: &str, url: &str) -> String {
+        let query = url.split_once('?').map_or("", |(_, query)| query);
+        for (name, value) in query.split(['&', '#']).filter_map(|parameter| parameter.split_once('=')) {
+            if value.len() >= SHORTEST && CREDENTIALS.contains(&name.to_ascii_lowercase().as_str()) {
+                self.learn(&format!("parameter {}", name.to_ascii_lowercase()), value.as_bytes());
+            }
+        }
         let text = Plain::of_escaped(url.as_bytes());
         let mut hits = self.search.by_rule(place, &text, Terms::default());
         hits.extend(self.search.by_value(&text));
@@ -15,5 +26,24 @@ impl Redactor {
         let bytes = hit::edits(&hits).apply(url.as_bytes()).expect("settled hits do not overlap");
         // A hit may end inside a character only where the value learned did.
         String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FingerprintKey, Redactor};
+
+    #[test]
+    fn credentials_with_plain_names_go_and_words_stay() {
+        let mut redactor = Redactor::new(FingerprintKey::from_bytes([1; 32]));
+        for (url, gone) in [
+            ("https://a.test/v1?key=Zx81kk02LLmm93pqRs7t&alt=sse", true),
+            ("/bucket/file?X-Amz-Signature=0123abcd4567ef890123abcd4567ef89", true),
+            ("/v1/list?key=name&sort_key=created", false),
+        ] {
+            let kept = redactor.url("address", url);
+            assert_eq!(kept.contains("offshoot-redacted-"), gone, "{kept}");
+            assert_eq!(kept.contains("alt=sse"), url.contains("alt=sse"));
+        }
     }
 }
