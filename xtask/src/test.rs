@@ -15,20 +15,20 @@ const PROGRAMS: [Program; 2] =
 /// Real providers' answers, beside the project where it has them; they are not ours to include.
 const TRAFFIC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/provider-traffic");
 
-/// The checks, then the harnesses that tests drive, then all tests, then the examples in the docs.
+/// The checks, then the harnesses that tests drive, then the examples in the docs, then all tests.
 pub(crate) fn run_all() -> Result<()> {
     check::run_all()?;
     debian::provide(&PROGRAMS)?;
     for version in harness::CLAUDE_CODE {
         harness::claude_code(version)?;
     }
+    run(&mut cargo(["test", "--workspace", "--doc"]))?;
     if output(&mut cargo(["nextest", "--version"])).is_ok() {
         run(&mut cargo(["nextest", "run", "--workspace"]))?;
     } else {
         eprintln!("cargo-nextest is not installed: the same tests run under cargo test");
         run(&mut cargo(["test", "--workspace", "--all-targets"]))?;
     }
-    run(&mut cargo(["test", "--workspace", "--doc"]))?;
     // A test that passes prints nothing, so what it could not look at is said here.
     if !Path::new(TRAFFIC).is_dir() {
         eprintln!("NOT CHECKED: `{TRAFFIC}` is not there, so no real provider traffic was decoded");
