@@ -208,3 +208,24 @@ fn a_disk_that_has_room_again_is_used_again() {
     let lost: Vec<_> = opened.sealed.losses.iter().map(|loss| loss.request_id.as_deref()).collect();
     assert!(!lost.is_empty() && lost.iter().all(|id| *id == Some("r000002")));
 }
+
+#[test]
+fn a_body_that_unpacks_to_too_much_is_not_kept_and_named() {
+    let bomb = wire::encoding::encode("gzip", &vec![b'a'; 65 << 20]).unwrap();
+    let length = bomb.len();
+    let provider = provider(move |mut tcp| {
+        read_until(&mut tcp, b"end");
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        tcp.write_all(head.as_bytes()).unwrap();
+        tcp.write_all(&bomb).unwrap();
+    });
+    let station = Station::before(provider);
+    assert_eq!(clients(&station, 1), [length]);
+    let opened = station.seal();
+    let loss = &opened.sealed.losses[0];
+    assert_eq!((loss.what.as_str(), loss.bytes), ("response body", length as u64));
+    assert!(loss.reason.contains("cannot be searched for secrets"), "{loss}");
+    assert_eq!(opened.only().response.unwrap().body, Body::Lost);
+}

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use wire::Header;
+use wire::encoding::CodingError;
 use wire::redact::{BodyHints, Redactor, Window};
 
 use crate::folder;
 use crate::hints::{header, list_header};
 use crate::log::{Place, StoredBody};
-use crate::loss::Loss;
 use crate::queue::{Op, Owner, Queue};
 
 /// Longer bodies go to blobs as they come.
@@ -124,7 +124,11 @@ impl ArrivingBody {
                     content_encoding: self.content_encoding.as_deref(),
                 };
                 let redacted = redactor.body(self.owner.what, hints, &held);
-                let unsearched = redacted.unsearched.map(|why| self.owner.describe(&why));
+                if let Some(error @ CodingError::TooLong { .. }) = &redacted.unsearched {
+                    let reason = format!("{error}: it cannot be searched for secrets");
+                    return not_kept(self.owner, held.len() as u64, &reason, queue);
+                }
+                let unsearched = redacted.unsearched.map(|why| self.owner.describe(&why.to_string()));
                 let decoded_from = self.content_encoding.filter(|_| redacted.decoded);
                 let edits = redacted.edits;
                 let bytes = match redacted.bytes {
@@ -159,19 +163,17 @@ impl ArrivingBody {
                 }
             }
             State::TooLong(seen) => {
-                queue.lose(Loss {
-                    request_id: self.owner.id,
-                    what: self.owner.what.to_owned(),
-                    bytes: seen,
-                    reason: format!(
-                        "compressed and over {} MiB: it cannot be searched for secrets",
-                        LONGEST_COMPRESSED >> 20
-                    ),
-                });
-                FinishedBody { stored: lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
+                let most = LONGEST_COMPRESSED >> 20;
+                let reason = format!("compressed and over {most} MiB: it cannot be searched for secrets");
+                not_kept(self.owner, seen, &reason, queue)
             }
         }
     }
+}
+
+fn not_kept(owner: Owner, bytes: u64, reason: &str, queue: &Queue) -> FinishedBody {
+    queue.lose(owner.loss(bytes, reason));
+    FinishedBody { stored: lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
 }
 
 /// A body that was held although it is long: it was compressed.

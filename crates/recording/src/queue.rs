@@ -32,7 +32,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    fn loss(&self, bytes: u64, reason: &str) -> Loss {
+    pub(crate) fn loss(&self, bytes: u64, reason: &str) -> Loss {
         Loss { request_id: self.id.clone(), what: self.what.to_owned(), bytes, reason: reason.to_owned() }
     }
 

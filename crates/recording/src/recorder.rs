@@ -28,6 +28,8 @@ const UNSEARCHED: usize = 8 << 20;
 const PACE: Duration = Duration::from_millis(2);
 /// How long events may gather before they are looked at.
 const GATHER: Duration = Duration::from_millis(1);
+/// More events than this in a batch mean that the machine is busy.
+const MANY: usize = 256;
 /// Kept free for the manifest of a recording whose disk is full.
 const RESERVE: usize = 256 << 10;
 
@@ -151,15 +153,18 @@ impl Recorder {
         let thread = std::thread::Builder::new().name("redact".into()).spawn(move || {
             while let Ok(event) = receiver.recv() {
                 let mut ended = false;
+                let mut events = 0;
                 for event in std::iter::once(event).chain(receiver.try_iter()) {
                     ended |= matches!(event, Event::Ended { .. });
+                    events += 1;
                     let size = size(&event);
                     assembly.take(event);
                     searched.shrink(size);
                 }
                 // Being woken for each event costs more than the event, so some may come together; but
-                // the end of an exchange is what a killed recorder must not lose.
-                if !ended {
+                // the end of an exchange is what a killed recorder must not lose. Where many come, the
+                // next batch is due before long anyway.
+                if !ended || events > MANY {
                     std::thread::sleep(GATHER);
                 }
             }

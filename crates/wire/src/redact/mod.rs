@@ -28,7 +28,7 @@ mod window;
 
 use std::borrow::Cow;
 
-use crate::encoding;
+use crate::encoding::{self, CodingError};
 use crate::json::{Document, Edits};
 pub use entropy::Suspicion;
 use hit::Hit;
@@ -39,8 +39,8 @@ pub use residual::Residue;
 use search::{Search, Terms};
 pub use window::Window;
 
-/// A compressed body is searched as far as this; what unpacks to more is not kept as searched.
-const MOST_DECODED: usize = 256 << 20;
+/// A compressed body that unpacks to more than this is not searched.
+const MOST_DECODED: usize = 64 << 20;
 
 /// What the headers say of a body.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +62,7 @@ pub struct Redacted<'a> {
     /// original has a place in the result.
     pub edits: Option<Edits>,
     /// Why the body could only be searched as it stands, if so.
-    pub unsearched: Option<String>,
+    pub unsearched: Option<CodingError>,
 }
 
 impl Redacted<'_> {
@@ -159,7 +159,7 @@ impl Redactor {
             }
             Err(error) => {
                 let found = self.searched(place, Form::of(hints.content_type, bytes), bytes);
-                Redacted { unsearched: Some(error.to_string()), ..found }
+                Redacted { unsearched: Some(error), ..found }
             }
         }
     }
