@@ -204,7 +204,7 @@ impl Queue {
             }
             Op::Log { record, .. } => disk.append(folder::LOG, record),
             Op::File { name, bytes, .. } => disk.write(name, bytes),
-            Op::Part { name, .. } if self.state().broken.contains_key(name) => Ok(()),
+            Op::Part { name, bytes, .. } if self.state().loses_more(name, bytes.len() as u64) => Ok(()),
             Op::Part { name, bytes, .. } => disk.append(name, bytes),
             Op::Finish { name, bytes, .. } if self.state().breaks(name, *bytes) => {
                 // Its first part may be what was lost: then there is no file.
@@ -229,6 +229,13 @@ impl State {
         self.took_at.is_some_and(|took| took.elapsed() < AT_WORK)
     }
 
+    /// Whether a file is broken; if so, these bytes of it are lost too.
+    fn loses_more(&mut self, name: &str, bytes: u64) -> bool {
+        let Some(&named) = self.broken.get(name) else { return false };
+        self.losses[named].bytes += bytes;
+        true
+    }
+
     /// Whether a file that is to be whole is broken; if so, all of its bytes are lost.
     fn breaks(&mut self, name: &str, bytes: u64) -> bool {
         let Some(&named) = self.broken.get(name) else { return false };
@@ -250,7 +257,7 @@ impl State {
             Op::Log { owner, .. } => (Owner { what: "record of it", ..owner }, None),
             Op::File { owner, name, .. } | Op::Part { owner, name, .. } | Op::Finish { owner, name, .. } => {
                 // However many of its parts are lost, it is one thing that is lost.
-                if self.broken.contains_key(&name) {
+                if self.loses_more(&name, bytes) {
                     return None;
                 }
                 self.broken.insert(name, self.losses.len());
@@ -259,5 +266,44 @@ impl State {
         };
         self.losses.push(owner.loss(bytes, reason));
         bare.map(|record| Op::Log { owner, record, bare: None, needs: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    struct Full;
+
+    impl Disk for Full {
+        fn append(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn write(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn rename(&mut self, _: &str, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn remove(&mut self, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_byte_of_an_output_that_breaks_is_counted_in_one_loss() {
+        let queue = Queue::start(Box::new(Full)).expect("a thread");
+        for _ in 0..3 {
+            let owner = Owner { id: None, what: "stdout.txt" };
+            queue.push(Op::Part { owner, name: "stdout.txt".into(), bytes: vec![0; 10] });
+        }
+        queue.close(Duration::from_secs(30));
+        let lost: Vec<_> = queue.losses().into_iter().map(|loss| (loss.what, loss.bytes)).collect();
+        assert_eq!(lost, [("stdout.txt".to_owned(), 30)]);
     }
 }

@@ -151,7 +151,10 @@ impl Scrubber<'_> {
             let dump = folder::response_dump(&ended.id);
             let edits;
             (response, edits) = self.body("response body", &mut ended.body, &dump, headers)?;
-            let offsets = edits.shift(ended.reads.iter().map(|read| read.offset as usize));
+            let offsets = match edits {
+                Some(edits) => edits.shift(ended.reads.iter().map(|read| read.offset as usize)),
+                None => vec![0; ended.reads.len()], // decoded just now: the places are unknown
+            };
             ended.reads.iter_mut().zip(offsets).for_each(|(read, offset)| read.offset = offset as u64);
         }
         Ok((request, response))
@@ -163,12 +166,12 @@ impl Scrubber<'_> {
         stored: &mut StoredBody,
         dump: &str,
         headers: &[Header],
-    ) -> Result<(Vec<u8>, Edits), OpenError> {
+    ) -> Result<(Vec<u8>, Option<Edits>), OpenError> {
         if let Some((sha256, bytes)) = self.blobs.get(&stored.sha256).filter(|_| stored.at == Place::Blob) {
             (stored.sha256, stored.bytes) = (sha256.clone(), *bytes);
         }
         let Body::Here(bytes) = self.recording.body(stored, dump)? else {
-            return Ok((Vec::new(), Edits::default()));
+            return Ok((Vec::new(), Some(Edits::default())));
         };
         let coding = list_header(headers, "content-encoding").filter(|_| stored.decoded_from.is_none());
         let hints =
@@ -177,7 +180,7 @@ impl Scrubber<'_> {
         if redacted.decoded {
             stored.decoded_from = coding.clone();
         }
-        let edits = redacted.edits.clone().unwrap_or_default();
+        let edits = redacted.edits;
         let bytes = redacted.bytes.into_owned();
         stored.sha256 = hex(Sha256::digest(&bytes));
         stored.bytes = bytes.len() as u64;
