@@ -11,6 +11,7 @@ mod dump;
 mod folder;
 mod hints;
 mod key;
+pub mod lanes;
 mod log;
 mod loss;
 mod manifest;

@@ -1,0 +1,20 @@
+//! Which agent sent which request: lanes and turns, found from what is on the wire.
+//!
+//! Start at [`LaneTracker`]. It is online and pure: requests and answers go in as they happen,
+//! positions come out. The scripted model, normalizing and replay all use this one.
+
+mod asking;
+mod heard;
+mod identity;
+mod prompts;
+mod tracker;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+pub use asking::{Carried, Said};
+pub use heard::Heard;
+pub use identity::Identity;
+pub use tracker::{LaneTracker, Mark, Position};
+pub use tree::{CallNote, Lane, LaneKind, Lanes, Turn};
