@@ -15,11 +15,13 @@ pub mod lanes;
 mod log;
 mod loss;
 mod manifest;
+pub mod normalize;
 mod open;
 mod queue;
 mod recorder;
 mod scrub;
 mod seal;
+pub mod source;
 mod time;
 
 pub use disk::{Disk, Folder};

@@ -6,6 +6,7 @@
 mod asking;
 mod heard;
 mod identity;
+mod jobs;
 mod prompts;
 mod tracker;
 mod tree;
@@ -16,5 +17,6 @@ mod tests;
 pub use asking::{Carried, Said};
 pub use heard::Heard;
 pub use identity::Identity;
+pub use jobs::{Job, Notice, Touch};
 pub use tracker::{LaneTracker, Mark, Position};
 pub use tree::{CallNote, Lane, LaneKind, Lanes, Turn};
