@@ -22,6 +22,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Normalize(commands::normalize::Arguments),
     Proxy(commands::proxy::Arguments),
     Show(commands::show::Arguments),
 }
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG"))
         .init();
     let done = match arguments.command {
+        Command::Normalize(arguments) => commands::normalize::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
     };

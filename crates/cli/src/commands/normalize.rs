@@ -1,0 +1,58 @@
+//! `offshoot normalize`: every turn of a recording in order.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use recording::normalize::{NormalizeError, normalize};
+use serde_json::json;
+
+use super::{Format, open, print};
+use crate::failure::{Kind, OrFail};
+
+/// Order the exchanges of a recording into lanes and turns, and write them to `normalized/`
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The recording's folder, or a folder of `*_request.json` and `*_response.json`
+    recording: PathBuf,
+    /// How to print what was done
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let source = open(&arguments.recording)?;
+    let normalized = normalize(&source, None);
+    let kind = match &normalized {
+        Err(NormalizeError::Open(_) | NormalizeError::Write { .. }) => Kind::Outside,
+        _ => Kind::Usage,
+    };
+    let hint = || format!("look into `{0}/normalized` and move it away", arguments.recording.display());
+    let normalized = match kind {
+        Kind::Usage => normalized.or_fail_with(kind, hint)?,
+        kind => normalized.or_fail(kind)?,
+    };
+    let ordered = &normalized.ordered;
+    let turns: usize = ordered.lanes.lanes.iter().map(|lane| lane.turns.len()).sum();
+    let (exchanges, lanes) = (ordered.exchanges.len(), ordered.lanes.lanes.len());
+    let place = arguments.recording.join("normalized");
+    print(&match arguments.format {
+        Format::Text => {
+            let problems = ordered.problems.iter().map(|problem| {
+                format!("{}: {}\n", report::plain(&problem.what), report::plain(&problem.why))
+            });
+            let problems: String = problems.collect();
+            format!(
+                "{problems}{turns} turns of {exchanges} exchanges in {lanes} lanes: `{}`\n",
+                place.display()
+            )
+        }
+        Format::Json => {
+            let done = json!({
+                "format": 1, "exchanges": exchanges, "turns": turns, "lanes": lanes,
+                "problems": ordered.problems, "folder": place,
+            });
+            format!("{done}\n")
+        }
+    });
+    Ok(ExitCode::SUCCESS)
+}
