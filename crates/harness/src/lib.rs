@@ -12,7 +12,7 @@ mod warden;
 pub use adapter::{Doing, Endpoints, Export, Harness, Host, Install, Launch, Mode, Package, Plan, Release};
 pub use error::{Blame, HarnessError};
 pub use sandbox::Sandbox;
-pub use warden::{Ended, Warden};
+pub use warden::{Ended, Warden, serve_if_asked};
 
 /// Every kind of harness, in the order that people are told of them.
 pub fn list() -> Vec<Box<dyn Harness>> {
