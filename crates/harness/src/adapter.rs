@@ -37,6 +37,16 @@ pub trait Harness: Send + Sync {
         &[]
     }
 
+    /// The providers whose dialects it speaks.
+    fn providers(&self) -> &'static [Provider] {
+        &[Provider::Anthropic, Provider::OpenAi]
+    }
+
+    /// It expects a ripgrep on the machine.
+    fn needs_ripgrep(&self) -> bool {
+        false
+    }
+
     /// The model, where neither the scenario nor the user names one.
     fn default_model(&self) -> &'static str;
 
@@ -63,6 +73,48 @@ pub trait Harness: Send + Sync {
         sandbox: &'a Sandbox,
         warden: &'a mut Warden,
     ) -> Doing<'a, Result<Vec<Export>, HarnessError>>;
+}
+
+/// Who answers models' calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Provider {
+    /// Anthropic, and whoever speaks like it.
+    Anthropic,
+    /// OpenAI, and whoever speaks like it.
+    OpenAi,
+}
+
+impl Provider {
+    /// As paths name it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+        }
+    }
+
+    pub(crate) fn url(self) -> &'static str {
+        match self {
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::OpenAi => "https://api.openai.com/v1",
+        }
+    }
+
+    /// Where everybody expects its address to be given.
+    pub(crate) fn url_variable(self) -> &'static str {
+        match self {
+            Self::Anthropic => "ANTHROPIC_BASE_URL",
+            Self::OpenAi => "OPENAI_BASE_URL",
+        }
+    }
+
+    /// Where everybody expects its key to be given.
+    pub(crate) fn key_variable(self) -> &'static str {
+        match self {
+            Self::Anthropic => "ANTHROPIC_API_KEY",
+            Self::OpenAi => "OPENAI_API_KEY",
+        }
+    }
 }
 
 /// The program that loads a plugin.

@@ -12,6 +12,8 @@ pub enum Blame {
     You,
     /// The outside world failed: a registry, a harness, the disk.
     Outside,
+    /// Nobody: the answer is no.
+    Verdict,
 }
 
 /// A harness could not be installed, prepared or driven.
@@ -27,6 +29,44 @@ pub enum HarnessError {
         /// A command one can paste, or what else to do.
         hint: Option<String>,
     },
+    /// A scenario is not what it should be.
+    #[error("`{}` is not a scenario: {reason}", path.display())]
+    Scenario {
+        /// Its `scenario.yaml`.
+        path: PathBuf,
+        /// What was expected, and the line.
+        reason: String,
+    },
+    /// A script is not what it should be.
+    #[error(transparent)]
+    Script(proxy::BadScript),
+    /// The workspace to start from cannot be read.
+    #[error("cannot read the fixture `{}`", dir.display())]
+    Fixture {
+        /// The folder.
+        dir: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The redaction key could not be had.
+    #[error(transparent)]
+    Key(recording::KeyError),
+    /// A provider's address cannot be used.
+    #[error(transparent)]
+    Upstream(proxy::BadUpstream),
+    /// No port could be had.
+    #[error(transparent)]
+    Bind(proxy::CaptureError),
+    /// The recording could not be begun.
+    #[error(transparent)]
+    Create(recording::CreateError),
+    /// The recording still holds what looks like a secret.
+    #[error(transparent)]
+    Residue(recording::SealError),
+    /// The recording could not be sealed.
+    #[error(transparent)]
+    Seal(recording::SealError),
     /// A file or folder could not be used.
     #[error("cannot {doing} `{}`", path.display())]
     Io {
@@ -61,7 +101,10 @@ impl HarnessError {
     pub fn blame(&self) -> Blame {
         match self {
             Self::Said { blame, .. } => *blame,
-            Self::Io { .. } => Blame::Outside,
+            Self::Scenario { .. } | Self::Script(_) | Self::Fixture { .. } => Blame::You,
+            Self::Key(_) | Self::Upstream(_) | Self::Create(_) => Blame::You,
+            Self::Bind(_) | Self::Seal(_) | Self::Io { .. } => Blame::Outside,
+            Self::Residue(_) => Blame::Verdict,
         }
     }
 
@@ -69,7 +112,14 @@ impl HarnessError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Said { hint, .. } => hint.as_deref(),
-            Self::Io { .. } => None,
+            Self::Scenario { .. } => Some("docs/scenarios.md describes the format"),
+            Self::Script(_) => Some("docs/script.md describes the format"),
+            Self::Fixture { .. } => Some("give a folder that exists, as in `--fixture-dir ./fixture`"),
+            Self::Key(_) => Some("set OFFSHOOT_DATA_DIR to a folder that you can write"),
+            Self::Upstream(_) => Some("give it as in `export ANTHROPIC_BASE_URL=https://api.anthropic.com`"),
+            Self::Create(_) => Some("give a folder that is empty and that you can write with `--out`"),
+            Self::Residue(_) | Self::Seal(_) => Some("`offshoot show` lists what the recording holds"),
+            Self::Bind(_) | Self::Io { .. } => None,
         }
     }
 }

@@ -1,4 +1,5 @@
 //! One file per command.
 
+pub(crate) mod capture;
 pub(crate) mod proxy;
 pub(crate) mod show;

@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 
 use crate::adapter::{Doing, Launch};
 use crate::error::HarnessError;
+pub(crate) use network::PROXY_PORT;
 use message::{News, Order, Socket, Start, receive, send};
 
 /// What our own program is called with to become a warden.
