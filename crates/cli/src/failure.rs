@@ -54,6 +54,11 @@ impl<T, E: Into<anyhow::Error>> OrFail<T> for Result<T, E> {
     }
 }
 
+/// An error with its kind and hint.
+pub(crate) fn marked(kind: Kind, hint: Option<String>, error: anyhow::Error) -> anyhow::Error {
+    Failure { kind, hint, error }.into()
+}
+
 /// Prints an error with its causes and its hint; an error that nobody marked is our bug.
 pub(crate) fn print(error: &anyhow::Error) -> ExitCode {
     eprintln!("error: {error}");

@@ -6,6 +6,7 @@ mod child;
 mod commands;
 mod failure;
 mod paths;
+mod progress;
 mod signals;
 
 use std::process::ExitCode;
@@ -22,18 +23,25 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Capture(commands::capture::Arguments),
+    Check(commands::check::Arguments),
     Normalize(commands::normalize::Arguments),
     Proxy(commands::proxy::Arguments),
     Show(commands::show::Arguments),
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = harness::serve_if_asked() {
+        return code;
+    }
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG"))
         .init();
     let done = match arguments.command {
+        Command::Capture(arguments) => commands::capture::run(arguments),
+        Command::Check(arguments) => commands::check::run(&arguments),
         Command::Normalize(arguments) => commands::normalize::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Show(arguments) => commands::show::run(&arguments),

@@ -96,6 +96,13 @@ impl Capture {
         Ok(Bound { listener, addr })
     }
 
+    /// Takes a socket that listens already, wherever that is.
+    pub fn over(listener: std::net::TcpListener) -> io::Result<Bound> {
+        listener.set_nonblocking(true)?;
+        let addr = listener.local_addr()?;
+        Ok(Bound { listener: TcpListener::from_std(listener)?, addr })
+    }
+
     /// Takes no more requests, waits at most `deadline` for those in flight, and cuts the rest.
     pub async fn stop(self, deadline: Duration) -> Vec<Reach> {
         let shared = &self.shared;

@@ -6,6 +6,7 @@
 
 mod assembly;
 mod body;
+mod bring;
 mod disk;
 mod dump;
 mod folder;
@@ -24,12 +25,16 @@ mod seal;
 pub mod source;
 mod time;
 
+pub use bring::Incoming;
 pub use disk::{Disk, Folder};
 pub use dump::{BodyDump, DUMP_FORMAT, DumpError, RequestDump, ResponseDump};
 pub use key::{KeyError, load_or_create_key};
 pub use log::{LOG_FORMAT, LogError, Record};
 pub use loss::Loss;
-pub use manifest::{Command, Counts, MANIFEST_FORMAT, Manifest, Reading};
+pub use manifest::{
+    Changes, Clock, Command, Counts, Harness, Host, MANIFEST_FORMAT, Manifest, Network, NetworkSeal, Reading,
+    Round, SeenBy,
+};
 pub use open::{OpenError, Recording, State};
 pub use recorder::{CreateError, ExchangeTap, Finished, Output, Recorder, Settings};
 pub use seal::{SealError, Sealed};

@@ -27,8 +27,23 @@ pub struct Manifest {
     pub started_at: String,
     /// When it ended.
     pub ended_at: Option<String>,
+    /// The harness and what it was asked to do, where a scenario was captured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness: Option<Harness>,
     /// The command that was recorded.
     pub command: Option<Command>,
+    /// The clock that the command saw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Clock>,
+    /// How far the command was kept from the world outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// Calls that went round the proxy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub round_the_proxy: Vec<Round>,
+    /// What the command changed in its workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Changes>,
     /// The addresses the recorder listened on.
     pub listen: Vec<String>,
     /// Where requests went: path prefix to address.
@@ -66,6 +81,109 @@ pub struct Command {
     /// Why its output is not here, where it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_not_kept: Option<String>,
+}
+
+/// A harness in its version, and what it was asked to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Harness {
+    /// As in `claude-code`.
+    pub name: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// The program that loads it, where it is a plugin.
+    pub host: Option<Host>,
+    /// The way it was run, where there are several.
+    pub mode: Option<String>,
+    /// The scenario's name.
+    pub scenario: String,
+    /// The model it was told to use.
+    pub model: String,
+    /// It talked to a real provider.
+    pub live: bool,
+}
+
+/// The program that loads a plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// As in `opencode`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The clock that a command saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// When the command was started.
+    pub started_at: String,
+    /// Its time zone.
+    pub time_zone: String,
+}
+
+/// How far a command was kept from the world outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// What kept it.
+    pub seal: NetworkSeal,
+    /// Why nothing stronger did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// Where the proxy listened, in the command's network.
+    pub proxy_port: u16,
+}
+
+/// What keeps a command from the world outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkSeal {
+    /// A network of its own, in which every way out leads to us.
+    Namespace,
+    /// Variables that name a refusing proxy, which a program may ignore.
+    Environment,
+}
+
+/// A call, or an attempt at one, that went round the proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Round {
+    /// Where it wanted to go.
+    pub host: String,
+    /// The port, where it is known.
+    pub port: Option<u16>,
+    /// When it was first seen.
+    pub at: String,
+    /// How it was seen.
+    pub seen_by: SeenBy,
+    /// How often.
+    pub count: u64,
+}
+
+/// How a call that went round the proxy was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SeenBy {
+    /// It asked the refusing proxy.
+    Proxy,
+    /// It connected, in the command's own network.
+    Connection,
+    /// It asked for the host's address.
+    Name,
+}
+
+/// Files that differ from how they were given, by their paths in the workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changes {
+    /// That were not there.
+    pub added: Vec<String>,
+    /// That have another content.
+    pub changed: Vec<String>,
+    /// That are gone.
+    pub removed: Vec<String>,
 }
 
 /// How much a recording holds.
@@ -123,6 +241,16 @@ impl Manifest {
             line("working folder", &mut command.cwd);
             command.home.iter_mut().chain(&mut command.tmpdir).for_each(|folder| line("environment", folder));
         }
+        if let Some(harness) = &mut self.harness {
+            line("model", &mut harness.model);
+        }
+        for round in &mut self.round_the_proxy {
+            line("host", &mut round.host);
+        }
+        if let Some(Changes { added, changed, removed }) = &mut self.workspace {
+            [added, changed, removed].into_iter().flatten().for_each(|path| line("workspace", path));
+        }
+        self.unsealed_because.iter_mut().for_each(|reason| line("manifest", reason));
         self.unsearched.iter_mut().for_each(|body| line("manifest", body));
         self.lost.iter_mut().for_each(|loss| line("manifest", &mut loss.reason));
         for url in self.upstreams.values_mut() {

@@ -77,7 +77,8 @@ pub struct Sealed {
 
 impl Finished {
     /// Seals the recording in `dir`. `manifest` says what the caller knows: the command and how it
-    /// ended, the addresses, the times.
+    /// ended, the addresses, the times. Where it says why the recording is not whole, everything is done as
+    /// for a seal, and it stays unsealed for that reason.
     pub fn seal(mut self, dir: &Path, manifest: Manifest) -> Result<Sealed, SealError> {
         let failed = |source| SealError::Io { dir: dir.to_owned(), source };
         remove_if_there(&dir.join(folder::RESERVE)).map_err(failed)?;
@@ -110,13 +111,15 @@ impl Finished {
         manifest.redact(&mut self.redactor);
         manifest.redaction = self.redactor.report();
         let Look { residue, suspicious } = look(dir, &manifest, &self.redactor)?;
-        let sealed = residue.is_empty();
-        manifest.sealed = sealed;
-        manifest.unsealed_because =
-            (!sealed).then(|| format!("it still holds what looks like a secret: {}", residue.join(", ")));
+        let clean = residue.is_empty();
+        if !clean {
+            let found = format!("it still holds what looks like a secret: {}", residue.join(", "));
+            manifest.unsealed_because = Some(found);
+        }
+        manifest.sealed = manifest.unsealed_because.is_none();
         manifest.suspicious.clone_from(&suspicious);
         write_manifest(dir, &manifest).map_err(failed)?;
-        if sealed {
+        if clean {
             Ok(Sealed { losses: self.losses, unsearched: self.unsearched, suspicious })
         } else {
             Err(SealError::Residue { dir: dir.to_owned(), found: residue })

@@ -1,5 +1,7 @@
 //! One file per command.
 
+pub(crate) mod capture;
+pub(crate) mod check;
 pub(crate) mod normalize;
 pub(crate) mod proxy;
 pub(crate) mod show;

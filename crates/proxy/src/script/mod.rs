@@ -114,7 +114,12 @@ impl Script {
     pub fn read(path: &Path) -> Result<Self, BadScript> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| BadScript::Io { path: path.to_owned(), source })?;
-        Self::parse(&text).map_err(|reason| BadScript::Malformed { path: path.to_owned(), reason })
+        Self::from_text(path, &text)
+    }
+
+    /// Reads a script from its text; `path` is where that came from.
+    pub fn from_text(path: &Path, text: &str) -> Result<Self, BadScript> {
+        Self::parse(text).map_err(|reason| BadScript::Malformed { path: path.to_owned(), reason })
     }
 
     fn parse(text: &str) -> Result<Self, String> {

@@ -1,0 +1,96 @@
+//! The workspace and the exports: what was changed, and what goes into the recording.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::path::Path;
+
+use recording::{Changes, Incoming};
+
+use crate::adapter::Export;
+use crate::error::HarnessError;
+use crate::sandbox::below;
+
+/// Folders that hold other people's packages: nothing that a harness was asked to work on.
+const LEFT_OUT: &[&str] = &["node_modules"];
+
+/// How a workspace was when the harness began.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Snapshot(BTreeMap<String, u64>);
+
+impl Snapshot {
+    pub(super) fn of(workspace: &Path) -> Result<Self, HarnessError> {
+        let files = files(workspace).map_err(HarnessError::io("read", workspace))?;
+        let hashed = files.into_iter().map(|file| {
+            let mut hasher = DefaultHasher::new();
+            fs::read(&file.path)?.hash(&mut hasher);
+            Ok((file.name, hasher.finish()))
+        });
+        hashed.collect::<io::Result<_>>().map(Self).map_err(HarnessError::io("read", workspace))
+    }
+
+    /// What is different now.
+    pub(super) fn compare(&self, workspace: &Path) -> Result<Changes, HarnessError> {
+        let now = Self::of(workspace)?;
+        let names = |from: &Self, test: &dyn Fn(&String, &u64) -> bool| {
+            from.0.iter().filter(|(name, hash)| test(name, hash)).map(|(name, _)| name.clone()).collect()
+        };
+        Ok(Changes {
+            added: names(&now, &|name, _| !self.0.contains_key(name)),
+            changed: names(&now, &|name, hash| self.0.get(name).is_some_and(|before| before != hash)),
+            removed: names(self, &|name, _| !now.0.contains_key(name)),
+        })
+    }
+}
+
+/// What goes into the recording, with its names there.
+pub(super) fn incoming(workspace: &Path, exports: &[Export]) -> io::Result<Vec<Incoming>> {
+    let mut incoming = files(workspace)?;
+    incoming.iter_mut().for_each(|file| file.name = format!("workspace/{}", file.name));
+    incoming.extend(
+        exports
+            .iter()
+            .map(|export| Incoming { name: format!("exports/{}", export.name), path: export.path.clone() }),
+    );
+    Ok(incoming)
+}
+
+/// The files of a workspace by their names in it; links are not followed out of it.
+fn files(workspace: &Path) -> io::Result<Vec<Incoming>> {
+    let inside = below(workspace)?.into_iter().filter_map(|path| {
+        let name = path.strip_prefix(workspace).ok()?;
+        let left_out = name.components().any(|part| LEFT_OUT.iter().any(|out| part.as_os_str() == *out));
+        let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+        let name = name.display().to_string();
+        (is_file && !left_out).then_some(Incoming { name, path })
+    });
+    Ok(inside.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_named() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let put = |name: &str, text: &str| fs::write(place.path().join(name), text).expect("written");
+        put("same", "1");
+        put("edited", "1");
+        put("gone", "1");
+        let before = Snapshot::of(place.path()).expect("a snapshot");
+        put("edited", "2");
+        put("new", "1");
+        fs::remove_file(place.path().join("gone")).expect("it was there");
+        fs::create_dir(place.path().join("node_modules")).expect("a folder");
+        put("node_modules/p", "1");
+        let changes = before.compare(place.path()).expect("compared");
+        let expected = Changes {
+            added: vec!["new".into()],
+            changed: vec!["edited".into()],
+            removed: vec!["gone".into()],
+        };
+        assert_eq!(changes, expected);
+    }
+}

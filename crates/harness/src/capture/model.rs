@@ -1,0 +1,125 @@
+//! Who answers: a script on loopback, or the real provider.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use proxy::{ScriptedModel, Upstream, Upstreams};
+
+use super::plan::Speaker;
+use crate::adapter::{Endpoints, Provider};
+use crate::error::HarnessError;
+
+/// What a scripted model takes for a key.
+const NO_KEY: &str = "scripted-model-needs-no-key";
+
+/// Whoever answers, running.
+pub(super) struct Answering {
+    pub(super) upstreams: Upstreams,
+    keys: BTreeMap<Provider, String>,
+    /// Which path leads where, and whether the provider's address has its version in it.
+    paths: BTreeMap<Provider, Path>,
+    _script: Option<ScriptedModel>,
+}
+
+#[derive(Clone, Debug)]
+struct Path {
+    prefix: String,
+    versioned: bool,
+}
+
+impl Answering {
+    pub(super) async fn start(speaker: &Speaker, providers: &[Provider]) -> Result<Self, HarnessError> {
+        match speaker {
+            Speaker::Script { script, .. } => {
+                let model = ScriptedModel::start(script.clone())
+                    .await
+                    .map_err(HarnessError::io("listen on", "loopback"))?;
+                let upstream = parse(&format!("http://{}", model.addr()))?;
+                let path = Path { prefix: String::new(), versioned: false };
+                Ok(Self {
+                    upstreams: Upstreams::new(vec![upstream]).map_err(HarnessError::Upstream)?,
+                    keys: providers.iter().map(|provider| (*provider, NO_KEY.to_owned())).collect(),
+                    paths: providers.iter().map(|provider| (*provider, path.clone())).collect(),
+                    _script: Some(model),
+                })
+            }
+            Speaker::Live(env) => Self::live(env, providers),
+        }
+    }
+
+    /// One upstream a provider; by a prefix of its path where there are several.
+    fn live(env: &BTreeMap<String, String>, providers: &[Provider]) -> Result<Self, HarnessError> {
+        let set = |name: &str| env.get(name).filter(|value| !value.is_empty()).cloned();
+        let keys: BTreeMap<Provider, String> = providers
+            .iter()
+            .filter_map(|provider| Some((*provider, set(provider.key_variable())?)))
+            .collect();
+        if keys.is_empty() {
+            let names: Vec<&str> = providers.iter().map(|provider| provider.key_variable()).collect();
+            return Err(HarnessError::you(
+                format!("a real provider wants a key, and {} is not set", names.join(" or ")),
+                format!("export {}=…", names.first().unwrap_or(&"ANTHROPIC_API_KEY")),
+            ));
+        }
+        let alone = providers.len() == 1;
+        let (mut upstreams, mut paths) = (Vec::new(), BTreeMap::new());
+        for provider in providers {
+            let url = set(provider.url_variable()).unwrap_or_else(|| provider.url().to_owned());
+            let spec = if alone { url } else { format!("{}={url}", provider.name()) };
+            let upstream = parse(&spec)?;
+            let path = Path { prefix: upstream.prefix.clone(), versioned: upstream.is_versioned() };
+            paths.insert(*provider, path);
+            upstreams.push(upstream);
+        }
+        let upstreams = Upstreams::new(upstreams).map_err(HarnessError::Upstream)?;
+        Ok(Self { upstreams, keys, paths, _script: None })
+    }
+
+    /// Where the harness finds them, with the proxy at `addr`.
+    pub(super) fn endpoints(&self, addr: SocketAddr) -> Endpoints {
+        let base = |provider| {
+            let path = self.paths.get(&provider);
+            let prefix = path.map_or("", |path| path.prefix.as_str());
+            // OpenAI's clients expect the version in the base URL, Anthropic's add it themselves.
+            let versioned = path.is_some_and(|path| path.versioned);
+            let version = if provider == Provider::OpenAi && !versioned { "/v1" } else { "" };
+            format!("http://{addr}{prefix}{version}")
+        };
+        let key = |provider| self.keys.get(&provider).cloned().unwrap_or_else(|| NO_KEY.to_owned());
+        Endpoints {
+            anthropic: base(Provider::Anthropic),
+            openai: base(Provider::OpenAi),
+            anthropic_key: key(Provider::Anthropic),
+            openai_key: key(Provider::OpenAi),
+        }
+    }
+}
+
+fn parse(spec: &str) -> Result<Upstream, HarnessError> {
+    Upstream::parse(spec).map_err(HarnessError::Upstream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoints(env: &[(&str, &str)], providers: &[Provider]) -> Result<Endpoints, HarnessError> {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Answering::live(&env, providers)
+            .map(|answering| answering.endpoints("127.0.0.1:9".parse().expect("an address")))
+    }
+
+    #[test]
+    fn a_lone_provider_needs_no_prefix_and_several_do() {
+        let alone = endpoints(&[("ANTHROPIC_API_KEY", "k")], &[Provider::Anthropic]).expect("one");
+        assert_eq!((alone.anthropic.as_str(), alone.anthropic_key.as_str()), ("http://127.0.0.1:9", "k"));
+        let both = [Provider::Anthropic, Provider::OpenAi];
+        let two = endpoints(&[("OPENAI_API_KEY", "k")], &both).expect("two");
+        assert_eq!(two.anthropic, "http://127.0.0.1:9/anthropic");
+        assert_eq!(two.openai, "http://127.0.0.1:9/openai", "its address has the version already");
+        let own = [("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "http://127.0.0.1:1")];
+        assert_eq!(endpoints(&own, &both).expect("two").openai, "http://127.0.0.1:9/openai/v1");
+        let error = endpoints(&[], &both).expect_err("no key").to_string();
+        assert!(error.contains("ANTHROPIC_API_KEY or OPENAI_API_KEY"), "{error}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Claude Code, headless.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::adapter::{Doing, Export, Harness, Install, Launch, Package, Plan, Provider, Release};
+use crate::error::HarnessError;
+use crate::sandbox::{Sandbox, below};
+use crate::warden::Warden;
+
+/// The folder of npm's scope in an installation.
+const SCOPE: &str = "node_modules/@anthropic-ai";
+/// Nothing but the conversation crosses the wire, and nothing asks the person who is not there.
+const QUIET: &[&str] = &[
+    "DISABLE_TELEMETRY",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_ERROR_REPORTING",
+    "DISABLE_BUG_COMMAND",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    // Without it, it refuses to skip permissions as root.
+    "IS_SANDBOX",
+];
+
+/// Claude Code.
+pub(crate) struct ClaudeCode;
+
+impl Harness for ClaudeCode {
+    fn name(&self) -> &'static str {
+        "claude-code"
+    }
+
+    fn versions(&self) -> &'static [&'static str] {
+        &["2.0.76", "2.1.325"]
+    }
+
+    fn providers(&self) -> &'static [Provider] {
+        &[Provider::Anthropic]
+    }
+
+    fn default_model(&self) -> &'static str {
+        "haiku"
+    }
+
+    fn install(&self, release: &Release) -> Result<Option<Install>, HarnessError> {
+        let package = Package { name: "@anthropic-ai/claude-code".into(), version: release.version.clone() };
+        Ok(Some(Install { packages: vec![package] }))
+    }
+
+    /// A native version's own package holds only a starter that an install script would replace. Its program is
+    /// in the package for the platform, of which npm takes the one that fits. Older versions are JavaScript.
+    fn program(&self, prefix: &Path) -> Result<PathBuf, HarnessError> {
+        let scope = prefix.join(SCOPE);
+        let packages = fs::read_dir(&scope).map_err(HarnessError::io("read", &scope))?;
+        let native = packages
+            .filter_map(Result::ok)
+            .filter(|package| package.file_name().to_string_lossy().starts_with("claude-code-"))
+            .map(|package| package.path().join("claude"))
+            .find(|program| program.is_file());
+        let script = scope.join("claude-code/cli.js");
+        native.or_else(|| script.is_file().then_some(script)).ok_or_else(|| {
+            HarnessError::outside(
+                "this version of Claude Code has neither a native program for this platform nor `cli.js`",
+                "try another one: `npm view @anthropic-ai/claude-code versions`",
+            )
+        })
+    }
+
+    fn prepare(&self, plan: &Plan, sandbox: &Sandbox) -> Result<Launch, HarnessError> {
+        let mut env: BTreeMap<String, String> =
+            QUIET.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
+        env.insert("ANTHROPIC_BASE_URL".into(), plan.endpoints.anthropic.clone());
+        env.insert("ANTHROPIC_API_KEY".into(), plan.endpoints.anthropic_key.clone());
+        env.insert("CLAUDE_CODE_TMPDIR".into(), sandbox.tmp().display().to_string());
+        // Its own ripgrep answers in any order; ours sorts.
+        env.insert("USE_BUILTIN_RIPGREP".into(), "0".into());
+        let mut args: Vec<String> = ["-p", &plan.prompt, "--output-format", "stream-json", "--verbose"]
+            .into_iter()
+            .chain(["--model", &plan.model, "--dangerously-skip-permissions"])
+            .chain(["--session-id", &plan.session_id])
+            .map(str::to_owned)
+            .collect();
+        args.extend(plan.arguments.iter().cloned());
+        Ok(Launch { program: plan.program.clone(), args, env })
+    }
+
+    /// Its transcripts, by their names below `projects/`.
+    fn exports<'a>(
+        &'a self,
+        _plan: &'a Plan,
+        sandbox: &'a Sandbox,
+        _warden: &'a mut Warden,
+    ) -> Doing<'a, Result<Vec<Export>, HarnessError>> {
+        Box::pin(async {
+            let projects = sandbox.home().join(".claude/projects");
+            let Ok(paths) = below(&projects) else { return Ok(Vec::new()) };
+            let kept = |path: &PathBuf| {
+                path.is_file() && path.extension().is_some_and(|kind| kind == "jsonl" || kind == "json")
+            };
+            let export = |path: PathBuf| {
+                // The first folder is named after the workspace, of which there is one.
+                let below = path.strip_prefix(&projects).ok()?;
+                let name: PathBuf = below.components().skip(1).collect();
+                Some(Export { name: format!("transcripts/{}", name.display()), path })
+            };
+            Ok(paths.into_iter().filter(kept).filter_map(export).collect())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_native_program_is_preferred_to_the_starter() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let put = |name: &str| {
+            let path = place.path().join(SCOPE).join(name);
+            fs::create_dir_all(path.parent().expect("inside")).expect("a folder");
+            fs::write(path, "").expect("a file");
+        };
+        assert!(ClaudeCode.program(place.path()).is_err());
+        put("claude-code/cli.js");
+        assert!(ClaudeCode.program(place.path()).expect("JavaScript").ends_with("claude-code/cli.js"));
+        put("claude-code-linux-x64/claude");
+        assert!(ClaudeCode.program(place.path()).expect("native").ends_with("claude-code-linux-x64/claude"));
+    }
+}

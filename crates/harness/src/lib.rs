@@ -1,0 +1,39 @@
+//! Starts a harness in a sealed folder and brings back a recording.
+//!
+//! Start at [`capture`], which does it, and at [`Harness`]: what one kind of program needs to be installed,
+//! started, driven and read out. A new kind is one file and one line in [`list`]. Nothing here judges
+//! what was recorded.
+
+mod adapter;
+mod capture;
+mod claude_code;
+mod command;
+mod error;
+mod install;
+mod meter;
+mod price;
+mod round;
+mod sandbox;
+mod scenario;
+mod warden;
+
+pub use adapter::{
+    Doing, Endpoints, Export, Harness, Host, Install, Launch, Mode, Package, Plan, Provider, Release,
+};
+pub use capture::{Asked, Captured, Failure, Places, Speaker, capture};
+pub use error::{Blame, HarnessError};
+pub use install::{Installed, Tell, install, release};
+pub use price::{PRICES_OF, Price, price};
+pub use sandbox::Sandbox;
+pub use scenario::{Expects, Files, FixtureFile, Scenario, StandIn, find as find_scenario, shipped};
+pub use warden::{Ended, Warden, serve_if_asked};
+
+/// Every kind of harness, in the order that people are told of them.
+pub fn list() -> Vec<Box<dyn Harness>> {
+    vec![Box::new(claude_code::ClaudeCode), Box::new(command::Command)]
+}
+
+/// The kind of that name.
+pub fn find(name: &str) -> Option<Box<dyn Harness>> {
+    list().into_iter().find(|harness| harness.name() == name)
+}

@@ -1,0 +1,141 @@
+//! Reads the answers of a recording while it is written: what they cost, and whether the provider refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use recording::ResponseDump;
+use wire::Header;
+use wire::dialect::{Dialect, Outcome, ProviderError, StreamEnd, accumulate};
+
+use crate::price::price;
+
+/// How often we look for new answers.
+const BEAT: Duration = Duration::from_millis(50);
+/// A compressed answer that unpacks to more is not priced.
+const MOST: usize = 64 << 20;
+
+/// Reads each answer once, in the order of requests.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    dir: PathBuf,
+    /// Requests whose answers were not there yet, and the first number that was not seen at all.
+    open: Vec<u64>,
+    next: u64,
+    /// What it all cost until now, in dollars.
+    pub(crate) spent: f64,
+    /// A model whose price nobody knows.
+    pub(crate) unknown: Option<String>,
+    /// The last refusal that was about money or rights.
+    pub(crate) refusal: Option<String>,
+}
+
+impl Meter {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), open: Vec::new(), next: 1, spent: 0.0, unknown: None, refusal: None }
+    }
+
+    /// Waits until more than `budget` dollars are spent, or something is that cannot be priced.
+    pub(crate) async fn exceed(&mut self, budget: Option<f64>) {
+        loop {
+            self.read();
+            match budget {
+                Some(budget) if self.spent >= budget || self.unknown.is_some() => return,
+                Some(_) => tokio::time::sleep(BEAT).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Reads what has come since.
+    pub(crate) fn read(&mut self) {
+        while self.dump(self.next, "request").exists() {
+            self.open.push(self.next);
+            self.next += 1;
+        }
+        for n in std::mem::take(&mut self.open) {
+            // One that is not there, or not whole, is read the next time.
+            let dump = fs::read(self.dump(n, "response")).ok().map(|bytes| ResponseDump::read(&bytes));
+            match dump {
+                Some(Ok(dump)) => self.take(dump),
+                _ => self.open.push(n),
+            }
+        }
+    }
+
+    fn dump(&self, n: u64, half: &str) -> PathBuf {
+        self.dir.join(format!("provider_dumps/{}_{half}.json", session::RequestId::nth(n)))
+    }
+
+    fn take(&mut self, dump: ResponseDump) {
+        let model = dump.model_id.clone().unwrap_or_default();
+        match answer(&self.dir, dump) {
+            Some((_, Ok(Outcome::Answer(answer)))) => match price(&model) {
+                Some(price) => self.spent += price.of(&answer.reply.usage),
+                None => self.unknown = Some(model),
+            },
+            Some((status, Ok(Outcome::Error(error)) | Err(error))) if is_about_rights(status, &error) => {
+                self.refusal = Some(format!("{} ({status} {})", error.message, error.kind));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether trying again would be no use: no money, or no right.
+fn is_about_rights(status: u16, error: &ProviderError) -> bool {
+    let words = format!("{} {}", error.kind, error.message).to_lowercase();
+    matches!(status, 401..=403)
+        || ["credit balance", "insufficient_quota", "billing", "authentication_error", "invalid api key"]
+            .iter()
+            .any(|sign| words.contains(sign))
+}
+
+/// A decoded answer with its status; an error in the middle of a stream is an `Err`.
+fn answer(dir: &Path, dump: ResponseDump) -> Option<(u16, Result<Outcome, ProviderError>)> {
+    let status = dump.status?;
+    let dialect = Dialect::of(&dump.target_url, b"")?;
+    let header = |name: &str| {
+        let found = dump.headers.iter().find(|header| header.name().eq_ignore_ascii_case(name));
+        found.and_then(Header::value).map(str::to_owned)
+    };
+    let (coding, kind) = (header("content-encoding"), header("content-type").unwrap_or_default());
+    let coding = coding.filter(|_| dump.body.decoded_from.is_none());
+    let body = match &dump.body.blob {
+        Some(blob) => fs::read(dir.join("blobs").join(blob)).ok()?,
+        None => dump.body.bytes()?,
+    };
+    let body = match coding {
+        Some(coding) => wire::encoding::decode_partly(&coding, &body, MOST).ok()?.bytes,
+        None => body,
+    };
+    if kind.contains("event-stream") {
+        let gathered = accumulate(dialect, &body);
+        if let StreamEnd::Failed(error) = gathered.end {
+            return Some((status, Err(error)));
+        }
+        return Some((status, Ok(dialect.decode_reply(&gathered.body?).ok()?)));
+    }
+    match dialect.decode_reply(&body) {
+        Ok(Outcome::Other) | Err(_) if status >= 400 => {
+            let words = String::from_utf8_lossy(&body).trim().chars().take(300).collect::<String>();
+            Some((status, Err(ProviderError::new(dialect.error_kind(status), words))))
+        }
+        decoded => Some((status, Ok(decoded.ok()?))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_about_money_and_rights_are_told_from_others() {
+        let error = |kind: &str, message: &str| ProviderError::new(kind, message);
+        assert!(is_about_rights(401, &error("authentication_error", "bad key")));
+        assert!(is_about_rights(400, &error("invalid_request_error", "Your credit balance is too low")));
+        assert!(is_about_rights(429, &error("insufficient_quota", "pay first")));
+        assert!(!is_about_rights(429, &error("rate_limit_error", "slowly")));
+        assert!(!is_about_rights(400, &error("invalid_request_error", "max_tokens is missing")));
+    }
+}

@@ -1,0 +1,75 @@
+//! As much of DNS as it takes to hear what is asked, and to say no.
+
+/// A question.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// The host whose address is wanted; `None` when something else is.
+    pub(super) host: Option<String>,
+    /// The answer that there is no such name.
+    pub(super) no_such_name: Vec<u8>,
+}
+
+const A: u16 = 1;
+const AAAA: u16 = 28;
+const HTTPS: u16 = 65;
+
+/// Reads a query; `None` when it is none.
+pub(super) fn read(packet: &[u8]) -> Option<Asked> {
+    let is_answer = packet.get(2)? & 0x80 != 0;
+    if is_answer || packet.get(4..6)? != [0, 1] {
+        return None;
+    }
+    let mut labels = Vec::new();
+    let mut at = 12;
+    loop {
+        let length = *packet.get(at)? as usize;
+        at += 1;
+        match length {
+            0 => break,
+            1..=63 => labels.push(String::from_utf8_lossy(packet.get(at..at + length)?).into_owned()),
+            _ => return None, // a pointer has nothing to point to in a question
+        }
+        at += length;
+    }
+    let kind = u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?);
+    let question = packet.get(12..at + 4)?;
+    let mut answer = packet[..2].to_vec();
+    // An answer, recursion as wanted and available, no such name; one question and nothing else.
+    answer.extend([0x80 | (packet[2] & 1), 0x83, 0, 1, 0, 0, 0, 0, 0, 0]);
+    answer.extend(question);
+    let host = labels.join(".").to_lowercase();
+    let wanted = matches!(kind, A | AAAA | HTTPS) && !host.is_empty();
+    Some(Asked { host: wanted.then_some(host), no_such_name: answer })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(kind: u8) -> Vec<u8> {
+        let mut packet = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        packet.extend(b"\x03API\x07example\x00");
+        packet.extend([0, kind, 0, 1]);
+        packet
+    }
+
+    #[test]
+    fn a_question_is_heard_and_answered_with_no() {
+        let asked = read(&question(1)).expect("a question");
+        assert_eq!(asked.host.as_deref(), Some("api.example"));
+        assert_eq!(asked.no_such_name[..12], [0x12, 0x34, 0x81, 0x83, 0, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(asked.no_such_name[12..], question(1)[12..]);
+        assert_eq!(read(&question(12)).expect("a reverse question").host, None);
+    }
+
+    #[test]
+    fn what_is_cut_or_no_question_is_left_alone() {
+        let whole = question(1);
+        for end in 0..whole.len() {
+            assert_eq!(read(&whole[..end]), None, "cut at {end}");
+        }
+        let mut answer = whole;
+        answer[2] |= 0x80;
+        assert_eq!(read(&answer), None);
+    }
+}

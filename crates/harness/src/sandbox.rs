@@ -1,0 +1,258 @@
+//! Folders at stable paths for one run at a time.
+//!
+//! A path that a harness sees goes into its prompts, so two runs should see the same ones; and runs that go on
+//! side by side must not share them. So there are numbered slots, each under a lock.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::error::HarnessError;
+use crate::scenario::Files;
+
+/// More captures than this at once need a bigger machine first.
+const SLOTS: usize = 100;
+/// When fixtures were last changed, as the harness sees it: each file a minute after the one before, for some
+/// tools sort by time.
+const FIXTURES_FROM: Duration = Duration::from_secs(1_577_880_000); // 2020-01-01 12:00 UTC
+
+/// The folders a harness lives in while it is recorded. All of it is wiped when the next run begins.
+#[derive(Debug)]
+pub struct Sandbox {
+    root: PathBuf,
+    slot: usize,
+    lock: File,
+}
+
+impl Sandbox {
+    /// Takes the first slot below `folder` that nobody holds, and empties it.
+    pub(crate) fn take(folder: &Path) -> Result<Self, HarnessError> {
+        make_private(folder)?;
+        for slot in 0..SLOTS {
+            let path = folder.join(format!("{slot:02}.lock"));
+            let lock = File::options().create(true).append(true).open(&path);
+            let lock = lock.map_err(HarnessError::io("write", &path))?;
+            if lock.try_lock().is_ok() {
+                let sandbox = Self { root: folder.join(format!("{slot:02}")), slot, lock };
+                sandbox.empty()?;
+                return Ok(sandbox);
+            }
+        }
+        Err(HarnessError::outside(
+            format!("all {SLOTS} slots below `{}` are taken", folder.display()),
+            "wait for a capture to end",
+        ))
+    }
+
+    fn empty(&self) -> Result<(), HarnessError> {
+        let root = &self.root;
+        match remove(root) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(HarnessError::io("empty", root)(error));
+            }
+            _ => {}
+        }
+        for folder in [self.home(), self.workspace(), self.tmp(), self.scratch(), self.bin()] {
+            fs::create_dir_all(&folder).map_err(HarnessError::io("make", &folder))?;
+        }
+        Ok(())
+    }
+
+    /// Held for as long as anything of this run may still live.
+    pub(crate) fn lock(&self) -> &File {
+        &self.lock
+    }
+
+    /// Its number.
+    pub(crate) fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// Its HOME.
+    pub fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// The folder it works in, filled with the scenario's fixture.
+    pub fn workspace(&self) -> PathBuf {
+        self.root.join("workspace")
+    }
+
+    /// Its folder for temporary files.
+    pub fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    /// A folder that the harness does not look into: for what we make of it, as exports.
+    pub fn scratch(&self) -> PathBuf {
+        self.root.join("scratch")
+    }
+
+    /// Programs that it finds before all others.
+    pub(crate) fn bin(&self) -> PathBuf {
+        self.root.join("bin")
+    }
+
+    /// `XDG_CONFIG_HOME`, below its HOME.
+    pub fn config(&self) -> PathBuf {
+        self.home().join(".config")
+    }
+
+    /// `XDG_DATA_HOME`, below its HOME.
+    pub fn data(&self) -> PathBuf {
+        self.home().join(".local/share")
+    }
+
+    /// The whole environment a program has here, before a launch adds to it.
+    pub fn env(&self) -> BTreeMap<String, String> {
+        let text = |path: &Path| path.display().to_string();
+        let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
+        BTreeMap::from([
+            ("PATH".to_owned(), format!("{}:{path}", text(&self.bin()))),
+            ("HOME".to_owned(), text(&self.home())),
+            ("XDG_CONFIG_HOME".to_owned(), text(&self.config())),
+            ("XDG_DATA_HOME".to_owned(), text(&self.data())),
+            ("XDG_CACHE_HOME".to_owned(), text(&self.home().join(".cache"))),
+            ("XDG_STATE_HOME".to_owned(), text(&self.home().join(".local/state"))),
+            ("XDG_RUNTIME_DIR".to_owned(), text(&self.tmp())),
+            ("TMPDIR".to_owned(), text(&self.tmp())),
+            // A repository around the slots is none of the harness's business.
+            ("GIT_CEILING_DIRECTORIES".to_owned(), text(&self.root)),
+            ("LANG".to_owned(), "C.UTF-8".to_owned()),
+            ("SHELL".to_owned(), "/bin/sh".to_owned()),
+            ("TERM".to_owned(), "dumb".to_owned()),
+            ("TZ".to_owned(), TIME_ZONE.to_owned()),
+            ("USER".to_owned(), "offshoot".to_owned()),
+        ])
+    }
+
+    /// Fills the workspace with a fixture.
+    pub(crate) fn fill(&self, files: &Files) -> Result<(), HarnessError> {
+        for (name, file) in files.iter() {
+            let path = self.workspace().join(name);
+            let failed = || HarnessError::io("write", &path);
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder).map_err(failed())?;
+            }
+            fs::write(&path, &file.bytes).map_err(failed())?;
+            let mode = if file.executable { 0o755 } else { 0o644 };
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(failed())?;
+        }
+        Ok(())
+    }
+
+    /// Gives everything in the workspace its fixed time, in the order of names.
+    pub(crate) fn settle_times(&self) -> Result<(), HarnessError> {
+        let workspace = self.workspace();
+        let mut paths = below(&workspace).map_err(HarnessError::io("read", &workspace))?;
+        paths.push(workspace);
+        for (place, path) in paths.iter().enumerate() {
+            let time = SystemTime::UNIX_EPOCH + FIXTURES_FROM + Duration::from_secs(60 * place as u64);
+            // What cannot be opened, as a socket, keeps its time.
+            let _ = File::open(path).and_then(|file| file.set_modified(time));
+        }
+        Ok(())
+    }
+
+    /// A `rg` that every program finds first: the real one, with its output in the order of paths.
+    pub(crate) fn sort_ripgrep(&self, ripgrep: &Path) -> Result<(), HarnessError> {
+        let path = self.bin().join("rg");
+        let script = format!("#!/bin/sh\nexec '{}' --sort=path \"$@\"\n", ripgrep.display());
+        fs::write(&path, script)
+            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
+            .map_err(HarnessError::io("write", &path))
+    }
+}
+
+/// The time zone that every harness sees.
+pub(crate) const TIME_ZONE: &str = "UTC";
+
+/// Makes a folder for the user alone, or sees that it is one.
+fn make_private(folder: &Path) -> Result<(), HarnessError> {
+    let failed = || HarnessError::io("make", folder);
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed())?;
+    let found = fs::symlink_metadata(folder).map_err(failed())?;
+    let ours = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+    if ours {
+        return Ok(());
+    }
+    Err(HarnessError::you(
+        format!("`{}` belongs to somebody else", folder.display()),
+        "export OFFSHOOT_CACHE_DIR=\"$HOME/.cache/offshoot\"",
+    ))
+}
+
+/// Everything below a folder, sorted; links are not followed.
+pub(crate) fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            }
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Removes a folder, also one with folders in it that nobody may write.
+fn remove(folder: &Path) -> io::Result<()> {
+    let Err(error) = fs::remove_dir_all(folder) else { return Ok(()) };
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return Err(error);
+    }
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    fs::remove_dir_all(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::FixtureFile;
+
+    #[test]
+    fn runs_side_by_side_have_their_own_slots_and_later_ones_the_first() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let first = Sandbox::take(place.path()).expect("a slot");
+        let second = Sandbox::take(place.path()).expect("another slot");
+        assert_ne!(first.home(), second.home());
+        let path = first.workspace();
+        fs::write(path.join("left"), "").expect("written");
+        drop(first);
+        let again = Sandbox::take(place.path()).expect("the first slot");
+        assert_eq!(again.workspace(), path);
+        assert!(!path.join("left").exists(), "a slot begins empty");
+    }
+
+    #[test]
+    fn fixtures_have_times_of_their_own() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let sandbox = Sandbox::take(place.path()).expect("a slot");
+        let file = |text: &str| FixtureFile { bytes: text.into(), executable: false };
+        let files = Files::from([("b.txt".to_owned(), file("b")), ("a/c.txt".to_owned(), file("c"))]);
+        sandbox.fill(&files).expect("filled");
+        sandbox.settle_times().expect("settled");
+        let time = |name: &str| {
+            let found = fs::metadata(sandbox.workspace().join(name)).expect("there");
+            found.modified().expect("a time").duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
+        };
+        let minutes = |name: &str| (time(name) - FIXTURES_FROM).as_secs() / 60;
+        assert_eq!([minutes("a"), minutes("a/c.txt"), minutes("b.txt"), minutes(".")], [0, 1, 2, 3]);
+    }
+}

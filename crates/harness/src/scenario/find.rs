@@ -1,0 +1,98 @@
+//! Where scenarios are looked for.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::Scenario;
+use super::files::{Files, FixtureFile};
+use crate::error::HarnessError;
+
+/// The files of the shipped scenarios, by their names below `scenarios/`.
+static SHIPPED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
+
+/// Finds a scenario: a folder by its path, one in `./scenarios`, one of the user's in `config_dir`, or a shipped
+/// one.
+pub fn find(name: &str, config_dir: Option<&Path>) -> Result<Scenario, HarnessError> {
+    let folders = [
+        Some(PathBuf::from(name)),
+        Some(Path::new("scenarios").join(name)),
+        config_dir.map(|config| config.join("scenarios").join(name)),
+    ];
+    let found = folders.into_iter().flatten().find(|folder| folder.join("scenario.yaml").exists());
+    match found {
+        Some(folder) => from_folder(&folder),
+        None => from_shipped(name, config_dir),
+    }
+}
+
+/// The names of the shipped scenarios.
+pub fn shipped() -> Vec<&'static str> {
+    SHIPPED.iter().filter_map(|(path, _)| path.strip_suffix("/scenario.yaml")).collect()
+}
+
+fn from_folder(folder: &Path) -> Result<Scenario, HarnessError> {
+    let name = folder.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let name = name.unwrap_or_else(|| "scenario".to_owned());
+    let read = |folder: &Path| Files::read(folder).map_err(HarnessError::io("read", folder));
+    Scenario::read(&name, folder, read(folder)?, |base| read(&folder.join(base)))
+}
+
+fn from_shipped(name: &str, config_dir: Option<&Path>) -> Result<Scenario, HarnessError> {
+    if !shipped().contains(&name) {
+        let users = config_dir
+            .map_or_else(String::new, |config| format!(", `{}`", config.join("scenarios").display()));
+        return Err(HarnessError::you(
+            format!(
+                "there is no scenario `{name}`: neither a folder, nor in `./scenarios`{users}, nor shipped"
+            ),
+            format!("the shipped ones are {}", shipped().join(", ")),
+        ));
+    }
+    let place = Path::new("scenarios").join(name);
+    Scenario::read(name, &place, shipped_files(name), |base| {
+        let folder = clean(&Path::new(name).join(base));
+        Ok(shipped_files(&folder.display().to_string()))
+    })
+}
+
+fn shipped_files(folder: &str) -> Files {
+    let all = SHIPPED.iter().map(|(name, bytes)| {
+        ((*name).to_owned(), FixtureFile { bytes: bytes.to_vec(), executable: name.ends_with(".sh") })
+    });
+    all.collect::<Files>().below(folder)
+}
+
+/// A path without `..`, by its words alone.
+fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir => {}
+            part => clean.push(part),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_scenario_is_one() {
+        for name in shipped() {
+            let scenario = from_shipped(name, None).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(scenario.has_workspace(), "{name} has a workspace");
+            assert!(!scenario.intent().is_empty(), "{name} says what it is for");
+        }
+        assert!(shipped().len() >= 7, "{:?}", shipped());
+    }
+
+    #[test]
+    fn a_name_that_is_nowhere_lists_those_that_are() {
+        let error = find("no-such-thing", None).expect_err("nowhere");
+        assert!(error.hint().expect("a hint").contains("async-subagents"), "{error}");
+    }
+}

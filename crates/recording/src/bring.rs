@@ -1,0 +1,108 @@
+//! Files that others made, copied into a recording without their secrets.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use wire::redact::{Redactor, Window};
+
+use crate::recorder::Finished;
+
+/// Up to this size a file is searched whole.
+const WHOLE: u64 = 8 << 20;
+/// How often all files are copied anew because the last of them taught something.
+const MOST_PASSES: usize = 4;
+
+/// A file to copy into a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// Its name in the recording, with folders.
+    pub name: String,
+    /// Where it is now.
+    pub path: PathBuf,
+}
+
+impl Finished {
+    /// Copies files into the recording in `dir`, without their secrets. What one of them teaches is removed
+    /// from all the others too, and from what was recorded before.
+    pub fn bring_in(&mut self, dir: &Path, files: &[Incoming]) -> io::Result<()> {
+        for _ in 0..MOST_PASSES {
+            let known = self.redactor.generation();
+            for file in files {
+                copy(&mut self.redactor, dir, file)?;
+            }
+            if self.redactor.generation() == known {
+                break;
+            }
+            self.learned_late = true;
+        }
+        Ok(())
+    }
+
+    /// Writes a text of our own into the recording in `dir`, without its secrets.
+    pub fn bring_text(&mut self, dir: &Path, name: &str, text: &[u8]) -> io::Result<()> {
+        let known = self.redactor.generation();
+        let text = self.redactor.text(name, text).bytes.into_owned();
+        self.learned_late |= self.redactor.generation() != known;
+        fs::write(dir.join(name), text)
+    }
+}
+
+fn copy(redactor: &mut Redactor, dir: &Path, file: &Incoming) -> io::Result<()> {
+    let name = String::from_utf8_lossy(&redactor.text("file name", file.name.as_bytes()).bytes).into_owned();
+    let path = dir.join(&name);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let from = File::open(&file.path)?;
+    if from.metadata()?.len() <= WHOLE {
+        let mut bytes = Vec::new();
+        BufReader::new(from).read_to_end(&mut bytes)?;
+        return fs::write(path, redactor.text(&name, &bytes).bytes);
+    }
+    let mut from = BufReader::with_capacity(1 << 20, from);
+    let mut to = BufWriter::new(File::create(path)?);
+    let mut window = Window::new(&name, None);
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        let read = from.read(&mut piece)?;
+        if read == 0 {
+            to.write_all(&window.finish(redactor))?;
+            return to.flush();
+        }
+        to.write_all(&window.push(redactor, &piece[..read]))?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::redact::FingerprintKey;
+
+    use super::*;
+
+    #[test]
+    fn what_the_last_file_teaches_is_gone_from_the_first() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let from = |name: &str, text: &str| {
+            let path = place.path().join(name);
+            fs::write(&path, text).expect("written");
+            Incoming { name: format!("workspace/sub/{name}"), path }
+        };
+        let files =
+            [from("a.txt", "it is qW8zr4Tn1pLx, they say\n"), from("b.env", "DB_PASSWORD=qW8zr4Tn1pLx\n")];
+        let dir = place.path().join("rec");
+        let mut finished = Finished {
+            redactor: Redactor::new(FingerprintKey::from_bytes([7; 32])),
+            counts: crate::Counts::default(),
+            losses: Vec::new(),
+            unsearched: Vec::new(),
+            learned_late: false,
+        };
+        finished.bring_in(&dir, &files).expect("copied");
+        for name in ["a.txt", "b.env"] {
+            let text = fs::read_to_string(dir.join("workspace/sub").join(name)).expect("there");
+            assert!(!text.contains("qW8zr4Tn1pLx"), "{name}: {text}");
+        }
+        assert!(finished.learned_late, "so that what was recorded before is searched again");
+    }
+}
