@@ -11,6 +11,8 @@ mod command;
 mod error;
 mod install;
 mod meter;
+mod oh_my_opencode;
+mod opencode;
 mod price;
 mod round;
 mod sandbox;
@@ -30,7 +32,12 @@ pub use warden::{Ended, Warden, serve_if_asked};
 
 /// Every kind of harness, in the order that people are told of them.
 pub fn list() -> Vec<Box<dyn Harness>> {
-    vec![Box::new(claude_code::ClaudeCode), Box::new(command::Command)]
+    vec![
+        Box::new(claude_code::ClaudeCode),
+        Box::new(opencode::OpenCode),
+        Box::new(oh_my_opencode::OhMyOpenCode),
+        Box::new(command::Command),
+    ]
 }
 
 /// The kind of that name.
