@@ -24,6 +24,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Capture(commands::capture::Arguments),
+    Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
     Show(commands::show::Arguments),
 }
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         .init();
     let done = match arguments.command {
         Command::Capture(arguments) => commands::capture::run(arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
     };

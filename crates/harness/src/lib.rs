@@ -8,6 +8,7 @@ mod adapter;
 mod capture;
 mod claude_code;
 mod command;
+mod doctor;
 mod error;
 mod install;
 mod meter;
@@ -23,6 +24,7 @@ pub use adapter::{
     Doing, Endpoints, Export, Harness, Host, Install, Launch, Mode, Package, Plan, Provider, Release,
 };
 pub use capture::{Asked, Captured, Failure, Places, Speaker, capture};
+pub use doctor::{Finding, doctor};
 pub use error::{Blame, HarnessError};
 pub use install::{Installed, Tell, install, release};
 pub use price::{PRICES_OF, Price, price};

@@ -315,6 +315,10 @@ impl Show {
         manifest.round_the_proxy = self.watch.seen();
         let incoming = copy::incoming(&self.sandbox.workspace(), &exports);
         let scenario = self.planned.as_run(&self.plan);
+        for folder in ["workspace", "exports"] {
+            // Also where nothing is in them; an error comes again with the first file.
+            let _ = std::fs::create_dir(dir.join(folder));
+        }
         let copied = finished.bring_text(&dir, "scenario.json", scenario.as_bytes());
         let copied = copied.and(incoming).and_then(|incoming| finished.bring_in(&dir, &incoming));
         if let Err(error) = copied {
