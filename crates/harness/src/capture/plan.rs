@@ -180,6 +180,7 @@ impl Planned {
             model: self.model.clone(),
             mode: self.mode.clone(),
             endpoints,
+            live: self.speaker.is_live(),
             session_id: session_id(&self.scenario.name),
             env: self.env.clone(),
             arguments: self.arguments.clone(),
