@@ -122,7 +122,9 @@ fn network() -> Finding {
 
 fn writable(name: &str, folder: &Path, why: &str) -> Finding {
     let probe = folder.join(".doctor");
-    let tried = fs::create_dir_all(folder).and_then(|()| fs::write(&probe, "")).and_then(|()| fs::remove_file(&probe));
+    let tried = fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&probe, ""))
+        .and_then(|()| fs::remove_file(&probe));
     Finding {
         name: name.to_owned(),
         ok: tried.is_ok(),

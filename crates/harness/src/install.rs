@@ -238,7 +238,10 @@ fn npm_failure(label: &str, install: &Install, said: &str) -> HarnessError {
     let what = format!("cannot install {label}: {words}");
     if is(&["ETARGET", "E404"]) {
         let names: Vec<&str> = install.packages.iter().map(|package| package.name.as_str()).collect();
-        return HarnessError::you(what, format!("`npm view {} versions` lists what there is", names.join(" ")));
+        return HarnessError::you(
+            what,
+            format!("`npm view {} versions` lists what there is", names.join(" ")),
+        );
     }
     if is(&["ENOTFOUND", "ECONNREFUSED", "ECONNRESET", "EAI_AGAIN", "ETIMEDOUT", "ENETUNREACH", "network"]) {
         return HarnessError::outside(what, "check the network: `npm ping`");
@@ -260,7 +263,10 @@ mod tests {
         let harness = claude();
         let newest = release(&*harness, None, None).expect("a release");
         assert_eq!(Some(&newest.version.as_str()), harness.versions().last());
-        assert_eq!(release(&*harness, Some("9.9.9-beta.1"), None).expect("a release").folder(), "9.9.9-beta.1");
+        assert_eq!(
+            release(&*harness, Some("9.9.9-beta.1"), None).expect("a release").folder(),
+            "9.9.9-beta.1"
+        );
         for bad in ["", "latest", "../../etc", "1.0 --registry=x", "1.0/2"] {
             let error = release(&*harness, Some(bad), None).expect_err(bad);
             assert_eq!(error.blame(), Blame::You, "{error}");

@@ -32,14 +32,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(dir: &Path) -> Self {
-        Self {
-            dir: dir.to_owned(),
-            open: Vec::new(),
-            next: 1,
-            spent: 0.0,
-            unknown: None,
-            refusal: None,
-        }
+        Self { dir: dir.to_owned(), open: Vec::new(), next: 1, spent: 0.0, unknown: None, refusal: None }
     }
 
     /// Waits until more than `budget` dollars are spent, or something is that cannot be priced.

@@ -12,6 +12,7 @@ mod dump;
 mod folder;
 mod hints;
 mod key;
+mod lanes;
 mod log;
 mod loss;
 mod manifest;
@@ -26,6 +27,7 @@ pub use bring::Incoming;
 pub use disk::{Disk, Folder};
 pub use dump::{BodyDump, DUMP_FORMAT, DumpError, RequestDump, ResponseDump};
 pub use key::{KeyError, load_or_create_key};
+pub use lanes::{Heard, Identity, LaneTracker, Position};
 pub use log::{LOG_FORMAT, LogError, Record};
 pub use loss::Loss;
 pub use manifest::{

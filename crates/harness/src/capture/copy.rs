@@ -48,10 +48,11 @@ impl Snapshot {
 pub(super) fn incoming(workspace: &Path, exports: &[Export]) -> io::Result<Vec<Incoming>> {
     let mut incoming = files(workspace)?;
     incoming.iter_mut().for_each(|file| file.name = format!("workspace/{}", file.name));
-    incoming.extend(exports.iter().map(|export| Incoming {
-        name: format!("exports/{}", export.name),
-        path: export.path.clone(),
-    }));
+    incoming.extend(
+        exports
+            .iter()
+            .map(|export| Incoming { name: format!("exports/{}", export.name), path: export.path.clone() }),
+    );
     Ok(incoming)
 }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use proxy::{Bound, Capture, Reach};
 use recording::{
-    Clock, Command, Counts, Finished, Folder, Loss, Manifest, Network, NetworkSeal, Recorder, Round, SealError,
-    Settings, iso,
+    Clock, Command, Counts, Finished, Folder, Loss, Manifest, Network, NetworkSeal, Recorder, Round,
+    SealError, Settings, iso,
 };
 
 use crate::adapter::{Harness, Launch, Plan};
@@ -27,8 +27,8 @@ use crate::warden::{Ended, PROXY_PORT, Sealed, Warden};
 use copy::Snapshot;
 use model::Answering;
 use output::Listening;
-pub use plan::{Asked, Places, Speaker};
 use plan::Planned;
+pub use plan::{Asked, Places, Speaker};
 
 /// How long calls in flight are waited for when the harness has ended.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -119,7 +119,8 @@ impl Stage {
             Err(error) if planned.harness.needs_ripgrep() => return Err(error),
             Err(_) => {}
         }
-        let answering = Answering::start(&planned.speaker, planned.harness.providers()).await?;
+        let answering =
+            Answering::start(&planned.speaker, planned.harness.providers(), &sandbox.workspace()).await?;
         let (pipes, outputs) = output::pipes().map_err(HarnessError::io("open", "a pipe"))?;
         let (warden, sealed) = Warden::start(planned.sealed, outputs, sandbox.lock()).await?;
         let (bound, watch, network) = stand(sealed, sandbox.slot()).await?;
@@ -176,10 +177,7 @@ impl Stage {
 }
 
 /// Where the proxy and the watchers stand: in the sealed network, or in the machine's.
-async fn stand(
-    sealed: Result<Sealed, String>,
-    slot: usize,
-) -> Result<(Bound, Watch, Network), HarnessError> {
+async fn stand(sealed: Result<Sealed, String>, slot: usize) -> Result<(Bound, Watch, Network), HarnessError> {
     let failed = || HarnessError::io("listen on", "loopback");
     let (bound, watch, seal, because) = match sealed {
         Ok(sealed) => {
@@ -212,9 +210,8 @@ fn proxy_variables(watch: &Watch) -> Vec<(String, String)> {
     let url = format!("http://{}", watch.refuser);
     let none = "localhost,127.0.0.1,::1".to_owned();
     let ways = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, url.clone()));
-    let both = |(name, value): (&str, String)| {
-        [(name.to_owned(), value.clone()), (name.to_lowercase(), value)]
-    };
+    let both =
+        |(name, value): (&str, String)| [(name.to_owned(), value.clone()), (name.to_lowercase(), value)];
     ways.into_iter().chain([("NO_PROXY", none)]).flat_map(both).collect()
 }
 
@@ -303,7 +300,7 @@ impl Show {
         };
         self.warden.finish().await;
         let stderr_tail = self.listening.finish().await;
-        drop(self.answering);
+        warnings.extend(self.answering.unanswered());
         let mut finished = self.recorder.finish(DISK_DEADLINE).ok_or_else(|| {
             HarnessError::outside("the recorder stopped by itself", "please report it: this is our mistake")
         })?;
@@ -322,7 +319,8 @@ impl Show {
         let copied = finished.bring_text(&dir, "scenario.json", scenario.as_bytes());
         let copied = copied.and(incoming).and_then(|incoming| finished.bring_in(&dir, &incoming));
         if let Err(error) = copied {
-            manifest.unsealed_because = Some(format!("the workspace or the exports could not be copied: {error}"));
+            manifest.unsealed_because =
+                Some(format!("the workspace or the exports could not be copied: {error}"));
         }
         manifest.workspace = Some(self.snapshot.compare(&self.sandbox.workspace())?);
         if let Some(command) = &mut manifest.command {
@@ -364,9 +362,9 @@ fn seal(
         Ok(sealed) => {
             captured.losses = sealed.losses;
             captured.suspicious = sealed.suspicious;
-            captured.warnings.extend(
-                sealed.unsearched.iter().map(|body| format!("not searched for secrets: {body}")),
-            );
+            captured
+                .warnings
+                .extend(sealed.unsearched.iter().map(|body| format!("not searched for secrets: {body}")));
             Ok(captured)
         }
         Err(error @ SealError::Residue { .. }) => Err(HarnessError::Residue(error)),
@@ -414,10 +412,9 @@ impl Verdict {
                 let what = nothing.clone().unwrap_or_else(|| format!("`{name}` ended with code {code}"));
                 Self { unsealed_because: nothing, failure: Some(Failure { what: what + &said, hint: read }) }
             }
-            Outcome::NotStarted(error) | Outcome::Failed(error) => Self::not_whole(
-                error.to_string(),
-                error.hint().map_or(read, str::to_owned),
-            ),
+            Outcome::NotStarted(error) | Outcome::Failed(error) => {
+                Self::not_whole(error.to_string(), error.hint().map_or(read, str::to_owned))
+            }
             Outcome::Timeout(after) => Self::not_whole(
                 format!("`{name}` was still running after {} s and was ended", after.as_secs()),
                 "`--timeout SECONDS` gives it longer".to_owned(),

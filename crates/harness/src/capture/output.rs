@@ -54,11 +54,7 @@ impl Listening {
     }
 }
 
-fn hear(
-    mut from: PipeReader,
-    output: Output,
-    recorder: Recorder,
-) -> io::Result<oneshot::Receiver<String>> {
+fn hear(mut from: PipeReader, output: Output, recorder: Recorder) -> io::Result<oneshot::Receiver<String>> {
     let (over, heard) = oneshot::channel();
     let hear = move || {
         let mut tail = VecDeque::new();

@@ -131,10 +131,9 @@ impl Planned {
         let speaker = speaker(&asked, mode.as_deref())?;
         check_budget(asked.max_budget_usd, &model)?;
         let fixture = match &asked.fixture_dir {
-            Some(dir) => Some(Files::read(dir).map_err(|source| HarnessError::Fixture {
-                dir: dir.clone(),
-                source,
-            })?),
+            Some(dir) => {
+                Some(Files::read(dir).map_err(|source| HarnessError::Fixture { dir: dir.clone(), source })?)
+            }
             None => None,
         };
         let release = release(harness, asked.version.as_deref(), asked.host_version.as_deref())?;
@@ -200,7 +199,8 @@ impl Planned {
         recording::Harness {
             name: self.release.name.clone(),
             version: Some(self.release.version.clone()).filter(|version| version != NO_VERSION),
-            host: host.map(|(name, version)| recording::Host { name: name.clone(), version: version.clone() }),
+            host: host
+                .map(|(name, version)| recording::Host { name: name.clone(), version: version.clone() }),
             mode: plan.mode.clone(),
             scenario: self.scenario.name.clone(),
             model: plan.model.clone(),
@@ -297,7 +297,7 @@ fn speaker(asked: &Asked, mode: Option<&str>) -> Result<Speaker, HarnessError> {
     if let Some(path) = &asked.script {
         let text = std::fs::read_to_string(path)
             .map_err(|source| HarnessError::Script(proxy::BadScript::Io { path: path.clone(), source }))?;
-        let script = Script::from_text(path, &text).map_err(HarnessError::Script)?;
+        let script = Script::parse(&text, path).map_err(HarnessError::Script)?;
         return Ok(Speaker::Script { name: path.display().to_string(), text, script });
     }
     let (text, script) = asked.scenario.script(asked.harness.name(), mode)?;
@@ -333,7 +333,10 @@ fn given_program(arguments: &[String]) -> Result<PathBuf, HarnessError> {
         false => on_path(program),
     };
     found.ok_or_else(|| {
-        HarnessError::you(format!("cannot find the command `{program}`"), format!("try `command -v {program}`"))
+        HarnessError::you(
+            format!("cannot find the command `{program}`"),
+            format!("try `command -v {program}`"),
+        )
     })
 }
 

@@ -116,8 +116,8 @@ mod tests {
     #[track_caller]
     fn check(first: &str, expected: Option<(&str, Option<u16>)>) {
         let said = read(first.as_bytes()).expect("whole");
-        let expected = expected
-            .map_or(Said::Nothing, |(host, port)| Said::Http { host: host.to_owned(), port });
+        let expected =
+            expected.map_or(Said::Nothing, |(host, port)| Said::Http { host: host.to_owned(), port });
         assert_eq!(said, expected, "{first}");
     }
 

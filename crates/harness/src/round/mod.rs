@@ -158,7 +158,9 @@ async fn refuse(mut tcp: TcpStream, seen: &Seen, port: Option<u16>) -> io::Resul
             tcp.write_all(REFUSAL).await?;
         }
         (hello::Said::Tls { host }, Some(port)) => seen.note(host, Some(port), SeenBy::Connection),
-        (_, Some(port)) => seen.note(addressed.ip().to_canonical().to_string(), Some(port), SeenBy::Connection),
+        (_, Some(port)) => {
+            seen.note(addressed.ip().to_canonical().to_string(), Some(port), SeenBy::Connection)
+        }
         // Somebody looks whether the proxy is there: that is no call.
         (_, None) => {}
     }

@@ -38,11 +38,12 @@ fn from_folder(folder: &Path) -> Result<Scenario, HarnessError> {
 
 fn from_shipped(name: &str, config_dir: Option<&Path>) -> Result<Scenario, HarnessError> {
     if !shipped().contains(&name) {
-        let users = config_dir.map_or_else(String::new, |config| {
-            format!(", `{}`", config.join("scenarios").display())
-        });
+        let users = config_dir
+            .map_or_else(String::new, |config| format!(", `{}`", config.join("scenarios").display()));
         return Err(HarnessError::you(
-            format!("there is no scenario `{name}`: neither a folder, nor in `./scenarios`{users}, nor shipped"),
+            format!(
+                "there is no scenario `{name}`: neither a folder, nor in `./scenarios`{users}, nor shipped"
+            ),
             format!("the shipped ones are {}", shipped().join(", ")),
         ));
     }

@@ -17,8 +17,8 @@ impl Scenario {
         let path = place.join("scenario.yaml");
         let malformed = |reason: String| HarnessError::Scenario { path: path.clone(), reason };
         let yaml = files.get("scenario.yaml").ok_or_else(|| malformed("it is not there".into()))?;
-        let yaml =
-            std::str::from_utf8(&yaml.bytes).map_err(|error| malformed(format!("it is not UTF-8: {error}")))?;
+        let yaml = std::str::from_utf8(&yaml.bytes)
+            .map_err(|error| malformed(format!("it is not UTF-8: {error}")))?;
         let text: Text =
             serde_saphyr::from_str(yaml).map_err(|error| malformed(error.without_snippet().to_string()))?;
         if text.format != FORMAT {

@@ -24,8 +24,8 @@ use tokio::sync::mpsc;
 
 use crate::adapter::{Doing, Launch};
 use crate::error::HarnessError;
-pub(crate) use network::PROXY_PORT;
 use message::{News, Order, Socket, Start, receive, send};
+pub(crate) use network::PROXY_PORT;
 
 /// What our own program is called with to become a warden.
 const ARGUMENT: &str = "__warden";
@@ -64,7 +64,8 @@ pub(crate) fn try_seal() -> Result<(), String> {
 /// This program as a warden: the file that we are, even if another one has taken its name by now.
 fn command(kind: &str) -> Command {
     let running = Path::new("/proc/self/exe");
-    let program = if running.exists() { running.to_owned() } else { std::env::current_exe().unwrap_or_default() };
+    let program =
+        if running.exists() { running.to_owned() } else { std::env::current_exe().unwrap_or_default() };
     let mut command = Command::new(program);
     // Ctrl-C is for us; we end it in our own time.
     command.args([ARGUMENT, kind]).process_group(0);

@@ -101,10 +101,7 @@ fn ask_kernel(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
 /// Opens the sockets of a sealed network.
 pub(crate) fn listen() -> io::Result<Vec<(Socket, OwnedFd)>> {
     let local = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(OwnedFd::from);
-    let mut sockets = vec![
-        (Socket::Proxy, local(PROXY_PORT)?),
-        (Socket::Refuser, local(REFUSER_PORT)?),
-    ];
+    let mut sockets = vec![(Socket::Proxy, local(PROXY_PORT)?), (Socket::Refuser, local(REFUSER_PORT)?)];
     for port in [443, 80] {
         // One socket takes both families, where there are both.
         let socket = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
