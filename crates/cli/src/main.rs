@@ -26,6 +26,7 @@ enum Command {
     Capture(commands::capture::Arguments),
     Check(commands::check::Arguments),
     Normalize(commands::normalize::Arguments),
+    Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
     Show(commands::show::Arguments),
 }
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Normalize(arguments) => commands::normalize::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
     };

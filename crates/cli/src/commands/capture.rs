@@ -195,8 +195,12 @@ fn conclude(captured: &Captured) -> ExitCode {
         eprintln!("warning: {warning}");
     }
     if let Some(first) = captured.suspicious.first() {
-        let more = captured.suspicious.len() - 1;
-        eprintln!("warning: `{first}` and {more} more files hold something random that no rule knows");
+        let more = match captured.suspicious.len() - 1 {
+            0 => "holds".to_owned(),
+            1 => "and 1 more file hold".to_owned(),
+            more => format!("and {more} more files hold"),
+        };
+        eprintln!("warning: `{first}` {more} something random that no rule knows");
         eprintln!("hint: `suspicious` in `{dir}/recording.json` lists them");
     }
     for round in &captured.round {
