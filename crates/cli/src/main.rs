@@ -24,7 +24,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Capture(commands::capture::Arguments),
+    Check(commands::check::Arguments),
     Doctor(commands::doctor::Arguments),
+    Normalize(commands::normalize::Arguments),
     Proxy(commands::proxy::Arguments),
     Show(commands::show::Arguments),
 }
@@ -40,7 +42,9 @@ fn main() -> ExitCode {
         .init();
     let done = match arguments.command {
         Command::Capture(arguments) => commands::capture::run(arguments),
+        Command::Check(arguments) => commands::check::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Normalize(arguments) => commands::normalize::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
     };

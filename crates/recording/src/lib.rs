@@ -12,15 +12,17 @@ mod dump;
 mod folder;
 mod hints;
 mod key;
-mod lanes;
+pub mod lanes;
 mod log;
 mod loss;
 mod manifest;
+pub mod normalize;
 mod open;
 mod queue;
 mod recorder;
 mod scrub;
 mod seal;
+pub mod source;
 mod time;
 
 pub use bring::Incoming;
@@ -31,8 +33,8 @@ pub use lanes::{Heard, Identity, LaneTracker, Position};
 pub use log::{LOG_FORMAT, LogError, Record};
 pub use loss::Loss;
 pub use manifest::{
-    Changes, Clock, Command, Counts, Harness, Host, MANIFEST_FORMAT, Manifest, Network, NetworkSeal, Reading, Round,
-    SeenBy,
+    Changes, Clock, Command, Counts, Harness, Host, LaneEntry, MANIFEST_FORMAT, Manifest, Network,
+    NetworkSeal, Reading, Round, SeenBy,
 };
 pub use open::{OpenError, Recording, State};
 pub use recorder::{CreateError, ExchangeTap, Finished, Output, Recorder, Settings};

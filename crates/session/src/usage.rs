@@ -27,3 +27,14 @@ impl Usage {
         self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
     }
 }
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_write_5m += other.cache_write_5m;
+        self.cache_write_1h += other.cache_write_1h;
+        self.reasoning += other.reasoning;
+    }
+}

@@ -118,7 +118,7 @@ impl Call<'_> {
         let cue = tokio::select! {
             cue = self.stage.cue(&ticket, &prompt) => cue,
             error = self.client.gone() => {
-                self.stage.answered(&id, &Heard { reply: None, items: Vec::new(), whole: false });
+                self.stage.answered(&id, &Heard::default());
                 return Err(error);
             }
         };

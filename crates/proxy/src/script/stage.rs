@@ -58,7 +58,7 @@ impl Stage {
         let text = headers
             .iter()
             .filter_map(|(name, value)| Some((name.as_str(), std::str::from_utf8(value).ok()?)));
-        let identity = Identity::of(text, body, prompt);
+        let identity = Identity::of(text, body, Some(prompt));
         let continues = ask::continued(prompt, body);
         let mut state = self.lock();
         state.arrivals += 1;

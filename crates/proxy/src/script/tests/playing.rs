@@ -211,6 +211,23 @@ fn turns_come_one_after_the_other_and_attempts_get_the_same() {
 }
 
 #[test]
+fn a_call_may_be_made_although_nobody_offers_it() {
+    let turns = "
+      - reply: [ { call: { tool: [Write, write], id: a, unoffered: true, input: { path: p } } } ]
+      - reply: [ { call: [ { tool: Write, unoffered: true }, { tool: Edit } ] } ]
+";
+    check(
+        &main_lane(turns),
+        "
+        0.1 | tools Read write
+        1.1 | tools Read
+        1.2 | tools Edit
+        ",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
 fn a_tool_that_is_not_offered_is_named_and_an_attempt_may_offer_it() {
     let turns = "
       - reply:

@@ -1,0 +1,43 @@
+//! `offshoot check`: whether a recording shows what it should.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use parity::{Answer, Check, Evidence};
+use recording::source::Source;
+
+use super::{Format, open, print};
+use crate::failure::{Kind, OrFail};
+
+/// Check that a recording is complete and shows what its scenario should
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The recording's folder
+    recording: PathBuf,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let check = checked(&open(&arguments.recording)?)?;
+    print(&match arguments.format {
+        Format::Text => report::check_text(&check, super::width()),
+        Format::Json => format!("{}\n", serde_json::to_string(&check).or_fail(Kind::Bug)?),
+    });
+    Ok(ExitCode::from(if check.ok { 0 } else { Kind::Verdict as u8 }))
+}
+
+/// Judges a recording.
+pub(crate) fn checked(source: &Source) -> anyhow::Result<Check> {
+    Ok(parity::check(&Evidence::gather(source).or_fail(Kind::Outside)?))
+}
+
+/// The criteria that do not hold, in one line.
+pub(crate) fn failures(check: &Check) -> String {
+    let failed = check.criteria.iter().filter(|criterion| criterion.answer == Answer::No);
+    failed
+        .map(|criterion| format!("{} ({})", criterion.name, criterion.reason))
+        .collect::<Vec<_>>()
+        .join("; ")
+}

@@ -1,0 +1,423 @@
+//! The success criteria of one recording.
+
+use recording::lanes::{Lane, LaneKind, Mark, Turn};
+use serde::Serialize;
+
+use crate::evidence::{Evidence, Expects};
+
+/// An answer for every criterion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Version of the format.
+    pub format: u32,
+    /// No answer is no.
+    pub ok: bool,
+    /// The criteria.
+    pub criteria: Vec<Criterion>,
+}
+
+/// One criterion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Criterion {
+    /// What is asked.
+    pub name: &'static str,
+    /// The answer.
+    pub answer: Answer,
+    /// Why.
+    pub reason: String,
+}
+
+/// Yes, no, or why the question makes no sense here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Answer {
+    /// It holds.
+    #[serde(rename = "yes")]
+    Yes,
+    /// It does not.
+    #[serde(rename = "no")]
+    No,
+    /// It cannot be asked here.
+    #[serde(rename = "n/a")]
+    NotApplicable,
+}
+
+type Finding = (Answer, String);
+
+/// A criterion's name, and how it is answered.
+type Question = (&'static str, fn(&Evidence) -> Finding);
+
+const QUESTIONS: &[Question] = &[
+    ("files", files),
+    ("sealed", sealed),
+    ("nothing lost", nothing_lost),
+    ("every request answered", answered),
+    ("harness ended well", ended_well),
+    ("prompt", prompt),
+    ("tool schemas", tool_schemas),
+    ("spawn calls", spawn_calls),
+    ("sub-agent lanes", sub_agent_lanes),
+    ("background", background),
+    ("polling or wake-up", polling_or_wake_up),
+    ("cancel", cancel),
+    ("unknown job", unknown_job),
+    ("denied write", denied_write),
+    ("workspace unchanged", workspace_unchanged),
+    ("nothing went round the proxy", nothing_went_round),
+    ("no late text", no_late_text),
+];
+
+/// Judges a recording.
+pub fn check(evidence: &Evidence) -> Check {
+    let criteria: Vec<Criterion> = QUESTIONS
+        .iter()
+        .map(|(name, question)| {
+            let (answer, reason) = question(evidence);
+            Criterion { name, answer, reason }
+        })
+        .collect();
+    let ok = criteria.iter().all(|criterion| criterion.answer != Answer::No);
+    Check { format: 1, ok, criteria }
+}
+
+fn yes(reason: impl Into<String>) -> Finding {
+    (Answer::Yes, reason.into())
+}
+
+fn no(reason: impl Into<String>) -> Finding {
+    (Answer::No, reason.into())
+}
+
+fn not_applicable(reason: impl Into<String>) -> Finding {
+    (Answer::NotApplicable, reason.into())
+}
+
+/// `no` becomes `n/a` where the scenario says what stands in for it in this harness.
+fn unless_stood_in(evidence: &Evidence, surface: &str, finding: Finding) -> Finding {
+    let stand_ins = evidence.scenario.iter().flat_map(|scenario| &scenario.stand_in);
+    let mut fitting = stand_ins.filter(|stand_in| stand_in.surfaces.iter().any(|name| name == surface));
+    match (finding.0, fitting.next()) {
+        (Answer::No, Some(stand_in)) => not_applicable(format!("{}; {}", finding.1, stand_in.note.trim())),
+        _ => finding,
+    }
+}
+
+fn expects(evidence: &Evidence) -> Expects {
+    evidence.scenario.as_ref().map(|scenario| scenario.expects.clone()).unwrap_or_default()
+}
+
+fn main_lanes(evidence: &Evidence) -> impl Iterator<Item = &Lane> {
+    evidence.ordered.lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Main)
+}
+
+fn files(evidence: &Evidence) -> Finding {
+    let has = |name: &str| evidence.files.contains(name);
+    let mut wanted: Vec<String> =
+        ["recording.json", "exchanges.log", "normalized/manifest.json", "normalized/replay_session.json"]
+            .map(str::to_owned)
+            .to_vec();
+    if evidence.scenario.is_some() {
+        wanted.extend(
+            ["scenario.json", "stderr.txt", "exit_code.txt", "workspace", "exports"].map(str::to_owned),
+        );
+    }
+    for turn in evidence.ordered.lanes.lanes.iter().flat_map(|lane| &lane.turns) {
+        wanted.push(format!("normalized/turn_{:03}_request.json", turn.seq));
+    }
+    for exchange in &evidence.ordered.exchanges {
+        wanted.push(format!("provider_dumps/{}_request.json", exchange.id));
+        if exchange.ending.is_some() {
+            wanted.push(format!("provider_dumps/{}_response.json", exchange.id));
+        }
+    }
+    let mut missing: Vec<String> =
+        wanted.iter().filter(|name| !has(name)).map(|name| format!("`{name}`")).collect();
+    let stdout = ["stdout.json", "stdout.jsonl", "stdout.txt"];
+    if evidence.scenario.is_some() && !stdout.into_iter().any(has) {
+        missing.push("`stdout.txt`".to_owned());
+    }
+    match missing.len() {
+        0 => yes(format!("all {} are there", wanted.len())),
+        n => no(format!("{n} missing: {}", some_of(&missing))),
+    }
+}
+
+/// The first few of many.
+fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match names.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        Some(more) => format!("{} and {more} more", names[..SHOWN].join(", ")),
+        None => names.join(", "),
+    }
+}
+
+fn sealed(evidence: &Evidence) -> Finding {
+    match (&evidence.unsealed, &evidence.damage[..]) {
+        (Some(because), _) => no(format!("it is not sealed: {because}")),
+        (None, []) => yes("sealed, and as it was sealed"),
+        (None, damage) => no(format!("changed since it was sealed: {}", some_of(damage))),
+    }
+}
+
+fn nothing_lost(evidence: &Evidence) -> Finding {
+    let losses = evidence.manifest.iter().flat_map(|manifest| &manifest.lost);
+    let mut lost: Vec<String> = losses.map(ToString::to_string).collect();
+    lost.extend(evidence.ordered.problems.iter().map(|problem| format!("{}: {}", problem.what, problem.why)));
+    match lost.len() {
+        0 => yes("every byte was kept and is understood"),
+        _ => no(some_of(&lost)),
+    }
+}
+
+/// A turn counts as answered when one of its attempts came to its end; a harness may abort a call.
+fn answered(evidence: &Evidence) -> Finding {
+    let agents = evidence.ordered.lanes.lanes.iter().filter(|lane| lane.kind != LaneKind::Side);
+    let turns: Vec<(&Lane, &Turn)> =
+        agents.flat_map(|lane| lane.turns.iter().map(move |turn| (lane, turn))).collect();
+    let aborted = |turn: &Turn| {
+        let last = turn.attempts.last();
+        let exchange = evidence.ordered.exchanges.iter().find(|exchange| Some(&exchange.id) == last);
+        exchange.is_some_and(|exchange| exchange.ending == Some(wire::Ending::CutByHarness))
+    };
+    let open: Vec<String> = turns
+        .iter()
+        .filter(|(_, turn)| !turn.whole && !aborted(turn))
+        .map(|(lane, turn)| format!("turn {} of {}", turn.turn, lane.id))
+        .collect();
+    match (turns.len(), open.len()) {
+        (0, _) => no("no model was asked"),
+        (n, 0) => yes(format!("all {n} turns")),
+        _ => no(format!("not answered: {}", some_of(&open))),
+    }
+}
+
+fn ended_well(evidence: &Evidence) -> Finding {
+    match evidence.manifest.as_ref().and_then(|manifest| manifest.command.as_ref()) {
+        None => not_applicable("no command was recorded"),
+        Some(command) => match command.exit_code {
+            Some(0) => yes("exit code 0"),
+            Some(code) => no(format!("exit code {code}")),
+            None => no("it had to be ended"),
+        },
+    }
+}
+
+fn prompt(evidence: &Evidence) -> Finding {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let texts = &evidence.opening.texts;
+    let asked = evidence.scenario.as_ref().map(|scenario| words(&scenario.prompt)).unwrap_or_default();
+    match texts.iter().map(String::len).sum::<usize>() {
+        0 => no("the first request of main has no text"),
+        bytes if asked.is_empty() => yes(format!("{bytes} bytes of text in the first request of main")),
+        _ if texts.iter().any(|text| words(text).contains(&asked)) => {
+            yes("the scenario's prompt is in the first request of main")
+        }
+        _ => no("the scenario's prompt is not in the first request of main"),
+    }
+}
+
+fn tool_schemas(evidence: &Evidence) -> Finding {
+    match evidence.opening.tools {
+        (0, _) => no("the first request of main offers no tools"),
+        (tools, with) if with == tools => yes(format!("{tools} tools, each with its schema")),
+        // Tools that the provider defines have no schema of their own.
+        (tools, with) => yes(format!("{tools} tools, {with} with a schema of their own")),
+    }
+}
+
+/// How many agents the busiest turn of a main lane starts.
+fn most_spawns(evidence: &Evidence) -> usize {
+    let started = |turn: &Turn| {
+        let calls = turn.calls.iter();
+        calls.filter(|call| evidence.jobs.iter().any(|job| job.call == call.id)).count()
+    };
+    main_lanes(evidence).flat_map(|lane| &lane.turns).map(started).max().unwrap_or_default()
+}
+
+fn spawn_calls(evidence: &Evidence) -> Finding {
+    let most = most_spawns(evidence);
+    let launches = evidence.jobs.iter().filter(|job| job.background).count();
+    let seen = format!("at most {most} agents in one turn, {launches} in the background");
+    match (&evidence.scenario, expects(evidence).spawns_in_one_turn) {
+        (Some(_), None) => not_applicable("the scenario starts no agents"),
+        (Some(_), Some(wanted)) if most >= wanted as usize || launches >= wanted as usize => yes(seen),
+        (Some(_), Some(wanted)) => no(format!("{seen}; the scenario starts {wanted} in one turn")),
+        (None, _) if most >= 2 || launches >= 2 => yes(seen),
+        (None, _) => not_applicable(format!("no scenario says what to expect; {seen}")),
+    }
+}
+
+fn sub_agent_lanes(evidence: &Evidence) -> Finding {
+    let lanes = &evidence.ordered.lanes.lanes;
+    let subs: Vec<&Lane> =
+        lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Sub | LaneKind::Fork)).collect();
+    let wanted = expects(evidence).spawns_in_one_turn.unwrap_or_default() as usize;
+    let mut calls: Vec<_> =
+        subs.iter().map(|lane| (lane.parent.as_ref(), lane.spawned_by.as_ref())).collect();
+    calls.sort();
+    calls.dedup();
+    let orphans: Vec<String> =
+        subs.iter().filter(|lane| lane.spawned_by.is_none()).map(|lane| lane.id.clone()).collect();
+    match subs.len() {
+        0 if wanted == 0 => not_applicable("no agent was started"),
+        n if n < wanted => no(format!("{n} lanes for {wanted} agents")),
+        _ if !orphans.is_empty() => no(format!("no call is known that started {}", some_of(&orphans))),
+        n if calls.len() < n => no(format!("{n} lanes, but only {} calls that started them", calls.len())),
+        n => yes(format!("{n} lanes, each started by a call of its own")),
+    }
+}
+
+fn background(evidence: &Evidence) -> Finding {
+    if !expects(evidence).background {
+        return not_applicable("the scenario starts nothing in the background");
+    }
+    let finding = match evidence.jobs.iter().filter(|job| job.background).count() {
+        0 => no("no agent was still at work when its launch was acknowledged"),
+        n => yes(format!("{n} agents were still at work when their launch was acknowledged")),
+    };
+    unless_stood_in(evidence, "background", finding)
+}
+
+fn polling_or_wake_up(evidence: &Evidence) -> Finding {
+    let Expects { polling, wakeup, .. } = expects(evidence);
+    if !polling && !wakeup {
+        return not_applicable("the scenario has neither");
+    }
+    let polls = evidence.jobs.iter().flat_map(|job| &job.touches).filter(|touch| !touch.cancels).count();
+    let notices = evidence.jobs.iter().flat_map(|job| &job.notices).count();
+    let woken = evidence.jobs.iter().flat_map(|job| &job.notices).filter(|notice| notice.wakes).count();
+    let seen = format!("{polls} polls, {notices} announcements, {woken} of them woke the parent");
+    let finding = match (polls, notices) {
+        (0, 0) => no(seen),
+        (0, _) if polling && !wakeup => no(seen),
+        (_, 0) if wakeup && !polling => no(seen),
+        _ => yes(seen),
+    };
+    unless_stood_in(evidence, if wakeup { "wakeup" } else { "polling" }, finding)
+}
+
+fn cancel(evidence: &Evidence) -> Finding {
+    if !expects(evidence).cancel {
+        return not_applicable("the scenario cancels nothing");
+    }
+    let cancels = evidence.jobs.iter().flat_map(|job| &job.touches).filter(|touch| touch.cancels).count();
+    let finding = match cancels {
+        0 => no("no call cancels an agent that was started"),
+        n => yes(format!("{n} calls cancel an agent")),
+    };
+    unless_stood_in(evidence, "cancel", finding)
+}
+
+/// A call of the main agent that names a job nobody started, and came back.
+fn unknown_job(evidence: &Evidence) -> Finding {
+    if !expects(evidence).unknown_job {
+        return not_applicable("the scenario asks for no job that does not exist");
+    }
+    let known = |id: &session::CallId| {
+        let touched = evidence.jobs.iter().flat_map(|job| &job.touches).any(|touch| touch.call == *id);
+        touched || evidence.jobs.iter().any(|job| job.call == *id)
+    };
+    let asks = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        ["output", "task", "job", "agent", "background", "message", "stop", "read"]
+            .iter()
+            .any(|word| name.contains(word))
+    };
+    for lane in main_lanes(evidence) {
+        for call in
+            lane.turns.iter().flat_map(|turn| &turn.calls).filter(|call| !known(&call.id) && asks(&call.name))
+        {
+            let results = lane.turns.iter().flat_map(|turn| &turn.results);
+            if let Some(result) = results.into_iter().find(|result| result.call == call.id) {
+                let how = if result.is_error { "an error" } else { "words" };
+                return yes(format!("`{}` for a job that does not exist was answered with {how}", call.name));
+            }
+        }
+    }
+    unless_stood_in(evidence, "unknown_job", no("no call asks for a job that does not exist"))
+}
+
+fn denied_write(evidence: &Evidence) -> Finding {
+    if !expects(evidence).denied_write {
+        return not_applicable("the scenario tries no write");
+    }
+    let writes = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        ["write", "edit", "patch", "bash"].iter().any(|word| name.contains(word))
+    };
+    let subs = evidence.ordered.lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Sub);
+    for lane in subs {
+        for call in lane.turns.iter().flat_map(|turn| &turn.calls).filter(|call| writes(&call.name)) {
+            let results = lane.turns.iter().flat_map(|turn| &turn.results);
+            let answered = results.into_iter().any(|result| result.call == call.id);
+            return match (answered, is_changed(evidence)) {
+                (false, _) => no(format!("`{}` of {} was never answered", call.name, lane.id)),
+                (true, Some(true)) => no(format!("`{}` of {} changed the workspace", call.name, lane.id)),
+                (true, _) => {
+                    yes(format!("`{}` of {} was answered, and nothing was written", call.name, lane.id))
+                }
+            };
+        }
+    }
+    unless_stood_in(evidence, "denied_write", no("no sub-agent tried to write"))
+}
+
+fn is_changed(evidence: &Evidence) -> Option<bool> {
+    let changes = evidence.manifest.as_ref()?.workspace.as_ref()?;
+    Some(!(changes.added.is_empty() && changes.changed.is_empty() && changes.removed.is_empty()))
+}
+
+fn workspace_unchanged(evidence: &Evidence) -> Finding {
+    let changes = evidence.manifest.as_ref().and_then(|manifest| manifest.workspace.as_ref());
+    match (&evidence.scenario, changes) {
+        (None, _) => not_applicable("no scenario was captured"),
+        (Some(scenario), _) if !scenario.read_only => not_applicable("the scenario may write"),
+        (Some(_), None) => no("nobody looked"),
+        (Some(_), Some(changes)) => {
+            let all = [&changes.added, &changes.changed, &changes.removed];
+            let names: Vec<String> = all.into_iter().flatten().map(|name| format!("`{name}`")).collect();
+            match names.len() {
+                0 => yes("as it was given"),
+                _ => no(format!("changed: {}", some_of(&names))),
+            }
+        }
+    }
+}
+
+fn nothing_went_round(evidence: &Evidence) -> Finding {
+    let Some(manifest) = &evidence.manifest else { return not_applicable("there is no manifest") };
+    let Some(network) = &manifest.network else {
+        return not_applicable("nobody watched: it was not captured");
+    };
+    let calls = manifest.round_the_proxy.iter();
+    let seen: Vec<String> = calls
+        .map(|call| match call.port {
+            Some(port) => format!("{}:{port} ({} times)", call.host, call.count),
+            None => format!("{} ({} times)", call.host, call.count),
+        })
+        .collect();
+    match seen.len() {
+        0 => yes(match network.seal {
+            recording::NetworkSeal::Namespace => "there was no other way out",
+            recording::NetworkSeal::Environment => {
+                "nothing asked the refusing proxy; other ways out were open"
+            }
+        }),
+        _ => no(some_of(&seen)),
+    }
+}
+
+fn no_late_text(evidence: &Evidence) -> Finding {
+    let lanes = &evidence.ordered.lanes.lanes;
+    let turns = lanes.iter().flat_map(|lane| lane.turns.iter().map(move |turn| (lane, turn)));
+    let late: Vec<String> = turns
+        .filter(|(_, turn)| turn.marks.contains(&Mark::LateText))
+        .map(|(lane, turn)| format!("turn {} of {}", turn.turn, lane.id))
+        .collect();
+    match late.len() {
+        0 => yes("no text was put before a turn that had been answered"),
+        _ => no(format!(
+            "text was put before an answered turn by {}; no replay can bring that back",
+            some_of(&late)
+        )),
+    }
+}

@@ -1,0 +1,175 @@
+//! What a recording shows, gathered for the check.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use recording::lanes::Job;
+use recording::source::{Ordered, Source};
+use recording::{Manifest, OpenError, State};
+use serde::Deserialize;
+use thiserror::Error;
+use wire::dialect::Dialect;
+
+/// Everything that is judged.
+#[derive(Debug)]
+pub struct Evidence {
+    /// The names of all files, with folders.
+    pub files: BTreeSet<String>,
+    /// The manifest.
+    pub manifest: Option<Manifest>,
+    /// Why it is not sealed, where it is not.
+    pub unsealed: Option<String>,
+    /// Files that are not what they were.
+    pub damage: Vec<String>,
+    /// The scenario as it was run, where one was.
+    pub scenario: Option<Scenario>,
+    /// The lanes.
+    pub ordered: Ordered,
+    /// The spawned agents.
+    pub jobs: Vec<Job>,
+    /// What the first request of `main` says.
+    pub opening: Opening,
+}
+
+/// The first request of `main`.
+#[derive(Debug, Default)]
+pub struct Opening {
+    /// Its texts, those of the system prompt included.
+    pub texts: Vec<String>,
+    /// How many tools it offers, and how many of these with a schema.
+    pub tools: (usize, usize),
+}
+
+/// `scenario.json`, as far as it is judged by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What the harness was asked.
+    #[serde(default)]
+    pub prompt: String,
+    /// The workspace shall stay as it is.
+    #[serde(default)]
+    pub read_only: bool,
+    /// What shall be seen.
+    #[serde(default)]
+    pub expects: Expects,
+    /// What stands in for a surface that the harness does not have.
+    #[serde(default)]
+    pub stand_in: Vec<StandIn>,
+}
+
+/// What a recording of a scenario shall show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Expects {
+    /// So many agents are started by one reply.
+    pub spawns_in_one_turn: Option<u32>,
+    /// In the background.
+    pub background: bool,
+    /// The main agent asks for their results.
+    pub polling: bool,
+    /// The main agent is told of their results.
+    pub wakeup: bool,
+    /// One is cancelled.
+    pub cancel: bool,
+    /// One is asked for that does not exist.
+    pub unknown_job: bool,
+    /// An agent tries to write and may not.
+    pub denied_write: bool,
+}
+
+/// What stands in for a surface that the harness does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct StandIn {
+    /// The expectations that it stands in for, by their names.
+    #[serde(default, rename = "for")]
+    pub surfaces: Vec<String>,
+    /// What is different there.
+    pub note: String,
+}
+
+/// A recording that cannot be judged.
+#[derive(Debug, Error)]
+pub enum EvidenceError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A file of it cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Evidence {
+    /// Reads what a recording shows.
+    pub fn gather(source: &Source) -> Result<Self, EvidenceError> {
+        let dir = source.dir();
+        let recording = source.recording();
+        let scenario = match fs::read(dir.join("scenario.json")) {
+            Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|error| EvidenceError::Io {
+                path: dir.join("scenario.json"),
+                source: error.into(),
+            })?),
+            Err(_) => None,
+        };
+        let ordered = source.order();
+        Ok(Self {
+            files: files(dir)?,
+            manifest: recording.and_then(|recording| recording.manifest().cloned()),
+            unsealed: match recording.map(|recording| recording.state()) {
+                Some(State::Sealed) => None,
+                Some(State::Unsealed { because }) => Some(because.clone()),
+                None => Some("it is a bare folder of dumps".to_owned()),
+            },
+            damage: recording.map(|recording| recording.damage()).transpose()?.unwrap_or_default(),
+            scenario,
+            jobs: ordered.lanes.jobs(),
+            opening: opening(source, &ordered),
+            ordered,
+        })
+    }
+}
+
+fn opening(source: &Source, ordered: &Ordered) -> Opening {
+    let first = ordered.lanes.main().and_then(|lane| lane.turns.first()?.attempts.last());
+    let found = (0..source.len()).filter_map(|n| source.asked(n).ok()).find(|asked| Some(&asked.id) == first);
+    let Some(asked) = found else { return Opening::default() };
+    let body = asked.body.bytes.as_deref().unwrap_or_default();
+    let prompt = Dialect::of(&asked.url, body).and_then(|dialect| dialect.decode_request(body).ok());
+    let Some(prompt) = prompt else { return Opening::default() };
+    let text = |block: &session::Block| match block {
+        session::Block::Text { text } => Some(text.clone()),
+        _ => None,
+    };
+    let said = prompt.messages.iter().flat_map(|message| &message.parts);
+    Opening {
+        texts: prompt.system.iter().chain(said).filter_map(|part| text(&part.block)).collect(),
+        tools: (prompt.tools.len(), prompt.tools.iter().filter(|tool| tool.schema.is_some()).count()),
+    }
+}
+
+fn files(dir: &Path) -> Result<BTreeSet<String>, EvidenceError> {
+    let mut names = BTreeSet::new();
+    let mut folders = vec![String::new()];
+    while let Some(inside) = folders.pop() {
+        let path = dir.join(&inside);
+        let failed = |source| EvidenceError::Io { path: path.clone(), source };
+        for entry in fs::read_dir(&path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let name = if inside.is_empty() { name } else { format!("{inside}/{name}") };
+            if entry.file_type().map_err(failed)?.is_dir() {
+                folders.push(name.clone());
+            }
+            names.insert(name);
+        }
+    }
+    Ok(names)
+}

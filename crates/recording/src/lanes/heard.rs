@@ -1,0 +1,66 @@
+//! What came back for a request, as far as lanes care.
+
+use serde::Deserialize;
+use session::Reply;
+use wire::dialect::{Dialect, Outcome, ProviderError, StreamEnd, accumulate};
+
+/// A response, understood.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Heard {
+    /// What the model said, as far as it came.
+    pub reply: Option<Reply>,
+    /// The ids of the output items, by which Responses refers to them later.
+    pub items: Vec<String>,
+    /// It came to its end: no error, no cut.
+    pub whole: bool,
+    /// The provider's own words where it refused.
+    pub error: Option<ProviderError>,
+    /// The message that a call without streaming would have given.
+    pub message: Option<Vec<u8>>,
+}
+
+impl Heard {
+    /// Reads a body that is one JSON value or a stream of events.
+    pub fn of(dialect: Dialect, status: u16, body: &[u8]) -> Self {
+        let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        let (message, end) = if is_json {
+            (Some(body.to_vec()), StreamEnd::Complete)
+        } else {
+            let accumulated = accumulate(dialect, body);
+            (accumulated.body, accumulated.end)
+        };
+        let outcome = message.as_deref().and_then(|message| dialect.decode_reply(message).ok());
+        let mut heard = Self::default();
+        match outcome {
+            Some(Outcome::Answer(answer)) if status < 400 => {
+                heard.whole = end == StreamEnd::Complete && answer.reply.stop.is_some();
+                heard.reply = Some(answer.reply);
+            }
+            Some(Outcome::Error(error)) => heard.error = Some(error),
+            _ => {}
+        }
+        if let StreamEnd::Failed(error) = end {
+            heard.error = Some(error);
+            heard.whole = false;
+        }
+        if heard.reply.is_some() {
+            heard.items = message.as_deref().map(items).unwrap_or_default();
+            heard.message = message.filter(|_| !is_json);
+        }
+        heard
+    }
+}
+
+fn items(message: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Message {
+        #[serde(default)]
+        output: Vec<Item>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        id: Option<String>,
+    }
+    let message: Option<Message> = serde_json::from_slice(message).ok();
+    message.into_iter().flat_map(|message| message.output).filter_map(|item| item.id).collect()
+}

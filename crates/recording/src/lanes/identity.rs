@@ -1,0 +1,120 @@
+//! Who sends a request, where the harness says so.
+
+use wire::dialect::Prompt;
+
+/// What a request says of its sender. Every part may be missing: some versions say nothing at all.
+///
+/// Ids never join what the conversation separates; they only keep apart what it would join.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The harness's session.
+    pub session: Option<String>,
+    /// The agent within the session.
+    pub agent: Option<String>,
+    /// The session that started this one.
+    pub parent: Option<String>,
+    /// A session id in the body, which all agents of a session may share.
+    pub body: Option<String>,
+    /// The reply that the request continues, where it names it instead of carrying its history.
+    pub follows: Option<String>,
+}
+
+impl Identity {
+    /// Reads headers by what their names say, and the members of the body that are known to hold ids.
+    pub fn of<'h>(
+        headers: impl Iterator<Item = (&'h str, &'h str)>,
+        body: &[u8],
+        prompt: Option<&Prompt>,
+    ) -> Self {
+        let mut identity = Self::default();
+        for (name, value) in headers {
+            let name = name.to_ascii_lowercase();
+            let names = |word: &str| name.split('-').any(|part| part == word);
+            let is_session = names("session") || names("conversation") || names("thread");
+            let slot = match () {
+                () if names("user") || names("stainless") => continue,
+                () if names("parent") && (is_session || names("agent")) => &mut identity.parent,
+                () if names("agent") && names("id") => &mut identity.agent,
+                () if is_session => &mut identity.session,
+                () => continue,
+            };
+            slot.get_or_insert_with(|| value.to_owned());
+        }
+        if let Some(prompt) = prompt {
+            identity.body = body_id(prompt, body);
+            identity.follows = plain(prompt, body, "previous_response_id");
+        }
+        identity
+    }
+
+    /// Whether both can be the same agent.
+    pub(super) fn agrees_with(&self, other: &Self) -> bool {
+        let differ = |a: &Option<String>, b: &Option<String>| matches!((a, b), (Some(a), Some(b)) if a != b);
+        // An agent's id that is missing where sessions are named means the session's own agent.
+        let named = self.session.is_some() && other.session.is_some();
+        let one_is_an_agent = named && self.agent.is_some() != other.agent.is_some();
+        !differ(&self.session, &other.session)
+            && !differ(&self.agent, &other.agent)
+            && !differ(&self.body, &other.body)
+            && !one_is_an_agent
+    }
+
+    /// Whether some id says that both are the same agent.
+    pub(super) fn names_the_same_as(&self, other: &Self) -> bool {
+        let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
+        self.agrees_with(other) && (same(&self.session, &other.session) || same(&self.agent, &other.agent))
+    }
+
+    /// Takes over what the other knows and this does not.
+    pub(super) fn learn(&mut self, other: &Self) {
+        for (mine, theirs) in [
+            (&mut self.session, &other.session),
+            (&mut self.agent, &other.agent),
+            (&mut self.parent, &other.parent),
+            (&mut self.body, &other.body),
+        ] {
+            if mine.is_none() {
+                mine.clone_from(theirs);
+            }
+        }
+    }
+}
+
+/// Anthropic's `metadata.user_id`, OpenAI's `prompt_cache_key`: harnesses put their session there.
+fn body_id(prompt: &Prompt, body: &[u8]) -> Option<String> {
+    let metadata = || wire::json::peek_string(member(prompt, body, "metadata")?, "user_id");
+    plain(prompt, body, "prompt_cache_key").or_else(metadata)
+}
+
+fn plain(prompt: &Prompt, body: &[u8], name: &str) -> Option<String> {
+    serde_json::from_slice(member(prompt, body, name)?).ok()
+}
+
+fn member<'b>(prompt: &Prompt, body: &'b [u8], name: &str) -> Option<&'b [u8]> {
+    body.get(prompt.setting(name)?.span.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(headers: &[(&str, &str)]) -> Identity {
+        Identity::of(headers.iter().copied(), b"", None)
+    }
+
+    #[test]
+    fn names_say_what_an_id_is() {
+        let sub = identity(&[
+            ("User-Agent", "x"),
+            ("X-Claude-Code-Session-Id", "s"),
+            ("x-claude-code-agent-id", "a"),
+        ]);
+        assert_eq!((sub.session.as_deref(), sub.agent.as_deref()), (Some("s"), Some("a")));
+        let main = identity(&[("x-claude-code-session-id", "s")]);
+        assert!(!main.agrees_with(&sub) && sub.agrees_with(&sub.clone()));
+        let child = identity(&[("x-session-affinity", "c"), ("x-parent-session-id", "p")]);
+        assert_eq!((child.session.as_deref(), child.parent.as_deref()), (Some("c"), Some("p")));
+        assert!(identity(&[]).agrees_with(&sub), "who says nothing may be anyone");
+        assert_eq!(identity(&[("x-stainless-retry-count", "0"), ("user-agent", "id")]), Identity::default());
+    }
+}

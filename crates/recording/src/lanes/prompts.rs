@@ -1,0 +1,151 @@
+//! The prompts that tool calls hand over, and which of them a new conversation carries.
+//!
+//! Nothing here knows a harness or a tool: any string in a call's input may be a prompt, and is one
+//! when a new conversation opens with it.
+
+use std::collections::HashMap;
+
+use session::ToolCall;
+
+use super::asking::{digest, shortened};
+
+/// Bytes at the start of a prompt by which it is found inside a longer text.
+const ANCHOR: usize = 16;
+
+/// Every string that a call handed over.
+#[derive(Debug, Default)]
+pub(super) struct Prompts {
+    by_text: HashMap<u64, Prompt>,
+    anchors: HashMap<u64, Vec<u64>>,
+}
+
+#[derive(Debug)]
+struct Prompt {
+    /// Its beginning.
+    text: String,
+    /// The calls that hand it over, by their number.
+    calls: Vec<usize>,
+}
+
+/// A conversation opens with a string that calls handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    /// The string.
+    pub(super) prompt: u64,
+    /// A block of the opening is this string and nothing else.
+    pub(super) exact: bool,
+}
+
+impl Prompts {
+    /// Notes what a call hands over.
+    pub(super) fn add(&mut self, number: usize, call: &ToolCall) {
+        match serde_json::from_str::<serde_json::Value>(&call.input) {
+            Ok(input) => self.leaves(number, "", &input),
+            Err(_) => self.leaf(number, "", &call.input),
+        }
+    }
+
+    fn leaves(&mut self, number: usize, key: &str, value: &serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) => self.leaf(number, key, text),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| self.leaves(number, key, item)),
+            serde_json::Value::Object(members) => {
+                members.iter().for_each(|(key, value)| self.leaves(number, key, value));
+            }
+            _ => {}
+        }
+    }
+
+    fn leaf(&mut self, number: usize, key: &str, text: &str) {
+        let text = text.trim();
+        if !(is_sentence(text) || key == "prompt" && !text.is_empty()) {
+            return;
+        }
+        let id = digest(text);
+        let prompt = self.by_text.entry(id).or_insert_with(|| {
+            if is_sentence(text) && text.len() >= ANCHOR {
+                self.anchors.entry(digest(&text.as_bytes()[..ANCHOR])).or_default().push(id);
+            }
+            Prompt { text: shortened(text).to_owned(), calls: Vec::new() }
+        });
+        if prompt.calls.last() != Some(&number) {
+            prompt.calls.push(number);
+        }
+    }
+
+    /// The longest handed-over string that the texts carry; one that is a whole text goes first.
+    pub(super) fn carried_by<'t>(&self, texts: impl Iterator<Item = &'t str> + Clone) -> Option<Claim> {
+        let whole = texts.clone().map(str::trim).filter(|text| self.by_text.contains_key(&digest(*text)));
+        if let Some(text) = whole.max_by_key(|text| text.len()) {
+            return Some(Claim { prompt: digest(text), exact: true });
+        }
+        let inside = texts.flat_map(|text| self.inside(text));
+        inside.max_by_key(|(length, _)| *length).map(|(_, prompt)| Claim { prompt, exact: false })
+    }
+
+    /// The calls that hand a string over, in their order.
+    pub(super) fn calls(&self, prompt: u64) -> &[usize] {
+        self.by_text.get(&prompt).map_or(&[], |prompt| &prompt.calls)
+    }
+
+    fn inside<'t>(&'t self, text: &'t str) -> impl Iterator<Item = (usize, u64)> + 't {
+        let bytes = text.as_bytes();
+        let is_word = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_alphanumeric);
+        let starts = (0..(bytes.len() + 1).saturating_sub(ANCHOR))
+            .filter(move |at| !bytes[*at].is_ascii_whitespace() && (*at == 0 || !is_word(at - 1)));
+        let found = starts.flat_map(move |at| {
+            let anchored = self.anchors.get(&digest(&bytes[at..at + ANCHOR]));
+            anchored.into_iter().flatten().map(move |id| (at, *id))
+        });
+        found.filter_map(move |(at, id)| {
+            let prompt = &self.by_text[&id].text;
+            let fits = bytes[at..].starts_with(prompt.as_bytes()) && !is_word(at + prompt.len());
+            fits.then_some((prompt.len(), id))
+        })
+    }
+}
+
+/// Several words: a path or a name is not a prompt, though a prompt may be one word.
+fn is_sentence(text: &str) -> bool {
+    text.split_whitespace().nth(1).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use session::CallId;
+
+    use super::*;
+
+    fn prompts(inputs: &[&str]) -> Prompts {
+        let mut prompts = Prompts::default();
+        for (number, input) in inputs.iter().enumerate() {
+            let input = (*input).to_owned();
+            let call = ToolCall { id: CallId::new("c"), name: "t".into(), input, server: false };
+            prompts.add(number, &call);
+        }
+        prompts
+    }
+
+    fn found(prompts: &Prompts, text: &str) -> Option<(Vec<usize>, bool)> {
+        let claim = prompts.carried_by([text].into_iter())?;
+        Some((prompts.calls(claim.prompt).to_vec(), claim.exact))
+    }
+
+    #[test]
+    fn a_prompt_is_whatever_opens_a_conversation() {
+        let prompts = prompts(&[
+            r#"{"description":"scan it","prompt":"List the root of the tree."}"#,
+            r#"{"tasks":[{"what":"Count every line in it."},{"what":"List the root of the tree."}]}"#,
+            r#"{"file_path":"/work/with/a/long/name.txt"}"#,
+            r#"{"prompt":"go"}"#,
+            "free text for a custom tool",
+        ]);
+        assert_eq!(found(&prompts, "List the root of the tree."), Some((vec![0, 1], true)));
+        assert_eq!(found(&prompts, "go\n"), Some((vec![3], true)), "a prompt may be one word");
+        let wrapped = "<task>Count every line in it.</task> Be brief.";
+        assert_eq!(found(&prompts, wrapped), Some((vec![1], false)));
+        assert_eq!(found(&prompts, "Read /work/with/a/long/name.txt and more"), None, "a path is no prompt");
+        assert_eq!(found(&prompts, "free text for a custom toolbox"), None, "words are whole");
+        assert_eq!(found(&prompts, "é"), None);
+    }
+}

@@ -1,0 +1,445 @@
+//! Lanes, told as text: requests (`>`) and answers (`<`) in, the tree out.
+//!
+//! A request is `> ID LOOKS | message | message`: `u:` user, `s:` system, `a:` the model (text, or
+//! `#id` for calls), `r:ID=text` a result. `LOOKS` is `system/tools`, where tools may be empty;
+//! `@agent` behind it is an agent's id in a header. An answer is `< ID text`, `< ID #id(prompt)…`,
+//! `< ID 529` or `< ID cut`.
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use session::RequestId;
+use wire::dialect::Dialect;
+
+use super::*;
+
+fn check(story: &str, expected: Expect) {
+    let mut tracker = LaneTracker::new();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (sign, rest) = line.split_at(2);
+        let (id, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let id = RequestId::new(id);
+        match sign {
+            "> " => ask(&mut tracker, &id, rest),
+            _ => tracker.answered(&id, &heard(&id, rest)),
+        }
+    }
+    expected.assert_eq(&rendered(&tracker.finish()));
+}
+
+fn ask(tracker: &mut LaneTracker, id: &RequestId, rest: &str) {
+    let mut parts = rest.split(" | ");
+    let (looks, agent) = parts.next().expect("looks").split_once('@').unzip();
+    let looks = looks.unwrap_or_else(|| rest.split(" | ").next().expect("looks"));
+    let (system, tools) = looks.trim().split_once('/').expect("system/tools");
+    let tools: Vec<Value> = tools
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| json!({"name": name, "input_schema": {}}))
+        .collect();
+    let messages: Vec<Value> = parts.map(message).collect();
+    let body = json!({"model": "m", "system": system, "tools": tools, "messages": messages}).to_string();
+    let prompt = Dialect::AnthropicMessages.decode_request(body.as_bytes()).expect("a request");
+    let headers = agent.map(|agent| [("x-session-id", "one session"), ("x-agent-id", agent)]);
+    let headers = headers.iter().flatten().filter(|(_, value)| !value.is_empty()).copied();
+    tracker.asked(id, &prompt, &Identity::of(headers, body.as_bytes(), Some(&prompt)));
+}
+
+fn message(text: &str) -> Value {
+    let (role, text) = text.trim().split_once(':').expect("role: text");
+    match role {
+        "u" => json!({"role": "user", "content": text}),
+        "s" => json!({"role": "system", "content": text}),
+        "a" if text.starts_with('#') => json!({"role": "assistant", "content": calls(text)}),
+        "a" => json!({"role": "assistant", "content": [{"type": "text", "text": text}]}),
+        "r" => {
+            let results = text.split(';').map(|result| {
+                let (call, text) = result.split_once('=').expect("call=text");
+                json!({"type": "tool_result", "tool_use_id": call, "content": text})
+            });
+            json!({"role": "user", "content": results.collect::<Vec<_>>()})
+        }
+        other => panic!("role {other}"),
+    }
+}
+
+fn calls(text: &str) -> Vec<Value> {
+    let call = |call: &str| {
+        let (id, prompt) = call.trim().split_once('(').unwrap_or((call.trim(), ")"));
+        let prompt = prompt.strip_suffix(')').expect("a closing bracket");
+        let input = if prompt.is_empty() { json!({}) } else { json!({"prompt": prompt}) };
+        json!({"type": "tool_use", "id": id, "name": "Task", "input": input})
+    };
+    text.split('#').skip(1).map(call).collect()
+}
+
+fn heard(id: &RequestId, text: &str) -> Heard {
+    let content = match text {
+        "529" | "cut" => return Heard::default(),
+        "" => vec![],
+        text if text.starts_with('#') => calls(text),
+        text => vec![json!({"type": "text", "text": text})],
+    };
+    let stop = if text.starts_with('#') { "tool_use" } else { "end_turn" };
+    let body = json!({"id": format!("msg_{id}"), "type": "message", "role": "assistant", "model": "m", "content": content,
+        "stop_reason": stop, "usage": {"input_tokens": 1, "output_tokens": 1}});
+    Heard::of(Dialect::AnthropicMessages, 200, body.to_string().as_bytes())
+}
+
+fn rendered(lanes: &Lanes) -> String {
+    let mut text = String::new();
+    for lane in &lanes.lanes {
+        write!(text, "{}", lane.id).expect("a string");
+        if let Some(parent) = &lane.parent {
+            write!(text, " < {parent}").expect("a string");
+        }
+        if let Some(call) = &lane.spawned_by {
+            write!(text, " by {call}").expect("a string");
+        }
+        for turn in &lane.turns {
+            let attempts: Vec<&str> = turn.attempts.iter().map(RequestId::as_str).collect();
+            write!(text, ", {}:{}", turn.turn, attempts.join("+")).expect("a string");
+            for mark in &turn.marks {
+                write!(text, " {mark:?}").expect("a string");
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn a_sub_agent_belongs_to_the_call_whose_prompt_it_carries() {
+    check(
+        "
+        > r1 agent/Task,Read | u:do it
+        < r1 #a(List the root.)#b(Count the lines in it.)
+        > r2 scanner/Read | u:<reminder>x</reminder> | u:Count the lines in it.
+        > r3 scanner/Read | u:List the root.
+        < r2 #c()
+        < r3 a list
+        > r4 scanner/Read | u:<reminder>x</reminder> | u:Count the lines in it. | a:#c | r:c=12
+        < r4 twelve
+        > r5 agent/Task,Read | u:do it | a:#a#b | r:b=twelve;a=a list
+        < r5 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r5
+            sub-1 < main by b, 1:r2, 2:r4
+            sub-2 < main by a, 1:r3
+        "#]],
+    );
+}
+
+#[test]
+fn a_title_is_a_side_call_and_an_attempt_is_no_turn() {
+    check(
+        "
+        > r1 title/ | u:Make a title: | u:do it
+        > r2 agent/Task | u:do it
+        < r1 A title
+        < r2 529
+        > r3 agent/Task | u:do it
+        < r3 #a(Look at it well.)
+        > r4 title/ | u:Make a title: | u:Look at it well.
+        > r5 sub/Read | u:Look at it well.
+        < r4 A title
+        < r5 cut
+        > r6 sub/Read | u:Look at it well.
+        < r6 seen
+        > r7 agent/Task | u:do it | a:#a | r:a=seen
+        < r7 cut
+        > r8 agent/Task | u:do it | a:#a | r:a=seen | s:a word more
+        < r8 done
+        ",
+        expect![[r#"
+            side-1, 1:r1
+            main, 1:r2+r3, 2:r7+r8
+            side-2 < main by a, 1:r4
+            sub-1 < main by a, 1:r5+r6
+        "#]],
+    );
+}
+
+#[test]
+fn twins_are_bound_in_order_unless_results_tell_more() {
+    let twins = |first: &str, second: &str| {
+        format!(
+            "
+            > r1 agent/Task | u:do it
+            < r1 #a(The same words.)#b(The same words.)
+            > r2 sub/Read | u:The same words.
+            > r3 sub/Read | u:The same words.
+            < r2 #x()
+            < r3 #x()
+            > r4 sub/Read | u:The same words. | a:#x | r:x=1
+            > r5 sub/Read | u:The same words. | a:#x | r:x=1
+            < r4 {first}
+            < r5 {second}
+            > r6 agent/Task | u:do it | a:#a#b | r:a={second};b={first}
+            < r6 done
+            "
+        )
+    };
+    check(
+        &twins("the same answer", "the same answer"),
+        expect![[r#"
+            main, 1:r1, 2:r6
+            sub-1 < main by a, 1:r2, 2:r4
+            sub-2 < main by b, 1:r3, 2:r5
+        "#]],
+    );
+    check(
+        &twins("the first answer", "the second answer"),
+        expect![[r#"
+            main, 1:r1, 2:r6
+            sub-1 < main by b, 1:r2, 2:r4
+            sub-2 < main by a, 1:r3, 2:r5
+        "#]],
+    );
+}
+
+#[test]
+fn ids_keep_apart_what_looks_alike() {
+    check(
+        "
+        > r1 agent/Task | u:do it
+        < r1 #a(The same words.)#b(The same words.)
+        > r2 sub/Read @agent-one | u:The same words.
+        > r3 sub/Read @agent-two | u:The same words.
+        < r3 #x()
+        < r2 #x()
+        > r4 sub/Read @agent-two | u:The same words. | a:#x | r:x=1
+        > r5 sub/Read @agent-one | u:The same words. | a:#x | r:x=1
+        < r4 done
+        < r5 done
+        > r6 agent/Task | u:do it | a:#a#b | r:a=agent-two done;b=agent-one done
+        < r6 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r6
+            sub-1 < main by b, 1:r2, 2:r5
+            sub-2 < main by a, 1:r3, 2:r4
+        "#]],
+    );
+}
+
+#[test]
+fn sub_agents_have_sub_agents() {
+    check(
+        "
+        > r1 agent/Task | u:do it
+        < r1 #a(Split this into two.)
+        > r2 sub/Task | u:Split this into two.
+        < r2 #b(The first half of it.)#c(The second half of it.)
+        > r3 leaf/Read | u:The first half of it.
+        > r4 leaf/Read | u:The second half of it.
+        < r3 one
+        < r4 two
+        > r5 sub/Task | u:Split this into two. | a:#b#c | r:b=one;c=two
+        < r5 both
+        > r6 agent/Task | u:do it | a:#a | r:a=both
+        < r6 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r6
+            sub-1 < main by a, 1:r2, 2:r5
+            sub-2 < sub-1 by b, 1:r3
+            sub-3 < sub-1 by c, 1:r4
+        "#]],
+    );
+}
+
+#[test]
+fn a_rewritten_history_stays_in_its_lane() {
+    check(
+        "
+        > r1 agent/Read | u:do it
+        < r1 #a()
+        > r2 agent/Read | u:do it | a:#a | r:a=long text
+        < r2 #b()
+        > r3 agent/Read | u:do it, changed | a:#a | r:a=gone | a:#b | r:b=2
+        < r3 #c()
+        > r4 agent/Read | u:do it, changed | a:#b | r:b=2 | a:#c | r:c=3
+        < r4 wrong way
+        > r5 agent/Read | u:do it, changed | a:#b | r:b=2 | a:#c | r:c=3 | u:not that way
+        < r5 #d()
+        > r6 agent/Read | u:do it, changed | a:#b | r:b=2 | a:#c | r:c=3 | u:not that way | a:#d | r:d=4
+        < r6 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r2, 3:r3 Rewrite, 4:r4 Rewrite, 5:r5 Rewrite, 6:r6
+        "#]],
+    );
+}
+
+#[test]
+fn a_lane_that_shares_a_prefix_and_lives_on_is_a_fork() {
+    check(
+        "
+        > r1 agent/Read | u:do it
+        < r1 first
+        > r2 agent/Read | u:do it | a:first | u:go on
+        > r3 agent/Read | u:do it | a:first | u:a side question
+        < r3 #q()
+        < r2 #a()
+        > r4 agent/Read | u:do it | a:first | u:a side question | a:#q | r:q=1
+        > r5 agent/Read | u:do it | a:first | u:go on | a:#a | r:a=1
+        < r4 answered
+        < r5 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r2, 3:r5
+            fork-1 < main, 1:r3, 2:r4
+        "#]],
+    );
+    check(
+        "
+        > r1 agent/Task | u:do it
+        < r1 #a(Look into the first half.)#b(Look into the second half.)
+        > r2 agent/Task | u:do it | a:#a#b | r:a=started;b=started | u:Look into the first half.
+        > r3 agent/Task | u:do it | a:#a#b | r:a=started;b=started | u:Look into the second half.
+        < r3 two
+        < r2 #x()
+        > r4 agent/Task | u:do it | a:#a#b | r:a=started;b=started | u:Look into the first half. | a:#x | r:x=1
+        < r4 one
+        > r5 agent/Task | u:do it | a:#a#b | r:a=one;b=two
+        < r5 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r5
+            fork-1 < main by a, 1:r2, 2:r4
+            fork-2 < main by b, 1:r3
+        "#]],
+    );
+}
+
+#[test]
+fn a_history_that_is_reset_is_a_compaction() {
+    check(
+        "
+        > r1 agent/Task,Read | u:do it
+        < r1 #a(Look at all of it.)
+        > r2 sub/Read | u:Look at all of it.
+        < r2 seen
+        > r3 agent/Task,Read | u:do it | a:#a | r:a=seen
+        < r3 #b()
+        > r4 agent/Task,Read | u:So far: we handed over 'Look at all of it.' and it was seen.
+        < r4 #c()
+        > r5 agent/Task,Read | u:So far: we handed over 'Look at all of it.' and it was seen. | a:#c | r:c=1
+        < r5 done
+        > r6 agent/Task,Read | u:do it
+        < r6 anew
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r3, 3:r4 Compaction, 4:r5
+            sub-1 < main by a, 1:r2
+            main-2, 1:r6
+        "#]],
+    );
+}
+
+#[test]
+fn text_put_before_a_reply_is_noticed() {
+    check(
+        "
+        > r1 agent/Read | u:do it
+        < r1 #a()
+        > r2 agent/Read | u:do it | a:#a | r:a=1 | s:a job is done
+        < r2 #b()
+        > r3 agent/Read | u:do it | s:a job is done | a:#a | r:a=1 | s:a job is done | a:#b | r:b=1
+        < r3 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r2, 3:r3 LateText
+        "#]],
+    );
+}
+
+#[test]
+fn a_request_may_overtake_the_end_of_the_reply_it_carries() {
+    check(
+        "
+        > r1 agent/Task | u:do it
+        > r2 other/Task | u:do that
+        > r3 agent/Task | u:do it | a:#a | r:a=1
+        < r1 #a()
+        < r2 #b()
+        < r3 done
+        > r4 other/Task | u:do that | a:#b | r:b=1
+        < r4 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r3
+            main-2, 1:r2, 2:r4
+        "#]],
+    );
+}
+
+#[test]
+fn where_nobody_has_tools_the_conversation_is_main() {
+    check(
+        "
+        > r1 title/ | u:name this: hi
+        > r2 chat/ | u:hi
+        < r1 A title
+        < r2 hello
+        > r3 chat/ | u:hi | a: hello\u{20}| u:go on
+        < r3 more
+        ",
+        expect![[r#"
+            side-1, 1:r1
+            main, 1:r2, 2:r3
+        "#]],
+    );
+}
+
+#[test]
+fn two_hundred_twins_stay_two_hundred() {
+    let mut story = String::from("> r0 agent/Task | u:do it\n< r0 ");
+    for n in 0..200 {
+        write!(story, "#c{n}(Look into part {} of it.)", n / 2).expect("a string");
+    }
+    story.push('\n');
+    for turn in 0..3 {
+        for n in 0..200 {
+            let prompt = format!("Look into part {} of it.", n / 2);
+            let history: String = (0..turn).map(|t| format!(" | a:#x{t} | r:x{t}=1")).collect();
+            writeln!(story, "> s{n}-{turn} sub/Read | u:{prompt}{history}").expect("a string");
+        }
+        for n in (0..200).rev() {
+            let answer = if turn == 2 { "seen".to_owned() } else { format!("#x{turn}()") };
+            writeln!(story, "< s{n}-{turn} {answer}").expect("a string");
+        }
+    }
+    let mut tracker = LaneTracker::new();
+    for line in story.lines() {
+        let (sign, rest) = line.split_at(2);
+        let (id, rest) = rest.split_once(' ').expect("an id");
+        let id = RequestId::new(id);
+        match sign {
+            "> " => ask(&mut tracker, &id, rest),
+            _ => tracker.answered(&id, &heard(&id, rest)),
+        }
+    }
+    let lanes = tracker.finish();
+    assert_eq!(lanes.lanes.len(), 201);
+    let mut spawns: Vec<&str> = Vec::new();
+    for lane in &lanes.lanes[1..] {
+        assert_eq!((lane.kind, lane.turns.len()), (LaneKind::Sub, 3), "{}", lane.id);
+        let call = lane.spawned_by.as_ref().expect("a call").as_str();
+        let pair = |id: &str| {
+            id.trim_start_matches(['s', 'c'])
+                .split('-')
+                .next()
+                .and_then(|n| n.parse::<u32>().ok())
+                .map(|n| n / 2)
+        };
+        assert!(lane.requests().all(|request| pair(request.as_str()) == pair(call)), "{lane:?}");
+        spawns.push(call);
+    }
+    spawns.sort_unstable();
+    spawns.dedup();
+    assert_eq!(spawns.len(), 200, "each call has its own lane");
+}

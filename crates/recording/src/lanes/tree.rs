@@ -1,0 +1,435 @@
+//! What only the end can tell: what kind each lane is, and who started it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+use session::{CallId, RequestId, StopReason, Usage};
+
+use super::asking::{Carried, Said};
+use super::tracker::{Attempt, Growing, LaneTracker, Mark};
+
+/// Shortest answer by which a result is recognised as a sub-agent's.
+const TELLING: usize = 8;
+
+/// All lanes of a recording, in the order of their first request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lanes {
+    /// The lanes.
+    pub lanes: Vec<Lane>,
+}
+
+/// One agent's requests, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lane {
+    /// As in `main`, `sub-1`, `side-2`.
+    pub id: String,
+    /// What it is.
+    pub kind: LaneKind,
+    /// The lane that started it.
+    pub parent: Option<String>,
+    /// The call that started it.
+    pub spawned_by: Option<CallId>,
+    /// What the call says it should be, as in `repo-scanner`.
+    pub agent_type: Option<String>,
+    /// The harness's session, where known.
+    pub session: Option<String>,
+    /// The harness's agent, where known.
+    pub agent: Option<String>,
+    /// Its turns.
+    pub turns: Vec<Turn>,
+}
+
+/// What a lane is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaneKind {
+    /// The agent the user talks to.
+    Main,
+    /// An agent started by a tool call.
+    Sub,
+    /// An agent that starts from another's history.
+    Fork,
+    /// A title, a warm-up, a count.
+    Side,
+}
+
+/// One reply and what led to it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Turn {
+    /// Its number in the lane, from 1.
+    pub turn: u32,
+    /// Its number in the recording, from 1: a spawn before its child, a child's end before the
+    /// result that carries it.
+    pub seq: u32,
+    /// The requests; the last is the one that counts.
+    pub attempts: Vec<RequestId>,
+    /// The calls it makes.
+    pub calls: Vec<CallNote>,
+    /// The results that its request brings.
+    pub results: Vec<Carried>,
+    /// The texts that its request brings, behind the reply before.
+    pub texts: Vec<Said>,
+    /// What it says, shortened.
+    pub text: Option<String>,
+    /// Why the model stopped.
+    pub stop: Option<StopReason>,
+    /// What it consumed.
+    pub usage: Usage,
+    /// What is odd about it.
+    pub marks: Vec<Mark>,
+    /// When it was asked, in the tracker's count of events.
+    pub asked_at: u64,
+    /// When it was answered, in the tracker's count of events.
+    pub answered_at: Option<u64>,
+    /// Whether an attempt came to its end.
+    pub whole: bool,
+}
+
+/// A call, in short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallNote {
+    /// Its id.
+    pub id: CallId,
+    /// The tool's name.
+    pub name: String,
+    /// The beginning of its input.
+    pub input: String,
+}
+
+impl Lanes {
+    /// The lane of that id.
+    pub fn lane(&self, id: &str) -> Option<&Lane> {
+        self.lanes.iter().find(|lane| lane.id == id)
+    }
+
+    /// The lanes that a lane started.
+    pub fn children(&self, id: &str) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter().filter(move |lane| lane.parent.as_deref() == Some(id))
+    }
+
+    /// The lane that is the user's: the first main one.
+    pub fn main(&self) -> Option<&Lane> {
+        self.lanes.iter().find(|lane| lane.kind == LaneKind::Main)
+    }
+}
+
+impl Lane {
+    /// Every request, attempts included, in the order of arrival.
+    pub fn requests(&self) -> impl Iterator<Item = &RequestId> {
+        self.turns.iter().flat_map(|turn| &turn.attempts)
+    }
+
+    /// What it said last.
+    pub fn final_text(&self) -> Option<&str> {
+        self.turns.iter().rev().find_map(|turn| turn.text.as_deref())
+    }
+
+    /// What all its turns consumed.
+    pub fn usage(&self) -> Usage {
+        let mut sum = Usage::default();
+        self.turns.iter().for_each(|turn| sum += turn.usage);
+        sum
+    }
+}
+
+impl LaneTracker {
+    /// Everything has been told: the lanes, and how they hang together.
+    pub fn finish(mut self) -> Lanes {
+        let homes = self.join_rewrites();
+        let bound = self.bind_prompts(&homes);
+        let mut lanes = self.build(&homes, &bound);
+        lanes.extend(self.side_calls());
+        number(&mut lanes);
+        Lanes { lanes }
+    }
+
+    /// Puts each lane that goes back into another's history and outlives it into that lane; returns
+    /// where the turns of each lane are now.
+    fn join_rewrites(&mut self) -> Vec<usize> {
+        let mut homes: Vec<usize> = (0..self.lanes.len()).collect();
+        for lane in 0..self.lanes.len() {
+            let Some((base, _)) = self.lanes[lane].branch.filter(|_| self.lanes[lane].fork.is_none()) else {
+                continue;
+            };
+            let home = homes[base];
+            let began = self.lanes[lane].turns[0].attempts[0].asked_at;
+            let lives_on = |attempt: &Attempt| {
+                attempt.asked_at > began || (attempt.whole && attempt.ended_at.is_some_and(|end| end > began))
+            };
+            if self.lanes[home].turns.iter().flat_map(|turn| &turn.attempts).any(lives_on) {
+                continue;
+            }
+            let mut turns = std::mem::take(&mut self.lanes[lane].turns);
+            turns[0].marks.push(Mark::Rewrite);
+            self.lanes[home].turns.append(&mut turns);
+            homes[lane] = home;
+        }
+        homes
+    }
+
+    /// The call that started each lane, and whether the lane is just a side call about its prompt.
+    fn bind_prompts(&self, homes: &[usize]) -> HashMap<usize, Bound> {
+        let mut by_prompt: BTreeMap<usize, (u64, Vec<usize>)> = BTreeMap::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let Some(claim) = &lane.claim else { continue };
+            let first = self.prompts.calls(claim.prompt).first().copied().unwrap_or_default();
+            by_prompt.entry(first).or_insert((claim.prompt, Vec::new())).1.push(number);
+        }
+        let mut bound = HashMap::new();
+        for (prompt, lanes) in by_prompt.into_values() {
+            let calls = self.prompts.calls(prompt);
+            let is_agent = |lane: &&usize| self.lanes[**lane].has_tools && !self.lanes[**lane].is_probe;
+            let (agents, plain): (Vec<usize>, Vec<usize>) = lanes.iter().partition(is_agent);
+            // An agent may have no tools, but then nobody else opens with its prompt.
+            let exact = |lane: &&usize| self.lanes[**lane].claim.as_ref().is_some_and(|claim| claim.exact);
+            let free = calls.len().saturating_sub(agents.len());
+            let (also, sides): (Vec<usize>, Vec<usize>) = match agents.is_empty() {
+                true => plain.iter().partition(exact),
+                false => (Vec::new(), plain),
+            };
+            let agents: Vec<usize> = agents.into_iter().chain(also.iter().copied().take(free)).collect();
+            let sides = sides.into_iter().chain(also.into_iter().skip(free));
+            bound.extend(
+                self.pair(homes, &agents, calls)
+                    .into_iter()
+                    .map(|(lane, call)| (lane, Bound { call, is_side: false })),
+            );
+            bound.extend(
+                sides.filter_map(|lane| Some((lane, Bound { call: *calls.first()?, is_side: true }))),
+            );
+        }
+        bound
+    }
+
+    /// Which of several calls with one prompt started which lane: by an id that the call's result
+    /// names, by the lane's last words in it, else in the order of arrival.
+    fn pair(&self, homes: &[usize], lanes: &[usize], calls: &[usize]) -> HashMap<usize, usize> {
+        let mut pairs: HashMap<usize, usize> = HashMap::new();
+        let began = |lane: usize| self.lanes[lane].turns[0].attempts[0].asked_at;
+        let fits = |lane: usize, call: usize, pairs: &HashMap<usize, usize>| {
+            self.calls[call].made_at < began(lane) && !pairs.values().any(|taken| *taken == call)
+        };
+        if lanes.len() > 1 {
+            let results: HashMap<usize, String> =
+                calls.iter().map(|call| (*call, self.results_of(homes, *call))).collect();
+            for tells in [Self::id_in, Self::words_in] {
+                for &lane in lanes.iter().filter(|lane| !self.lanes[**lane].turns.is_empty()) {
+                    if pairs.contains_key(&lane) {
+                        continue;
+                    }
+                    let told =
+                        |call: &&usize| fits(lane, **call, &pairs) && tells(self, lane, &results[call]);
+                    let mut told = calls.iter().filter(told);
+                    let mut rivals = lanes.iter().filter(|other| !pairs.contains_key(other));
+                    let (first, second) = (told.next(), told.next());
+                    // Twins that said the same cannot be told apart by it.
+                    if let (Some(&call), None) = (first, second)
+                        && !rivals.any(|&other| other != lane && tells(self, other, &results[&call]))
+                    {
+                        pairs.insert(lane, call);
+                    }
+                }
+            }
+        }
+        for &lane in lanes {
+            if pairs.contains_key(&lane) {
+                continue;
+            }
+            let free = calls.iter().find(|call| fits(lane, **call, &pairs));
+            // More lanes than calls: the harness started one of them anew.
+            let call = free.or_else(|| calls.iter().rfind(|call| self.calls[**call].made_at < began(lane)));
+            pairs.extend(call.map(|call| (lane, *call)));
+        }
+        pairs
+    }
+
+    /// Everything that came back for a call.
+    fn results_of(&self, homes: &[usize], call: usize) -> String {
+        let call = &self.calls[call];
+        let turns = &self.lanes[homes[call.spot.0]].turns;
+        let results = turns.iter().flat_map(|turn| &turn.results).filter(|result| result.call == call.id);
+        results.map(|result| result.text.as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn id_in(&self, lane: usize, result: &str) -> bool {
+        let identity = &self.lanes[lane].identity;
+        let names = |id: &Option<String>| {
+            id.as_ref().is_some_and(|id| id.len() >= TELLING && result.contains(id.as_str()))
+        };
+        names(&identity.agent) || (identity.agent.is_none() && names(&identity.session))
+    }
+
+    fn words_in(&self, lane: usize, result: &str) -> bool {
+        let last = self.lanes[lane].turns.iter().rev().find_map(|turn| turn.reply.as_ref()?.text.as_deref());
+        let last = last.map(str::trim).unwrap_or_default();
+        last.len() >= TELLING && result.contains(&last[..last.floor_char_boundary(256)])
+    }
+
+    fn build(&mut self, homes: &[usize], bound: &HashMap<usize, Bound>) -> Vec<Lane> {
+        let kinds: Vec<LaneKind> = self.kinds(bound);
+        let mut counts: HashMap<LaneKind, usize> = HashMap::new();
+        let ids: Vec<String> = (0..self.lanes.len())
+            .map(|lane| match homes[lane] == lane {
+                true => name(kinds[lane], &mut counts),
+                false => String::new(),
+            })
+            .collect();
+        let by_session = |session: &String| {
+            let owns = |lane: &&Growing| lane.identity.session.as_ref() == Some(session) && lane.has_tools;
+            self.lanes.iter().position(|lane| owns(&lane))
+        };
+        let parents: Vec<Option<(usize, Option<usize>)>> = self
+            .lanes
+            .iter()
+            .enumerate()
+            .map(|(number, lane)| match bound.get(&number) {
+                Some(bound) => Some((self.calls[bound.call].spot.0, Some(bound.call))),
+                None => match (lane.branch, &lane.identity.parent) {
+                    (Some((base, _)), _) => {
+                        let call = lane
+                            .fork
+                            .as_ref()
+                            .and_then(|id| self.calls.iter().rposition(|call| call.id == *id));
+                        Some((base, call))
+                    }
+                    (None, Some(session)) => by_session(session).map(|parent| (parent, None)),
+                    (None, None) => None,
+                },
+            })
+            .collect();
+        let mut lanes = Vec::new();
+        for number in (0..self.lanes.len()).filter(|number| homes[*number] == *number) {
+            let turns = std::mem::take(&mut self.lanes[number].turns);
+            let (parent, call) = parents[number].unzip();
+            let call = call.flatten().map(|call| &self.calls[call]);
+            let identity = &self.lanes[number].identity;
+            lanes.push(Lane {
+                id: ids[number].clone(),
+                kind: kinds[number],
+                parent: parent.map(|parent| ids[homes[parent]].clone()),
+                spawned_by: call.map(|call| call.id.clone()),
+                agent_type: call.and_then(|call| agent_type(&call.input)),
+                session: identity.session.clone(),
+                agent: identity.agent.clone(),
+                turns: turns.into_iter().map(|turn| self.turn(turn)).collect(),
+            });
+        }
+        lanes
+    }
+
+    fn turn(&self, turn: super::tracker::GrowingTurn) -> Turn {
+        let reply = turn.reply.unwrap_or_default();
+        let note = |call: &usize| {
+            let call = &self.calls[*call];
+            CallNote { id: call.id.clone(), name: call.name.clone(), input: call.input.clone() }
+        };
+        Turn {
+            calls: reply.calls.iter().map(note).collect(),
+            text: reply.text,
+            stop: reply.stop,
+            usage: reply.usage,
+            whole: turn.attempts.iter().any(|attempt| attempt.whole),
+            asked_at: turn.attempts[0].asked_at,
+            answered_at: turn.attempts.last().and_then(|attempt| attempt.ended_at),
+            attempts: turn.attempts.into_iter().map(|attempt| attempt.request).collect(),
+            results: turn.results,
+            texts: turn.texts,
+            marks: turn.marks,
+            ..Turn::default()
+        }
+    }
+
+    fn kinds(&self, bound: &HashMap<usize, Bound>) -> Vec<LaneKind> {
+        let is_agent = |lane: &Growing| lane.has_tools && !lane.is_probe;
+        let is_root = |number: usize| {
+            let lane = &self.lanes[number];
+            !bound.contains_key(&number) && lane.branch.is_none() && lane.identity.parent.is_none()
+        };
+        let roots: Vec<usize> = (0..self.lanes.len()).filter(|number| is_root(*number)).collect();
+        // Where nobody has tools, the longest conversation is the user's.
+        let longest = |number: &&usize| (self.lanes[**number].turns.len(), std::cmp::Reverse(**number));
+        let plain_main = match roots.iter().any(|number| is_agent(&self.lanes[*number])) {
+            true => None,
+            false => roots.iter().max_by_key(longest).map(|number| self.lanes[*number].system),
+        };
+        let kind = |(number, lane): (usize, &Growing)| match bound.get(&number) {
+            Some(bound) if bound.is_side => LaneKind::Side,
+            Some(_) => LaneKind::Sub,
+            None if lane.branch.is_some() => LaneKind::Fork,
+            None if is_agent(lane) && lane.identity.parent.is_some() => LaneKind::Sub,
+            None if is_agent(lane) || plain_main == Some(lane.system) => LaneKind::Main,
+            None => LaneKind::Side,
+        };
+        self.lanes.iter().enumerate().map(kind).collect()
+    }
+
+    /// Requests that ask no model, one lane for each kind of them.
+    fn side_calls(&mut self) -> Vec<Lane> {
+        let mut kinds: Vec<(String, Vec<Turn>)> = Vec::new();
+        for (what, request, tick) in std::mem::take(&mut self.others) {
+            let turn = Turn { attempts: vec![request], asked_at: tick, ..Turn::default() };
+            match kinds.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, turns)) => turns.push(turn),
+                None => kinds.push((what, vec![turn])),
+            }
+        }
+        let lane = |(what, turns): (String, Vec<Turn>)| Lane {
+            id: String::new(),
+            kind: LaneKind::Side,
+            parent: None,
+            spawned_by: None,
+            agent_type: Some(what),
+            session: None,
+            agent: None,
+            turns,
+        };
+        kinds.into_iter().map(lane).collect()
+    }
+}
+
+struct Bound {
+    call: usize,
+    is_side: bool,
+}
+
+/// `main`, `main-2`; `sub-1`, `sub-2`.
+fn name(kind: LaneKind, counts: &mut HashMap<LaneKind, usize>) -> String {
+    let count = counts.entry(kind).or_default();
+    *count += 1;
+    match (kind, *count) {
+        (LaneKind::Main, 1) => "main".to_owned(),
+        (LaneKind::Main, n) => format!("main-{n}"),
+        (LaneKind::Sub, n) => format!("sub-{n}"),
+        (LaneKind::Fork, n) => format!("fork-{n}"),
+        (LaneKind::Side, n) => format!("side-{n}"),
+    }
+}
+
+/// Which agent a spawning call asks for, under the names that tools give it.
+fn agent_type(input: &str) -> Option<String> {
+    ["subagent_type", "agent_type", "agent", "agent_name", "category"]
+        .iter()
+        .find_map(|name| wire::json::peek_string(input.as_bytes(), name))
+}
+
+/// Numbers turns in their lane and over the whole, and names the side lanes that have no name yet.
+fn number(lanes: &mut Vec<Lane>) {
+    let mut sides = lanes.iter().filter(|lane| lane.kind == LaneKind::Side && !lane.id.is_empty()).count();
+    for lane in lanes.iter_mut().filter(|lane| lane.id.is_empty()) {
+        sides += 1;
+        lane.id = format!("side-{sides}");
+    }
+    lanes.sort_by_key(|lane| lane.turns.first().map(|turn| turn.asked_at));
+    // A request that carries something arrives after it, so the order of arrival is a legal one.
+    let mut order: Vec<&mut Turn> = Vec::new();
+    for lane in lanes {
+        for (at, turn) in lane.turns.iter_mut().enumerate() {
+            turn.turn = at as u32 + 1;
+            order.push(turn);
+        }
+    }
+    order.sort_by_key(|turn| turn.asked_at);
+    for (at, turn) in order.into_iter().enumerate() {
+        turn.seq = at as u32 + 1;
+    }
+}

@@ -1,0 +1,318 @@
+//! Exchanges from a bare folder of dumps: ours, or another tool's of the same names.
+//!
+//! What others write is read leniently: a body as text, as JSON, as base64, as an excerpt, or as an
+//! object that was taken before it was sent; headers as a list or as a map.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use session::RequestId;
+use wire::{Ending, Header};
+
+use super::{Answered, Asked, Content, Event, Named, Origin, Problem};
+use crate::folder;
+use crate::open::OpenError;
+use crate::time::parse;
+
+const REQUEST: &str = "_request.json";
+const RESPONSE: &str = "_response.json";
+
+/// The dumps of a folder, paired.
+#[derive(Debug)]
+pub(super) struct Dumps {
+    /// The folder with the bodies that are too long for a dump.
+    blobs: PathBuf,
+    pairs: Vec<Pair>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    id: String,
+    request: PathBuf,
+    response: Option<PathBuf>,
+    asked_at: Option<i128>,
+    ended_at: Option<i128>,
+}
+
+/// Either dump, as far as anybody writes it.
+#[derive(Deserialize)]
+struct Dump {
+    request_id: Option<String>,
+    timestamp: Option<String>,
+    method: Option<String>,
+    #[serde(rename = "targetUrl", alias = "url", alias = "target_url")]
+    target_url: Option<String>,
+    #[serde(rename = "workspacePath")]
+    workspace_path: Option<String>,
+    #[serde(rename = "sessionId", alias = "sessionID", alias = "session_id")]
+    session_id: Option<String>,
+    #[serde(rename = "agentId", alias = "agentID", alias = "agent_id")]
+    agent_id: Option<String>,
+    #[serde(rename = "messageId", alias = "messageID", alias = "message_id")]
+    message_id: Option<String>,
+    headers: Option<serde_json::Value>,
+    body: Option<Box<RawValue>>,
+    #[serde(rename = "bodySha256")]
+    body_sha256: Option<String>,
+    #[serde(rename = "bodyExcerpt", alias = "body_excerpt", alias = "excerpt")]
+    body_excerpt: Option<String>,
+    status: Option<u16>,
+    #[serde(rename = "firstByteUs")]
+    first_byte_us: Option<u64>,
+    #[serde(rename = "endUs")]
+    end_us: Option<u64>,
+    ending: Option<Ending>,
+    error: Option<serde_json::Value>,
+}
+
+/// A body that is wrapped in a member that says what it is.
+#[derive(Deserialize)]
+struct Wrapped<'b> {
+    text: Option<String>,
+    #[serde(borrow)]
+    json: Option<&'b RawValue>,
+    base64: Option<String>,
+    blob: Option<String>,
+    excerpt: Option<String>,
+    #[serde(default)]
+    lost: bool,
+    #[serde(default)]
+    truncated: bool,
+    #[serde(rename = "decodedFrom")]
+    decoded_from: Option<String>,
+}
+
+impl Dumps {
+    /// Pairs the dumps of a folder, or of the one in it that is meant for them.
+    pub(super) fn open(dir: &Path) -> Result<(Self, Vec<Problem>), OpenError> {
+        let inner = dir.join(folder::DUMPS);
+        let place = if inner.is_dir() { inner } else { dir.to_owned() };
+        let io = |source| OpenError::Io { path: place.clone(), source };
+        let mut names: Vec<String> = Vec::new();
+        for entry in fs::read_dir(&place).map_err(io)? {
+            let name = entry.map_err(io)?.file_name();
+            names.extend(name.into_string().ok());
+        }
+        // Shorter first: `r9` before `r10`, and `r1` before a copy of it under a longer name.
+        names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+        let mut pairing =
+            Pairing { place: &place, pairs: Vec::new(), by_id: HashMap::new(), problems: Vec::new() };
+        for name in names.iter().filter(|name| name.ends_with(REQUEST)) {
+            pairing.request(name);
+        }
+        for name in names.iter().filter(|name| name.ends_with(RESPONSE)) {
+            pairing.response(name);
+        }
+        let Pairing { mut pairs, problems, .. } = pairing;
+        if pairs.is_empty() && problems.is_empty() {
+            return Err(OpenError::NotARecording { dir: dir.to_owned() });
+        }
+        // By time where all have one, else by name.
+        if pairs.iter().all(|pair| pair.asked_at.is_some()) {
+            pairs.sort_by(|a, b| (a.asked_at, &a.id).cmp(&(b.asked_at, &b.id)));
+        } else {
+            pairs.iter_mut().for_each(|pair| (pair.asked_at, pair.ended_at) = (None, None));
+        }
+        let blobs = place.parent().unwrap_or(&place).join(folder::BLOBS);
+        Ok((Self { blobs, pairs }, problems))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    pub(super) fn events(&self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (n, pair) in self.pairs.iter().enumerate() {
+            // Without times, each is over before the next begins.
+            let at = |time: Option<i128>| time.unwrap_or_default();
+            let ended = pair.ended_at.map_or(at(pair.asked_at), |ended| ended.max(at(pair.asked_at)));
+            let is_instant = ended == at(pair.asked_at);
+            events.push((at(pair.asked_at), n, 1, Event::Asked(n)));
+            // At the same instant, what ended comes before what was asked, but not before its own.
+            events.push((
+                ended,
+                if is_instant { n } else { 0 },
+                if is_instant { 2 } else { 0 },
+                Event::Ended(n),
+            ));
+        }
+        events.sort_by_key(|(time, n, rank, _)| (*time, *n, *rank));
+        events.into_iter().map(|(_, _, _, event)| event).collect()
+    }
+
+    pub(super) fn asked(&self, n: usize) -> Result<Asked, OpenError> {
+        let pair = &self.pairs[n];
+        let dump = read(&pair.request)?;
+        let headers = headers(dump.headers.as_ref());
+        let body = self.content(&dump, &headers);
+        Ok(Asked {
+            id: RequestId::new(pair.id.clone()),
+            timestamp: dump.timestamp,
+            method: dump.method.unwrap_or_else(|| "POST".into()),
+            url: dump.target_url.unwrap_or_default(),
+            headers,
+            named: Named {
+                session: dump.session_id,
+                agent: dump.agent_id,
+                message: dump.message_id,
+                workspace: dump.workspace_path,
+            },
+            body,
+        })
+    }
+
+    pub(super) fn answered(&self, n: usize) -> Result<Option<Answered>, OpenError> {
+        let Some(path) = &self.pairs[n].response else { return Ok(None) };
+        let dump = read(path)?;
+        let headers = headers(dump.headers.as_ref());
+        let body = self.content(&dump, &headers);
+        let error = dump.error.filter(|error| !error.is_null()).map(|error| match error {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        });
+        Ok(Some(Answered {
+            timestamp: dump.timestamp,
+            status: dump.status,
+            headers,
+            ending: dump.ending,
+            error,
+            first_byte_us: dump.first_byte_us,
+            end_us: dump.end_us,
+            body,
+        }))
+    }
+
+    fn content(&self, dump: &Dump, headers: &[Header]) -> Content {
+        let sha256 = dump.body_sha256.clone();
+        let lost = Content { bytes: None, sha256: sha256.clone(), origin: Origin::Lost };
+        let with = |text: &str, origin| Content { bytes: Some(text.into()), sha256: sha256.clone(), origin };
+        let Some(body) = dump.body.as_deref().map(RawValue::get).filter(|body| *body != "null") else {
+            return dump.body_excerpt.as_ref().map_or(lost, |text| with(text, Origin::Excerpt));
+        };
+        if let Ok(text) = serde_json::from_str::<String>(body) {
+            return Content::stored(Some(text.into()), headers, true, sha256);
+        }
+        let Ok(wrapped) = serde_json::from_str::<Wrapped<'_>>(body) else {
+            return with(body, Origin::Object);
+        };
+        let is_plain = wrapped.decoded_from.is_some();
+        let whole = |bytes: Option<Vec<u8>>| match Content::stored(bytes, headers, is_plain, sha256.clone()) {
+            content if wrapped.truncated => Content { origin: Origin::Excerpt, ..content },
+            content => content,
+        };
+        match wrapped {
+            Wrapped { json: Some(json), .. } => with(json.get(), Origin::Rewritten),
+            Wrapped { text: Some(text), .. } => whole(Some(text.into())),
+            Wrapped { base64: Some(base64), .. } => whole(STANDARD.decode(base64).ok()),
+            Wrapped { blob: Some(blob), .. } => whole(fs::read(self.blobs.join(blob)).ok()),
+            Wrapped { excerpt: Some(text), .. } => with(&text, Origin::Excerpt),
+            Wrapped { lost: true, .. } => lost,
+            _ if body.starts_with('{') && body != "{}" => with(body, Origin::Object),
+            _ => whole(None),
+        }
+    }
+}
+
+struct Pairing<'p> {
+    place: &'p Path,
+    pairs: Vec<Pair>,
+    by_id: HashMap<String, usize>,
+    problems: Vec<Problem>,
+}
+
+impl Pairing<'_> {
+    fn request(&mut self, name: &str) {
+        let Some(dump) = self.read(name) else { return };
+        let stem = name.trim_end_matches(REQUEST).to_owned();
+        let id = dump.request_id.unwrap_or_else(|| stem.clone());
+        if self.by_id.contains_key(&id) {
+            return self.problem(name, format!("there is another request `{id}`"));
+        }
+        let asked_at = dump.timestamp.as_deref().and_then(micros);
+        let pair =
+            Pair { id: id.clone(), request: self.place.join(name), response: None, asked_at, ended_at: None };
+        self.by_id.insert(id, self.pairs.len());
+        // A response may be named like the request and still say another id, or none.
+        self.by_id.entry(stem).or_insert(self.pairs.len());
+        self.pairs.push(pair);
+    }
+
+    fn response(&mut self, name: &str) {
+        let Some(dump) = self.read(name) else { return };
+        let stem = name.trim_end_matches(RESPONSE);
+        let ids = [Some(stem), dump.request_id.as_deref()];
+        let Some(&at) = ids.into_iter().flatten().find_map(|id| self.by_id.get(id)) else {
+            return self.problem(name, "there is no request that it answers".into());
+        };
+        let pair = &mut self.pairs[at];
+        if pair.response.is_some() {
+            let why = format!("there is another response to `{}`", pair.id);
+            return self.problem(name, why);
+        }
+        let began = dump.timestamp.as_deref().and_then(micros);
+        let took = dump.end_us.zip(pair.asked_at).map(|(us, asked)| asked + i128::from(us));
+        pair.ended_at = took.or(began);
+        pair.response = Some(self.place.join(name));
+    }
+
+    fn read(&mut self, name: &str) -> Option<Dump> {
+        match read(&self.place.join(name)) {
+            Ok(dump) => Some(dump),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                self.problem(name, format!("it cannot be read: {cause}"));
+                None
+            }
+        }
+    }
+
+    fn problem(&mut self, name: &str, why: String) {
+        self.problems.push(Problem { what: name.to_owned(), why });
+    }
+}
+
+fn read(path: &Path) -> Result<Dump, OpenError> {
+    let failed = |source| OpenError::Io { path: path.to_owned(), source };
+    let bytes = fs::read(path).map_err(failed)?;
+    serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))
+}
+
+fn micros(timestamp: &str) -> Option<i128> {
+    let since = parse(timestamp)?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i128::try_from(since.as_micros()).ok()
+}
+
+/// Headers as a list of `{name, value}` or of pairs, or as a map of strings or lists.
+fn headers(value: Option<&serde_json::Value>) -> Vec<Header> {
+    use serde_json::Value;
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let plain = |name: &str, value: &Value| Header::Plain { name: name.to_owned(), value: text(value) };
+    match value {
+        Some(Value::Array(list)) => list
+            .iter()
+            .filter_map(|header| match header {
+                Value::Array(pair) => Some(plain(pair.first()?.as_str()?, pair.get(1)?)),
+                header => serde_json::from_value(header.clone()).ok(),
+            })
+            .collect(),
+        Some(Value::Object(map)) => map
+            .iter()
+            .flat_map(|(name, value)| match value {
+                Value::Array(values) => values.iter().map(|value| plain(name, value)).collect(),
+                Value::Object(_) => {
+                    let mut named = value.clone();
+                    named["name"] = Value::String(name.clone());
+                    serde_json::from_value(named).into_iter().collect()
+                }
+                value => vec![plain(name, value)],
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,13 @@
+//! Values in, text out: what people read.
+//!
+//! Start at [`show_text`]. Nothing here reads a file or decides anything.
+
+mod check;
+mod show;
+mod text;
+mod tree;
+
+pub use check::check_text;
+pub use show::{About, show_json, show_text};
+pub use text::{duration, fit, plain, tokens};
+pub use tree::tree;

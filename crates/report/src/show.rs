@@ -1,0 +1,111 @@
+//! `offshoot show`: a recording as people and as programs read it.
+
+use std::fmt::Write as _;
+
+use recording::lanes::{Lane, Turn};
+use recording::source::Ordered;
+use recording::{Recording, State};
+use serde_json::{Value, json};
+
+use crate::text::plain;
+use crate::tree::tree;
+
+/// What is known of a folder beside its exchanges.
+#[derive(Debug, Default)]
+pub struct About<'a> {
+    /// The recording, where it is one of ours.
+    pub recording: Option<&'a Recording>,
+    /// The files that are not what they were when it was sealed.
+    pub damage: &'a [String],
+}
+
+/// The lanes as a tree, and what is to be said of the folder.
+pub fn show_text(ordered: &Ordered, about: &About<'_>, width: usize) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| writeln!(text, "{line}").expect("a string takes everything");
+    let counts = format!(
+        "{}, {}",
+        counted(ordered.exchanges.len(), "exchange"),
+        counted(ordered.lanes.lanes.len(), "lane")
+    );
+    match about.recording.map(Recording::state) {
+        Some(State::Sealed) => line(format!("sealed, {counts}")),
+        Some(State::Unsealed { because }) => line(format!("unsealed, {counts}: {because}")),
+        None => line(format!("a folder of dumps, {counts}")),
+    }
+    line(tree(ordered, width).trim_end().to_owned());
+    for problem in &ordered.problems {
+        line(format!("{}: {}", plain(&problem.what), plain(&problem.why)));
+    }
+    if let Some(recording) = about.recording {
+        if recording.torn_bytes() > 0 {
+            line(format!("the last {} bytes of the log are not a whole record", recording.torn_bytes()));
+        }
+        for loss in recording.manifest().map_or(&[][..], |manifest| &manifest.lost) {
+            line(format!("not kept: {loss}"));
+        }
+        for file in recording.manifest().map_or(&[][..], |manifest| &manifest.suspicious) {
+            line(format!("random, of no known kind: `{file}`"));
+        }
+    }
+    for file in about.damage {
+        line(format!("damaged: {file}"));
+    }
+    text
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        n => format!("{n} {noun}s"),
+    }
+}
+
+/// The same for programs.
+pub fn show_json(ordered: &Ordered, about: &About<'_>) -> Value {
+    let because = match about.recording.map(Recording::state) {
+        Some(State::Sealed) => None,
+        Some(State::Unsealed { because }) => Some(because.as_str()),
+        None => Some("it is a folder of dumps"),
+    };
+    let exchanges = ordered.exchanges.iter().map(|exchange| {
+        json!({
+            "request_id": exchange.id, "method": exchange.method, "url": exchange.url, "model": exchange.model,
+            "status": exchange.status, "ending": exchange.ending, "error": exchange.error,
+            "started_us": exchange.started_us, "took_us": exchange.took_us,
+        })
+    });
+    let manifest = about.recording.and_then(Recording::manifest);
+    json!({
+        "format": 1,
+        "sealed": because.is_none(),
+        "unsealed_because": because,
+        "lanes": ordered.lanes.lanes.iter().map(lane).collect::<Vec<_>>(),
+        "jobs": ordered.lanes.jobs(),
+        "exchanges": exchanges.collect::<Vec<_>>(),
+        "problems": ordered.problems,
+        "torn_bytes": about.recording.map_or(0, Recording::torn_bytes),
+        "lost": manifest.map(|manifest| &manifest.lost),
+        "suspicious": manifest.map(|manifest| &manifest.suspicious),
+        "damaged": about.damage,
+    })
+}
+
+fn lane(lane: &Lane) -> Value {
+    json!({
+        "id": lane.id, "kind": lane.kind, "parent": lane.parent, "spawned_by": lane.spawned_by,
+        "agent_type": lane.agent_type, "session": lane.session, "agent": lane.agent,
+        "exchanges": lane.requests().collect::<Vec<_>>(),
+        "turns": lane.turns.iter().map(turn).collect::<Vec<_>>(),
+    })
+}
+
+fn turn(turn: &Turn) -> Value {
+    let calls = turn.calls.iter().map(|call| json!({"id": call.id, "name": call.name}));
+    json!({
+        "turn": turn.turn, "seq": turn.seq, "requests": turn.attempts,
+        "calls": calls.collect::<Vec<_>>(),
+        "results": turn.results.iter().map(|result| &result.call).collect::<Vec<_>>(),
+        "stop": turn.stop, "usage": turn.usage, "marks": turn.marks,
+    })
+}

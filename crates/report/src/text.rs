@@ -1,0 +1,81 @@
+//! Small words: sizes, times, and text from elsewhere that must not move the cursor.
+
+use std::fmt::Write as _;
+
+use session::Usage;
+
+/// A text from elsewhere on one line: control characters and such that turn the direction of writing are shown by
+/// their number, never sent to the terminal.
+pub fn plain(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    let mut gap = false;
+    for c in text.chars() {
+        match c {
+            ' ' | '\n' | '\r' | '\t' => gap = !line.is_empty(),
+            c => {
+                if std::mem::take(&mut gap) {
+                    line.push(' ');
+                }
+                match is_harmless(c) {
+                    true => line.push(c),
+                    false => write!(line, "\\u{{{:x}}}", u32::from(c)).expect("a string takes everything"),
+                }
+            }
+        }
+    }
+    line
+}
+
+fn is_harmless(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    !c.is_control() && !turns
+}
+
+/// As much of a line as fits, with a sign that there is more.
+pub fn fit(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// As in `1.2 s`.
+pub fn duration(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{:.0} ms", us as f64 / 1e3),
+        _ => format!("{:.1} s", us as f64 / 1e6),
+    }
+}
+
+/// As in `1.2k+30` for what went in and what came out, with the part that was cached.
+pub fn tokens(usage: &Usage) -> String {
+    let short = |count: u64| match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    };
+    let cached = match usage.cache_read {
+        0 => String::new(),
+        read => format!(" ({} cached)", short(read)),
+    };
+    format!("{} in{cached}, {} out", short(usage.input_total()), short(usage.output))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_stays_text() {
+        assert_eq!(plain("a\u{1b}[2J\n  b\u{202e}c\u{7}"), "a\\u{1b}[2J b\\u{202e}c\\u{7}");
+        assert_eq!(fit("abcdef", 4), "abc…");
+        assert_eq!(fit("abcd", 4), "abcd");
+        assert_eq!(
+            (duration(12), duration(12_300), duration(2_340_000)),
+            ("12 µs".into(), "12 ms".into(), "2.3 s".into())
+        );
+    }
+}
