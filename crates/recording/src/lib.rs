@@ -29,7 +29,6 @@ pub use bring::Incoming;
 pub use disk::{Disk, Folder};
 pub use dump::{BodyDump, DUMP_FORMAT, DumpError, RequestDump, ResponseDump};
 pub use key::{KeyError, load_or_create_key};
-pub use lanes::{Heard, Identity, LaneTracker, Position};
 pub use log::{LOG_FORMAT, LogError, Record};
 pub use loss::Loss;
 pub use manifest::{

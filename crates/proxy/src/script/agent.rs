@@ -36,8 +36,8 @@ pub(super) struct Agent {
 /// What makes two requests ask for the same reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key {
-    /// The tracker's number of the turn.
-    Turn(u32),
+    /// The tracker's numbers of the lane and of the turn in it.
+    Turn(usize, u32),
     /// The reply that a request says it continues.
     After(String),
 }

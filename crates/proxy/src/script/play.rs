@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use recording::Position;
+use recording::lanes::Position;
 use session::{Reply, StopReason};
 use wire::dialect::Prompt;
 
@@ -78,7 +78,9 @@ impl Play {
         continues: Option<String>,
     ) -> Result<Ticket, Miss> {
         let named = continues.as_ref().and_then(|id| self.replies.get(id));
-        let agent = match (named.or_else(|| self.lanes.get(&position.lane)), &continues) {
+        // A lane that goes back into another's history is still the same agent.
+        let known = || self.lanes.get(&position.lane).or_else(|| self.lanes.get(&position.from?));
+        let agent = match (named.or_else(known), &continues) {
             (Some(agent), _) => *agent,
             (None, None) => self.enter(prompt)?,
             (None, Some(id)) => {
@@ -86,7 +88,7 @@ impl Play {
             }
         };
         let again = continues.is_some() || position.attempt > 1;
-        let key = continues.map_or(Key::Turn(position.turn), Key::After);
+        let key = continues.map_or(Key::Turn(position.lane, position.turn), Key::After);
         self.lanes.insert(position.lane, agent);
         if let Some(found) = self.agents[agent].found.get(&key).filter(|_| again) {
             return Ok(Ticket { agent, key, turn: found.turn, number: found.number });

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 
-use recording::{Heard, Identity, LaneTracker};
+use recording::lanes::{Heard, Identity, LaneTracker};
 use session::RequestId;
 use tokio::sync::watch;
 use tokio::time::Instant;

@@ -434,14 +434,13 @@ impl LaneTracker {
             growing.openings.push(asking.gaps[0].texts.clone());
         }
         growing.gaps = asking.gaps;
-        let shared = growing.branch.map_or(0, |(base, _)| base);
-        let from = growing.branch.map(|(base, _)| base);
+        let from = growing.branch.filter(|_| growing.fork.is_none()).map(|(base, _)| base);
         let attempts = &mut growing.turns[turn].attempts;
         attempts.push(Attempt { request: id.clone(), asked_at: tick, ended_at: None, whole: false });
         let attempt = attempts.len();
         let is_new = turn == 0 && attempt == 1;
         self.spots.insert(id.clone(), (lane, turn, attempt - 1));
-        let before = if from.is_some() { self.lanes[shared].turns.len() } else { 0 };
+        let before = from.map_or(0, |base| self.lanes[base].turns.len());
         Position { lane, turn: (before + turn + 1) as u32, attempt: attempt as u32, is_new, from }
     }
 }

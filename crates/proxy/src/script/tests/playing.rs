@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
-use recording::Position;
+use recording::lanes::Position;
 use serde_json::json;
 use session::Block;
 use wire::dialect::{Dialect, Prompt};
@@ -89,6 +89,7 @@ impl Request {
             turn: number(turn),
             attempt: number(attempt),
             is_new: turn == "1" && attempt == "1",
+            from: None,
         };
         let mut body = json!({"model": "m", "tools": []});
         let (mut user, mut newest, mut continues) = ("go", Vec::new(), None);
