@@ -224,7 +224,11 @@ fn a_call_may_be_made_although_nobody_offers_it() {
         1.1 | tools Read
         1.2 | tools Edit
         ",
-        expect![[r#""#]],
+        expect![[r#"
+            0.1  msg_main_1: write#a{"path":"p"} [ToolUse]
+            1.1  msg_main-2_1: Write#a-2{"path":"p"} [ToolUse]
+            1.2  msg_main-2_2: Edit#toolu_main-2_2_0{} [ToolUse]
+        "#]],
     );
 }
 
