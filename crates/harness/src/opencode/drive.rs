@@ -28,6 +28,7 @@ const SETTLED: Duration = Duration::from_secs(8);
 const UNHEARD: Duration = Duration::from_secs(20);
 /// How long one sub-agent must have been the only one at work before it is aborted: longer than others need to begin.
 const ALONE: Duration = Duration::from_secs(3);
+const SIGTERM: i32 = 15;
 /// Ports that the capture itself uses, or may.
 const TAKEN: std::ops::Range<u16> = 47_600..47_900;
 
@@ -69,7 +70,10 @@ async fn converse(plan: &Plan, sandbox: &Sandbox, warden: &mut Warden) -> Result
     let sessions = descendants(&mut api, &watch.main).await?;
     let list = sessions_file(sandbox);
     fs::write(&list, sessions.join("\n")).map_err(HarnessError::io("write", &list))?;
-    warden.end().await
+    let ended = warden.end().await?;
+    // A server ends when it is told to, by the signal or of itself: both are well.
+    let code = if ended.code == 128 + SIGTERM { 0 } else { ended.code };
+    Ok(Ended { code, ..ended })
 }
 
 /// What has been seen of a run.
