@@ -8,6 +8,7 @@ use std::ops::Range;
 use super::names::Family;
 use super::placeholder;
 use super::plain::Plain;
+use super::search::is_name;
 use super::shapes::mixed;
 use super::values::is_word;
 
@@ -34,7 +35,16 @@ enum Sure {
 /// Whether something may be assigned to the name that ends at `end`: a cheap look ahead.
 pub(super) fn may_follow(text: &[u8], end: usize) -> bool {
     let behind = text[end..].iter().take(8).find(|byte| !matches!(byte, b' ' | b'\t'));
-    matches!(behind, Some(b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b'\r' | b'\n'))
+    behind.is_some_and(|byte| leads_to_value(*byte))
+}
+
+/// Whether a name may go on with `byte`, or end with it and still have a value.
+pub(super) fn goes_on(byte: u8) -> bool {
+    is_name(byte) || matches!(byte, b' ' | b'\t') || leads_to_value(byte)
+}
+
+fn leads_to_value(byte: u8) -> bool {
+    matches!(byte, b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b'\r' | b'\n')
 }
 
 /// The values assigned to the name at `name`.

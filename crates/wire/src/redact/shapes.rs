@@ -117,6 +117,14 @@ impl Trigger {
         self.text
     }
 
+    /// Whether a secret may go on with `byte` behind this trigger's text.
+    pub(super) fn goes_on(&self, byte: u8) -> bool {
+        match self.row {
+            Row::Prefixed(row) => (row.alphabet)(byte),
+            Row::Grammar { .. } => byte > b' ',
+        }
+    }
+
     /// The secrets that begin at `at`, where this trigger's text stands in some case.
     pub(super) fn look(&self, text: &[u8], at: usize) -> Vec<Shaped> {
         let exact = text[at..].starts_with(self.text.as_bytes());

@@ -24,19 +24,19 @@ pub(super) fn hits(search: &mut Search, place: &str, form: Form, bytes: &[u8]) -
 
     // All rules before all values, so that what one text teaches is found in every other.
     let mut seen = search.by_rule(place, &plain, Terms::default());
-    let mut in_texts: Vec<Vec<Hit>> = Vec::with_capacity(texts.len());
+    let mut in_texts = Vec::with_capacity(texts.len());
     for (text, plain) in texts.iter().zip(&plains) {
         in_texts.push(search.by_rule(place, plain, Terms { sealed: text.sealed, form: false }));
     }
-    seen.extend(search.by_value(&plain));
+    seen.hits.extend(search.by_value(&plain, &seen.notes));
     for (found, plain) in in_texts.iter_mut().zip(&plains) {
-        found.extend(search.by_value(plain));
+        found.hits.extend(search.by_value(plain, &found.notes));
     }
 
-    let seen = hit::settle(seen);
+    let seen = hit::settle(seen.hits);
     let mut all = Vec::new();
     for (found, text) in in_texts.into_iter().zip(&texts) {
-        for hit in hit::settle(found) {
+        for hit in hit::settle(found.hits) {
             let parts = text.parts(&hit.range);
             // Each part is a secret by itself: the same thing said twice, not one thing cut up.
             if !parts.iter().all(|part| covered(&seen, part)) {
@@ -75,11 +75,13 @@ pub(super) fn nested(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit>
     all
 }
 
+/// How a JSON string begins that holds a stream.
+pub(super) const BEGINS: &[&str] = &["\"data:", "\"event:"];
+
 /// The inside of the next JSON string that begins like a stream.
 fn next_stream(bytes: &[u8], from: usize) -> Option<Range<usize>> {
-    let starts = [&b"\"data:"[..], b"\"event:"];
-    let find = |start: &&[u8]| memchr::memmem::find(&bytes[from..], start).map(|at| from + at + 1);
-    let start = starts.iter().filter_map(find).min()?;
+    let find = |begin: &&str| memchr::memmem::find(&bytes[from..], begin.as_bytes()).map(|at| from + at + 1);
+    let start = BEGINS.iter().filter_map(find).min()?;
     let mut end = start;
     while let Some(more) = memchr::memchr2(b'"', b'\\', &bytes[end.min(bytes.len())..]) {
         end += more;
