@@ -6,11 +6,11 @@
 use std::ops::Range;
 
 use super::names::Family;
-use super::placeholder;
 use super::plain::Plain;
 use super::search::is_name;
 use super::shapes::mixed;
 use super::values::is_word;
+use super::{examples, placeholder};
 
 /// A value that stands under a secret name.
 #[derive(Debug, PartialEq, Eq)]
@@ -305,6 +305,7 @@ impl Cursor<'_> {
             || value.len() < SHORTEST_VALUE
             || is_word(value)
             || is_reference(value)
+            || examples::is_aws(value)
             || (self.family == Family::Credential && is_path(value))
             || (self.family == Family::Cookie && !value.contains(&b'=') && !mixed(value));
         let sure = sure == Sure::Yes && self.family != Family::Weak;

@@ -11,6 +11,7 @@
 mod assign;
 mod entities;
 mod entropy;
+mod examples;
 mod header;
 mod hit;
 mod names;

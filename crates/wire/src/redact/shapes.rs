@@ -9,8 +9,8 @@ use std::ops::Range;
 use base64::Engine as _;
 
 use super::assign::is_reference;
-use super::placeholder;
 use super::values::is_word;
+use super::{examples, placeholder};
 
 /// A secret found by its looks.
 #[derive(Debug, PartialEq, Eq)]
@@ -155,6 +155,7 @@ fn aws(text: &[u8], at: usize) -> Vec<Shaped> {
     let id = run(text, at, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
     if before(text, at).is_some_and(alnum)
         || id.len() != 20
+        || examples::is_aws(&text[id.clone()])
         || text.get(id.end).is_some_and(|&byte| alnum(byte))
     {
         return Vec::new();

@@ -83,6 +83,17 @@ fn texts() -> Vec<String> {
         "{\"api_key\": \"offshoot-redacted-0123456789abcdef\", \"n\": 1}",
         "Authorization: Bearer offshoot-redacted-0123456789abcdef",
     ];
+    // What the documentation of AWS writes, put together here all the same.
+    for [id, key] in [
+        [["AKIA", "IOSFODNN7", "EXAMPLE"], ["wJalrXUtnFEMI/K7MDENG/", "bPxRfiCY", "EXAMPLEKEY"]],
+        [["AKIA", "I44QH8DHB", "EXAMPLE"], ["je7MtGbClwBF/2Zp9Utk/", "h3yCo8nvb", "EXAMPLEKEY"]],
+        [["ASIA", "IOSFODNN7", "EXAMPLE"], ["wJalrXUtnFEMI/K7MDENG/", "bPxRfiCY", "EXAMPLEKEY"]],
+    ] {
+        let (id, key) = (id.concat(), key.concat());
+        texts.push(format!("aws_access_key_id = {id}\naws_secret_access_key = {key}\n"));
+        texts.push(format!("AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={key} aws s3 ls"));
+        texts.push(format!("{{\"AccessKeyId\": \"{id}\", \"SecretAccessKey\": \"{key}\"}}"));
+    }
     texts.extend(plain.iter().map(|text| (*text).to_owned()));
     texts
 }
