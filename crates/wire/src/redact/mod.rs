@@ -14,6 +14,8 @@ mod entropy;
 mod examples;
 mod header;
 mod hit;
+mod login;
+mod looks;
 mod names;
 mod needles;
 mod placeholder;
@@ -113,7 +115,7 @@ impl Redactor {
         for (name, value) in vars {
             let source = format!("env {name}");
             match names::family(name.as_bytes()) {
-                Some(family) if assign::is_secret(family, value.as_bytes()) => {
+                Some(family) if assign::is_secret(name.as_bytes(), family, value.as_bytes()) => {
                     self.search.learn_parts(&source, family, value.as_bytes());
                 }
                 // What looks like a secret is one, whatever it is called.

@@ -2,6 +2,7 @@
 //! every form. No literal in these files is shaped like a real key; all are put together at run time.
 
 mod encodings;
+mod logins;
 mod lookalikes;
 mod placements;
 mod properties;
