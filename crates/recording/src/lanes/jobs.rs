@@ -116,13 +116,15 @@ impl Lanes {
     }
 }
 
-/// The ids by which a job may be named: those in its launch's result, the lane's own, the call's.
+/// The ids by which a job may be named: those in its launch's result, the lane's own, the call's. Parts of
+/// paths are no ids: other calls name the same folders.
 fn ids_of(lane: &Lane, call: &CallId, result: Option<&str>) -> Vec<String> {
-    let is_id_byte = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_word_byte = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    let words = result.unwrap_or_default().split(|c| !is_word_byte(c)).filter(|word| !word.contains('/'));
+    let words = words.flat_map(|word| word.split('.'));
     let is_id = |word: &&str| word.len() >= ID && word.bytes().any(|byte| byte.is_ascii_digit());
-    let words = result.unwrap_or_default().split(|c| !is_id_byte(c)).filter(is_id).map(str::to_owned);
     let own = [&lane.agent, &lane.session].into_iter().flatten().cloned();
-    words.chain(own).chain([call.as_str().to_owned()]).collect()
+    words.filter(is_id).map(str::to_owned).chain(own).chain([call.as_str().to_owned()]).collect()
 }
 
 fn cancels(tool: &str) -> bool {
