@@ -1,7 +1,7 @@
 //! The chores of the house, as `cargo xtask <verb>`: check, test, bench.
 //!
 //! Start at [`Verb`]: one verb, one module. What a verb needs and a machine may lack is installed by
-//! [`debian`], [`harness`] or [`deny`]; a verb never skips a check because something is missing.
+//! [`debian`], [`harnesses`] or [`deny`]; a verb never skips a check because something is missing.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a chore talks to the person who started it
 
@@ -11,7 +11,7 @@ mod check;
 mod command;
 mod debian;
 mod deny;
-mod harness;
+mod harnesses;
 mod test;
 
 use std::process::ExitCode;

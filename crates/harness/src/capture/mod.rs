@@ -114,7 +114,7 @@ struct Stage {
 impl Stage {
     async fn set(planned: &Planned, sandbox: Sandbox, tell: Tell<'_>) -> Result<Self, HarnessError> {
         sandbox.fill(&planned.files)?;
-        match crate::install::ripgrep(&planned.places.cache, tell).await {
+        match crate::install::install_ripgrep(&planned.places.cache, tell).await {
             Ok(ripgrep) => sandbox.sort_ripgrep(&ripgrep)?,
             Err(error) if planned.harness.needs_ripgrep() => return Err(error),
             Err(_) => {}

@@ -84,7 +84,7 @@ mod tests {
     fn every_shipped_scenario_is_one() {
         for name in shipped() {
             let scenario = from_shipped(name, None).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(scenario.has_workspace(), "{name} has a workspace");
+            assert!(!scenario.workspace("command", None).is_empty(), "{name} has a workspace");
             assert!(!scenario.intent().is_empty(), "{name} says what it is for");
         }
         assert!(shipped().len() >= 7, "{:?}", shipped());

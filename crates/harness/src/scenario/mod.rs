@@ -183,11 +183,6 @@ impl Scenario {
         files
     }
 
-    /// Whether it brings a fixture of its own.
-    pub(crate) fn has_workspace(&self) -> bool {
-        !self.files.below("workspace").is_empty()
-    }
-
     fn yaml(&self) -> PathBuf {
         self.place.join("scenario.yaml")
     }

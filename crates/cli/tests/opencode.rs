@@ -1,0 +1,207 @@
+//! The real OpenCode and oh-my-opencode, offline, on the shipped scenarios: every version and provider once, every
+//! scenario once for each of the two. `cargo xtask soak capture` does them all.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::*;
+use serde_json::Value;
+use wire::dialect::Dialect;
+
+const OLD: (&str, &str) = ("opencode", "1.0.185");
+const NEW: (&str, &str) = ("opencode", "1.18.33");
+const PLUGIN_OLD: (&str, &str) = ("oh-my-opencode", "2.14.0");
+const PLUGIN_NEW: (&str, &str) = ("oh-my-opencode", "4.19.4");
+
+const ANTHROPIC: &str = "anthropic/claude-haiku-4-5";
+const RESPONSES: &str = "openai/gpt-5";
+const CHAT: &str = "compatible/scripted";
+
+const MAIN: &[&str] = &["main"];
+const MAIN_AND_ONE: &[&str] = &["main", "repo-scanner"];
+const ALL: &[&str] = &["grep-summarizer", "main", "repo-scanner"];
+
+/// Captures a scenario; the check must hold, every lane be true, and exports be there for each session.
+fn capture(harness: (&str, &str), model: &str, scenario: &str, agents: &[&str]) -> (TestEnv, PathBuf) {
+    let env = TestEnv::new();
+    let said = try_capture(&env, harness, &["--model", model, "--scenario", scenario]);
+    assert_eq!(said.code, Some(0), "{harness:?} {model} {scenario}: {said:?}");
+    let recording = env.path("rec");
+    lanes_are_true(&env, "rec", agents);
+    without_headers(&recording, &env.path("bare"));
+    lanes_are_true(&env, "bare", agents);
+    let exports = recording.join("exports");
+    assert!(exports.join("opencode_export.json").exists());
+    assert_eq!(exports.read_dir().unwrap().count(), agents.len(), "one for each session");
+    (env, recording)
+}
+
+fn try_capture(env: &TestEnv, (name, version): (&str, &str), arguments: &[&str]) -> Said {
+    let kind = harness::find(name).unwrap();
+    let release = harness::release(&*kind, Some(version), None).unwrap();
+    let there = kind.program(&cache_dir().join("harness").join(name).join(release.folder())).is_ok();
+    assert!(there, "{name} {version} is not in the cache: `cargo xtask test` installs it");
+    let mut command = env.offshoot(&["capture", name, "--harness-version", version, "--out", "rec"]);
+    command
+        .args(arguments)
+        .env("OFFSHOOT_CACHE_DIR", cache_dir())
+        .env("OFFSHOOT_SLOTS_DIR", env.path("slots"));
+    Said::of(command.output().unwrap())
+}
+
+/// Every exchange is in one lane, each lane's replies carry one mark, and each agent has one lane.
+fn lanes_are_true(env: &TestEnv, folder: &str, agents: &[&str]) {
+    let shown = env.show(folder);
+    let lanes = shown["lanes"].as_array().unwrap();
+    let mut found = Vec::new();
+    let mut exchanges = Vec::new();
+    for lane in lanes {
+        let ids: Vec<&str> =
+            lane["exchanges"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+        let marks: BTreeSet<String> = ids.iter().filter_map(|id| mark(&env.path(folder), id)).collect();
+        assert!(marks.len() <= 1, "lane {} of {folder} has replies of {marks:?}", lane["id"]);
+        let is_side = lane["kind"] == "side";
+        assert!(
+            !is_side || marks.iter().all(|mark| mark == "side"),
+            "{marks:?} in the side lane {}",
+            lane["id"]
+        );
+        if !is_side {
+            // The only reply of an agent that was cancelled never came.
+            let agent = marks.into_iter().next().unwrap_or_else(|| "grep-summarizer".to_owned());
+            let parent = if agent == "main" { Value::Null } else { "main".into() };
+            assert_eq!(lane["parent"], parent, "{agent}");
+            found.push(agent);
+        }
+        exchanges.extend(ids);
+    }
+    found.sort();
+    assert_eq!(found, agents, "{folder}");
+    let dumped = dumps(&env.path(folder)).into_iter().filter(|name| name.ends_with("_request.json")).count();
+    assert_eq!(exchanges.iter().collect::<BTreeSet<_>>().len(), dumped, "an exchange is lost");
+    assert_eq!(exchanges.len(), dumped, "an exchange is in two lanes");
+}
+
+/// What stands in brackets at the beginning of a reply.
+fn mark(folder: &Path, id: &str) -> Option<String> {
+    let read = |phase: &str| fs::read(dump_folder(folder).join(format!("{id}_{phase}.json"))).ok();
+    let request: Value = serde_json::from_slice(&read("request")?).unwrap();
+    let target = request["targetUrl"].as_str().unwrap();
+    let dialect =
+        Dialect::of(target, request["body"]["text"].as_str().unwrap_or_default().as_bytes()).unwrap();
+    let body = recording::ResponseDump::read(&read("response")?).unwrap().body.bytes()?;
+    let text = recording::lanes::Heard::of(dialect, 200, &body).reply?.text()?;
+    Some(text.strip_prefix('[')?.split_once(']')?.0.to_owned())
+}
+
+fn dump_folder(folder: &Path) -> PathBuf {
+    let inside = folder.join("provider_dumps");
+    if inside.is_dir() { inside } else { folder.to_owned() }
+}
+
+fn dumps(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dump_folder(folder)).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// The dumps alone, without anything in a header or beside the body that says who is asking.
+fn without_headers(recording: &Path, bare: &Path) {
+    fs::create_dir(bare).unwrap();
+    for name in dumps(recording) {
+        let mut dump: Value =
+            serde_json::from_slice(&fs::read(recording.join("provider_dumps").join(&name)).unwrap()).unwrap();
+        for key in ["sessionId", "agentId", "messageId"] {
+            dump.as_object_mut().unwrap().remove(key);
+        }
+        let kept = |header: &Value| header["name"].as_str().is_some_and(|name| name.starts_with("content-"));
+        dump["headers"].as_array_mut().unwrap().retain(kept);
+        fs::write(bare.join(name), dump.to_string()).unwrap();
+    }
+}
+
+#[test]
+fn a_task_that_may_not_write_old_anthropic() {
+    let (_env, recording) = capture(OLD, ANTHROPIC, "denied-write", MAIN_AND_ONE);
+    assert!(!recording.join("workspace/denied.txt").exists());
+}
+
+#[test]
+fn parallel_tasks_old_responses() {
+    capture(OLD, RESPONSES, "parallel-subagents", ALL);
+}
+
+#[test]
+fn an_unknown_task_old_chat() {
+    capture(OLD, CHAT, "unknown-job", MAIN_AND_ONE);
+}
+
+#[test]
+fn background_tasks_new_anthropic() {
+    capture(NEW, ANTHROPIC, "async-subagents", ALL);
+}
+
+#[test]
+fn wakeups_new_responses() {
+    let (env, _recording) = capture(NEW, RESPONSES, "wakeup", ALL);
+    let shown = env.show("rec");
+    let main = &shown["lanes"][0];
+    assert_eq!(main["turns"].as_array().unwrap().len(), 4, "main was woken twice");
+}
+
+#[test]
+fn an_aborted_task_new_chat() {
+    capture(NEW, CHAT, "cancel", ALL);
+}
+
+#[test]
+fn twenty_reads_new_anthropic() {
+    capture(NEW, ANTHROPIC, "single-agent-20-reads", MAIN);
+}
+
+#[test]
+fn plugin_parallel_tasks_old_anthropic() {
+    capture(PLUGIN_OLD, ANTHROPIC, "parallel-subagents", ALL);
+}
+
+#[test]
+fn plugin_cancel_old_responses() {
+    capture(PLUGIN_OLD, RESPONSES, "cancel", ALL);
+}
+
+#[test]
+fn plugin_unknown_job_old_chat() {
+    capture(PLUGIN_OLD, CHAT, "unknown-job", MAIN);
+}
+
+#[test]
+fn plugin_background_tasks_old_anthropic() {
+    capture(PLUGIN_OLD, ANTHROPIC, "async-subagents", ALL);
+}
+
+#[test]
+fn plugin_wakeups_new_anthropic() {
+    capture(PLUGIN_NEW, ANTHROPIC, "wakeup", ALL);
+}
+
+#[test]
+fn plugin_denied_write_new_responses() {
+    let (_env, recording) = capture(PLUGIN_NEW, RESPONSES, "denied-write", MAIN_AND_ONE);
+    assert!(!recording.join("workspace/denied.txt").exists());
+}
+
+#[test]
+fn plugin_twenty_reads_new_chat() {
+    capture(PLUGIN_NEW, CHAT, "single-agent-20-reads", MAIN);
+}
+
+#[test]
+fn a_model_of_nobody_is_an_error_before_anything_runs() {
+    let env = TestEnv::new();
+    let said = try_capture(&env, NEW, &["--scenario", "cancel", "--model", "haiku"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("compatible/MODEL"), "{said:?}");
+}
