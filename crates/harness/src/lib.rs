@@ -9,6 +9,7 @@ mod capture;
 mod claude_code;
 mod command;
 mod error;
+pub mod import;
 mod install;
 mod meter;
 mod price;

@@ -10,6 +10,8 @@ use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
 
 /// Order the exchanges of a recording into lanes and turns, and write them to `normalized/`
+///
+/// What the recording's `exports/` say adds the harness's own session, agent and message ids.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The recording's folder, or a folder of `*_request.json` and `*_response.json`
@@ -21,7 +23,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let source = open(&arguments.recording)?;
-    let normalized = normalize(&source, None);
+    let exported = harness::import::from_exports(&arguments.recording);
+    let normalized = normalize(&source, exported.as_ref());
     let kind = match &normalized {
         Err(NormalizeError::Open(_) | NormalizeError::Write { .. }) => Kind::Outside,
         _ => Kind::Usage,
