@@ -32,8 +32,7 @@ pub fn disagreements(told: &Envelope, wire: &Envelope) -> Vec<Disagreement> {
     let (told, wire) = (told.agents(), wire.agents());
     let pairs = pair(&told, &wire);
     let mut found = Vec::new();
-    for (at, lane) in told.iter().enumerate().filter(|(at, _)| !pairs.contains_key(at)) {
-        let _ = at;
+    for (_, lane) in told.iter().enumerate().filter(|(at, _)| !pairs.contains_key(at)) {
         found.push(Disagreement::new(&lane.id, "lane", Some("is told of"), None));
     }
     for (at, lane) in wire.iter().enumerate() {
@@ -81,14 +80,14 @@ impl Disagreement {
 fn pair(told: &[&SessionLane], wire: &[&SessionLane]) -> HashMap<usize, usize> {
     let mut pairs: HashMap<usize, usize> = HashMap::new();
     let spawned = |a: &SessionLane, b: &SessionLane| a.spawned_by.is_some() && a.spawned_by == b.spawned_by;
-    let calls = |lane: &SessionLane| calls_of(lane).map(|(id, _)| id.clone()).collect::<Vec<_>>();
     let made = |a: &SessionLane, b: &SessionLane| {
-        let mine = calls(a);
-        a.spawned_by.is_some() == b.spawned_by.is_some() && calls(b).iter().any(|call| mine.contains(call))
+        let mine: Vec<&CallId> = calls_of(a).map(|(id, _)| id).collect();
+        a.spawned_by.is_some() == b.spawned_by.is_some() && calls_of(b).any(|(id, _)| mine.contains(&id))
     };
     let roots =
         |a: &SessionLane, b: &SessionLane| a.parent.is_none() && b.parent.is_none() && a.kind == b.kind;
-    let rules: [&dyn Fn(&SessionLane, &SessionLane) -> bool; 3] = [&spawned, &made, &roots];
+    type Rule = fn(&SessionLane, &SessionLane) -> bool;
+    let rules: [Rule; 3] = [spawned, made, roots];
     for rule in rules {
         for (at, lane) in told.iter().enumerate() {
             let is_free = |number: usize| !pairs.values().any(|taken| *taken == number);
@@ -144,5 +143,128 @@ fn compare_results(told: &SessionLane, wire: &SessionLane, found: &mut Vec<Disag
     }
     for sent in theirs.iter().filter(|sent| !mine.iter().any(|result| result.call == sent.call)) {
         found.push(Disagreement::new(&wire.id, format!("result of {}", sent.call), None, Some(&sent.text)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use recording::lanes::LaneKind;
+    use recording::normalize::{SessionCall, SessionTurn};
+
+    use super::*;
+
+    /// Lanes as text, a turn a line: `ID < PARENT by CALL`, then `CALL=result … -> CALL … text`.
+    fn session(text: &str) -> Envelope {
+        let mut lanes: Vec<SessionLane> = Vec::new();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let Some((results, said)) = line.split_once("->") else {
+                lanes.push(lane(line));
+                continue;
+            };
+            let result = |word: &str| {
+                let (call, text) = word.split_once('=').expect("call=text");
+                SessionResult { call: CallId::new(call), text: text.replace('_', " "), is_error: false }
+            };
+            let (calls, words): (Vec<&str>, Vec<&str>) =
+                said.split_whitespace().partition(|word| word.starts_with('#'));
+            let call = |id: &&str| SessionCall {
+                id: CallId::new(*id),
+                name: "Tool".into(),
+                input: serde_json::Value::Null,
+                started: Vec::new(),
+            };
+            let lane = lanes.last_mut().expect("a lane");
+            let text = Some(words.join(" ")).filter(|text| !text.is_empty());
+            lane.final_text = text.clone().or(lane.final_text.take());
+            lane.turns.push(SessionTurn {
+                results: results.split_whitespace().map(result).collect(),
+                calls: calls.iter().map(call).collect(),
+                text,
+                ..SessionTurn::default()
+            });
+        }
+        Envelope::from_lanes("test", lanes)
+    }
+
+    fn lane(line: &str) -> SessionLane {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let kind = if words.len() > 1 { LaneKind::Sub } else { LaneKind::Main };
+        SessionLane {
+            id: words[0].to_owned(),
+            kind,
+            parent: words.get(2).map(|parent| (*parent).to_owned()),
+            spawned_by: words.get(4).map(|call| CallId::new(*call)),
+            agent_type: None,
+            session: None,
+            agent: None,
+            model: None,
+            job: None,
+            turns: Vec::new(),
+            final_text: None,
+            usage: session::Usage::default(),
+        }
+    }
+
+    const WIRE: &str = "
+        main
+          -> #a #b
+          #a=note:_snow_(3_s) #b=sand -> #c
+        sub-1 < main by #a
+          -> #d
+          #d=seen -> snow
+        sub-2 < main by #b
+          -> sand
+    ";
+
+    fn check(told: &str, expected: Expect) {
+        let text = |side: &Option<String>| side.clone().unwrap_or_else(|| "-".to_owned());
+        let line = |found: &Disagreement| {
+            format!("{}, {}: {} / {}\n", found.lane, found.what, text(&found.told), text(&found.wire))
+        };
+        let found = disagreements(&session(told), &session(WIRE));
+        expected.assert_eq(&found.iter().map(line).collect::<String>());
+    }
+
+    #[test]
+    fn other_numbers_less_text_and_unsent_results_agree() {
+        check(
+            "
+            main
+              -> #a #b
+              #a=snow #b=sand -> #c
+              #c=too_late ->
+            sub-2 < main by #a
+              -> #d
+              #d=seen -> snow
+            sub-1 < main by #b
+              -> sand
+            ",
+            expect![""],
+        );
+    }
+
+    #[test]
+    fn what_is_told_otherwise_is_listed() {
+        check(
+            "
+            main
+              -> #a #b
+              #a=rain -> #c #e
+            sub-1 < main by #a
+              -> #d
+              #d=seen -> rain
+            sub-2 < sub-1 by #d
+              -> what
+            ",
+            expect![[r#"
+                sub-2, lane: is told of / -
+                main, call 4: Tool #e / -
+                main, result of #a: rain / note: snow (3 s)
+                main, result of #b: - / sand
+                sub-1, final text: rain / snow
+                sub-2, lane: - / is on the wire
+            "#]],
+        );
     }
 }

@@ -6,18 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use harness::import::{Imported, Leaving, import};
+use recording::load_or_create_key;
 use recording::normalize::ENVELOPE;
 use serde_json::json;
+use wire::redact::Redactor;
 
 use super::capture::explain;
 use super::{Format, print};
 use crate::failure::{Kind, OrFail};
+use crate::paths;
+
+/// How often it is searched anew because the last pass taught something.
+const MOST_PASSES: usize = 4;
 
 /// Make a session of what a harness left behind: DIR/replay_session.json
 ///
 /// `claude-transcript` reads a session's .jsonl and those of its sub-agents, or all sessions in a folder.
 /// `opencode-export` reads what `opencode export` printed, the session and its children, as files or as a folder of
-/// them. What is not understood is skipped and named. Secrets in these files are not taken out.
+/// them. What is not understood is skipped and named, and secrets are taken out as in a recording.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot import claude-transcript ~/.claude/projects/-home-me-code/SESSION.jsonl --out session
@@ -51,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         From::ClaudeTranscript => Leaving::ClaudeTranscript,
     };
     let imported = import(source, &arguments.paths).map_err(explain)?;
-    let path = write(&arguments.out, &imported)?;
+    let path = write(&arguments.out, &without_secrets(imported.envelope.to_json())?)?;
     print(&match arguments.format {
         Format::Text => text(&imported, &path),
         Format::Json => {
@@ -66,7 +72,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(dir: &Path, imported: &Imported) -> anyhow::Result<PathBuf> {
+/// What a later line teaches is removed from the lines before it, too.
+fn without_secrets(mut json: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    let data_dir = paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+    let key = load_or_create_key(&data_dir)
+        .or_fail_with(Kind::Usage, || "set OFFSHOOT_DATA_DIR to a folder that you can write".into())?;
+    let mut redactor = Redactor::new(key);
+    for _ in 0..MOST_PASSES {
+        let known = redactor.generation();
+        json = redactor.text(ENVELOPE, &json).bytes.into_owned();
+        if redactor.generation() == known {
+            break;
+        }
+    }
+    Ok(json)
+}
+
+fn write(dir: &Path, json: &[u8]) -> anyhow::Result<PathBuf> {
     let hint = || "give another folder with `--out`".to_owned();
     let is_taken = match fs::read_dir(dir) {
         Ok(mut entries) => entries.next().is_some(),
@@ -77,7 +99,7 @@ fn write(dir: &Path, imported: &Imported) -> anyhow::Result<PathBuf> {
         return Err(error).or_fail_with(Kind::Usage, hint);
     }
     let path = dir.join(ENVELOPE);
-    let written = fs::create_dir_all(dir).and_then(|()| fs::write(&path, imported.envelope.to_json()));
+    let written = fs::create_dir_all(dir).and_then(|()| fs::write(&path, json));
     let written = written
         .map_err(|error| anyhow::Error::from(error).context(format!("cannot write `{}`", path.display())));
     written.or_fail(Kind::Outside)?;
@@ -94,7 +116,7 @@ fn counts(imported: &Imported) -> (usize, usize, usize) {
 fn text(imported: &Imported, path: &Path) -> String {
     let skipped = imported.skipped.iter().map(|skipped| {
         let (what, first) = (report::plain(&skipped.what), report::plain(&skipped.first));
-        format!("skipped {} {what}, first in {first}\n", skipped.count)
+        format!("skipped {what}: {}, first in {first}\n", skipped.count)
     });
     let skipped: String = skipped.collect();
     let (lanes, side, turns) = counts(imported);

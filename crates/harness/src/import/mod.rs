@@ -8,6 +8,9 @@ mod find;
 mod opencode;
 mod told;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -87,3 +87,80 @@ fn is_same(turn: &SessionTurn, told: &SessionTurn) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(text: &str, calls: &[&str], message: Option<&str>) -> SessionTurn {
+        let call = |id: &&str| crate::normalize::SessionCall {
+            id: CallId::new(*id),
+            name: "Tool".into(),
+            input: serde_json::Value::Null,
+            started: Vec::new(),
+        };
+        SessionTurn {
+            text: Some(text.to_owned()),
+            calls: calls.iter().map(call).collect(),
+            message: message.map(str::to_owned),
+            ..SessionTurn::default()
+        }
+    }
+
+    fn session(lanes: Vec<(LaneKind, Option<&str>, Vec<SessionTurn>)>) -> Envelope {
+        let lane = |(kind, call, turns): (LaneKind, Option<&str>, Vec<SessionTurn>)| SessionLane {
+            id: if kind == LaneKind::Main { "main".into() } else { format!("sub of {call:?}") },
+            kind,
+            parent: call.map(|_| "main".to_owned()),
+            spawned_by: call.map(CallId::new),
+            agent_type: None,
+            session: None,
+            agent: None,
+            model: None,
+            job: None,
+            turns,
+            final_text: None,
+            usage: session::Usage::default(),
+        };
+        Envelope::from_lanes("test", lanes.into_iter().map(lane).collect())
+    }
+
+    #[test]
+    fn what_is_said_twice_is_two_messages() {
+        let (main, sub) = (LaneKind::Main, LaneKind::Sub);
+        let exported = session(vec![
+            (
+                main,
+                None,
+                vec![
+                    turn("go", &["a", "b"], Some("m1")),
+                    turn("ok", &[], Some("m2")),
+                    turn("ok", &[], Some("m3")),
+                ],
+            ),
+            (sub, Some("a"), vec![turn("ok", &["same"], Some("a1")), turn("ok", &[], Some("a2"))]),
+            (sub, Some("b"), vec![turn("ok", &["same"], Some("b1")), turn("ok", &[], Some("b2"))]),
+        ]);
+        let mut wire = session(vec![
+            (
+                main,
+                None,
+                vec![
+                    turn("go", &["a", "b"], None),
+                    turn("cut", &[], None),
+                    turn("ok ", &[], None),
+                    turn("ok", &[], None),
+                ],
+            ),
+            (sub, Some("b"), vec![turn("ok", &["same"], None), turn("ok", &[], None)]),
+            (sub, Some("a"), vec![turn("ok", &["same"], None), turn("ok", &[], None)]),
+        ]);
+        Exported::of(&exported).name_messages(&mut wire);
+        let messages = |lane: &SessionLane| {
+            let message = |turn: &SessionTurn| turn.message.clone().unwrap_or_else(|| "-".to_owned());
+            lane.turns.iter().map(message).collect::<Vec<_>>().join(" ")
+        };
+        let named: Vec<String> = wire.agents().into_iter().map(messages).collect();
+        assert_eq!(named, ["m1 - m2 m3", "a1 a2", "b1 b2"]);
+    }
+}
