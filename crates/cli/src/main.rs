@@ -27,6 +27,7 @@ enum Command {
     Check(commands::check::Arguments),
     Import(commands::import::Arguments),
     Normalize(commands::normalize::Arguments),
+    Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
     Show(commands::show::Arguments),
 }
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Import(arguments) => commands::import::run(&arguments),
         Command::Normalize(arguments) => commands::normalize::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
     };

@@ -70,6 +70,31 @@ fn show_fits_a_terminal() {
 }
 
 #[test]
+fn what_the_script_has_no_answer_to_is_said_at_the_end() {
+    let env = TestEnv::new();
+    let script =
+        SCRIPT.replace("{ any: true }", "{ tools_include: Read }").replace("Hello.", "\"${workspace}\"");
+    env.write("script.yaml", &script);
+    let proxy = Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "rec"]);
+    let asked = |tools: &str| {
+        let body =
+            format!(r#"{{"model":"m","tools":[{tools}],"messages":[{{"role":"user","content":"hi"}}]}}"#);
+        String::from_utf8(ask(proxy.addr, &post("/v1/messages", "", &body))).unwrap()
+    };
+    assert!(
+        asked(r#"{"name":"Grep","input_schema":{}}"#).contains("no lane of the script takes this request")
+    );
+    asked("");
+    let here = env.path("").canonicalize().unwrap();
+    assert!(asked(r#"{"name":"Read","input_schema":{}}"#).contains(here.to_str().unwrap()));
+    let said = proxy.interrupt();
+    let warning = "warning: the script has no answer to 2 requests; the first: no lane of the script takes this request; there are `all`";
+    assert!(said.stderr.lines().any(|line| line == warning), "{said:?}");
+    assert!(!said.stderr.contains("never used"), "{said:?}");
+    assert_eq!(said.code, Some(0));
+}
+
+#[test]
 fn several_providers_by_prefix() {
     let env = TestEnv::new();
     let echo = |name: &'static str| {

@@ -191,6 +191,8 @@ pub struct Plan {
     pub mode: Option<String>,
     /// Where the model is.
     pub endpoints: Endpoints,
+    /// A real provider answers, and its key counts.
+    pub live: bool,
     /// A UUID for the session, the same in every run.
     pub session_id: String,
     /// Variables that the scenario or the user sets; they win over the adapter's.

@@ -70,7 +70,10 @@ impl Harness for ClaudeCode {
         let mut env: BTreeMap<String, String> =
             QUIET.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
         env.insert("ANTHROPIC_BASE_URL".into(), plan.endpoints.anthropic.clone());
-        env.insert("ANTHROPIC_API_KEY".into(), plan.endpoints.anthropic_key.clone());
+        // With a key of that name, some versions ask Anthropic itself, and nobody else, whether they may send
+        // metrics: round the proxy, and whatever the quiet variables say.
+        let key = if plan.live { "ANTHROPIC_API_KEY" } else { "ANTHROPIC_AUTH_TOKEN" };
+        env.insert(key.into(), plan.endpoints.anthropic_key.clone());
         env.insert("CLAUDE_CODE_TMPDIR".into(), sandbox.tmp().display().to_string());
         // Its own ripgrep answers in any order; ours sorts.
         env.insert("USE_BUILTIN_RIPGREP".into(), "0".into());

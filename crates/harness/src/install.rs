@@ -91,13 +91,22 @@ pub async fn install(
 
 /// A ripgrep: the one in the cache, else the machine's, else one from npm.
 pub(crate) async fn ripgrep(cache_dir: &Path, tell: Tell<'_>) -> Result<PathBuf, HarnessError> {
-    let folder = cache_dir.join("tools/ripgrep").join(RIPGREP.1);
-    if let Ok(program) = ripgrep_in(&folder) {
+    if let Some(program) = ripgrep_in_cache(cache_dir) {
         return Ok(program);
     }
+    let folder = ripgrep_folder(cache_dir);
     let install = Install { packages: vec![Package { name: RIPGREP.0.into(), version: RIPGREP.1.into() }] };
     let installed = provide(&folder, "ripgrep", &install, &ripgrep_in, tell).await;
     installed.or_else(|error| on_path("rg").ok_or(error))
+}
+
+/// The ripgrep in the cache, where there is one.
+pub(crate) fn ripgrep_in_cache(cache_dir: &Path) -> Option<PathBuf> {
+    ripgrep_in(&ripgrep_folder(cache_dir)).ok()
+}
+
+fn ripgrep_folder(cache_dir: &Path) -> PathBuf {
+    cache_dir.join("tools/ripgrep").join(RIPGREP.1)
 }
 
 /// npm takes the package for this platform alone.

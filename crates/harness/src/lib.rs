@@ -8,10 +8,13 @@ mod adapter;
 mod capture;
 mod claude_code;
 mod command;
+mod doctor;
 mod error;
 pub mod import;
 mod install;
 mod meter;
+mod oh_my_opencode;
+mod opencode;
 mod price;
 mod round;
 mod sandbox;
@@ -22,6 +25,7 @@ pub use adapter::{
     Doing, Endpoints, Export, Harness, Host, Install, Launch, Mode, Package, Plan, Provider, Release,
 };
 pub use capture::{Asked, Captured, Failure, Places, Speaker, capture};
+pub use doctor::{Finding, doctor};
 pub use error::{Blame, HarnessError};
 pub use install::{Installed, Tell, install, release};
 pub use price::{PRICES_OF, Price, price};
@@ -31,7 +35,12 @@ pub use warden::{Ended, Warden, serve_if_asked};
 
 /// Every kind of harness, in the order that people are told of them.
 pub fn list() -> Vec<Box<dyn Harness>> {
-    vec![Box::new(claude_code::ClaudeCode), Box::new(command::Command)]
+    vec![
+        Box::new(claude_code::ClaudeCode),
+        Box::new(opencode::OpenCode),
+        Box::new(oh_my_opencode::OhMyOpenCode),
+        Box::new(command::Command),
+    ]
 }
 
 /// The kind of that name.

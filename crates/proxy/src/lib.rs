@@ -15,5 +15,5 @@ mod server;
 mod upstream;
 
 pub use capture::{Bound, Capture, CaptureError, Reach};
-pub use script::{BadScript, Script, ScriptedModel};
+pub use script::{BadScript, Report as ScriptReport, Script, ScriptedModel, UnusedTurn};
 pub use upstream::{BadUpstream, Upstream, Upstreams};

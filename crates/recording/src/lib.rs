@@ -32,8 +32,8 @@ pub use key::{KeyError, load_or_create_key};
 pub use log::{LOG_FORMAT, LogError, Record};
 pub use loss::Loss;
 pub use manifest::{
-    Changes, Clock, Command, Counts, Harness, Host, MANIFEST_FORMAT, Manifest, Network, NetworkSeal, Reading,
-    Round, SeenBy,
+    Changes, Clock, Command, Counts, Harness, Host, LaneEntry, MANIFEST_FORMAT, Manifest, Network,
+    NetworkSeal, Reading, Round, SeenBy,
 };
 pub use open::{OpenError, Recording, State};
 pub use recorder::{CreateError, ExchangeTap, Finished, Output, Recorder, Settings};

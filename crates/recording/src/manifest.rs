@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use session::CallId;
 use wire::redact::{Redactor, Report};
 
+use crate::lanes::{Lane, LaneKind};
 use crate::loss::Loss;
 
 /// The version that is written.
@@ -50,6 +52,9 @@ pub struct Manifest {
     pub upstreams: BTreeMap<String, String>,
     /// The script that answered in a model's stead, where one did.
     pub script: Option<String>,
+    /// The lanes, in the order of their first request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneEntry>,
     /// How much there is.
     pub counts: Counts,
     /// What could not be kept.
@@ -184,6 +189,38 @@ pub struct Changes {
     pub changed: Vec<String>,
     /// That are gone.
     pub removed: Vec<String>,
+}
+
+/// A lane, in short; `normalized/` has its turns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaneEntry {
+    /// As in `sub-1`.
+    pub id: String,
+    /// What it is.
+    pub kind: LaneKind,
+    /// The lane that started it.
+    pub parent: Option<String>,
+    /// The call that started it.
+    pub spawned_by: Option<CallId>,
+    /// How many turns it has.
+    pub turns: usize,
+    /// How many exchanges, attempts included.
+    pub exchanges: usize,
+}
+
+impl LaneEntry {
+    /// A lane, in short.
+    pub(crate) fn of(lane: &Lane) -> Self {
+        Self {
+            id: lane.id.clone(),
+            kind: lane.kind,
+            parent: lane.parent.clone(),
+            spawned_by: lane.spawned_by.clone(),
+            turns: lane.turns.len(),
+            exchanges: lane.requests().count(),
+        }
+    }
 }
 
 /// How much a recording holds.

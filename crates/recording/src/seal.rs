@@ -13,10 +13,11 @@ use crate::body::hex;
 use crate::folder;
 use crate::log::LogError;
 use crate::loss::{self, Loss};
-use crate::manifest::{MANIFEST_FORMAT, Manifest};
+use crate::manifest::{LaneEntry, MANIFEST_FORMAT, Manifest};
 use crate::open::OpenError;
 use crate::recorder::{Finished, Output};
 use crate::scrub;
+use crate::source::Source;
 
 /// Files are searched in pieces of this size, each with the end of the one before it.
 const PIECE: usize = 4 << 20;
@@ -101,6 +102,7 @@ impl Finished {
         let mut manifest = Manifest {
             format: MANIFEST_FORMAT,
             offshoot: env!("CARGO_PKG_VERSION").to_owned(),
+            lanes: lanes(dir),
             counts: self.counts,
             lost: self.losses.clone(),
             unsearched: self.unsearched.clone(),
@@ -125,6 +127,12 @@ impl Finished {
             Err(SealError::Residue { dir: dir.to_owned(), found: residue })
         }
     }
+}
+
+/// The lanes of what was recorded. That some of it cannot be ordered is no reason not to seal it.
+fn lanes(dir: &Path) -> Vec<LaneEntry> {
+    let ordered = Source::open(dir).map(|source| source.order()).ok();
+    ordered.iter().flat_map(|ordered| &ordered.lanes.lanes).map(LaneEntry::of).collect()
 }
 
 fn is_dump(loss: &Loss) -> bool {

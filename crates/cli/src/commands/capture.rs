@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use harness::{Asked, Captured, Harness, HarnessError, Places};
+use parity::Check;
 use recording::{NetworkSeal, Round};
 
 use crate::commands::proxy::counted;
@@ -27,8 +28,8 @@ use crate::signals::Signals;
   offshoot capture command --scenario ./my-scenario -- ./my-agent --ask {prompt}
   ANTHROPIC_API_KEY=… offshoot capture claude-code --scenario cancel --live --max-budget-usd 0.50
 
-Exit codes: 0 it ran and the recording is sealed; 1 the recording still holds what looks like
-a secret; 2 you can fix it; 3 the harness, the provider, the registry or the disk failed. What was
+Exit codes: 0 it ran and the check holds; 1 the check says no, or the recording still holds what
+looks like a secret; 2 you can fix it; 3 the harness, the provider, the registry or the disk failed. What was
 recorded until then is kept; where it is not whole, it stays unsealed and says why.")]
 pub(crate) struct Arguments {
     /// What to capture
@@ -97,13 +98,31 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         };
         harness::capture(asked, &|what| progress.say(what), stop).await.map_err(explain)
     })?;
-    after_sealing(&captured)?;
-    Ok(conclude(&captured))
+    let derived = after_sealing(&captured);
+    let code = conclude(&captured);
+    match derived {
+        Ok(check) if captured.failure.is_none() => Ok(judge(&check).unwrap_or(code)),
+        // What went wrong with the harness is the more useful thing to hear.
+        Ok(_) => Ok(code),
+        Err(error) => Err(error),
+    }
 }
 
-/// What is derived from a sealed recording, `normalized/` and the verdict of `check`, is made here.
-fn after_sealing(_captured: &Captured) -> anyhow::Result<()> {
-    Ok(())
+/// Makes what is derived from a recording: `normalized/` and the verdict of `check`.
+fn after_sealing(captured: &Captured) -> anyhow::Result<Check> {
+    let source = super::open(&captured.dir)?;
+    super::normalize::normalized(&source)?;
+    super::check::checked(&source)
+}
+
+/// Says which criteria do not hold; the exit code then.
+fn judge(check: &Check) -> Option<ExitCode> {
+    if check.ok {
+        return None;
+    }
+    eprintln!("error: the check says no: {}", super::check::failures(check));
+    eprintln!("hint: `offshoot check RECORDING` has all criteria");
+    Some(ExitCode::from(Kind::Verdict as u8))
 }
 
 fn asked(arguments: Arguments) -> anyhow::Result<Asked> {
@@ -177,8 +196,12 @@ fn conclude(captured: &Captured) -> ExitCode {
         eprintln!("warning: {warning}");
     }
     if let Some(first) = captured.suspicious.first() {
-        let more = captured.suspicious.len() - 1;
-        eprintln!("warning: `{first}` and {more} more files hold something random that no rule knows");
+        let more = match captured.suspicious.len() - 1 {
+            0 => "holds".to_owned(),
+            1 => "and 1 more file hold".to_owned(),
+            more => format!("and {more} more files hold"),
+        };
+        eprintln!("warning: `{first}` {more} something random that no rule knows");
         eprintln!("hint: `suspicious` in `{dir}/recording.json` lists them");
     }
     for round in &captured.round {

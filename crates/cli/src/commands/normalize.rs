@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use recording::normalize::{NormalizeError, normalize};
+use recording::normalize::{NormalizeError, Normalized, normalize};
+use recording::source::Source;
 use serde_json::json;
 
 use super::{Format, open, print};
@@ -22,18 +23,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let source = open(&arguments.recording)?;
-    let exported = harness::import::from_exports(&arguments.recording);
-    let normalized = normalize(&source, exported.as_ref());
-    let kind = match &normalized {
-        Err(NormalizeError::Open(_) | NormalizeError::Write { .. }) => Kind::Outside,
-        _ => Kind::Usage,
-    };
-    let hint = || format!("look into `{0}/normalized` and move it away", arguments.recording.display());
-    let normalized = match kind {
-        Kind::Usage => normalized.or_fail_with(kind, hint)?,
-        kind => normalized.or_fail(kind)?,
-    };
+    let normalized = normalized(&open(&arguments.recording)?)?;
     let ordered = &normalized.ordered;
     let turns: usize = ordered.lanes.lanes.iter().map(|lane| lane.turns.len()).sum();
     let (exchanges, lanes) = (ordered.exchanges.len(), ordered.lanes.lanes.len());
@@ -58,4 +48,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         }
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes `normalized/` anew.
+pub(crate) fn normalized(source: &Source) -> anyhow::Result<Normalized> {
+    let exported = harness::import::from_exports(source.dir());
+    let normalized = normalize(source, exported.as_ref());
+    let in_the_way = matches!(&normalized, Err(NormalizeError::InTheWay { .. }));
+    match in_the_way {
+        true => normalized.or_fail_with(Kind::Usage, || {
+            format!("look into `{}/normalized` and move it away", source.dir().display())
+        }),
+        false => normalized.or_fail(Kind::Outside),
+    }
 }

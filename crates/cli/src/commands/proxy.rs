@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use proxy::{Capture, Reach, Script, ScriptedModel, Upstream, Upstreams};
+use proxy::{Capture, Reach, Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
 use recording::{
     Command, CreateError, Finished, Folder, Manifest, Recorder, SealError, Settings, iso, load_or_create_key,
 };
@@ -105,6 +105,9 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
 
     let reach = capture.stop(Duration::from_secs(arguments.drain)).await;
+    if let Some(model) = &scripted {
+        tell_unanswered(&model.report());
+    }
     let finished = recorder
         .finish(DISK_DEADLINE)
         .ok_or_else(|| anyhow::anyhow!("the recorder stopped by itself"))
@@ -122,7 +125,22 @@ async fn scripted_model(path: Option<&Path>) -> anyhow::Result<Option<ScriptedMo
     let Some(path) = path else { return Ok(None) };
     let hint = || "docs/script.md describes the format, and examples/hello.yaml is one".to_owned();
     let script = Script::read(path).or_fail_with(Kind::Usage, hint)?;
-    Ok(Some(ScriptedModel::start(script).await.or_fail(Kind::Outside)?))
+    let workspace = std::env::current_dir().or_fail(Kind::Usage)?;
+    Ok(Some(ScriptedModel::start(script, &workspace).await.or_fail(Kind::Outside)?))
+}
+
+/// Says what the script had no answer to.
+fn tell_unanswered(report: &ScriptReport) {
+    let Some(first) = &report.first_unanswered else { return };
+    let requests = if report.unanswered == 1 { "request" } else { "requests" };
+    eprintln!("warning: the script has no answer to {} {requests}; the first: {first}", report.unanswered);
+    if let Some(unused) = report.unused.first() {
+        let more = match report.unused.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        eprintln!("hint: never used: turn {} of lane `{}`{more}", unused.turn, unused.lane);
+    }
 }
 
 fn upstreams(given: &[String]) -> anyhow::Result<Upstreams> {

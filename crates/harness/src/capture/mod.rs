@@ -119,7 +119,8 @@ impl Stage {
             Err(error) if planned.harness.needs_ripgrep() => return Err(error),
             Err(_) => {}
         }
-        let answering = Answering::start(&planned.speaker, planned.harness.providers()).await?;
+        let answering =
+            Answering::start(&planned.speaker, planned.harness.providers(), &sandbox.workspace()).await?;
         let (pipes, outputs) = output::pipes().map_err(HarnessError::io("open", "a pipe"))?;
         let (warden, sealed) = Warden::start(planned.sealed, outputs, sandbox.lock()).await?;
         let (bound, watch, network) = stand(sealed, sandbox.slot()).await?;
@@ -299,7 +300,7 @@ impl Show {
         };
         self.warden.finish().await;
         let stderr_tail = self.listening.finish().await;
-        drop(self.answering);
+        warnings.extend(self.answering.unanswered());
         let mut finished = self.recorder.finish(DISK_DEADLINE).ok_or_else(|| {
             HarnessError::outside("the recorder stopped by itself", "please report it: this is our mistake")
         })?;
@@ -311,6 +312,10 @@ impl Show {
         manifest.round_the_proxy = self.watch.seen();
         let incoming = copy::incoming(&self.sandbox.workspace(), &exports);
         let scenario = self.planned.as_run(&self.plan);
+        for folder in ["workspace", "exports"] {
+            // Also where nothing is in them; an error comes again with the first file.
+            let _ = std::fs::create_dir(dir.join(folder));
+        }
         let copied = finished.bring_text(&dir, "scenario.json", scenario.as_bytes());
         let copied = copied.and(incoming).and_then(|incoming| finished.bring_in(&dir, &incoming));
         if let Err(error) = copied {

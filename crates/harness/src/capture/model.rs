@@ -18,7 +18,7 @@ pub(super) struct Answering {
     keys: BTreeMap<Provider, String>,
     /// Which path leads where, and whether the provider's address has its version in it.
     paths: BTreeMap<Provider, Path>,
-    _script: Option<ScriptedModel>,
+    script: Option<ScriptedModel>,
 }
 
 #[derive(Clone, Debug)]
@@ -28,10 +28,15 @@ struct Path {
 }
 
 impl Answering {
-    pub(super) async fn start(speaker: &Speaker, providers: &[Provider]) -> Result<Self, HarnessError> {
+    /// Starts the script, which knows `workspace` as `${workspace}`, or finds the provider.
+    pub(super) async fn start(
+        speaker: &Speaker,
+        providers: &[Provider],
+        workspace: &std::path::Path,
+    ) -> Result<Self, HarnessError> {
         match speaker {
             Speaker::Script { script, .. } => {
-                let model = ScriptedModel::start(script.clone())
+                let model = ScriptedModel::start(script.clone(), workspace)
                     .await
                     .map_err(HarnessError::io("listen on", "loopback"))?;
                 let upstream = parse(&format!("http://{}", model.addr()))?;
@@ -40,7 +45,7 @@ impl Answering {
                     upstreams: Upstreams::new(vec![upstream]).map_err(HarnessError::Upstream)?,
                     keys: providers.iter().map(|provider| (*provider, NO_KEY.to_owned())).collect(),
                     paths: providers.iter().map(|provider| (*provider, path.clone())).collect(),
-                    _script: Some(model),
+                    script: Some(model),
                 })
             }
             Speaker::Live(env) => Self::live(env, providers),
@@ -72,7 +77,15 @@ impl Answering {
             upstreams.push(upstream);
         }
         let upstreams = Upstreams::new(upstreams).map_err(HarnessError::Upstream)?;
-        Ok(Self { upstreams, keys, paths, _script: None })
+        Ok(Self { upstreams, keys, paths, script: None })
+    }
+
+    /// What the script had no answer to, for people to read.
+    pub(super) fn unanswered(&self) -> Option<String> {
+        let report = self.script.as_ref()?.report();
+        let first = report.first_unanswered?;
+        let requests = if report.unanswered == 1 { "request" } else { "requests" };
+        Some(format!("the script has no answer to {} {requests}; the first: {first}", report.unanswered))
     }
 
     /// Where the harness finds them, with the proxy at `addr`.

@@ -179,6 +179,7 @@ impl Planned {
             model: self.model.clone(),
             mode: self.mode.clone(),
             endpoints,
+            live: self.speaker.is_live(),
             session_id: session_id(&self.scenario.name),
             env: self.env.clone(),
             arguments: self.arguments.clone(),
@@ -296,7 +297,7 @@ fn speaker(asked: &Asked, mode: Option<&str>) -> Result<Speaker, HarnessError> {
     if let Some(path) = &asked.script {
         let text = std::fs::read_to_string(path)
             .map_err(|source| HarnessError::Script(proxy::BadScript::Io { path: path.clone(), source }))?;
-        let script = Script::from_text(path, &text).map_err(HarnessError::Script)?;
+        let script = Script::parse(&text, path).map_err(HarnessError::Script)?;
         return Ok(Speaker::Script { name: path.display().to_string(), text, script });
     }
     let (text, script) = asked.scenario.script(asked.harness.name(), mode)?;

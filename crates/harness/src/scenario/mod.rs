@@ -155,7 +155,7 @@ impl Scenario {
             ));
         };
         let text = String::from_utf8_lossy(&file.bytes).into_owned();
-        let script = Script::from_text(&self.place.join(name), &text).map_err(HarnessError::Script)?;
+        let script = Script::parse(&text, &self.place.join(name)).map_err(HarnessError::Script)?;
         Ok((text, script))
     }
 

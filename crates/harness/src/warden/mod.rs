@@ -41,6 +41,37 @@ pub fn serve_if_asked() -> Option<ExitCode> {
     asked.then(|| inside::run(arguments.next().is_some_and(|seal| seal == "sealed")))
 }
 
+/// Tries whether the system allows a network of its own.
+pub(crate) fn try_seal() -> Result<(), String> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|error| error.to_string())?;
+    let mut child = command("sealed")
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let heard = receive::<News>(ours.as_fd());
+    drop(ours); // it goes when it is alone
+    let _ = child.wait(); // only to be rid of it
+    match heard {
+        Ok(Some((News::Ready { .. }, _))) => Ok(()),
+        Ok(Some((News::CannotSeal { why }, _))) => Err(why),
+        _ => Err("it did not answer".to_owned()),
+    }
+}
+
+/// This program as a warden: the file that we are, even if another one has taken its name by now.
+fn command(kind: &str) -> Command {
+    let running = Path::new("/proc/self/exe");
+    let program =
+        if running.exists() { running.to_owned() } else { std::env::current_exe().unwrap_or_default() };
+    let mut command = Command::new(program);
+    // Ctrl-C is for us; we end it in our own time.
+    command.args([ARGUMENT, kind]).process_group(0);
+    command
+}
+
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -114,15 +145,10 @@ impl Warden {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(|error| cannot_start(error.into()))?;
-        // The file that we are, even if another one has taken its name by now.
-        let program = Path::new("/proc/self/exe");
-        let program = if program.exists() { program.to_owned() } else { current_exe()? };
-        let child = Command::new(program)
-            .args([ARGUMENT, kind])
+        let child = command(kind)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::from(outputs.stdout))
             .stderr(Stdio::from(outputs.stderr))
-            .process_group(0) // Ctrl-C is for us; we end it in our own time
             .spawn()
             .map_err(cannot_start)?;
         let socket = Arc::new(ours);
@@ -299,10 +325,6 @@ fn arrange(sockets: Vec<(Socket, OwnedFd)>) -> Option<Sealed> {
         }
     }
     Some(Sealed { proxy: proxy?, refuser: refuser?, elsewhere, names })
-}
-
-fn current_exe() -> Result<PathBuf, HarnessError> {
-    std::env::current_exe().map_err(cannot_start)
 }
 
 fn cannot_start(source: std::io::Error) -> HarnessError {

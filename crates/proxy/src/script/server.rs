@@ -2,49 +2,54 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::io::AsyncWriteExt as _;
+use recording::lanes::Heard;
+use session::RequestId;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
-use wire::dialect::{Dialect, ProviderError};
+use tokio::task::{JoinHandle, JoinSet};
+use wire::dialect::{Dialect, EncodeError, ProviderError};
 
-use super::Script;
-use crate::exchange::{Buffer, fill};
-use crate::h1::{BodyDecoder, RequestHead};
+use super::client::{Client, Request};
+use super::endpoint::Endpoint;
+use super::format::Pace;
+use super::http;
+use super::play::{Line, Miss};
+use super::stage::Stage;
+use super::{Report, Script};
 
 /// Characters in one event of a streamed text.
 const CHUNK: usize = 24;
 
-/// A running scripted model; it ends when this is dropped.
+/// A running scripted model; it ends when this is dropped, and its connections with it.
 #[derive(Debug)]
 pub struct ScriptedModel {
     addr: SocketAddr,
+    stage: Arc<Stage>,
     serving: JoinHandle<()>,
 }
 
 impl ScriptedModel {
-    /// Begins to serve on any free port of loopback.
-    pub async fn start(script: Script) -> io::Result<Self> {
+    /// Begins to serve on any free port of loopback. `workspace` is what the script knows as
+    /// `${workspace}`.
+    pub async fn start(script: Script, workspace: &Path) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?;
-        let script = Arc::new(script);
-        let serving = tokio::spawn(async move {
-            while let Ok((tcp, _)) = listener.accept().await {
-                let script = script.clone();
-                tokio::spawn(async move {
-                    if let Err(error) = serve(tcp, &script).await {
-                        tracing::debug!("a connection to the scripted model ended: {error}");
-                    }
-                });
-            }
-        });
-        Ok(Self { addr, serving })
+        let stage = Arc::new(Stage::new(script, workspace.display().to_string()));
+        let serving = tokio::spawn(accept(listener, stage.clone()));
+        Ok(Self { addr, stage, serving })
     }
 
     /// Where it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// How the script went so far.
+    pub fn report(&self) -> Report {
+        self.stage.report()
     }
 }
 
@@ -54,88 +59,165 @@ impl Drop for ScriptedModel {
     }
 }
 
-async fn serve(mut tcp: TcpStream, script: &Script) -> io::Result<()> {
-    tcp.set_nodelay(true)?;
-    let mut buffer = Buffer::new();
+async fn accept(listener: TcpListener, stage: Arc<Stage>) {
+    let mut connections = JoinSet::new();
     loop {
-        let (head, length) = loop {
-            match RequestHead::parse(&buffer).map_err(io::Error::other)? {
-                Some(parsed) => break parsed,
-                None if fill(&mut tcp, &mut buffer).await? == 0 => return Ok(()),
-                None => {}
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((tcp, _)) => {
+                    connections.spawn(serve(tcp, stage.clone()));
+                }
+                Err(error) => {
+                    // Too many open files, as a rule: others may close some.
+                    tracing::warn!("the scripted model cannot accept a connection: {error}");
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve(tcp: TcpStream, stage: Arc<Stage>) {
+    if let Err(error) = connection(Client::new(tcp), &stage).await {
+        tracing::debug!("a connection to the scripted model ended: {error}");
+    }
+}
+
+async fn connection(mut client: Client, stage: &Stage) -> io::Result<()> {
+    while let Some(request) = client.next().await? {
+        match Endpoint::of(&request, || stage.models()) {
+            Endpoint::Other(response) => client.write(&response).await?,
+            Endpoint::Model(dialect) => Call { client: &mut client, stage, dialect }.answer(&request).await?,
+        }
+        if request.is_last {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// One request to the model.
+struct Call<'c> {
+    client: &'c mut Client,
+    stage: &'c Stage,
+    dialect: Dialect,
+}
+
+impl Call<'_> {
+    async fn answer(mut self, request: &Request) -> io::Result<()> {
+        let prompt = match self.dialect.decode_request(&request.body) {
+            Ok(prompt) => prompt,
+            Err(error) => return self.refuse(None, &Miss(error.to_string())).await,
+        };
+        let (id, ticket) = self.stage.arrive(&prompt, &request.headers, &request.body);
+        let ticket = match ticket {
+            Ok(ticket) => ticket,
+            Err(miss) => return self.refuse(Some(&id), &miss).await,
+        };
+        let cue = tokio::select! {
+            cue = self.stage.cue(&ticket, &prompt) => cue,
+            error = self.client.gone() => {
+                self.stage.answered(&id, &Heard::default());
+                return Err(error);
             }
         };
-        let _ = buffer.split_to(length);
-        if head.head.has_token("expect", "100-continue") {
-            tcp.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        let (line, pace) = match cue {
+            Ok(cue) => cue,
+            Err(miss) => return self.refuse(Some(&id), &miss).await,
+        };
+        let body = match Body::of(self.dialect, &line, prompt.stream) {
+            Ok(body) => body,
+            Err(error) => return self.refuse(Some(&id), &Miss(error.to_string())).await,
+        };
+        self.send(&id, &body, pace).await?;
+        self.stage.sent(&ticket, &line);
+        Ok(())
+    }
+
+    /// An error in the provider's shape, which no client should ask twice about.
+    async fn refuse(&mut self, id: Option<&RequestId>, miss: &Miss) -> io::Result<()> {
+        self.stage.missed(miss);
+        let error = ProviderError::new(self.dialect.error_kind(400), format!("scripted model: {}", miss.0));
+        let body = self.dialect.encode_error(&error);
+        if let Some(id) = id {
+            self.stage.answered(id, &Heard::of(self.dialect, 400, &body));
         }
-        let mut decoder = BodyDecoder::new(head.framing);
-        let mut body = Vec::new();
-        while !decoder.is_done() {
-            if buffer.is_empty() && fill(&mut tcp, &mut buffer).await? == 0 {
-                return Ok(());
+        self.client.write(&http::json(400, "x-should-retry: false\r\n", &body)).await
+    }
+
+    async fn send(&mut self, id: &RequestId, body: &Body, pace: Pace) -> io::Result<()> {
+        let mut heard = Vec::new();
+        let status = body.status();
+        let done = self.send_parts(id, body, pace, &mut heard).await;
+        if done.is_err() {
+            self.stage.answered(id, &Heard::of(self.dialect, status, &heard));
+        }
+        done
+    }
+
+    /// The tracker learns of the reply before its last bytes leave: the next request may be here
+    /// before this task runs again.
+    async fn send_parts(
+        &mut self,
+        id: &RequestId,
+        body: &Body,
+        pace: Pace,
+        heard: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        self.client.pause(pace.first_ms).await?;
+        let events = match body {
+            Body::Json { status, headers, bytes } => {
+                self.stage.answered(id, &Heard::of(self.dialect, *status, bytes));
+                return self.client.write(&http::json(*status, headers, bytes)).await;
             }
-            let taken =
-                decoder.push(&buffer, &mut |part| body.extend_from_slice(part)).map_err(io::Error::other)?;
-            let _ = buffer.split_to(taken);
+            Body::Events(events) => events,
+        };
+        let mut waiting = http::stream();
+        for (index, event) in events.iter().enumerate() {
+            let is_last = index + 1 == events.len();
+            // Without a pace, whatever comes before the last event leaves together.
+            if is_last || pace.event_ms > 0 {
+                self.client.write(&waiting).await?;
+                waiting.clear();
+                if index > 0 {
+                    self.client.pause(pace.event_ms).await?;
+                }
+            }
+            waiting.extend(http::chunk(event));
+            heard.extend_from_slice(event);
         }
-        tcp.write_all(&respond(script, &head, &body)).await?;
-        if head.head.closes() {
-            return Ok(());
+        self.stage.answered(id, &Heard::of(self.dialect, 200, heard));
+        waiting.extend_from_slice(http::LAST_CHUNK);
+        self.client.write(&waiting).await
+    }
+}
+
+/// What is sent.
+enum Body {
+    Json { status: u16, headers: String, bytes: Vec<u8> },
+    Events(Vec<Vec<u8>>),
+}
+
+impl Body {
+    fn of(dialect: Dialect, line: &Line, stream: bool) -> Result<Self, EncodeError> {
+        let headers = String::new();
+        Ok(match line {
+            Line::Reply(reply) if stream => Self::Events(dialect.encode_stream(reply, CHUNK)?),
+            Line::Reply(reply) => Self::Json { status: 200, headers, bytes: dialect.encode_reply(reply)? },
+            Line::Error { status, kind, message, retry_after } => {
+                let kind = kind.as_deref().unwrap_or_else(|| dialect.error_kind(*status));
+                let bytes = dialect.encode_error(&ProviderError::new(kind, message));
+                let headers = retry_after.map_or(headers, |seconds| format!("retry-after: {seconds}\r\n"));
+                Self::Json { status: *status, headers, bytes }
+            }
+        })
+    }
+
+    fn status(&self) -> u16 {
+        match self {
+            Self::Json { status, .. } => *status,
+            Self::Events(_) => 200,
         }
     }
-}
-
-/// The whole response to a request.
-fn respond(script: &Script, head: &RequestHead, body: &[u8]) -> Vec<u8> {
-    let target = head.target();
-    if head.method != "POST" {
-        return json(404, br#"{"error":{"message":"the scripted model answers POST requests only"}}"#);
-    }
-    let Some(dialect) = Dialect::of(&target, body) else {
-        return json(404, br#"{"error":{"message":"the scripted model does not know this dialect"}}"#);
-    };
-    let refuse = |message: String| {
-        tracing::warn!("the scripted model cannot answer {target}: {message}");
-        let error = ProviderError::new(dialect.error_kind(400), format!("scripted model: {message}"));
-        json(400, &dialect.encode_error(&error))
-    };
-    if target.split('?').next().is_some_and(|path| path.ends_with("/count_tokens")) {
-        // Four bytes a token is as good as any guess here.
-        return json(200, format!(r#"{{"input_tokens":{}}}"#, body.len() / 4).as_bytes());
-    }
-    let prompt = match dialect.decode_request(body) {
-        Ok(prompt) => prompt,
-        Err(error) => return refuse(error.to_string()),
-    };
-    let reply = match script.answer(&prompt) {
-        Ok(reply) => reply,
-        Err(message) => return refuse(message),
-    };
-    let encoded = match prompt.stream {
-        true => dialect.encode_stream(&reply, CHUNK).map(|events| stream(&events)),
-        false => dialect.encode_reply(&reply).map(|body| json(200, &body)),
-    };
-    encoded.unwrap_or_else(|error| refuse(error.to_string()))
-}
-
-fn json(status: u16, body: &[u8]) -> Vec<u8> {
-    let head = format!(
-        "HTTP/1.1 {status} Scripted\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    [head.as_bytes(), body].concat()
-}
-
-/// One chunk per event, as providers send them.
-fn stream(events: &[Vec<u8>]) -> Vec<u8> {
-    let mut wire =
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
-    for event in events {
-        wire.extend_from_slice(format!("{:x}\r\n", event.len()).as_bytes());
-        wire.extend_from_slice(event);
-        wire.extend_from_slice(b"\r\n");
-    }
-    wire.extend_from_slice(b"0\r\n\r\n");
-    wire
 }

@@ -98,7 +98,8 @@ impl Dumps {
             let name = entry.map_err(io)?.file_name();
             names.extend(name.into_string().ok());
         }
-        names.sort();
+        // Shorter first: `r9` before `r10`, and `r1` before a copy of it under a longer name.
+        names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
         let mut pairing =
             Pairing { place: &place, pairs: Vec::new(), by_id: HashMap::new(), problems: Vec::new() };
         for name in names.iter().filter(|name| name.ends_with(REQUEST)) {

@@ -1,0 +1,57 @@
+//! `offshoot doctor`: what is missing on this machine, and the command that fixes it.
+
+use std::process::ExitCode;
+
+use harness::{Finding, Places};
+
+use crate::failure::{Kind, OrFail};
+use crate::paths;
+
+/// Say what is missing on this machine, and the command that fixes it
+///
+/// Exit code 1 when something is missing that captures need.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How to print it
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let hint = || "export HOME=/home/you".to_owned();
+    let places = Places {
+        data: paths::data_dir().or_fail_with(Kind::Usage, hint)?,
+        cache: paths::cache_dir().or_fail_with(Kind::Usage, hint)?,
+        slots: paths::slots_dir(),
+    };
+    let findings = harness::doctor(&places, &harness::list());
+    let missing = findings.iter().any(|finding| finding.needed && !finding.ok);
+    match arguments.format {
+        Format::Text => findings.iter().for_each(print),
+        Format::Json => {
+            let json = serde_json::json!({ "format": 1, "ok": !missing, "findings": findings });
+            println!("{}", serde_json::to_string_pretty(&json).expect("it has only string keys"));
+        }
+    }
+    Ok(if missing { ExitCode::from(Kind::Verdict as u8) } else { ExitCode::SUCCESS })
+}
+
+fn print(finding: &Finding) {
+    let mark = match (finding.ok, finding.needed) {
+        (true, _) => "ok     ",
+        (false, true) => "MISSING",
+        (false, false) => "without",
+    };
+    let found = finding.found.as_deref().unwrap_or_default();
+    println!("{mark} {:<20} {found}", finding.name);
+    if let Some(fix) = &finding.fix {
+        println!("        {}", finding.why);
+        println!("        $ {fix}");
+    }
+}

@@ -1,0 +1,223 @@
+//! A conversation with `opencode serve`: one prompt, and then patience.
+//!
+//! Nothing in the API says that a run is over. A main agent that has gone idle is woken when its background
+//! tasks are done: at once, or after some seconds, once for each or once for all. So a run is over when nobody
+//! has been at work for a while, and the while is longer when a sub-agent was the last.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::api::Api;
+use super::model::Model;
+use super::{ABORT, SERVE};
+use crate::adapter::{Doing, Plan};
+use crate::error::HarnessError;
+use crate::sandbox::Sandbox;
+use crate::warden::{Ended, Warden};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+/// Quiet after the main agent's last word. oh-my-opencode 4 takes up to seven seconds to tell of a task.
+const SETTLED: Duration = Duration::from_secs(8);
+/// Quiet after a sub-agent's last word, of which the main agent may not have heard yet.
+const UNHEARD: Duration = Duration::from_secs(20);
+/// How long the last sub-agent at work is left alone before it is aborted, so that its request is on its way.
+const ALONE: Duration = Duration::from_secs(1);
+/// Ports that the capture itself uses, or may.
+const TAKEN: std::ops::Range<u16> = 47_600..47_900;
+
+/// Waits for `run`; talks to `serve` until its run is over.
+pub(crate) fn drive<'a>(
+    plan: &'a Plan,
+    sandbox: &'a Sandbox,
+    warden: &'a mut Warden,
+) -> Doing<'a, Result<Ended, HarnessError>> {
+    match plan.mode.as_deref() {
+        Some(SERVE | ABORT) => Box::pin(converse(plan, sandbox, warden)),
+        _ => warden.wait(),
+    }
+}
+
+async fn converse(plan: &Plan, sandbox: &Sandbox, warden: &mut Warden) -> Result<Ended, HarnessError> {
+    let model = Model::of(&plan.model)?;
+    let mut api = Api::reach(&mut *warden, chosen_port(sandbox)?).await?;
+    let main = api.create().await?;
+    api.prompt(&main, &model, &plan.prompt).await?;
+    let mut watch = Watch::begin(main, Instant::now());
+    let mut to_abort = plan.mode.as_deref() == Some(ABORT);
+    loop {
+        sleep(LOOK).await;
+        let busy = api.busy().await?;
+        watch.look(&busy, Instant::now());
+        if to_abort && let Some(last) = watch.last_at_work(Instant::now()) {
+            api.abort(&last).await?;
+            to_abort = false;
+        }
+        if watch.is_quiet(Instant::now()) {
+            // What began and ended between two looks has left messages.
+            let messages = api.messages(&watch.main).await?;
+            if !watch.has_more(messages, Instant::now()) {
+                break;
+            }
+        }
+    }
+    let sessions = descendants(&mut api, &watch.main).await?;
+    let list = sessions_file(sandbox);
+    fs::write(&list, sessions.join("\n")).map_err(HarnessError::io("write", &list))?;
+    warden.end().await
+}
+
+/// What has been seen of a run.
+struct Watch {
+    main: String,
+    main_last: Instant,
+    sub_last: Option<Instant>,
+    subs: BTreeSet<String>,
+    /// The only sub-agent at work, and since when it has been.
+    alone: Option<(String, Instant)>,
+    messages: usize,
+}
+
+impl Watch {
+    fn begin(main: String, now: Instant) -> Self {
+        Self { main, main_last: now, sub_last: None, subs: BTreeSet::new(), alone: None, messages: 0 }
+    }
+
+    fn look(&mut self, busy: &BTreeSet<String>, now: Instant) {
+        if busy.contains(&self.main) {
+            self.main_last = now;
+        }
+        let subs: Vec<&String> = busy.iter().filter(|session| **session != self.main).collect();
+        if !subs.is_empty() {
+            self.sub_last = Some(now);
+        }
+        self.subs.extend(subs.iter().copied().cloned());
+        self.alone = match (subs.as_slice(), self.alone.take()) {
+            ([one], Some((was, since))) if **one == was => Some((was, since)),
+            ([one], _) => Some(((*one).clone(), now)),
+            _ => None,
+        };
+    }
+
+    fn is_quiet(&self, now: Instant) -> bool {
+        match self.sub_last {
+            Some(last) if last > self.main_last => now - last > UNHEARD,
+            Some(last) => now - self.main_last.max(last) > SETTLED,
+            None => now - self.main_last > SETTLED,
+        }
+    }
+
+    /// Counts the main agent's messages; more than last time means that it was at work unseen.
+    fn has_more(&mut self, messages: usize, now: Instant) -> bool {
+        let first = self.messages == 0;
+        let more = messages > self.messages;
+        self.messages = messages;
+        // The first count is only there to be compared with.
+        if more && !first {
+            self.main_last = now;
+        }
+        more
+    }
+
+    /// The last of several sub-agents that is still at work.
+    fn last_at_work(&self, now: Instant) -> Option<String> {
+        let (session, since) = self.alone.as_ref()?;
+        (self.subs.len() > 1 && now - *since > ALONE).then(|| session.clone())
+    }
+}
+
+/// A session and all that came of it, itself first.
+async fn descendants(api: &mut Api<'_>, main: &str) -> Result<Vec<String>, HarnessError> {
+    let mut sessions = vec![main.to_owned()];
+    let mut next = 0;
+    while let Some(session) = sessions.get(next).cloned() {
+        next += 1;
+        let children = api.children(&session).await?;
+        sessions.extend(children.into_iter().filter(|child| *child != session));
+    }
+    Ok(sessions)
+}
+
+/// The sessions of a run, the main one first, one a line. Only `serve` knows them all.
+pub(super) fn sessions_file(sandbox: &Sandbox) -> PathBuf {
+    sandbox.scratch().join("sessions.txt")
+}
+
+fn port_file(sandbox: &Sandbox) -> PathBuf {
+    sandbox.scratch().join("port.txt")
+}
+
+/// A port for the server, and a note of it.
+pub(super) fn choose_port(sandbox: &Sandbox) -> Result<u16, HarnessError> {
+    let failed = || HarnessError::io("listen on", "loopback");
+    let port = loop {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed())?;
+        let port = free.local_addr().map_err(failed())?.port();
+        if !TAKEN.contains(&port) {
+            break port;
+        }
+    };
+    let path = port_file(sandbox);
+    fs::write(&path, port.to_string()).map_err(HarnessError::io("write", &path))?;
+    Ok(port)
+}
+
+fn chosen_port(sandbox: &Sandbox) -> Result<u16, HarnessError> {
+    let path = port_file(sandbox);
+    let noted = fs::read_to_string(&path).map_err(HarnessError::io("read", &path))?;
+    Ok(noted.trim().parse().expect("we wrote a port into it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy(sessions: &[&str]) -> BTreeSet<String> {
+        sessions.iter().map(|session| (*session).to_owned()).collect()
+    }
+
+    /// A watch that looked at these, a second apart, and the time of the last look.
+    fn watched(looks: &[&[&str]]) -> (Watch, Instant) {
+        let begin = Instant::now();
+        let mut watch = Watch::begin("main".into(), begin);
+        for (second, sessions) in (1..).zip(looks) {
+            watch.look(&busy(sessions), begin + Duration::from_secs(second));
+        }
+        (watch, begin + Duration::from_secs(looks.len() as u64))
+    }
+
+    #[test]
+    fn a_sub_agent_that_nobody_heard_of_is_waited_for_longer() {
+        let after = |seconds| Duration::from_secs(seconds);
+        let (alone, end) = watched(&[&["main"], &["main"]]);
+        assert!(!alone.is_quiet(end + after(7)) && alone.is_quiet(end + after(9)));
+        let (unheard, end) = watched(&[&["main"], &["main", "a"], &["a"]]);
+        assert!(!unheard.is_quiet(end + after(15)) && unheard.is_quiet(end + after(21)));
+        let (heard, end) = watched(&[&["main"], &["main", "a"], &["a"], &["main"]]);
+        assert!(heard.is_quiet(end + after(9)));
+    }
+
+    #[test]
+    fn messages_that_nobody_saw_coming_begin_the_wait_anew() {
+        let (mut watch, end) = watched(&[&["main"]]);
+        let later = end + Duration::from_secs(9);
+        assert!(watch.has_more(3, later) && watch.is_quiet(later), "the first count is only compared with");
+        assert!(!watch.has_more(3, later));
+        assert!(watch.has_more(4, later) && !watch.is_quiet(later));
+    }
+
+    #[test]
+    fn the_last_at_work_is_one_of_several_and_has_been_alone() {
+        let (lone, end) = watched(&[&["main"], &["a"], &["a"], &["a"]]);
+        assert_eq!(lone.last_at_work(end), None, "it is the only one there ever was");
+        let (both, end) = watched(&[&["main", "a", "b"], &["a", "b"]]);
+        assert_eq!(both.last_at_work(end), None);
+        let (last, end) = watched(&[&["main", "a", "b"], &["b"], &["b"], &["b"]]);
+        assert_eq!(last.last_at_work(end), Some("b".to_owned()));
+    }
+}

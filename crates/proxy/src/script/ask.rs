@@ -1,0 +1,121 @@
+//! What a request says, as a script looks at it.
+
+use regex::Regex;
+use session::{Block, CallId, Role};
+use wire::dialect::{Prompt, PromptMessage, Tool};
+
+use super::format::{Match, OneOrMore, When, Within};
+
+impl Match {
+    /// Whether a lane with this `match` takes the request.
+    pub(super) fn takes(&self, prompt: &Prompt) -> bool {
+        (!self.no_tools || prompt.tools.is_empty())
+            && one_offered(&self.tools_include, prompt)
+            && !self.tools_exclude.0.iter().any(|name| offered(prompt, name).is_some())
+            && one_within(&self.system_contains, || system(prompt))
+            && one_within(&self.prompt_contains, || spoken(opening(prompt)))
+            && one_within(&self.text_contains, || spoken(newest(prompt)))
+            && (self.model.0.is_empty() || prompt.model.as_ref().is_some_and(|m| self.model.0.contains(m)))
+    }
+}
+
+impl When {
+    pub(super) fn holds(&self, prompt: &Prompt) -> bool {
+        one_offered(&self.tools_include, prompt)
+            && one_within(&self.results_contain, || results(newest(prompt), None))
+            && one_within(&self.text_contains, || spoken(newest(prompt)))
+    }
+}
+
+/// The tool of that name, where the request offers it.
+pub(super) fn offered<'p>(prompt: &'p Prompt, name: &str) -> Option<&'p Tool> {
+    prompt.tools.iter().find(|tool| tool.name == name)
+}
+
+/// The first group of the pattern, or all of it where it has none, in the newest text that has it.
+pub(super) fn find(prompt: &Prompt, within: Within, pattern: &Regex) -> Option<String> {
+    let texts = match within {
+        Within::Results => results(&prompt.messages, None),
+        Within::System => system(prompt),
+        Within::Messages => prompt.conversation().iter().flat_map(every_text).collect(),
+    };
+    newest_match(&texts, pattern)
+}
+
+/// The same in what one call gave.
+pub(super) fn find_in_result(prompt: &Prompt, call: &CallId, pattern: &Regex) -> Option<String> {
+    newest_match(&results(&prompt.messages, Some(call)), pattern)
+}
+
+/// The answer that the request continues, where it names it instead of sending its history.
+pub(super) fn continued(prompt: &Prompt, body: &[u8]) -> Option<String> {
+    let place = prompt.setting("previous_response_id")?;
+    serde_json::from_slice(body.get(place.span.clone())?).ok()
+}
+
+fn newest_match(texts: &[String], pattern: &Regex) -> Option<String> {
+    let found = texts.iter().rev().find_map(|text| pattern.captures(text))?;
+    found.get(1).or_else(|| found.get(0)).map(|found| found.as_str().to_owned())
+}
+
+fn one_offered(names: &OneOrMore<String>, prompt: &Prompt) -> bool {
+    names.0.is_empty() || names.0.iter().any(|name| offered(prompt, name).is_some())
+}
+
+fn one_within(wanted: &OneOrMore<String>, texts: impl FnOnce() -> Vec<String>) -> bool {
+    if wanted.0.is_empty() {
+        return true;
+    }
+    let texts = texts();
+    wanted.0.iter().any(|wanted| texts.iter().any(|text| text.contains(wanted.as_str())))
+}
+
+/// The messages before the first reply. Some harnesses speak more than once before that.
+fn opening(prompt: &Prompt) -> &[PromptMessage] {
+    let all = prompt.conversation();
+    let end = all.iter().position(|message| message.role == Role::Assistant).unwrap_or(all.len());
+    &all[..end]
+}
+
+/// The messages behind the last reply.
+fn newest(prompt: &Prompt) -> &[PromptMessage] {
+    let all = prompt.conversation();
+    let start = all.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |last| last + 1);
+    &all[start..]
+}
+
+fn system(prompt: &Prompt) -> Vec<String> {
+    prompt.instructions().filter_map(|part| text(&part.block)).collect()
+}
+
+/// What the harness itself says, results aside. Blocks of one message count as one text.
+fn spoken(messages: &[PromptMessage]) -> Vec<String> {
+    let own = messages.iter().filter(|message| message.role != Role::Assistant);
+    own.map(|message| joined(message.parts.iter().map(|part| &part.block))).collect()
+}
+
+/// What tools gave; with a call, what that one gave.
+fn results(messages: &[PromptMessage], of: Option<&CallId>) -> Vec<String> {
+    let blocks = messages.iter().flat_map(|message| &message.parts).map(|part| &part.block);
+    let results = blocks.filter_map(|block| match block {
+        Block::ToolResult(result) if of.is_none_or(|call| *call == result.call) => Some(result),
+        _ => None,
+    });
+    results.map(|result| joined(result.blocks.iter())).collect()
+}
+
+fn every_text(message: &PromptMessage) -> Vec<String> {
+    let one = std::slice::from_ref(message);
+    [results(one, None), spoken(one)].concat()
+}
+
+fn joined<'b>(blocks: impl Iterator<Item = &'b Block>) -> String {
+    blocks.filter_map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn text(block: &Block) -> Option<String> {
+    match block {
+        Block::Text { text } => Some(text.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,236 @@
+//! What a script must be beyond its grammar: names that lead somewhere, waits that can end.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use serde_saphyr::{Location, Spanned};
+
+use super::format::{Capture, File, Item, Lane, Match, Turn, Wait, When};
+use super::template::{Template, is_name};
+
+/// Values that are always there.
+pub(super) const BUILT_IN: &[&str] = &["workspace", "lane", "turn"];
+
+/// What is wrong, and where.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    what: String,
+    at: Location,
+}
+
+impl Mistake {
+    pub(super) fn at<T>(place: &Spanned<T>, what: impl Into<String>) -> Self {
+        Self { what: what.into(), at: place.referenced }
+    }
+}
+
+impl std::fmt::Display for Mistake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, at line {}, column {}", self.what, self.at.line(), self.at.column())
+    }
+}
+
+type Checked = Result<(), Mistake>;
+
+/// The first mistake, where there is one.
+pub(super) fn check(file: &File) -> Checked {
+    if file.lanes.value.is_empty() {
+        return Err(Mistake::at(&file.lanes, "`lanes` is empty, expected one lane at least"));
+    }
+    let captured: HashSet<&str> =
+        turns(file).flat_map(|turn| turn.capture.keys().map(String::as_str)).collect();
+    for (index, lane) in file.lanes.value.iter().enumerate() {
+        check_name(lane, &file.lanes.value[..index])?;
+        check_match(lane, &file.lanes.value[..index])?;
+        if lane.turns.value.is_empty() {
+            let what = format!("lane `{}` has no turns, expected one at least", lane.lane.value);
+            return Err(Mistake::at(&lane.turns, what));
+        }
+        for number in 0..lane.turns.value.len() {
+            Place { file, lane, index: number }.check(&captured)?;
+        }
+    }
+    super::cycle::check(file)
+}
+
+fn turns(file: &File) -> impl Iterator<Item = &Turn> {
+    file.lanes.value.iter().flat_map(|lane| &lane.turns.value).map(|turn| &turn.value)
+}
+
+fn check_name(lane: &Lane, before: &[Lane]) -> Checked {
+    let name = &lane.lane.value;
+    if name.trim().is_empty() {
+        return Err(Mistake::at(&lane.lane, "a lane without a name"));
+    }
+    match before.iter().find(|other| other.lane.value == *name) {
+        Some(other) => {
+            let line = other.lane.referenced.line();
+            Err(Mistake::at(&lane.lane, format!("lane `{name}` is there twice, first in line {line}")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_match(lane: &Lane, before: &[Lane]) -> Checked {
+    let (name, matching) = (&lane.lane.value, &lane.matching.value);
+    let all = Match { any: true, ..Match::default() };
+    if *matching == Match::default() {
+        let what = format!("lane `{name}` has an empty `match`; write `any: true` to take whatever comes");
+        return Err(Mistake::at(&lane.matching, what));
+    }
+    if matching.no_tools && !matching.tools_include.0.is_empty() {
+        let what = format!("lane `{name}` wants tools and `no_tools` at once");
+        return Err(Mistake::at(&lane.matching, what));
+    }
+    match before.iter().find(|other| other.matching.value == all) {
+        Some(other) => {
+            let taker = &other.lane.value;
+            let what =
+                format!("lane `{name}` is never reached: lane `{taker}` before it takes whatever comes");
+            Err(Mistake::at(&lane.lane, what))
+        }
+        None => Ok(()),
+    }
+}
+
+/// One turn and where it stands.
+struct Place<'f> {
+    file: &'f File,
+    lane: &'f Lane,
+    index: usize,
+}
+
+impl<'f> Place<'f> {
+    fn turn(&self) -> &'f Spanned<Turn> {
+        &self.lane.turns.value[self.index]
+    }
+
+    /// As in ``turn 2 of lane `main` ``.
+    fn name(&self) -> String {
+        format!("turn {} of lane `{}`", self.index + 1, self.lane.lane.value)
+    }
+
+    fn check(&self, captured: &HashSet<&str>) -> Checked {
+        let turn = &self.turn().value;
+        let has = match (&turn.reply, &turn.error) {
+            (Some(_), Some(_)) => Some("both `reply` and `error`"),
+            (None, None) => Some("neither `reply` nor `error`"),
+            _ => None,
+        };
+        if let Some(has) = has {
+            return Err(Mistake::at(self.turn(), format!("{} has {has}, expected one of them", self.name())));
+        }
+        if let Some(when) = turn.when.as_ref().filter(|when| when.value == When::default()) {
+            let what = "an empty `when`; leave it out, or expected `results_contain`, `text_contains` or `tools_include`";
+            return Err(Mistake::at(when, what));
+        }
+        for (name, capture) in &turn.capture {
+            self.check_capture(name, capture)?;
+        }
+        for wait in &turn.wait_for {
+            self.check_wait(wait)?;
+        }
+        let known = |name: &str| BUILT_IN.contains(&name) || captured.contains(name);
+        let unknown = |name: &str| {
+            format!(
+                "{} says `${{{name}}}`, which no turn captures; write `$${{` for a plain `${{`",
+                self.name()
+            )
+        };
+        for item in turn.reply.iter().flatten() {
+            let names = names(&item.value).map_err(|what| Mistake::at(item, what))?;
+            if let Some(name) = names.iter().find(|name| !known(name)) {
+                return Err(Mistake::at(item, unknown(name)));
+            }
+        }
+        let message = turn.error.as_ref().and_then(|error| error.message.as_ref());
+        match message.and_then(|message| message.names().find(|name| !known(name))) {
+            Some(name) => Err(Mistake::at(self.turn(), unknown(name))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_capture(&self, name: &str, capture: &Spanned<Capture>) -> Checked {
+        if !is_name(name) || BUILT_IN.contains(&name) {
+            let what =
+                if is_name(name) { "is always there" } else { "is not of letters, digits, `_` and `-`" };
+            return Err(Mistake::at(capture, format!("a value cannot be captured as `{name}`: that {what}")));
+        }
+        match (&capture.value.result_of, capture.value.within) {
+            (Some(id), None) if self.is_called_before(id) => Ok(()),
+            (Some(id), None) => {
+                let what = format!("no turn before {} makes a call with `id: {id}`", self.name());
+                Err(Mistake::at(capture, what))
+            }
+            (None, Some(_)) => Ok(()),
+            _ => {
+                let what =
+                    format!("`{name}` is captured from nowhere or twice, expected `result_of` or `in`");
+                Err(Mistake::at(capture, what))
+            }
+        }
+    }
+
+    /// A turn that repeats may look at its own calls.
+    fn is_called_before(&self, id: &str) -> bool {
+        let upto = self.index + usize::from(self.turn().value.times() > 1);
+        let before = self.lane.turns.value[..upto].iter();
+        before.flat_map(|turn| turn.value.calls()).any(|call| call.id.as_deref() == Some(id))
+    }
+
+    fn check_wait(&self, wait: &Spanned<Wait>) -> Checked {
+        let Wait { lane, finished, turn, .. } = &wait.value;
+        let refuse = |what: String| Err(Mistake::at(wait, what));
+        let Some(awaited) = self.file.lanes.value.iter().find(|other| other.lane.value == *lane) else {
+            let names: Vec<_> =
+                self.file.lanes.value.iter().map(|lane| format!("`{}`", lane.lane.value)).collect();
+            return refuse(format!(
+                "{} waits for lane `{lane}`, expected one of {}",
+                self.name(),
+                names.join(", ")
+            ));
+        };
+        let length = awaited.turns.value.len();
+        let own = *lane == self.lane.lane.value;
+        match (finished, turn.map(|turn| turn.get() as usize)) {
+            (Some(true), None) if own => refuse(format!("{} waits for the end of its own lane", self.name())),
+            (None, Some(turn)) if own && turn > self.index => refuse(format!(
+                "{} waits for turn {turn} of its own lane, expected an earlier one",
+                self.name()
+            )),
+            (None, Some(turn)) if turn > length => {
+                refuse(format!("{} waits for turn {turn} of lane `{lane}`, which has {length}", self.name()))
+            }
+            (Some(true), None) | (None, Some(_)) => Ok(()),
+            _ => refuse(format!("expected `finished: true` or `turn` of lane `{lane}`, and not both")),
+        }
+    }
+}
+
+/// The names that a part of a reply wants.
+fn names(item: &Item) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    match item {
+        Item::Text(text) | Item::Thinking(text) => found.extend(text.names().map(str::to_owned)),
+        Item::Call(alternatives) => {
+            for call in &alternatives.0 {
+                if !matches!(call.input, Value::Object(_) | Value::String(_) | Value::Null) {
+                    let what = "`input` is neither a mapping nor, for a tool that takes free text, a text";
+                    return Err(what.to_owned());
+                }
+                names_in(&call.input, &mut found)?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn names_in(value: &Value, found: &mut Vec<String>) -> Result<(), String> {
+    match value {
+        Value::String(text) => found.extend(Template::parse(text)?.names().map(str::to_owned)),
+        Value::Array(list) => list.iter().try_for_each(|value| names_in(value, found))?,
+        Value::Object(object) => object.values().try_for_each(|value| names_in(value, found))?,
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    Ok(())
+}

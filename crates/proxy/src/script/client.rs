@@ -1,0 +1,118 @@
+//! A harness's connection: requests in, bytes out.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use crate::exchange::{Buffer, fill};
+use crate::h1::{BodyDecoder, RequestHead};
+
+/// How much is read ahead of a request that is not answered yet.
+const AHEAD: usize = 1 << 20;
+
+/// What a compressed request may unpack to.
+const UNPACKED: usize = 256 << 20;
+
+pub(super) struct Client {
+    tcp: TcpStream,
+    buffer: Buffer,
+}
+
+/// One request.
+pub(super) struct Request {
+    pub(super) method: String,
+    /// Path and query.
+    pub(super) target: String,
+    pub(super) headers: Vec<(String, Vec<u8>)>,
+    /// Unpacked.
+    pub(super) body: Vec<u8>,
+    /// The connection ends with its answer.
+    pub(super) is_last: bool,
+}
+
+impl Request {
+    pub(super) fn header(&self, name: &str) -> Option<&[u8]> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_slice())
+    }
+
+    /// The target without its query.
+    pub(super) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default().trim_end_matches('/')
+    }
+}
+
+impl Client {
+    pub(super) fn new(tcp: TcpStream) -> Self {
+        let _ = tcp.set_nodelay(true); // slower without, not wrong
+        Self { tcp, buffer: Buffer::new() }
+    }
+
+    /// The next request; `None` when there are no more.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Request>> {
+        let (head, length) = loop {
+            match RequestHead::parse(&self.buffer).map_err(io::Error::other)? {
+                Some(parsed) => break parsed,
+                None if fill(&mut self.tcp, &mut self.buffer).await? == 0 => return Ok(None),
+                None => {}
+            }
+        };
+        let _ = self.buffer.split_to(length);
+        if head.head.has_token("expect", "100-continue") {
+            self.tcp.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        }
+        let mut decoder = BodyDecoder::new(head.framing);
+        let mut body = Vec::new();
+        while !decoder.is_done() {
+            if self.buffer.is_empty() && fill(&mut self.tcp, &mut self.buffer).await? == 0 {
+                return Ok(None);
+            }
+            let taken = decoder
+                .push(&self.buffer, &mut |part| body.extend_from_slice(part))
+                .map_err(io::Error::other)?;
+            let _ = self.buffer.split_to(taken);
+        }
+        let mut request = Request {
+            target: head.target(),
+            headers: head.head.end_to_end(),
+            is_last: head.head.closes(),
+            method: head.method,
+            body,
+        };
+        if let Some(coding) = request.header("content-encoding") {
+            let coding = String::from_utf8_lossy(coding).into_owned();
+            request.body =
+                wire::encoding::decode(&coding, &request.body, UNPACKED).map_err(io::Error::other)?;
+        }
+        Ok(Some(request))
+    }
+
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.tcp.write_all(bytes).await
+    }
+
+    /// Returns when the harness has left; what it sends until then is kept for later.
+    pub(super) async fn gone(&mut self) -> io::Error {
+        while self.buffer.len() < AHEAD {
+            match fill(&mut self.tcp, &mut self.buffer).await {
+                Ok(0) => return io::ErrorKind::ConnectionAborted.into(),
+                Ok(_) => {}
+                Err(error) => return error,
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Waits, unless the harness leaves.
+    pub(super) async fn pause(&mut self, ms: u64) -> io::Result<()> {
+        if ms == 0 {
+            return Ok(());
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(ms)) => Ok(()),
+            error = self.gone() => Err(error),
+        }
+    }
+}

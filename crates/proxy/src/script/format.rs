@@ -1,0 +1,309 @@
+//! The script as it is written: strict, and with the place of whatever may be wrong in it.
+//!
+//! What one value says by itself is checked as it is read; what needs two of them, in `check`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use regex::Regex;
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+use session::StopReason;
+
+use super::template::Template;
+
+/// The version of the format that this is.
+const FORMAT: u32 = 1;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    #[serde(rename = "format")]
+    _format: Version,
+    pub(super) lanes: Spanned<Vec<Lane>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lane {
+    pub(super) lane: Spanned<String>,
+    #[serde(rename = "match")]
+    pub(super) matching: Spanned<Match>,
+    pub(super) turns: Spanned<Vec<Spanned<Turn>>>,
+    /// For replies that call no tool.
+    pub(super) stop_reason: Option<Stop>,
+    pub(super) pace: Option<Pace>,
+}
+
+/// All that is given must hold.
+#[derive(Clone, Debug, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Match {
+    /// Takes whatever comes.
+    pub(super) any: bool,
+    /// Takes requests that offer no tool at all.
+    pub(super) no_tools: bool,
+    pub(super) tools_include: OneOrMore<String>,
+    pub(super) tools_exclude: OneOrMore<String>,
+    pub(super) system_contains: OneOrMore<String>,
+    pub(super) prompt_contains: OneOrMore<String>,
+    pub(super) text_contains: OneOrMore<String>,
+    pub(super) model: OneOrMore<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Turn {
+    pub(super) when: Option<Spanned<When>>,
+    /// How often it is said at most; once where it is left out.
+    pub(super) repeat: Option<NonZeroU32>,
+    #[serde(default)]
+    pub(super) capture: BTreeMap<String, Spanned<Capture>>,
+    #[serde(default)]
+    pub(super) wait_for: Vec<Spanned<Wait>>,
+    pub(super) reply: Option<Vec<Spanned<Item>>>,
+    /// Instead of a reply.
+    pub(super) error: Option<Failure>,
+    #[serde(default)]
+    pub(super) usage: Tokens,
+    pub(super) stop_reason: Option<Stop>,
+    pub(super) pace: Option<Pace>,
+}
+
+/// All that is given must hold.
+#[derive(Clone, Debug, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct When {
+    pub(super) results_contain: OneOrMore<String>,
+    pub(super) text_contains: OneOrMore<String>,
+    pub(super) tools_include: OneOrMore<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Capture {
+    pub(super) result_of: Option<String>,
+    #[serde(rename = "in")]
+    pub(super) within: Option<Within>,
+    pub(super) regex: Pattern,
+}
+
+/// A part of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Within {
+    Results,
+    Messages,
+    System,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wait {
+    pub(super) lane: String,
+    pub(super) finished: Option<bool>,
+    pub(super) turn: Option<NonZeroU32>,
+    /// How many agents must be running that lane, at least.
+    pub(super) count: Option<NonZeroU32>,
+    pub(super) timeout_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Item {
+    Text(Template),
+    Thinking(Template),
+    Call(OneOrMore<Call>),
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Call {
+    pub(super) tool: OneOrMore<String>,
+    pub(super) id: Option<String>,
+    #[serde(default)]
+    pub(super) input: serde_json::Value,
+}
+
+/// A refusal in the provider's shape.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Failure {
+    pub(super) status: Status,
+    pub(super) kind: Option<String>,
+    pub(super) message: Option<Template>,
+    /// Seconds, for the header of that name.
+    pub(super) retry_after: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Tokens {
+    pub(super) input: u64,
+    pub(super) output: u64,
+    pub(super) cache_read: u64,
+    pub(super) cache_write: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Pace {
+    /// Before the first event.
+    pub(super) first_ms: u64,
+    /// Between two events.
+    pub(super) event_ms: u64,
+}
+
+/// The version that a script says it has, which is ours.
+#[derive(Clone, Copy, Debug)]
+struct Version;
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match u32::deserialize(from)? {
+            FORMAT => Ok(Self),
+            other => Err(D::Error::custom(format!("format {other} is not {FORMAT}, the only one there is"))),
+        }
+    }
+}
+
+/// A regular expression.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern(pub(super) Regex);
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Regex::new(&text).map(Self).map_err(|error| {
+            // The crate draws a picture of it over several lines; the last says what is wrong.
+            let error = error.to_string();
+            let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            D::Error::custom(format!("`{text}` is not a regular expression: {reason}"))
+        })
+    }
+}
+
+/// Why a model stops, by the name that Anthropic's dialect has for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stop(pub(super) StopReason);
+
+const STOPS: &[(&str, StopReason)] = &[
+    ("end_turn", StopReason::EndTurn),
+    ("tool_use", StopReason::ToolUse),
+    ("max_tokens", StopReason::MaxTokens),
+    ("stop_sequence", StopReason::StopSequence),
+    ("pause_turn", StopReason::PauseTurn),
+    ("refusal", StopReason::Refusal),
+    ("content_filter", StopReason::ContentFilter),
+    ("context_window", StopReason::ContextWindow),
+];
+
+impl<'de> Deserialize<'de> for Stop {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let known = STOPS.iter().find(|(name, _)| *name == text);
+        known.map(|(_, stop)| Self(stop.clone())).ok_or_else(|| {
+            let names: Vec<_> = STOPS.iter().map(|(name, _)| format!("`{name}`")).collect();
+            D::Error::custom(format!("unknown stop reason `{text}`, expected one of {}", names.join(", ")))
+        })
+    }
+}
+
+/// The status of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Status(pub(super) u16);
+
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match u16::deserialize(from)? {
+            status @ 400..600 => Ok(Self(status)),
+            other => Err(D::Error::custom(format!("status {other} is no error, expected 400 to 599"))),
+        }
+    }
+}
+
+/// One value, or a list of them. (An untagged enum would do, and lose the line of what is wrong.)
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct One<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for One<T> {
+            type Value = Vec<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("one or a list; a text that looks like a number needs quotes")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Vec<T>, E> {
+                Ok(vec![T::deserialize(text.into_deserializer())?])
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
+                Ok(vec![T::deserialize(MapAccessDeserializer::new(map))?])
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<T>, A::Error> {
+                let list = Vec::deserialize(SeqAccessDeserializer::new(list))?;
+                if list.is_empty() {
+                    return Err(A::Error::custom("an empty list, expected one at least"));
+                }
+                Ok(list)
+            }
+        }
+
+        from.deserialize_any(One(PhantomData)).map(Self)
+    }
+}
+
+impl Turn {
+    /// How often it is said at most.
+    pub(super) fn times(&self) -> u32 {
+        self.repeat.map_or(1, NonZeroU32::get)
+    }
+
+    /// The calls it makes, with all their alternatives.
+    pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.reply.iter().flatten().flat_map(|item| match &item.value {
+            Item::Call(call) => call.0.as_slice(),
+            Item::Text(_) | Item::Thinking(_) => &[],
+        })
+    }
+}
+
+/// How long is waited where a script does not say.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Wait {
+    /// How many agents must be on the lane, at least.
+    pub(super) fn agents(&self) -> usize {
+        self.count.map_or(1, |count| count.get() as usize)
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout_ms.map_or(PATIENCE, Duration::from_millis)
+    }
+}
+
+impl fmt::Display for Within {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Results => "results",
+            Self::Messages => "messages",
+            Self::System => "system",
+        })
+    }
+}

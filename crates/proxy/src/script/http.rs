@@ -1,0 +1,34 @@
+//! Responses as bytes.
+
+use http::StatusCode;
+
+fn head(status: u16, rest: &str) -> String {
+    let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    format!("HTTP/1.1 {status} {}\r\n{rest}\r\n\r\n", reason.unwrap_or("Scripted"))
+}
+
+/// A whole response. `more` is further headers, each with its line's end.
+pub(super) fn json(status: u16, more: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let rest = format!("{more}content-type: application/json\r\ncontent-length: {length}");
+    [head(status, &rest).as_bytes(), body].concat()
+}
+
+/// An answer to `HEAD`.
+pub(super) fn empty(status: u16) -> Vec<u8> {
+    head(status, "content-type: application/json\r\ncontent-length: 0").into_bytes()
+}
+
+/// The head of a stream.
+pub(super) fn stream() -> Vec<u8> {
+    let rest = "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\ntransfer-encoding: chunked";
+    head(200, rest).into_bytes()
+}
+
+/// One event as one chunk, as providers send them.
+pub(super) fn chunk(event: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", event.len()).as_bytes(), event, b"\r\n"].concat()
+}
+
+/// What ends a stream.
+pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";

@@ -1,0 +1,13 @@
+//! Scripts and requests in, words out.
+
+mod documented;
+mod mistakes;
+mod playing;
+
+use std::path::Path;
+
+use super::Script;
+
+fn parse(text: &str) -> Result<Script, String> {
+    Script::parse(text, Path::new("s.yaml")).map_err(|error| error.to_string())
+}
