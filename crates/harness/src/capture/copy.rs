@@ -12,8 +12,9 @@ use crate::adapter::Export;
 use crate::error::HarnessError;
 use crate::sandbox::below;
 
-/// Folders that hold other people's packages: nothing that a harness was asked to work on.
-const LEFT_OUT: &[&str] = &["node_modules"];
+/// Folders that hold other people's packages, or what oh-my-opencode notes down for itself: nothing that a harness was
+/// asked to work on.
+const LEFT_OUT: &[&str] = &["node_modules", ".omo"];
 
 /// How a workspace was when the harness began.
 #[derive(Debug, PartialEq, Eq)]

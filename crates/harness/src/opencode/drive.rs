@@ -26,8 +26,9 @@ const LOOK: Duration = Duration::from_millis(200);
 const SETTLED: Duration = Duration::from_secs(8);
 /// Quiet after a sub-agent's last word, of which the main agent may not have heard yet.
 const UNHEARD: Duration = Duration::from_secs(20);
-/// How long the last sub-agent at work is left alone before it is aborted, so that its request is on its way.
-const ALONE: Duration = Duration::from_secs(1);
+/// How long one sub-agent must have been the only one at work before it is aborted: longer than others need to begin.
+const ALONE: Duration = Duration::from_secs(3);
+const SIGTERM: i32 = 15;
 /// Ports that the capture itself uses, or may.
 const TAKEN: std::ops::Range<u16> = 47_600..47_900;
 
@@ -69,7 +70,10 @@ async fn converse(plan: &Plan, sandbox: &Sandbox, warden: &mut Warden) -> Result
     let sessions = descendants(&mut api, &watch.main).await?;
     let list = sessions_file(sandbox);
     fs::write(&list, sessions.join("\n")).map_err(HarnessError::io("write", &list))?;
-    warden.end().await
+    let ended = warden.end().await?;
+    // A server ends when it is told to, by the signal or of itself: both are well.
+    let code = if ended.code == 128 + SIGTERM { 0 } else { ended.code };
+    Ok(Ended { code, ..ended })
 }
 
 /// What has been seen of a run.
@@ -77,7 +81,6 @@ struct Watch {
     main: String,
     main_last: Instant,
     sub_last: Option<Instant>,
-    subs: BTreeSet<String>,
     /// The only sub-agent at work, and since when it has been.
     alone: Option<(String, Instant)>,
     messages: usize,
@@ -85,7 +88,7 @@ struct Watch {
 
 impl Watch {
     fn begin(main: String, now: Instant) -> Self {
-        Self { main, main_last: now, sub_last: None, subs: BTreeSet::new(), alone: None, messages: 0 }
+        Self { main, main_last: now, sub_last: None, alone: None, messages: 0 }
     }
 
     fn look(&mut self, busy: &BTreeSet<String>, now: Instant) {
@@ -96,7 +99,6 @@ impl Watch {
         if !subs.is_empty() {
             self.sub_last = Some(now);
         }
-        self.subs.extend(subs.iter().copied().cloned());
         self.alone = match (subs.as_slice(), self.alone.take()) {
             ([one], Some((was, since))) if **one == was => Some((was, since)),
             ([one], _) => Some(((*one).clone(), now)),
@@ -124,10 +126,10 @@ impl Watch {
         more
     }
 
-    /// The last of several sub-agents that is still at work.
+    /// The last sub-agent that is still at work.
     fn last_at_work(&self, now: Instant) -> Option<String> {
         let (session, since) = self.alone.as_ref()?;
-        (self.subs.len() > 1 && now - *since > ALONE).then(|| session.clone())
+        (now - *since > ALONE).then(|| session.clone())
     }
 }
 
@@ -212,12 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn the_last_at_work_is_one_of_several_and_has_been_alone() {
-        let (lone, end) = watched(&[&["main"], &["a"], &["a"], &["a"]]);
-        assert_eq!(lone.last_at_work(end), None, "it is the only one there ever was");
-        let (both, end) = watched(&[&["main", "a", "b"], &["a", "b"]]);
+    fn the_last_at_work_has_been_alone_for_a_while() {
+        let (both, end) = watched(&[&["main", "a", "b"], &["a", "b"], &["a", "b"], &["a", "b"], &["a"]]);
         assert_eq!(both.last_at_work(end), None);
-        let (last, end) = watched(&[&["main", "a", "b"], &["b"], &["b"], &["b"]]);
+        let (last, end) = watched(&[&["main", "a"], &["b"], &["b"], &["main", "b"], &["b"], &["b"]]);
         assert_eq!(last.last_at_work(end), Some("b".to_owned()));
     }
 }

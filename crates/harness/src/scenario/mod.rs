@@ -94,12 +94,29 @@ pub struct Expects {
     pub denied_write: bool,
 }
 
+/// An expectation by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "they are those of `Expects`")]
+pub enum Surface {
+    SpawnsInOneTurn,
+    Background,
+    Polling,
+    Wakeup,
+    Cancel,
+    UnknownJob,
+    DeniedWrite,
+}
+
 /// What stands in for a surface that a harness, or a version of it, does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StandIn {
     /// The harness.
     pub harness: String,
+    /// The expectations that it stands in for, by their names.
+    #[serde(default, rename = "for")]
+    pub surfaces: Vec<Surface>,
     /// Which versions, for people to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<String>,

@@ -125,6 +125,9 @@ pub(super) enum Item {
 #[serde(deny_unknown_fields)]
 pub(super) struct Call {
     pub(super) tool: OneOrMore<String>,
+    /// It is made although the request does not offer the tool.
+    #[serde(default)]
+    pub(super) unoffered: bool,
     pub(super) id: Option<String>,
     #[serde(default)]
     pub(super) input: serde_json::Value,

@@ -80,7 +80,7 @@ enum Said<'t> {
     Call(&'t Call, String, String),
 }
 
-/// The first alternative, and of its tools the first, that the request offers.
+/// The first alternative, and of its tools the first, that the request offers; else the first that needs no offer.
 fn choose<'t>(
     play: &Play,
     ticket: &Ticket,
@@ -89,7 +89,9 @@ fn choose<'t>(
 ) -> Result<(&'t Call, String, Runs), Miss> {
     let named = || alternatives.iter().flat_map(|call| call.tool.0.iter().map(move |name| (call, name)));
     let found = named().find_map(|(call, name)| Some((call, name.clone(), ask::offered(prompt, name)?.runs)));
-    found.ok_or_else(|| {
+    let unoffered =
+        || named().find(|(call, _)| call.unoffered).map(|(call, name)| (call, name.clone(), Runs::Function));
+    found.or_else(unoffered).ok_or_else(|| {
         let wanted: Vec<_> = named().map(|(_, name)| format!("`{name}`")).collect();
         let there: Vec<_> = prompt.tools.iter().map(|tool| format!("`{}`", tool.name)).collect();
         let there = if there.is_empty() { "no tool".to_owned() } else { there.join(", ") };

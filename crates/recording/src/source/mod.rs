@@ -173,15 +173,18 @@ pub struct Ordered {
 impl Source {
     /// Opens a recording, or a folder of `*_request.json` and `*_response.json`.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
+        let of_log = |recording| {
+            Ok(Self { dir: dir.to_owned(), from: From::Log(Box::new(recording)), problems: Vec::new() })
+        };
+        let of_dumps = |(dumps, problems)| Self { dir: dir.to_owned(), from: From::Dumps(dumps), problems };
         match Recording::open(dir) {
-            Ok(recording) if !recording.is_empty() || !dir.join(folder::DUMPS).is_dir() => {
-                let from = From::Log(Box::new(recording));
-                Ok(Self { dir: dir.to_owned(), from, problems: Vec::new() })
-            }
-            Ok(_) | Err(OpenError::NotARecording { .. }) => {
-                let (dumps, problems) = dumps::Dumps::open(dir)?;
-                Ok(Self { dir: dir.to_owned(), from: From::Dumps(dumps), problems })
-            }
+            Ok(recording) if !recording.is_empty() || !dir.join(folder::DUMPS).is_dir() => of_log(recording),
+            // One that lost its log still has its dumps; one in which nothing was asked has neither.
+            Ok(recording) => match dumps::Dumps::open(dir) {
+                Err(OpenError::NotARecording { .. }) => of_log(recording),
+                dumps => dumps.map(of_dumps),
+            },
+            Err(OpenError::NotARecording { .. }) => dumps::Dumps::open(dir).map(of_dumps),
             Err(error) => Err(error),
         }
     }

@@ -105,7 +105,7 @@ fn turns_and_replies() {
             invalid value: integer `0`, expected a nonzero u32 at line 6, column 22
             an empty `when`; leave it out, or expected `results_contain`, `text_contains` or `tools_include`, at line 6, column 28
             an empty list, expected one at least at line 6, column 34
-            unknown field `inputs`, expected one of tool, id, input at line 6, column 37
+            unknown field `inputs`, expected one of tool, unoffered, id, input at line 6, column 37
             `input` is neither a mapping nor, for a tool that takes free text, a text, at line 6, column 18
             unknown field `event`, expected one of first_ms, event_ms at line 6, column 30
         "#]],

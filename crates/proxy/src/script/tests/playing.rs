@@ -212,6 +212,27 @@ fn turns_come_one_after_the_other_and_attempts_get_the_same() {
 }
 
 #[test]
+fn a_call_may_be_made_although_nobody_offers_it() {
+    let turns = "
+      - reply: [ { call: { tool: [Write, write], id: a, unoffered: true, input: { path: p } } } ]
+      - reply: [ { call: [ { tool: Write, unoffered: true }, { tool: Edit } ] } ]
+";
+    check(
+        &main_lane(turns),
+        "
+        0.1 | tools Read write
+        1.1 | tools Read
+        1.2 | tools Edit
+        ",
+        expect![[r#"
+            0.1  msg_main_1: write#a{"path":"p"} [ToolUse]
+            1.1  msg_main-2_1: Write#a-2{"path":"p"} [ToolUse]
+            1.2  msg_main-2_2: Edit#toolu_main-2_2_0{} [ToolUse]
+        "#]],
+    );
+}
+
+#[test]
 fn a_tool_that_is_not_offered_is_named_and_an_attempt_may_offer_it() {
     let turns = "
       - reply:
