@@ -472,3 +472,29 @@ fn two_hundred_twins_stay_two_hundred() {
     spawns.dedup();
     assert_eq!(spawns.len(), 200, "each call has its own lane");
 }
+
+#[test]
+fn what_all_agents_share_names_none_of_them() {
+    let mut tracker = LaneTracker::new();
+    let story = "
+        > r1 agent/Task | u:do it
+        < r1 #a(Go north.)#b(Go south.)
+        > r2 scout/Read | u:Go north.
+        > r3 scout/Read | u:Go south.
+        > r4 agent/Task | u:do it | a:#a#b | r:a=place-77/north1;b=place-77/south2
+        < r4 waiting
+        < r2 snow and ice
+        < r3 sand and sun
+        > r5 agent/Task | u:do it | a:#a#b | r:a=place-77/north1;b=place-77/south2 | a:waiting | u:place-77/north1: snow and ice
+    ";
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (id, rest) = line[2..].split_once(' ').expect("an id");
+        let id = RequestId::new(id);
+        match &line[..1] {
+            ">" => ask(&mut tracker, &id, rest),
+            _ => tracker.answered(&id, &heard(&id, rest)),
+        }
+    }
+    let notices: Vec<usize> = tracker.finish().jobs().iter().map(|job| job.notices.len()).collect();
+    assert_eq!(notices, [1, 0], "only the first is announced");
+}
