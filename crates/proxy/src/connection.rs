@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::Ending;
 
 use crate::capture::Shared;
-use crate::exchange::{Buffer, Exchange, Outcome, Silence, fill};
+use crate::exchange::{Buffer, Exchange, Outcome, Passage, Silence, fill, take};
 use crate::h1::{BodyDecoder, RequestHead};
 use crate::refusal;
 use crate::upstream::UpstreamIo;
@@ -167,12 +167,10 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             {
                 return false;
             }
-            let mut data = Buffer::new();
-            let Ok(taken) = body.push(&self.from_harness, &mut |part| data.extend_from_slice(part)) else {
+            let Passage { data, broken: None, .. } = take(&mut self.from_harness, 0, &mut body) else {
                 return false;
             };
-            let _ = self.from_harness.split_to(taken);
-            tap.request_data(data.freeze());
+            tap.request_data(data);
             tap.recorder().room().await;
         }
         true

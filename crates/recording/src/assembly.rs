@@ -9,7 +9,7 @@ use bytes::Bytes;
 use wire::redact::{Redactor, Window};
 use wire::{Ending, Read};
 
-use crate::body::{ArrivingBody, FinishedBody, lost};
+use crate::body::{ArrivingBody, FinishedBody};
 use crate::dump::Surroundings;
 use crate::folder;
 use crate::hints::Hints;
@@ -41,11 +41,12 @@ pub(crate) enum Event {
     },
     RequestData {
         n: u64,
-        bytes: Bytes,
+        pieces: Pieces,
     },
     Asked {
         n: u64,
         at: Moment,
+        rest: Pieces,
         whole: bool,
         trailers: Vec<RawHeader>,
     },
@@ -55,15 +56,14 @@ pub(crate) enum Event {
         status: u16,
         headers: Vec<RawHeader>,
     },
-    /// `read` where these bytes are the first of a new read from the socket.
     ResponseData {
         n: u64,
-        read: Option<Moment>,
-        bytes: Bytes,
+        pieces: Pieces,
     },
     Ended {
         n: u64,
         at: Moment,
+        rest: Pieces,
         ending: Ending,
         error: Option<String>,
         trailers: Vec<RawHeader>,
@@ -74,6 +74,32 @@ pub(crate) enum Event {
     },
 }
 
+/// More of a body, as it was read.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    pub(crate) bytes: Vec<Bytes>,
+    /// When and where in the body each read of a response began.
+    pub(crate) reads: Vec<Read>,
+}
+
+impl Event {
+    /// How many bytes of a body it carries.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::RequestData { pieces, .. } | Self::ResponseData { pieces, .. } => pieces.size(),
+            Self::Asked { rest, .. } | Self::Ended { rest, .. } => rest.size(),
+            Self::Printed { bytes, .. } => bytes.len(),
+            Self::Arrived { .. } | Self::Answered { .. } => 0,
+        }
+    }
+}
+
+impl Pieces {
+    fn size(&self) -> usize {
+        self.bytes.iter().map(Bytes::len).sum()
+    }
+}
+
 /// An exchange that has not ended.
 #[derive(Debug)]
 struct Open {
@@ -82,7 +108,6 @@ struct Open {
     hints: Hints,
     answered: Option<Answered>,
     response: ArrivingBody,
-    response_bytes: u64,
     reads: Vec<Read>,
 }
 
@@ -113,7 +138,7 @@ impl Assembly {
         let started_at = iso(surroundings.started_at);
         let opened = Record::Opened(Opened { format: log::LOG_FORMAT, started_at });
         let owner = Owner { id: None, what: "log" };
-        queue.push(Op::Log { owner, record: log::encode(&opened), bare: None, needs: None });
+        queue.push(Op::Log { owner, record: log::encode(&opened), needs: None });
         Self {
             redactor,
             queue,
@@ -129,22 +154,17 @@ impl Assembly {
     pub(crate) fn take(&mut self, event: Event) {
         match event {
             Event::Arrived { n, at, method, url, headers } => self.arrived(n, at, method, &url, &headers),
-            Event::RequestData { n, bytes } => {
-                if let Some(body) = self.open.get_mut(&n).and_then(|open| open.request.as_mut()) {
-                    body.push(&bytes, &mut self.redactor, &self.queue);
-                }
+            Event::RequestData { n, pieces } => self.request_data(n, pieces),
+            Event::Asked { n, at, rest, whole, trailers } => {
+                self.request_data(n, rest);
+                self.asked(n, at, whole, &trailers);
             }
-            Event::Asked { n, at, whole, trailers } => self.asked(n, at, whole, &trailers),
             Event::Answered { n, at, status, headers } => self.answered(n, at, status, &headers),
-            Event::ResponseData { n, read, bytes } => {
-                let Some(open) = self.open.get_mut(&n) else { return };
-                if let Some(Moment { seq, us }) = read {
-                    open.reads.push(Read { seq, offset: open.response_bytes, us });
-                }
-                open.response_bytes += bytes.len() as u64;
-                open.response.push(&bytes, &mut self.redactor, &self.queue);
+            Event::ResponseData { n, pieces } => self.response_data(n, pieces),
+            Event::Ended { n, at, rest, ending, error, trailers } => {
+                self.response_data(n, rest);
+                self.ended(n, at, ending, error, &trailers);
             }
-            Event::Ended { n, at, ending, error, trailers } => self.ended(n, at, ending, error, &trailers),
             Event::Printed { output, bytes } => {
                 let new = || Window::new(output.file(), None);
                 let ready = self.printed.entry(output).or_insert_with(new).push(&mut self.redactor, &bytes);
@@ -180,10 +200,21 @@ impl Assembly {
             hints: Hints::default(),
             answered: None,
             response,
-            response_bytes: 0,
             reads: Vec::new(),
         };
         self.open.insert(n, open);
+    }
+
+    fn request_data(&mut self, n: u64, pieces: Pieces) {
+        let Some(body) = self.open.get_mut(&n).and_then(|open| open.request.as_mut()) else { return };
+        pieces.bytes.into_iter().for_each(|bytes| body.push(bytes, &mut self.redactor, &self.queue));
+    }
+
+    fn response_data(&mut self, n: u64, pieces: Pieces) {
+        let Some(open) = self.open.get_mut(&n) else { return };
+        open.reads.extend(pieces.reads);
+        let body = &mut open.response;
+        pieces.bytes.into_iter().for_each(|bytes| body.push(bytes, &mut self.redactor, &self.queue));
     }
 
     fn asked(&mut self, n: u64, at: Moment, whole: bool, trailers: &[RawHeader]) {
@@ -196,7 +227,6 @@ impl Assembly {
         let trailers = self.redactor.headers("request trailers", trailers);
         let id = open.arrived.id.clone();
         let asked = Asked { seq: at.seq, us: at.us, id, body: stored, whole, trailers };
-        let bare = Record::Asked(Asked { body: lost(), ..asked.clone() });
         let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, bytes);
         let file = Dumped {
             name: folder::request_dump(&asked.id),
@@ -205,7 +235,7 @@ impl Assembly {
             blob,
         };
         let id = open.arrived.id.clone();
-        self.keep(file, &id, &Record::Asked(asked), &bare);
+        self.keep(file, &id, &Record::Asked(asked));
     }
 
     fn answered(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
@@ -230,7 +260,6 @@ impl Assembly {
         self.unsearched.extend(unsearched);
         self.count(ending);
         let ended = Ended { seq: at.seq, us: at.us, id, ending, error, body: stored, trailers, reads };
-        let bare = Record::Ended(Ended { body: lost(), ..ended.clone() });
         let answered = open.answered.as_ref();
         let dump = self.surroundings.response_dump(&open.arrived, &open.hints, answered, &ended, bytes);
         let file = Dumped {
@@ -239,7 +268,7 @@ impl Assembly {
             what: ["response body", "response dump"],
             blob,
         };
-        self.keep(file, &open.arrived.id, &Record::Ended(ended), &bare);
+        self.keep(file, &open.arrived.id, &Record::Ended(ended));
     }
 
     fn redact_line(&mut self, place: &str, line: &str) -> String {
@@ -259,18 +288,17 @@ impl Assembly {
     fn log(&mut self, what: &'static str, id: &str, record: &Record) {
         self.knew_at_first.get_or_insert(self.redactor.generation());
         let owner = Owner { id: Some(id.to_owned()), what };
-        self.queue.push(Op::Log { owner, record: log::encode(record), bare: None, needs: None });
+        self.queue.push(Op::Log { owner, record: log::encode(record), needs: None });
     }
 
     /// Hands a dump to the disk, and behind it the record that counts on it (or on the blob).
-    fn keep(&self, file: Dumped, id: &str, record: &Record, bare: &Record) {
+    fn keep(&self, file: Dumped, id: &str, record: &Record) {
         let Dumped { name, bytes, what: [body, dump_alone], blob } = file;
         let owner = |what| Owner { id: Some(id.to_owned()), what };
         let what = if blob.is_none() { body } else { dump_alone };
         let needs = Some(blob.unwrap_or_else(|| name.clone()));
         self.queue.push(Op::File { owner: owner(what), name, bytes });
-        let (record, bare) = (log::encode(record), Some(log::encode(bare)));
-        self.queue.push(Op::Log { owner: owner(body), record, bare, needs });
+        self.queue.push(Op::Log { owner: owner(body), record: log::encode(record), needs });
     }
 
     fn print(&mut self, output: Output, bytes: Vec<u8>) {

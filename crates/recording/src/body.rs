@@ -78,14 +78,14 @@ impl ArrivingBody {
     }
 
     /// Takes more bytes.
-    pub(crate) fn push(&mut self, bytes: &Bytes, redactor: &mut Redactor, queue: &Queue) {
+    pub(crate) fn push(&mut self, bytes: Bytes, redactor: &mut Redactor, queue: &Queue) {
         match &mut self.state {
             State::Held { pieces, bytes: held } => {
                 if pieces.is_empty() && self.content_encoding.is_none() {
-                    self.content_encoding = sniffed(bytes).map(str::to_owned);
+                    self.content_encoding = sniffed(&bytes).map(str::to_owned);
                 }
-                pieces.push(bytes.clone());
                 *held += bytes.len();
+                pieces.push(bytes);
                 match &self.content_encoding {
                     Some(_) if *held > LONGEST_COMPRESSED => self.state = State::TooLong(*held as u64),
                     None if *held > LONG => {
@@ -96,7 +96,7 @@ impl ArrivingBody {
                     _ => {}
                 }
             }
-            State::Long(_) => self.pass_on(bytes, redactor, queue),
+            State::Long(_) => self.pass_on(&bytes, redactor, queue),
             State::TooLong(seen) => *seen += bytes.len() as u64,
         }
     }
@@ -173,7 +173,7 @@ impl ArrivingBody {
 
 fn not_kept(owner: Owner, bytes: u64, reason: &str, queue: &Queue) -> FinishedBody {
     queue.lose(owner.loss(bytes, reason));
-    FinishedBody { stored: lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
+    FinishedBody { stored: StoredBody::lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
 }
 
 /// A body that was held although it is long: it was compressed.
@@ -211,11 +211,6 @@ fn sniffed(bytes: &[u8]) -> Option<&'static str> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
         _ => None,
     }
-}
-
-/// A body that is nowhere.
-pub(crate) fn lost() -> StoredBody {
-    StoredBody { at: Place::Lost, sha256: String::new(), bytes: 0, decoded_from: None }
 }
 
 pub(crate) fn hex(digest: impl AsRef<[u8]>) -> String {

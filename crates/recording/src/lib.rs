@@ -19,6 +19,7 @@ mod queue;
 mod recorder;
 mod scrub;
 mod seal;
+mod tap;
 mod time;
 
 pub use disk::{Disk, Folder};
@@ -28,6 +29,7 @@ pub use log::{LOG_FORMAT, LogError, Record};
 pub use loss::Loss;
 pub use manifest::{Command, Counts, MANIFEST_FORMAT, Manifest, Reading};
 pub use open::{OpenError, Recording, State};
-pub use recorder::{CreateError, ExchangeTap, Finished, Output, Recorder, Settings};
+pub use recorder::{CreateError, Finished, Output, Recorder, Settings};
 pub use seal::{SealError, Sealed};
+pub use tap::ExchangeTap;
 pub use time::iso;

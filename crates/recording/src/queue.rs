@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::disk::Disk;
 use crate::folder;
+use crate::log;
 use crate::loss::Loss;
 
 /// Bytes that may wait for a disk that does nothing.
@@ -44,9 +45,9 @@ impl Owner {
 
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// A record for the log. `bare` is the same record with its body lost, for when the file that
-    /// the record `needs` did not get to the disk.
-    Log { owner: Owner, record: Vec<u8>, bare: Option<Vec<u8>>, needs: Option<String> },
+    /// A record for the log. Where the file that it `needs` did not get to the disk, it is written as
+    /// one whose body is lost.
+    Log { owner: Owner, record: Vec<u8>, needs: Option<String> },
     /// A whole file.
     File { owner: Owner, name: String, bytes: Vec<u8> },
     /// More of an unfinished file.
@@ -218,7 +219,7 @@ impl Queue {
         if let Some(Op::Log { owner, record, .. }) = bare
             && let Err(error) = disk.append(folder::LOG, &record)
         {
-            let lost = Op::Log { owner, record, bare: None, needs: None };
+            let lost = Op::Log { owner, record, needs: None };
             self.state().lose(lost, &error.to_string());
         }
     }
@@ -247,12 +248,13 @@ impl State {
     fn lose(&mut self, op: Op, reason: &str) -> Option<Op> {
         let bytes = op.size() as u64;
         let (owner, bare) = match op {
-            Op::Log { owner, bare: Some(bare), needs, .. } => {
+            Op::Log { owner, record, needs: Some(file) } => {
+                let bare = log::without_body(&record);
                 // A file that is broken was named when it broke.
-                if needs.is_some_and(|file| self.broken.contains_key(&file)) {
-                    return Some(Op::Log { owner, record: bare, bare: None, needs: None });
+                if self.broken.contains_key(&file) {
+                    return bare.map(|record| Op::Log { owner, record, needs: None });
                 }
-                (owner, Some(bare))
+                (owner, bare)
             }
             Op::Log { owner, .. } => (Owner { what: "record of it", ..owner }, None),
             Op::File { owner, name, .. } | Op::Part { owner, name, .. } | Op::Finish { owner, name, .. } => {
@@ -265,7 +267,7 @@ impl State {
             }
         };
         self.losses.push(owner.loss(bytes, reason));
-        bare.map(|record| Op::Log { owner, record, bare: None, needs: None })
+        bare.map(|record| Op::Log { owner, record, needs: None })
     }
 }
 
