@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Buf as _;
 use recording::ExchangeTap;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::Ending;
 
 use crate::capture::Shared;
-use crate::exchange::{Buffer, Exchange, Outcome, Passage, Silence, fill, take};
+use crate::exchange::{Buffer, Exchange, Outcome, Silence, fill};
 use crate::h1::{BodyDecoder, RequestHead};
 use crate::refusal;
 use crate::upstream::UpstreamIo;
@@ -167,10 +168,10 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             {
                 return false;
             }
-            let Passage { data, broken: None, .. } = take(&mut self.from_harness, 0, &mut body) else {
+            let Ok(taken) = tap.request_data(|keep| body.push(&self.from_harness, keep)) else {
                 return false;
             };
-            tap.request_data(data);
+            self.from_harness.advance(taken);
             tap.recorder().room().await;
         }
         true

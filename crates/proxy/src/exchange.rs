@@ -2,85 +2,23 @@
 
 use std::io;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, BytesMut};
 use recording::ExchangeTap;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use wire::Ending;
 
-use crate::h1::{BadChunk, BodyDecoder, Framing, RequestHead, ResponseHead};
+use crate::h1::{BodyDecoder, Framing, RequestHead, ResponseHead};
 
-/// How much is read at a time, where there is so much.
+/// How much is read at a time.
 const READ: usize = 64 << 10;
-/// A buffer with less room than this is replaced. What was read stays where it is until the recorder
-/// has taken it, so small reads share a buffer.
-const LEAST: usize = 8 << 10;
 
 /// Bytes that were read and not used yet.
 pub(crate) type Buffer = BytesMut;
 
 /// Reads more into `buffer`; 0 at the end of the stream.
 pub(crate) async fn fill(from: &mut (impl AsyncRead + Unpin), buffer: &mut Buffer) -> io::Result<usize> {
-    if buffer.capacity() - buffer.len() < LEAST {
-        buffer.reserve(READ);
-    }
+    buffer.reserve(READ);
     from.read_buf(buffer).await
-}
-
-/// What was read of a message: the bytes to pass on, and those of them that are its body's own.
-pub(crate) struct Passage {
-    pub(crate) bytes: Bytes,
-    pub(crate) data: Bytes,
-    /// What is wrong with the framing; then `bytes` is everything there was.
-    pub(crate) broken: Option<BadChunk>,
-}
-
-/// Takes everything from `buffer` that belongs to the message whose head, of which `head` bytes are
-/// still there, is followed by the body of `decoder`.
-pub(crate) fn take(buffer: &mut Buffer, head: usize, decoder: &mut BodyDecoder) -> Passage {
-    let mut bytes = buffer.split().freeze();
-    let mut data = Data::None;
-    let taken = decoder.push(&bytes[head..], &mut |part| data.add(part, &bytes));
-    let broken = match taken {
-        Ok(taken) => {
-            let next = bytes.split_off(head + taken);
-            if !next.is_empty() {
-                buffer.extend_from_slice(&next); // the beginning of another message: rare, and short
-            }
-            None
-        }
-        Err(error) => Some(error),
-    };
-    Passage { bytes, data: data.into_bytes(), broken }
-}
-
-/// The body's own bytes. One part shares the memory of what was read; more are copied together.
-enum Data {
-    None,
-    One(Bytes),
-    More(BytesMut),
-}
-
-impl Data {
-    fn add(&mut self, part: &[u8], all: &Bytes) {
-        match self {
-            Self::None => *self = Self::One(all.slice_ref(part)),
-            Self::One(first) => {
-                let mut joined = BytesMut::with_capacity(all.len());
-                joined.extend_from_slice(first);
-                joined.extend_from_slice(part);
-                *self = Self::More(joined);
-            }
-            Self::More(joined) => joined.extend_from_slice(part),
-        }
-    }
-
-    fn into_bytes(self) -> Bytes {
-        match self {
-            Self::None => Bytes::new(),
-            Self::One(part) => part,
-            Self::More(joined) => joined.freeze(),
-        }
-    }
 }
 
 /// How an exchange went, for the connections it ran on.
@@ -211,9 +149,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Up<'_, R, W> {
             if self.buffer.is_empty() && !matches!(fill(self.from, self.buffer).await, Ok(1..)) {
                 return;
             }
-            let Passage { bytes, data, broken: None } = take(self.buffer, 0, body) else { return };
-            // Before the first await: a quick answer ends this way wherever it waits.
-            self.tap.request_data(data);
+            // All before the first await: a quick answer ends this way wherever it waits.
+            let Ok(taken) = self.tap.request_data(|keep| body.push(self.buffer, keep)) else { return };
+            let bytes = self.buffer.split_to(taken);
             if body.is_done() {
                 self.tap.request_ended(true, body.take_trailers());
             }
@@ -255,8 +193,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         self.answered = true;
         self.tap.answered(head.status, head.head.end_to_end());
         if head.status == 101 {
-            let head = self.buffer.split_to(head.head.bytes().len()).freeze();
-            let sent = self.send(head).await;
+            let sent = self.send(head.head.bytes().len()).await;
             return if sent { Heard::Upgraded } else { Heard::HarnessGone };
         }
         self.body(head).await
@@ -267,8 +204,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         loop {
             match ResponseHead::parse(self.buffer, method) {
                 Ok(Some((head, length))) if head.is_interim() => {
-                    let interim = self.buffer.split_to(length).freeze();
-                    if !self.send(interim).await {
+                    if !self.send(length).await {
                         return Err(Heard::HarnessGone);
                     }
                 }
@@ -293,15 +229,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         let mut decoder = BodyDecoder::new(head.framing);
         let mut head_left = head.head.bytes().len();
         loop {
-            let Passage { bytes, data, broken } = take(self.buffer, head_left, &mut decoder);
-            head_left = 0;
-            // First the harness, then the recorder.
-            let sent = self.send(bytes).await;
-            if !data.is_empty() {
-                self.tap.response_data(data);
+            let body_bytes = &self.buffer[head_left..];
+            let taken = self.tap.response_data(|keep| decoder.push(body_bytes, keep));
+            if decoder.is_done() {
+                self.tap.those_before_are_kept().await;
             }
-            if let Some(error) = broken {
-                return Heard::Cut(error.to_string()); // the harness has what the provider said, as it is
+            // Where the framing is broken, the harness gets what the provider said, as it is.
+            let passed_on = taken.as_ref().map_or(self.buffer.len(), |taken| head_left + taken);
+            let sent = self.send(passed_on).await;
+            head_left = 0;
+            if let Err(error) = taken {
+                return Heard::Cut(error.to_string());
             }
             if !sent {
                 return Heard::HarnessGone;
@@ -312,6 +250,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
             self.tap.recorder().room().await;
             match fill(self.from, self.buffer).await {
                 Ok(0) if decoder.ends_well_at_close() => {
+                    self.tap.those_before_are_kept().await;
                     return Heard::Whole { head, trailers: Vec::new() };
                 }
                 Ok(0) => return Heard::Cut("the provider closed the connection in the middle".into()),
@@ -321,8 +260,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         }
     }
 
-    async fn send(&mut self, bytes: Bytes) -> bool {
-        self.to.write_all(&bytes).await.is_ok() && self.to.flush().await.is_ok()
+    /// Passes on the first bytes of the buffer; whether the harness took them.
+    async fn send(&mut self, length: usize) -> bool {
+        let sent = self.to.write_all(&self.buffer[..length]).await.is_ok() && self.to.flush().await.is_ok();
+        self.buffer.advance(length);
+        sent
     }
 }
 

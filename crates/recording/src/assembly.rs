@@ -32,52 +32,19 @@ pub(crate) struct Moment {
 /// One thing that happened on the wire; `n` is the exchange's number.
 #[derive(Debug)]
 pub(crate) enum Event {
-    Arrived {
-        n: u64,
-        at: Moment,
-        method: String,
-        url: String,
-        headers: Vec<RawHeader>,
-    },
-    RequestData {
-        n: u64,
-        pieces: Pieces,
-    },
-    Asked {
-        n: u64,
-        at: Moment,
-        rest: Pieces,
-        whole: bool,
-        trailers: Vec<RawHeader>,
-    },
-    Answered {
-        n: u64,
-        at: Moment,
-        status: u16,
-        headers: Vec<RawHeader>,
-    },
-    ResponseData {
-        n: u64,
-        pieces: Pieces,
-    },
-    Ended {
-        n: u64,
-        at: Moment,
-        rest: Pieces,
-        ending: Ending,
-        error: Option<String>,
-        trailers: Vec<RawHeader>,
-    },
-    Printed {
-        output: Output,
-        bytes: Bytes,
-    },
+    Arrived { n: u64, at: Moment, method: String, url: String, headers: Vec<RawHeader> },
+    RequestData { n: u64, part: Part },
+    Asked { n: u64, at: Moment, rest: Part, whole: bool, trailers: Vec<RawHeader> },
+    Answered { n: u64, at: Moment, status: u16, headers: Vec<RawHeader> },
+    ResponseData { n: u64, part: Part },
+    Ended { n: u64, at: Moment, rest: Part, ending: Ending, error: Option<String>, trailers: Vec<RawHeader> },
+    Printed { output: Output, bytes: Bytes },
 }
 
-/// More of a body, as it was read.
+/// More of a body.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
-    pub(crate) bytes: Vec<Bytes>,
+pub(crate) struct Part {
+    pub(crate) bytes: Vec<u8>,
     /// When and where in the body each read of a response began.
     pub(crate) reads: Vec<Read>,
 }
@@ -86,17 +53,11 @@ impl Event {
     /// How many bytes of a body it carries.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Self::RequestData { pieces, .. } | Self::ResponseData { pieces, .. } => pieces.size(),
-            Self::Asked { rest, .. } | Self::Ended { rest, .. } => rest.size(),
+            Self::RequestData { part, .. } | Self::ResponseData { part, .. } => part.bytes.len(),
+            Self::Asked { rest, .. } | Self::Ended { rest, .. } => rest.bytes.len(),
             Self::Printed { bytes, .. } => bytes.len(),
             Self::Arrived { .. } | Self::Answered { .. } => 0,
         }
-    }
-}
-
-impl Pieces {
-    fn size(&self) -> usize {
-        self.bytes.iter().map(Bytes::len).sum()
     }
 }
 
@@ -138,7 +99,7 @@ impl Assembly {
         let started_at = iso(surroundings.started_at);
         let opened = Record::Opened(Opened { format: log::LOG_FORMAT, started_at });
         let owner = Owner { id: None, what: "log" };
-        queue.push(Op::Log { owner, record: log::encode(&opened), needs: None });
+        queue.push(Op::Log { owner, record: log::encode(&opened), needs: None, ends: false });
         Self {
             redactor,
             queue,
@@ -154,13 +115,13 @@ impl Assembly {
     pub(crate) fn take(&mut self, event: Event) {
         match event {
             Event::Arrived { n, at, method, url, headers } => self.arrived(n, at, method, &url, &headers),
-            Event::RequestData { n, pieces } => self.request_data(n, pieces),
+            Event::RequestData { n, part } => self.request_data(n, part),
             Event::Asked { n, at, rest, whole, trailers } => {
                 self.request_data(n, rest);
                 self.asked(n, at, whole, &trailers);
             }
             Event::Answered { n, at, status, headers } => self.answered(n, at, status, &headers),
-            Event::ResponseData { n, pieces } => self.response_data(n, pieces),
+            Event::ResponseData { n, part } => self.response_data(n, part),
             Event::Ended { n, at, rest, ending, error, trailers } => {
                 self.response_data(n, rest);
                 self.ended(n, at, ending, error, &trailers);
@@ -205,16 +166,15 @@ impl Assembly {
         self.open.insert(n, open);
     }
 
-    fn request_data(&mut self, n: u64, pieces: Pieces) {
+    fn request_data(&mut self, n: u64, part: Part) {
         let Some(body) = self.open.get_mut(&n).and_then(|open| open.request.as_mut()) else { return };
-        pieces.bytes.into_iter().for_each(|bytes| body.push(bytes, &mut self.redactor, &self.queue));
+        body.push(part.bytes, &mut self.redactor, &self.queue);
     }
 
-    fn response_data(&mut self, n: u64, pieces: Pieces) {
+    fn response_data(&mut self, n: u64, part: Part) {
         let Some(open) = self.open.get_mut(&n) else { return };
-        open.reads.extend(pieces.reads);
-        let body = &mut open.response;
-        pieces.bytes.into_iter().for_each(|bytes| body.push(bytes, &mut self.redactor, &self.queue));
+        open.reads.extend(part.reads);
+        open.response.push(part.bytes, &mut self.redactor, &self.queue);
     }
 
     fn asked(&mut self, n: u64, at: Moment, whole: bool, trailers: &[RawHeader]) {
@@ -288,7 +248,7 @@ impl Assembly {
     fn log(&mut self, what: &'static str, id: &str, record: &Record) {
         self.knew_at_first.get_or_insert(self.redactor.generation());
         let owner = Owner { id: Some(id.to_owned()), what };
-        self.queue.push(Op::Log { owner, record: log::encode(record), needs: None });
+        self.queue.push(Op::Log { owner, record: log::encode(record), needs: None, ends: false });
     }
 
     /// Hands a dump to the disk, and behind it the record that counts on it (or on the blob).
@@ -298,7 +258,8 @@ impl Assembly {
         let what = if blob.is_none() { body } else { dump_alone };
         let needs = Some(blob.unwrap_or_else(|| name.clone()));
         self.queue.push(Op::File { owner: owner(what), name, bytes });
-        self.queue.push(Op::Log { owner: owner(body), record: log::encode(record), needs });
+        let ends = matches!(record, Record::Ended(_));
+        self.queue.push(Op::Log { owner: owner(body), record: log::encode(record), needs, ends });
     }
 
     fn print(&mut self, output: Output, bytes: Vec<u8>) {

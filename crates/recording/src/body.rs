@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use wire::Header;
 use wire::encoding::CodingError;
@@ -31,7 +30,7 @@ pub(crate) struct ArrivingBody {
 enum State {
     /// In the pieces that came: one growing buffer would take up to twice the memory.
     Held {
-        pieces: Vec<Bytes>,
+        pieces: Vec<Vec<u8>>,
         bytes: usize,
     },
     Long(Box<LongBody>),
@@ -78,9 +77,12 @@ impl ArrivingBody {
     }
 
     /// Takes more bytes.
-    pub(crate) fn push(&mut self, bytes: Bytes, redactor: &mut Redactor, queue: &Queue) {
+    pub(crate) fn push(&mut self, bytes: Vec<u8>, redactor: &mut Redactor, queue: &Queue) {
         match &mut self.state {
             State::Held { pieces, bytes: held } => {
+                if bytes.is_empty() {
+                    return;
+                }
                 if pieces.is_empty() && self.content_encoding.is_none() {
                     self.content_encoding = sniffed(&bytes).map(str::to_owned);
                 }
@@ -117,8 +119,8 @@ impl ArrivingBody {
     /// No more bytes will come.
     pub(crate) fn finish(self, redactor: &mut Redactor, queue: &Queue) -> FinishedBody {
         match self.state {
-            State::Held { pieces, .. } => {
-                let held = pieces.concat();
+            State::Held { mut pieces, .. } => {
+                let held = if pieces.len() == 1 { pieces.remove(0) } else { pieces.concat() };
                 let hints = BodyHints {
                     content_type: self.content_type.as_deref(),
                     content_encoding: self.content_encoding.as_deref(),

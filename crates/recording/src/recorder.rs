@@ -102,6 +102,8 @@ struct Shared {
 #[derive(Debug)]
 struct Line {
     next_exchange: u64,
+    /// How many exchanges have ended.
+    ended: u64,
     events: Option<mpsc::Sender<Event>>,
 }
 
@@ -155,7 +157,7 @@ impl Recorder {
             }
             assembly.finish()
         });
-        let line = Mutex::new(Line { next_exchange: 1, events: Some(sender) });
+        let line = Mutex::new(Line { next_exchange: 1, ended: 0, events: Some(sender) });
         let assembly = Mutex::new(Some(thread.map_err(failed)?));
         Ok(Self {
             shared: Arc::new(Shared {
@@ -177,8 +179,9 @@ impl Recorder {
         line.next_exchange += 1;
         let at = self.moment();
         line.send(Event::Arrived { n, at, method: method.to_owned(), url: url.to_owned(), headers });
+        let ended_before = line.ended;
         drop(line);
-        ExchangeTap::new(self.clone(), n)
+        ExchangeTap::new(self.clone(), n, ended_before)
     }
 
     /// The command printed something.
@@ -231,6 +234,12 @@ impl Recorder {
         }
     }
 
+    /// Waits until the exchanges that ended first, so many of them, are on the disk; see
+    /// [`ExchangeTap::those_before_are_kept`].
+    pub(crate) async fn has_kept(&self, ended: u64) {
+        self.shared.queue.has_kept(ended).await;
+    }
+
     /// Ends the recording's writing: what happened is searched and written, within `deadline`.
     /// `None` when it was finished before.
     pub fn finish(&self, deadline: Duration) -> Option<Finished> {
@@ -275,6 +284,7 @@ impl Line {
     /// After the end nobody listens, and nothing more is recorded.
     fn send(&mut self, event: Event) {
         if let Some(events) = &self.events {
+            self.ended += u64::from(matches!(event, Event::Ended { .. }));
             let _ = events.send(event); // fails only when the searching thread is gone
         }
     }

@@ -2,15 +2,16 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use bytes::Bytes;
 use wire::{Ending, Read};
 
-use crate::assembly::{Event, Moment, Pieces, RawHeader};
+use crate::assembly::{Event, Moment, Part, RawHeader};
 use crate::recorder::Recorder;
 
 /// A body is handed over in parts of about this size, and at its end: to wake the searching thread
 /// for each piece of a stream costs more than the piece, and it can do nothing with it anyway.
 const PART: usize = 64 << 10;
+/// Room for the first bytes of a part: most streams are no longer.
+const FIRST: usize = 16 << 10;
 
 /// The recorder's end of one exchange. Dropped before its end, it means that the harness left.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct ExchangeTap {
     recorder: Recorder,
     n: u64,
     ended: bool,
+    /// How many exchanges had ended when this one began.
+    ended_before: u64,
     request: Mutex<Gathered>,
     response: Mutex<Gathered>,
 }
@@ -25,31 +28,39 @@ pub struct ExchangeTap {
 /// What has come of a body and was not handed over yet.
 #[derive(Debug, Default)]
 struct Gathered {
-    pieces: Pieces,
-    /// How many bytes there are in `pieces`.
-    held: usize,
+    part: Part,
     /// How many bytes came in all.
     came: u64,
 }
 
 impl Gathered {
-    /// Takes more; gives back what is to be handed over, where it is enough.
-    fn push(&mut self, bytes: Bytes) -> Option<Pieces> {
-        self.held += bytes.len();
+    fn push(&mut self, bytes: &[u8]) {
+        if self.part.bytes.capacity() == 0 {
+            self.part.bytes.reserve(FIRST.max(bytes.len()));
+        }
+        self.part.bytes.extend_from_slice(bytes);
         self.came += bytes.len() as u64;
-        self.pieces.bytes.push(bytes);
-        (self.held >= PART).then(|| self.take())
     }
 
-    fn take(&mut self) -> Pieces {
-        self.held = 0;
-        std::mem::take(&mut self.pieces)
+    fn is_enough(&self) -> bool {
+        self.part.bytes.len() >= PART
+    }
+
+    fn take(&mut self) -> Part {
+        std::mem::take(&mut self.part)
     }
 }
 
 impl ExchangeTap {
-    pub(crate) fn new(recorder: Recorder, n: u64) -> Self {
-        Self { recorder, n, ended: false, request: Mutex::default(), response: Mutex::default() }
+    pub(crate) fn new(recorder: Recorder, n: u64, ended_before: u64) -> Self {
+        Self {
+            recorder,
+            n,
+            ended: false,
+            ended_before,
+            request: Mutex::default(),
+            response: Mutex::default(),
+        }
     }
 
     /// The exchange's id.
@@ -62,12 +73,14 @@ impl ExchangeTap {
         &self.recorder
     }
 
-    /// More of the request's body. Never waits.
-    pub fn request_data(&self, bytes: Bytes) {
-        let part = locked(&self.request).push(bytes);
-        if let Some(pieces) = part {
-            self.recorder.hand_over(Event::RequestData { n: self.n, pieces });
+    /// More of the request's body: all that `read` gives to its argument. Never waits.
+    pub fn request_data<T>(&self, read: impl FnOnce(&mut dyn FnMut(&[u8])) -> T) -> T {
+        let mut request = locked(&self.request);
+        let said = read(&mut |bytes| request.push(bytes));
+        if request.is_enough() {
+            self.recorder.hand_over(Event::RequestData { n: self.n, part: request.take() });
         }
+        said
     }
 
     /// The request's body is over: all of it came, or the harness stopped in the middle.
@@ -81,17 +94,27 @@ impl ExchangeTap {
         self.recorder.happened(|at| Event::Answered { n: self.n, at, status, headers });
     }
 
-    /// More of the response's body, of which each call is one read of the socket. Never waits.
-    pub fn response_data(&self, bytes: Bytes) {
-        let Moment { seq, us } = self.recorder.moment();
+    /// More of the response's body, from one read of the socket: all that `read` gives to its
+    /// argument. Never waits.
+    pub fn response_data<T>(&self, read: impl FnOnce(&mut dyn FnMut(&[u8])) -> T) -> T {
         let mut response = locked(&self.response);
         let offset = response.came;
-        response.pieces.reads.push(Read { seq, offset, us });
-        let part = response.push(bytes);
-        drop(response);
-        if let Some(pieces) = part {
-            self.recorder.hand_over(Event::ResponseData { n: self.n, pieces });
+        let said = read(&mut |bytes| response.push(bytes));
+        if response.came > offset {
+            let Moment { seq, us } = self.recorder.moment();
+            response.part.reads.push(Read { seq, offset, us });
         }
+        if response.is_enough() {
+            self.recorder.hand_over(Event::ResponseData { n: self.n, part: response.take() });
+        }
+        said
+    }
+
+    /// Waits, before the harness is told that this exchange has ended, until those that had ended
+    /// before it began are on the disk: a killed recorder has lost none of them. As a rule they have
+    /// been there for long, and a disk that stands still is not waited for.
+    pub async fn those_before_are_kept(&self) {
+        self.recorder.has_kept(self.ended_before).await;
     }
 
     /// The exchange is over.
@@ -103,9 +126,9 @@ impl ExchangeTap {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let pieces = locked(&self.request).take();
-        if !pieces.bytes.is_empty() {
-            self.recorder.hand_over(Event::RequestData { n: self.n, pieces });
+        let part = locked(&self.request).take();
+        if !part.bytes.is_empty() {
+            self.recorder.hand_over(Event::RequestData { n: self.n, part });
         }
         let rest = locked(&self.response).take();
         self.recorder.happened(|at| Event::Ended { n: self.n, at, rest, ending, error, trailers });

@@ -57,7 +57,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().or_fail(Kind::Outside)?;
+    // One thread passes the bytes on: to wake others for it costs more than it is worth, and those
+    // that search and write are beside it.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .or_fail(Kind::Outside)?;
     runtime.block_on(record(arguments))
 }
 

@@ -6,5 +6,5 @@
 mod framing;
 mod head;
 
-pub(crate) use framing::{BadChunk, BodyDecoder, Framing};
+pub(crate) use framing::{BodyDecoder, Framing};
 pub(crate) use head::{RequestHead, ResponseHead};
