@@ -91,6 +91,12 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
     async fn serve(&mut self, request: RequestHead) -> Next {
         let shared = self.shared.clone();
         let target = request.target();
+        if !target.starts_with('/') {
+            let tap = shared.recorder.arrived(&request.method, &target, request.head.end_to_end());
+            self.refuse(&request, tap, 400, "Bad Request", &not_a_forward_proxy(&request.method, &target))
+                .await;
+            return Next::Close;
+        }
         let Some(route) = shared.upstreams.route(&target) else {
             let tap = shared.recorder.arrived(&request.method, &target, request.head.end_to_end());
             let known: Vec<_> =
@@ -186,6 +192,18 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             let _ = tokio::io::copy_bidirectional(&mut self.harness, &mut upstream).await;
         }
     }
+}
+
+/// Says what to do instead to whoever takes us for a proxy that goes where it is told.
+fn not_a_forward_proxy(method: &str, target: &str) -> String {
+    let asked = match method {
+        "CONNECT" => format!("a tunnel to `{target}`"),
+        _ => format!("`{method} {target}`"),
+    };
+    format!(
+        "{asked} was asked for, but this proxy only stands in for its upstreams: unset HTTP_PROXY and \
+         HTTPS_PROXY, give the harness this address as its base URL, and ask for paths that begin with `/`"
+    )
 }
 
 /// Comes back with the provider whose idle connection closes, or says something nobody asked for.

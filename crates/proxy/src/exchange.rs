@@ -46,10 +46,8 @@ pub(crate) struct Silence {
 
 /// What was heard from the provider before the exchange ended.
 enum Heard {
-    Whole {
-        head: ResponseHead,
-        trailers: Vec<(String, Vec<u8>)>,
-    },
+    /// Everything; the recorder knows.
+    Whole(ResponseHead),
     Upgraded,
     /// The provider stopped in the middle: what went wrong.
     Cut(String),
@@ -97,15 +95,14 @@ where
             tap.request_ended(false, Vec::new());
         }
         let closes = request.head.closes() || !asking.is_done();
-        conclude(heard, answered, closes, tap)
+        conclude(heard, answered, closes, &tap)
     }
 }
 
 /// Tells the recorder how it ended, and the connections what to do.
-fn conclude(heard: Heard, answered: bool, closes: bool, tap: ExchangeTap) -> Outcome {
+fn conclude(heard: Heard, answered: bool, closes: bool, tap: &ExchangeTap) -> Outcome {
     match heard {
-        Heard::Whole { head, trailers } => {
-            tap.ended(Ending::Complete, None, trailers);
+        Heard::Whole(head) => {
             let until_close = head.framing == Framing::UntilClose;
             if closes || head.head.closes() || until_close { Outcome::Close } else { Outcome::Reusable }
         }
@@ -232,7 +229,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
             let body_bytes = &self.buffer[head_left..];
             let taken = self.tap.response_data(|keep| decoder.push(body_bytes, keep));
             if decoder.is_done() {
-                self.tap.those_before_are_kept().await;
+                self.complete(decoder.take_trailers()).await;
             }
             // Where the framing is broken, the harness gets what the provider said, as it is.
             let passed_on = taken.as_ref().map_or(self.buffer.len(), |taken| head_left + taken);
@@ -245,19 +242,25 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
                 return Heard::HarnessGone;
             }
             if decoder.is_done() {
-                return Heard::Whole { head, trailers: decoder.take_trailers() };
+                return Heard::Whole(head);
             }
             self.tap.recorder().room().await;
             match fill(self.from, self.buffer).await {
                 Ok(0) if decoder.ends_well_at_close() => {
-                    self.tap.those_before_are_kept().await;
-                    return Heard::Whole { head, trailers: Vec::new() };
+                    self.complete(Vec::new()).await;
+                    return Heard::Whole(head);
                 }
                 Ok(0) => return Heard::Cut("the provider closed the connection in the middle".into()),
                 Ok(_) => {}
                 Err(error) => return Heard::Cut(format!("the provider's connection failed: {error}")),
             }
         }
+    }
+
+    /// The whole answer is here: the recorder is told before the harness gets the last of it.
+    async fn complete(&self, trailers: Vec<(String, Vec<u8>)>) {
+        self.tap.ended(Ending::Complete, None, trailers);
+        self.tap.those_before_are_kept().await;
     }
 
     /// Passes on the first bytes of the buffer; whether the harness took them.

@@ -115,6 +115,20 @@ fn a_path_that_no_upstream_takes() {
 }
 
 #[test]
+fn whoever_takes_us_for_a_forward_proxy_is_told_what_to_do() {
+    for line in ["GET http://api.test/v1/models", "CONNECT api.test:443", "OPTIONS *"] {
+        let (provider, _) = provider_once(|_| panic!("nothing goes to the provider"));
+        let station = Station::before(provider);
+        let mut harness = connect(station.addr);
+        harness.write_all(format!("{line} HTTP/1.1\r\nHost: api.test\r\n\r\n").as_bytes()).unwrap();
+        let received = String::from_utf8(read_to_close(&mut harness)).unwrap();
+        assert!(received.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{received}");
+        assert!(received.contains("give the harness this address as its base URL"), "{received}");
+        assert_eq!(station.seal().only().ending, Ending::NoResponse);
+    }
+}
+
+#[test]
 fn a_request_that_is_not_http_gets_an_answer() {
     let station = Station::new(&["http://127.0.0.1:1"]);
     let mut harness = connect(station.addr);

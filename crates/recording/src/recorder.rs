@@ -1,5 +1,7 @@
 //! Writing a recording: whoever stands on the wire hands over what happens.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -313,6 +315,8 @@ fn make_folder(settings: &Settings) -> std::io::Result<bool> {
     if std::fs::read_dir(dir)?.next().is_some() {
         return Ok(false);
     }
+    // What people and models said is nobody else's business. Not every disk can keep that to itself.
+    let _ = std::fs::set_permissions(dir, Permissions::from_mode(0o700));
     std::fs::create_dir(dir.join(folder::DUMPS))?;
     std::fs::create_dir(dir.join(folder::BLOBS))?;
     let manifest = Manifest {

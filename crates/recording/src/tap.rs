@@ -1,5 +1,6 @@
 //! The recorder's end of one exchange.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use wire::{Ending, Read};
@@ -18,7 +19,7 @@ const FIRST: usize = 16 << 10;
 pub struct ExchangeTap {
     recorder: Recorder,
     n: u64,
-    ended: bool,
+    ended: AtomicBool,
     /// How many exchanges had ended when this one began.
     ended_before: u64,
     request: Mutex<Gathered>,
@@ -56,7 +57,7 @@ impl ExchangeTap {
         Self {
             recorder,
             n,
-            ended: false,
+            ended: AtomicBool::new(false),
             ended_before,
             request: Mutex::default(),
             response: Mutex::default(),
@@ -110,20 +111,10 @@ impl ExchangeTap {
         said
     }
 
-    /// Waits, before the harness is told that this exchange has ended, until those that had ended
-    /// before it began are on the disk: a killed recorder has lost none of them. As a rule they have
-    /// been there for long, and a disk that stands still is not waited for.
-    pub async fn those_before_are_kept(&self) {
-        self.recorder.has_kept(self.ended_before).await;
-    }
-
-    /// The exchange is over.
-    pub fn ended(mut self, ending: Ending, error: Option<String>, trailers: Vec<RawHeader>) {
-        self.end(ending, error, trailers);
-    }
-
-    fn end(&mut self, ending: Ending, error: Option<String>, trailers: Vec<RawHeader>) {
-        if std::mem::replace(&mut self.ended, true) {
+    /// The exchange is over. Told before the harness can know it, so that what ended before another
+    /// exchange began is also before it in the line; see [`ExchangeTap::those_before_are_kept`].
+    pub fn ended(&self, ending: Ending, error: Option<String>, trailers: Vec<RawHeader>) {
+        if self.ended.swap(true, Ordering::Relaxed) {
             return;
         }
         let part = locked(&self.request).take();
@@ -133,13 +124,20 @@ impl ExchangeTap {
         let rest = locked(&self.response).take();
         self.recorder.happened(|at| Event::Ended { n: self.n, at, rest, ending, error, trailers });
     }
+
+    /// Waits until the exchanges that had ended when this one began are on the disk. Where the harness
+    /// hears of this one's end only then, a killed recorder has lost none of them. As a rule they have
+    /// long been there; a disk that stands still is not waited for.
+    pub async fn those_before_are_kept(&self) {
+        self.recorder.has_kept(self.ended_before).await;
+    }
 }
 
 impl Drop for ExchangeTap {
     fn drop(&mut self) {
         let ours = self.recorder.is_cutting();
         let error = ours.then(|| "still in flight when the recorder stopped".to_owned());
-        self.end(Ending::CutByHarness, error, Vec::new());
+        self.ended(Ending::CutByHarness, error, Vec::new());
     }
 }
 
