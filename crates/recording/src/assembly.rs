@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use wire::redact::{Redactor, Window};
 use wire::{Ending, Read};
 
@@ -38,7 +37,7 @@ pub(crate) enum Event {
     Answered { n: u64, at: Moment, status: u16, headers: Vec<RawHeader> },
     ResponseData { n: u64, part: Part },
     Ended { n: u64, at: Moment, rest: Part, ending: Ending, error: Option<String>, trailers: Vec<RawHeader> },
-    Printed { output: Output, bytes: Bytes },
+    Printed { output: Output, bytes: Vec<u8> },
 }
 
 /// More of a body.

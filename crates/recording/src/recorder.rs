@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::Notify;
 use wire::redact::Redactor;
@@ -187,7 +186,7 @@ impl Recorder {
     }
 
     /// The command printed something.
-    pub fn printed(&self, output: Output, bytes: Bytes) {
+    pub fn printed(&self, output: Output, bytes: Vec<u8>) {
         self.hand_over(Event::Printed { output, bytes });
     }
 

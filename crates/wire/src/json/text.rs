@@ -121,29 +121,35 @@ fn clean_strides(bytes: &[u8]) -> usize {
 fn escape_stride(out: &mut Vec<u8>, stride: &[u8]) {
     let mut escaped = [0; LONGEST];
     let mut length = 0;
-    let mut put = |word: u64, bytes: usize| {
-        escaped[length..length + 8].copy_from_slice(&word.to_le_bytes());
-        length += bytes;
-    };
-    for bytes in stride.chunks(8) {
+    let (words, rest) = stride.as_chunks::<8>();
+    for word in words {
+        length = escape_word(&mut escaped, length, u64::from_le_bytes(*word), 8);
+    }
+    if !rest.is_empty() {
         let mut word = [b' '; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        let mut word = u64::from_le_bytes(word);
-        let mut specials = specials(word);
-        let mut left = bytes.len();
-        while specials != 0 {
-            let run = specials.trailing_zeros() as usize / 8;
-            put(word, run);
-            let (escape, escape_length) = ESCAPES[usize::from((word >> (run * 8)) as u8)];
-            put(escape, escape_length);
-            // Two steps, for a shift by the whole width is none.
-            word = word >> (run * 8) >> 8;
-            specials = specials >> (run * 8) >> 8;
-            left -= run + 1;
-        }
-        put(word, left);
+        word[..rest.len()].copy_from_slice(rest);
+        length = escape_word(&mut escaped, length, u64::from_le_bytes(word), rest.len());
     }
     out.extend_from_slice(&escaped[..length]);
+}
+
+/// Stores the first `left` bytes of a word at `at`, and returns where the next ones go.
+fn escape_word(escaped: &mut [u8; LONGEST], mut at: usize, mut word: u64, mut left: usize) -> usize {
+    let mut store = |at: usize, word: u64| escaped[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    let mut specials = specials(word);
+    while specials != 0 {
+        let run = specials.trailing_zeros() as usize / 8;
+        store(at, word);
+        let (escape, escape_length) = ESCAPES[usize::from((word >> (run * 8)) as u8)];
+        store(at + run, escape);
+        at += run + escape_length;
+        // Two steps, for a shift by the whole width is none.
+        word = word >> (run * 8) >> 8;
+        specials = specials >> (run * 8) >> 8;
+        left -= run + 1;
+    }
+    store(at, word);
+    at + left
 }
 
 /// The highest bit of each byte of a word that must be escaped, and no other bit.
