@@ -18,6 +18,7 @@ use wire::Ending;
 use crate::capture::Shared;
 use crate::exchange::{Buffer, Exchange, Outcome, Silence, fill};
 use crate::h1::{BodyDecoder, RequestHead};
+use crate::hangup::Ends;
 use crate::refusal;
 use crate::upstream::UpstreamIo;
 
@@ -27,6 +28,7 @@ const LISTEN_TO_THE_END: Duration = Duration::from_secs(30);
 /// One connection of a harness.
 pub(crate) struct Connection<H> {
     harness: H,
+    ends: Option<Ends>,
     from_harness: Buffer,
     upstreams: HashMap<usize, (UpstreamIo, Buffer)>,
     shared: Arc<Shared>,
@@ -41,8 +43,8 @@ enum Next {
 }
 
 impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
-    pub(crate) fn new(harness: H, shared: Arc<Shared>) -> Self {
-        Self { harness, from_harness: Buffer::new(), upstreams: HashMap::new(), shared }
+    pub(crate) fn new(harness: H, ends: Option<Ends>, shared: Arc<Shared>) -> Self {
+        Self { harness, ends, from_harness: Buffer::new(), upstreams: HashMap::new(), shared }
     }
 
     /// Serves requests until one of the sides closes.
@@ -125,6 +127,7 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         let exchange = Exchange {
             harness: &mut self.harness,
             from_harness: &mut self.from_harness,
+            ends: self.ends,
             upstream,
             from_upstream,
         };

@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use wire::Ending;
 
 use crate::h1::{BodyDecoder, Framing, RequestHead, ResponseHead};
+use crate::hangup::Ends;
 
 /// How much is read at a time.
 const READ: usize = 64 << 10;
@@ -60,6 +61,8 @@ enum Heard {
 pub(crate) struct Exchange<'c, H, U> {
     pub(crate) harness: &'c mut H,
     pub(crate) from_harness: &'c mut Buffer,
+    /// Where the harness's connection is one that can be asked about.
+    pub(crate) ends: Option<Ends>,
     pub(crate) upstream: &'c mut U,
     pub(crate) from_upstream: &'c mut Buffer,
 }
@@ -75,8 +78,13 @@ where
         let (mut harness_read, mut harness_write) = tokio::io::split(self.harness);
         let (mut upstream_read, mut upstream_write) = tokio::io::split(self.upstream);
         let mut asking = BodyDecoder::new(request.framing);
-        let mut up =
-            Up { from: &mut harness_read, buffer: self.from_harness, to: &mut upstream_write, tap: &tap };
+        let mut up = Up {
+            from: &mut harness_read,
+            buffer: self.from_harness,
+            to: &mut upstream_write,
+            ends: self.ends,
+            tap: &tap,
+        };
         let mut down = Down {
             from: &mut upstream_read,
             buffer: self.from_upstream,
@@ -131,6 +139,7 @@ struct Up<'e, R, W> {
     from: &'e mut R,
     buffer: &'e mut Buffer,
     to: &'e mut W,
+    ends: Option<Ends>,
     tap: &'e ExchangeTap,
 }
 
@@ -164,8 +173,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Up<'_, R, W> {
     async fn until_the_harness_leaves(&mut self) {
         // What a harness sends ahead of time waits its turn, within reason.
         while self.buffer.len() < READ {
-            if !matches!(fill(self.from, self.buffer).await, Ok(1..)) {
-                return;
+            match (fill(self.from, self.buffer).await, self.ends) {
+                (Ok(1..), _) => {}
+                // It has said all it will say, and may still listen.
+                (Ok(0), Some(ends)) => return ends.let_go().await,
+                _ => return,
             }
         }
         std::future::pending().await

@@ -160,6 +160,43 @@ fn a_harness_that_leaves_closes_the_call_and_keeps_what_came() {
 }
 
 #[test]
+fn a_harness_that_only_stops_sending_gets_its_answer() {
+    let (provider, _) = provider_once(|mut tcp| {
+        read_until(&mut tcp, b"{}");
+        tcp.write_all(STREAM).unwrap();
+        // Long enough for us to take it for gone, if we did.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        tcp.write_all(b"0\r\n\r\n").unwrap();
+        read_to_close(&mut tcp);
+    });
+    let station = Station::before(provider);
+    let mut harness = connect(station.addr);
+    harness.write_all(REQUEST).unwrap();
+    harness.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(read_to_close(&mut harness), [STREAM, b"0\r\n\r\n"].concat());
+    let opened = station.seal();
+    assert_eq!(opened.only().ending, Ending::Complete);
+    assert_eq!(opened.response_body(&opened.only()), b"data: a\n\n");
+}
+
+#[test]
+fn a_harness_that_only_listened_and_leaves_closes_the_call() {
+    let (provider, serving) = provider_once(|mut tcp| {
+        read_until(&mut tcp, b"{}");
+        tcp.write_all(STREAM).unwrap();
+        read_to_close(&mut tcp).len()
+    });
+    let station = Station::before(provider);
+    let mut harness = connect(station.addr);
+    harness.write_all(REQUEST).unwrap();
+    harness.shutdown(std::net::Shutdown::Write).unwrap();
+    read_exactly(&mut harness, STREAM.len());
+    drop(harness);
+    assert_eq!(serving.join().unwrap(), 0, "the provider saw the connection close");
+    assert_eq!(station.seal().only().ending, Ending::CutByHarness);
+}
+
+#[test]
 fn a_harness_that_leaves_in_the_middle_of_its_request() {
     let (provider, serving) = provider_once(|mut tcp| read_to_close(&mut tcp));
     let station = Station::before(provider);

@@ -1,8 +1,8 @@
 //! The sealed folder of one execution: exchanges written as they happen, read back as they were.
 //!
 //! Start at [`Recorder`] to write one and at [`Recording`] to read one. Everything passes the
-//! redactor before it reaches the disk, and whoever hands over bytes never waits for the disk: what
-//! cannot be kept is counted and named. Nothing here opens a socket or judges what was recorded.
+//! redactor before it reaches the disk, and whoever hands over bytes never waits for a disk that stands
+//! still: what cannot be kept is counted and named. Nothing here opens a socket or judges what was recorded.
 
 mod assembly;
 mod body;
