@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use bytes::Bytes;
 use recording::{Output, Recorder};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
@@ -72,7 +71,7 @@ fn pass_on(
     let pass = move || {
         let mut buffer = vec![0; 16 << 10];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
-            recorder.printed(output, Bytes::copy_from_slice(&buffer[..read]));
+            recorder.printed(output, buffer[..read].to_vec());
             // Whoever reads our output may have left; the recording goes on.
             let _ = to.write_all(&buffer[..read]).and_then(|()| to.flush());
             recorder.wait_for_room();

@@ -1,5 +1,6 @@
 //! `offshoot capture` as its users meet it, with harnesses of a few lines of shell.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+#![allow(clippy::print_stderr, reason = "what could not be checked is said aloud")]
 
 mod common;
 

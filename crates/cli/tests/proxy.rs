@@ -330,3 +330,43 @@ fn a_reader_that_stops_reading_holds_up_only_the_output() {
     assert!(draining.join().unwrap() >= 1_000_000);
     assert_eq!(env.read("rec/stdout.txt").len(), 1_000_000);
 }
+
+#[test]
+fn a_second_signal_ends_the_wait_for_what_is_in_flight() {
+    let env = TestEnv::new();
+    let (asked, was_asked) = std::sync::mpsc::channel();
+    let silent = provider(move |_, mut tcp| {
+        asked.send(()).unwrap();
+        let _ = std::io::copy(&mut tcp, &mut std::io::sink()); // until it is closed
+    });
+    let upstream = format!("http://{silent}");
+    let never = "100000";
+    let proxy = Proxy::start(&env, &["proxy", "--upstream", &upstream, "--drain", never, "--out", "rec"]);
+    let addr = proxy.addr;
+    let asking = std::thread::spawn(move || ask(addr, &post("/v1/messages", "", "{}")));
+    was_asked.recv().unwrap();
+    proxy.signal(15);
+    // It takes no more connections: it has heard the first one.
+    let until = std::time::Instant::now() + PATIENCE;
+    while std::net::TcpStream::connect(addr).is_ok() {
+        assert!(std::time::Instant::now() < until, "it went on to listen");
+    }
+    let said = proxy.interrupt();
+    asking.join().unwrap();
+    assert_eq!(said.stderr.lines().last(), Some("recorded 1 exchange in `rec`"), "{said:?}");
+    let shown = env.show("rec");
+    assert_eq!(
+        (&shown["sealed"], &shown["exchanges"][0]["ending"]),
+        (&true.into(), &"cut_by_harness".into())
+    );
+}
+
+#[test]
+fn a_recording_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    let said = env.run(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "true"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(std::fs::metadata(env.path("rec")).unwrap().permissions().mode() & 0o777, 0o700);
+}

@@ -345,17 +345,15 @@ fn denied_write(evidence: &Evidence) -> Finding {
     };
     let subs = evidence.ordered.lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Sub);
     for lane in subs {
-        for call in lane.turns.iter().flat_map(|turn| &turn.calls).filter(|call| writes(&call.name)) {
-            let results = lane.turns.iter().flat_map(|turn| &turn.results);
-            let answered = results.into_iter().any(|result| result.call == call.id);
-            return match (answered, is_changed(evidence)) {
-                (false, _) => no(format!("`{}` of {} was never answered", call.name, lane.id)),
-                (true, Some(true)) => no(format!("`{}` of {} changed the workspace", call.name, lane.id)),
-                (true, _) => {
-                    yes(format!("`{}` of {} was answered, and nothing was written", call.name, lane.id))
-                }
-            };
-        }
+        let mut calls = lane.turns.iter().flat_map(|turn| &turn.calls);
+        let Some(call) = calls.find(|call| writes(&call.name)) else { continue };
+        let mut results = lane.turns.iter().flat_map(|turn| &turn.results);
+        let answered = results.any(|result| result.call == call.id);
+        return match (answered, is_changed(evidence)) {
+            (false, _) => no(format!("`{}` of {} was never answered", call.name, lane.id)),
+            (true, Some(true)) => no(format!("`{}` of {} changed the workspace", call.name, lane.id)),
+            (true, _) => yes(format!("`{}` of {} was answered, and nothing was written", call.name, lane.id)),
+        };
     }
     unless_stood_in(evidence, "denied_write", no("no sub-agent tried to write"))
 }

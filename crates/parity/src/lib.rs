@@ -10,3 +10,6 @@ mod evidence;
 pub use agreement::{Disagreement, disagreements};
 pub use check::{Answer, Check, Criterion, check};
 pub use evidence::{Evidence, EvidenceError, Expects, Scenario, StandIn};
+
+#[cfg(test)]
+mod tests;

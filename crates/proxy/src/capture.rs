@@ -103,25 +103,27 @@ impl Capture {
         Ok(Bound { listener: TcpListener::from_std(listener)?, addr })
     }
 
-    /// Takes no more requests, waits at most `deadline` for those in flight, and cuts the rest.
-    pub async fn stop(self, deadline: Duration) -> Vec<Reach> {
+    /// Takes no more requests, waits for those in flight until `patience` is over, and cuts the rest.
+    pub async fn stop(self, patience: impl Future) -> Vec<Reach> {
         let shared = &self.shared;
         self.phase.send_replace(Phase::Draining);
-        shared.calm_within(deadline).await;
+        shared.calm_within(patience).await;
         shared.recorder.cut();
         self.phase.send_replace(Phase::Cutting);
         let _ = self.serving.await; // it does not panic, and nobody aborts it
-        shared.calm_within(LAST_WORDS).await;
+        shared.calm_within(tokio::time::sleep(LAST_WORDS)).await;
         self.shared.tally.reach(&self.shared.upstreams)
     }
 }
 
 impl Shared {
-    /// Waits until nothing is in flight, at most so long.
-    async fn calm_within(&self, deadline: Duration) {
+    /// Waits until nothing is in flight, or `patience` is over.
+    async fn calm_within(&self, patience: impl Future) {
         let mut busy = self.busy.subscribe();
-        let calm = async { busy.wait_for(|busy| *busy == 0).await.is_ok() };
-        let _ = tokio::time::timeout(deadline, calm).await; // what is left then is cut
+        tokio::select! {
+            _ = busy.wait_for(|busy| *busy == 0) => {}
+            _ = patience => {} // what is left is cut
+        }
     }
 
     /// Counts an exchange as in flight while the guard lives.

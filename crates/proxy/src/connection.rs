@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Buf as _;
 use recording::ExchangeTap;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::Ending;
@@ -17,6 +18,7 @@ use wire::Ending;
 use crate::capture::Shared;
 use crate::exchange::{Buffer, Exchange, Outcome, Silence, fill};
 use crate::h1::{BodyDecoder, RequestHead};
+use crate::hangup::Ends;
 use crate::refusal;
 use crate::upstream::UpstreamIo;
 
@@ -26,6 +28,7 @@ const LISTEN_TO_THE_END: Duration = Duration::from_secs(30);
 /// One connection of a harness.
 pub(crate) struct Connection<H> {
     harness: H,
+    ends: Option<Ends>,
     from_harness: Buffer,
     upstreams: HashMap<usize, (UpstreamIo, Buffer)>,
     shared: Arc<Shared>,
@@ -40,8 +43,8 @@ enum Next {
 }
 
 impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
-    pub(crate) fn new(harness: H, shared: Arc<Shared>) -> Self {
-        Self { harness, from_harness: Buffer::new(), upstreams: HashMap::new(), shared }
+    pub(crate) fn new(harness: H, ends: Option<Ends>, shared: Arc<Shared>) -> Self {
+        Self { harness, ends, from_harness: Buffer::new(), upstreams: HashMap::new(), shared }
     }
 
     /// Serves requests until one of the sides closes.
@@ -90,6 +93,12 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
     async fn serve(&mut self, request: RequestHead) -> Next {
         let shared = self.shared.clone();
         let target = request.target();
+        if !target.starts_with('/') {
+            let tap = shared.recorder.arrived(&request.method, &target, request.head.end_to_end());
+            self.refuse(&request, tap, 400, "Bad Request", &not_a_forward_proxy(&request.method, &target))
+                .await;
+            return Next::Close;
+        }
         let Some(route) = shared.upstreams.route(&target) else {
             let tap = shared.recorder.arrived(&request.method, &target, request.head.end_to_end());
             let known: Vec<_> =
@@ -118,6 +127,7 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         let exchange = Exchange {
             harness: &mut self.harness,
             from_harness: &mut self.from_harness,
+            ends: self.ends,
             upstream,
             from_upstream,
         };
@@ -167,12 +177,10 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             {
                 return false;
             }
-            let mut data = Buffer::new();
-            let Ok(taken) = body.push(&self.from_harness, &mut |part| data.extend_from_slice(part)) else {
+            let Ok(taken) = tap.request_data(|keep| body.push(&self.from_harness, keep)) else {
                 return false;
             };
-            let _ = self.from_harness.split_to(taken);
-            tap.request_data(data.freeze());
+            self.from_harness.advance(taken);
             tap.recorder().room().await;
         }
         true
@@ -187,6 +195,18 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             let _ = tokio::io::copy_bidirectional(&mut self.harness, &mut upstream).await;
         }
     }
+}
+
+/// Says what to do instead to whoever takes us for a proxy that goes where it is told.
+fn not_a_forward_proxy(method: &str, target: &str) -> String {
+    let asked = match method {
+        "CONNECT" => format!("a tunnel to `{target}`"),
+        _ => format!("`{method} {target}`"),
+    };
+    format!(
+        "{asked} was asked for, but this proxy only stands in for its upstreams: unset HTTP_PROXY and \
+         HTTPS_PROXY, give the harness this address as its base URL, and ask for paths that begin with `/`"
+    )
 }
 
 /// Comes back with the provider whose idle connection closes, or says something nobody asked for.

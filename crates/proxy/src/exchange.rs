@@ -2,12 +2,13 @@
 
 use std::io;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, BytesMut};
 use recording::ExchangeTap;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use wire::Ending;
 
 use crate::h1::{BodyDecoder, Framing, RequestHead, ResponseHead};
+use crate::hangup::Ends;
 
 /// How much is read at a time.
 const READ: usize = 64 << 10;
@@ -46,10 +47,8 @@ pub(crate) struct Silence {
 
 /// What was heard from the provider before the exchange ended.
 enum Heard {
-    Whole {
-        head: ResponseHead,
-        trailers: Vec<(String, Vec<u8>)>,
-    },
+    /// Everything; the recorder knows.
+    Whole(ResponseHead),
     Upgraded,
     /// The provider stopped in the middle: what went wrong.
     Cut(String),
@@ -62,6 +61,8 @@ enum Heard {
 pub(crate) struct Exchange<'c, H, U> {
     pub(crate) harness: &'c mut H,
     pub(crate) from_harness: &'c mut Buffer,
+    /// Where the harness's connection is one that can be asked about.
+    pub(crate) ends: Option<Ends>,
     pub(crate) upstream: &'c mut U,
     pub(crate) from_upstream: &'c mut Buffer,
 }
@@ -77,8 +78,13 @@ where
         let (mut harness_read, mut harness_write) = tokio::io::split(self.harness);
         let (mut upstream_read, mut upstream_write) = tokio::io::split(self.upstream);
         let mut asking = BodyDecoder::new(request.framing);
-        let mut up =
-            Up { from: &mut harness_read, buffer: self.from_harness, to: &mut upstream_write, tap: &tap };
+        let mut up = Up {
+            from: &mut harness_read,
+            buffer: self.from_harness,
+            to: &mut upstream_write,
+            ends: self.ends,
+            tap: &tap,
+        };
         let mut down = Down {
             from: &mut upstream_read,
             buffer: self.from_upstream,
@@ -97,15 +103,14 @@ where
             tap.request_ended(false, Vec::new());
         }
         let closes = request.head.closes() || !asking.is_done();
-        conclude(heard, answered, closes, tap)
+        conclude(heard, answered, closes, &tap)
     }
 }
 
 /// Tells the recorder how it ended, and the connections what to do.
-fn conclude(heard: Heard, answered: bool, closes: bool, tap: ExchangeTap) -> Outcome {
+fn conclude(heard: Heard, answered: bool, closes: bool, tap: &ExchangeTap) -> Outcome {
     match heard {
-        Heard::Whole { head, trailers } => {
-            tap.ended(Ending::Complete, None, trailers);
+        Heard::Whole(head) => {
             let until_close = head.framing == Framing::UntilClose;
             if closes || head.head.closes() || until_close { Outcome::Close } else { Outcome::Reusable }
         }
@@ -134,6 +139,7 @@ struct Up<'e, R, W> {
     from: &'e mut R,
     buffer: &'e mut Buffer,
     to: &'e mut W,
+    ends: Option<Ends>,
     tap: &'e ExchangeTap,
 }
 
@@ -149,11 +155,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Up<'_, R, W> {
             if self.buffer.is_empty() && !matches!(fill(self.from, self.buffer).await, Ok(1..)) {
                 return;
             }
-            let mut data = BytesMut::new();
-            let Ok(taken) = body.push(self.buffer, &mut |part| data.extend_from_slice(part)) else { return };
-            let bytes = self.buffer.split_to(taken).freeze();
-            // Before the first await: a quick answer ends this way wherever it waits.
-            self.tap.request_data(data.freeze());
+            // All before the first await: a quick answer ends this way wherever it waits.
+            let Ok(taken) = self.tap.request_data(|keep| body.push(self.buffer, keep)) else { return };
+            let bytes = self.buffer.split_to(taken);
             if body.is_done() {
                 self.tap.request_ended(true, body.take_trailers());
             }
@@ -169,8 +173,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Up<'_, R, W> {
     async fn until_the_harness_leaves(&mut self) {
         // What a harness sends ahead of time waits its turn, within reason.
         while self.buffer.len() < READ {
-            if !matches!(fill(self.from, self.buffer).await, Ok(1..)) {
-                return;
+            match (fill(self.from, self.buffer).await, self.ends) {
+                (Ok(1..), _) => {}
+                // It has said all it will say, and may still listen.
+                (Ok(0), Some(ends)) => return ends.let_go().await,
+                _ => return,
             }
         }
         std::future::pending().await
@@ -195,8 +202,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         self.answered = true;
         self.tap.answered(head.status, head.head.end_to_end());
         if head.status == 101 {
-            let head = self.buffer.split_to(head.head.bytes().len()).freeze();
-            let sent = self.send(head).await;
+            let sent = self.send(head.head.bytes().len()).await;
             return if sent { Heard::Upgraded } else { Heard::HarnessGone };
         }
         self.body(head).await
@@ -207,8 +213,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         loop {
             match ResponseHead::parse(self.buffer, method) {
                 Ok(Some((head, length))) if head.is_interim() => {
-                    let interim = self.buffer.split_to(length).freeze();
-                    if !self.send(interim).await {
+                    if !self.send(length).await {
                         return Err(Heard::HarnessGone);
                     }
                 }
@@ -233,35 +238,29 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         let mut decoder = BodyDecoder::new(head.framing);
         let mut head_left = head.head.bytes().len();
         loop {
-            let mut data = BytesMut::new();
             let body_bytes = &self.buffer[head_left..];
-            let taken = match decoder.push(body_bytes, &mut |part| data.extend_from_slice(part)) {
-                Ok(taken) => taken,
-                Err(error) => {
-                    // The harness gets what the provider said, broken as it is.
-                    let bytes = self.buffer.split().freeze();
-                    self.tap.response_data(data.freeze(), true);
-                    self.send(bytes).await;
-                    return Heard::Cut(error.to_string());
-                }
-            };
-            let bytes = self.buffer.split_to(head_left + taken).freeze();
+            let taken = self.tap.response_data(|keep| decoder.push(body_bytes, keep));
+            if decoder.is_done() {
+                self.complete(decoder.take_trailers()).await;
+            }
+            // Where the framing is broken, the harness gets what the provider said, as it is.
+            let passed_on = taken.as_ref().map_or(self.buffer.len(), |taken| head_left + taken);
+            let sent = self.send(passed_on).await;
             head_left = 0;
-            // First the harness, then the recorder.
-            let sent = self.send(bytes).await;
-            if !data.is_empty() {
-                self.tap.response_data(data.freeze(), true);
+            if let Err(error) = taken {
+                return Heard::Cut(error.to_string());
             }
             if !sent {
                 return Heard::HarnessGone;
             }
             if decoder.is_done() {
-                return Heard::Whole { head, trailers: decoder.take_trailers() };
+                return Heard::Whole(head);
             }
             self.tap.recorder().room().await;
             match fill(self.from, self.buffer).await {
                 Ok(0) if decoder.ends_well_at_close() => {
-                    return Heard::Whole { head, trailers: Vec::new() };
+                    self.complete(Vec::new()).await;
+                    return Heard::Whole(head);
                 }
                 Ok(0) => return Heard::Cut("the provider closed the connection in the middle".into()),
                 Ok(_) => {}
@@ -270,8 +269,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         }
     }
 
-    async fn send(&mut self, bytes: Bytes) -> bool {
-        self.to.write_all(&bytes).await.is_ok() && self.to.flush().await.is_ok()
+    /// The whole answer is here: the recorder is told before the harness gets the last of it.
+    async fn complete(&self, trailers: Vec<(String, Vec<u8>)>) {
+        self.tap.ended(Ending::Complete, None, trailers);
+        self.tap.those_before_are_kept().await;
+    }
+
+    /// Passes on the first bytes of the buffer; whether the harness took them.
+    async fn send(&mut self, length: usize) -> bool {
+        let sent = self.to.write_all(&self.buffer[..length]).await.is_ok() && self.to.flush().await.is_ok();
+        self.buffer.advance(length);
+        sent
     }
 }
 

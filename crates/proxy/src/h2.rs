@@ -29,7 +29,7 @@ pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
 
 async fn bridge(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Response<Incoming>, hyper::Error> {
     let (near, far) = tokio::io::duplex(PIPE);
-    tokio::spawn(Connection::new(far, shared).run());
+    tokio::spawn(Connection::new(far, None, shared).run());
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(near)).await?;
     tokio::spawn(connection);
     let mut response = sender.send_request(as_http1(request)).await?;

@@ -1,14 +1,15 @@
 //! Stands on the wire: forwards a harness's requests to its provider, and tells the recorder.
 //!
 //! Start at [`Capture`]. On HTTP/1.1 the bytes of both sides are passed on as they come; only the
-//! request's target and `Host` are rewritten. The recorder gets copies and is never waited for,
-//! and no verdict is made here.
+//! request's target and `Host` are rewritten. The recorder gets copies, a disk that stands still is never
+//! waited for, and no verdict is made here.
 
 mod capture;
 mod connection;
 mod exchange;
 mod h1;
 mod h2;
+mod hangup;
 mod refusal;
 mod script;
 mod server;

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use crate::capture::{Phase, Shared};
 use crate::connection::Connection;
 use crate::h2;
+use crate::hangup::Ends;
 
 /// How HTTP/2 begins when both sides know that it will be spoken.
 const PREFACE: &[u8] = b"PRI ";
@@ -46,7 +47,10 @@ async fn connection(tcp: TcpStream, shared: Arc<Shared>) {
     let _ = tcp.set_nodelay(true); // slower without, not wrong
     match speaks_http2(&tcp).await {
         Ok(true) => h2::serve(tcp, shared).await,
-        Ok(false) => Connection::new(tcp, shared).run().await,
+        Ok(false) => {
+            let ends = Ends::of(&tcp);
+            Connection::new(tcp, ends, shared).run().await
+        }
         Err(error) => tracing::debug!("a connection ended before it said anything: {error}"),
     }
 }

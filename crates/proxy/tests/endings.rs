@@ -115,6 +115,20 @@ fn a_path_that_no_upstream_takes() {
 }
 
 #[test]
+fn whoever_takes_us_for_a_forward_proxy_is_told_what_to_do() {
+    for line in ["GET http://api.test/v1/models", "CONNECT api.test:443", "OPTIONS *"] {
+        let (provider, _) = provider_once(|_| panic!("nothing goes to the provider"));
+        let station = Station::before(provider);
+        let mut harness = connect(station.addr);
+        harness.write_all(format!("{line} HTTP/1.1\r\nHost: api.test\r\n\r\n").as_bytes()).unwrap();
+        let received = String::from_utf8(read_to_close(&mut harness)).unwrap();
+        assert!(received.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{received}");
+        assert!(received.contains("give the harness this address as its base URL"), "{received}");
+        assert_eq!(station.seal().only().ending, Ending::NoResponse);
+    }
+}
+
+#[test]
 fn a_request_that_is_not_http_gets_an_answer() {
     let station = Station::new(&["http://127.0.0.1:1"]);
     let mut harness = connect(station.addr);
@@ -143,6 +157,43 @@ fn a_harness_that_leaves_closes_the_call_and_keeps_what_came() {
     let exchange = opened.only();
     assert_eq!(exchange.ending, Ending::CutByHarness);
     assert_eq!(opened.response_body(&exchange), b"data: a\n\n");
+}
+
+#[test]
+fn a_harness_that_only_stops_sending_gets_its_answer() {
+    let (provider, _) = provider_once(|mut tcp| {
+        read_until(&mut tcp, b"{}");
+        tcp.write_all(STREAM).unwrap();
+        // Long enough for us to take it for gone, if we did.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        tcp.write_all(b"0\r\n\r\n").unwrap();
+        read_to_close(&mut tcp);
+    });
+    let station = Station::before(provider);
+    let mut harness = connect(station.addr);
+    harness.write_all(REQUEST).unwrap();
+    harness.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(read_to_close(&mut harness), [STREAM, b"0\r\n\r\n"].concat());
+    let opened = station.seal();
+    assert_eq!(opened.only().ending, Ending::Complete);
+    assert_eq!(opened.response_body(&opened.only()), b"data: a\n\n");
+}
+
+#[test]
+fn a_harness_that_only_listened_and_leaves_closes_the_call() {
+    let (provider, serving) = provider_once(|mut tcp| {
+        read_until(&mut tcp, b"{}");
+        tcp.write_all(STREAM).unwrap();
+        read_to_close(&mut tcp).len()
+    });
+    let station = Station::before(provider);
+    let mut harness = connect(station.addr);
+    harness.write_all(REQUEST).unwrap();
+    harness.shutdown(std::net::Shutdown::Write).unwrap();
+    read_exactly(&mut harness, STREAM.len());
+    drop(harness);
+    assert_eq!(serving.join().unwrap(), 0, "the provider saw the connection close");
+    assert_eq!(station.seal().only().ending, Ending::CutByHarness);
 }
 
 #[test]

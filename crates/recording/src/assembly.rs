@@ -5,11 +5,10 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use wire::redact::{Redactor, Window};
 use wire::{Ending, Read};
 
-use crate::body::{ArrivingBody, FinishedBody, lost};
+use crate::body::{ArrivingBody, FinishedBody};
 use crate::dump::Surroundings;
 use crate::folder;
 use crate::hints::Hints;
@@ -32,46 +31,33 @@ pub(crate) struct Moment {
 /// One thing that happened on the wire; `n` is the exchange's number.
 #[derive(Debug)]
 pub(crate) enum Event {
-    Arrived {
-        n: u64,
-        at: Moment,
-        method: String,
-        url: String,
-        headers: Vec<RawHeader>,
-    },
-    RequestData {
-        n: u64,
-        bytes: Bytes,
-    },
-    Asked {
-        n: u64,
-        at: Moment,
-        whole: bool,
-        trailers: Vec<RawHeader>,
-    },
-    Answered {
-        n: u64,
-        at: Moment,
-        status: u16,
-        headers: Vec<RawHeader>,
-    },
-    /// `read` where these bytes are the first of a new read from the socket.
-    ResponseData {
-        n: u64,
-        read: Option<Moment>,
-        bytes: Bytes,
-    },
-    Ended {
-        n: u64,
-        at: Moment,
-        ending: Ending,
-        error: Option<String>,
-        trailers: Vec<RawHeader>,
-    },
-    Printed {
-        output: Output,
-        bytes: Bytes,
-    },
+    Arrived { n: u64, at: Moment, method: String, url: String, headers: Vec<RawHeader> },
+    RequestData { n: u64, part: Part },
+    Asked { n: u64, at: Moment, rest: Part, whole: bool, trailers: Vec<RawHeader> },
+    Answered { n: u64, at: Moment, status: u16, headers: Vec<RawHeader> },
+    ResponseData { n: u64, part: Part },
+    Ended { n: u64, at: Moment, rest: Part, ending: Ending, error: Option<String>, trailers: Vec<RawHeader> },
+    Printed { output: Output, bytes: Vec<u8> },
+}
+
+/// More of a body.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) bytes: Vec<u8>,
+    /// When and where in the body each read of a response began.
+    pub(crate) reads: Vec<Read>,
+}
+
+impl Event {
+    /// How many bytes of a body it carries.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::RequestData { part, .. } | Self::ResponseData { part, .. } => part.bytes.len(),
+            Self::Asked { rest, .. } | Self::Ended { rest, .. } => rest.bytes.len(),
+            Self::Printed { bytes, .. } => bytes.len(),
+            Self::Arrived { .. } | Self::Answered { .. } => 0,
+        }
+    }
 }
 
 /// An exchange that has not ended.
@@ -82,7 +68,6 @@ struct Open {
     hints: Hints,
     answered: Option<Answered>,
     response: ArrivingBody,
-    response_bytes: u64,
     reads: Vec<Read>,
 }
 
@@ -113,7 +98,7 @@ impl Assembly {
         let started_at = iso(surroundings.started_at);
         let opened = Record::Opened(Opened { format: log::LOG_FORMAT, started_at });
         let owner = Owner { id: None, what: "log" };
-        queue.push(Op::Log { owner, record: log::encode(&opened), bare: None, needs: None });
+        queue.push(Op::Log { owner, record: log::encode(&opened), needs: None, ends: false });
         Self {
             redactor,
             queue,
@@ -129,22 +114,17 @@ impl Assembly {
     pub(crate) fn take(&mut self, event: Event) {
         match event {
             Event::Arrived { n, at, method, url, headers } => self.arrived(n, at, method, &url, &headers),
-            Event::RequestData { n, bytes } => {
-                if let Some(body) = self.open.get_mut(&n).and_then(|open| open.request.as_mut()) {
-                    body.push(&bytes, &mut self.redactor, &self.queue);
-                }
+            Event::RequestData { n, part } => self.request_data(n, part),
+            Event::Asked { n, at, rest, whole, trailers } => {
+                self.request_data(n, rest);
+                self.asked(n, at, whole, &trailers);
             }
-            Event::Asked { n, at, whole, trailers } => self.asked(n, at, whole, &trailers),
             Event::Answered { n, at, status, headers } => self.answered(n, at, status, &headers),
-            Event::ResponseData { n, read, bytes } => {
-                let Some(open) = self.open.get_mut(&n) else { return };
-                if let Some(Moment { seq, us }) = read {
-                    open.reads.push(Read { seq, offset: open.response_bytes, us });
-                }
-                open.response_bytes += bytes.len() as u64;
-                open.response.push(&bytes, &mut self.redactor, &self.queue);
+            Event::ResponseData { n, part } => self.response_data(n, part),
+            Event::Ended { n, at, rest, ending, error, trailers } => {
+                self.response_data(n, rest);
+                self.ended(n, at, ending, error, &trailers);
             }
-            Event::Ended { n, at, ending, error, trailers } => self.ended(n, at, ending, error, &trailers),
             Event::Printed { output, bytes } => {
                 let new = || Window::new(output.file(), None);
                 let ready = self.printed.entry(output).or_insert_with(new).push(&mut self.redactor, &bytes);
@@ -180,10 +160,20 @@ impl Assembly {
             hints: Hints::default(),
             answered: None,
             response,
-            response_bytes: 0,
             reads: Vec::new(),
         };
         self.open.insert(n, open);
+    }
+
+    fn request_data(&mut self, n: u64, part: Part) {
+        let Some(body) = self.open.get_mut(&n).and_then(|open| open.request.as_mut()) else { return };
+        body.push(part.bytes, &mut self.redactor, &self.queue);
+    }
+
+    fn response_data(&mut self, n: u64, part: Part) {
+        let Some(open) = self.open.get_mut(&n) else { return };
+        open.reads.extend(part.reads);
+        open.response.push(part.bytes, &mut self.redactor, &self.queue);
     }
 
     fn asked(&mut self, n: u64, at: Moment, whole: bool, trailers: &[RawHeader]) {
@@ -196,7 +186,6 @@ impl Assembly {
         let trailers = self.redactor.headers("request trailers", trailers);
         let id = open.arrived.id.clone();
         let asked = Asked { seq: at.seq, us: at.us, id, body: stored, whole, trailers };
-        let bare = Record::Asked(Asked { body: lost(), ..asked.clone() });
         let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, bytes);
         let file = Dumped {
             name: folder::request_dump(&asked.id),
@@ -205,7 +194,7 @@ impl Assembly {
             blob,
         };
         let id = open.arrived.id.clone();
-        self.keep(file, &id, &Record::Asked(asked), &bare);
+        self.keep(file, &id, &Record::Asked(asked));
     }
 
     fn answered(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
@@ -230,7 +219,6 @@ impl Assembly {
         self.unsearched.extend(unsearched);
         self.count(ending);
         let ended = Ended { seq: at.seq, us: at.us, id, ending, error, body: stored, trailers, reads };
-        let bare = Record::Ended(Ended { body: lost(), ..ended.clone() });
         let answered = open.answered.as_ref();
         let dump = self.surroundings.response_dump(&open.arrived, &open.hints, answered, &ended, bytes);
         let file = Dumped {
@@ -239,7 +227,7 @@ impl Assembly {
             what: ["response body", "response dump"],
             blob,
         };
-        self.keep(file, &open.arrived.id, &Record::Ended(ended), &bare);
+        self.keep(file, &open.arrived.id, &Record::Ended(ended));
     }
 
     fn redact_line(&mut self, place: &str, line: &str) -> String {
@@ -259,18 +247,18 @@ impl Assembly {
     fn log(&mut self, what: &'static str, id: &str, record: &Record) {
         self.knew_at_first.get_or_insert(self.redactor.generation());
         let owner = Owner { id: Some(id.to_owned()), what };
-        self.queue.push(Op::Log { owner, record: log::encode(record), bare: None, needs: None });
+        self.queue.push(Op::Log { owner, record: log::encode(record), needs: None, ends: false });
     }
 
     /// Hands a dump to the disk, and behind it the record that counts on it (or on the blob).
-    fn keep(&self, file: Dumped, id: &str, record: &Record, bare: &Record) {
+    fn keep(&self, file: Dumped, id: &str, record: &Record) {
         let Dumped { name, bytes, what: [body, dump_alone], blob } = file;
         let owner = |what| Owner { id: Some(id.to_owned()), what };
         let what = if blob.is_none() { body } else { dump_alone };
         let needs = Some(blob.unwrap_or_else(|| name.clone()));
         self.queue.push(Op::File { owner: owner(what), name, bytes });
-        let (record, bare) = (log::encode(record), Some(log::encode(bare)));
-        self.queue.push(Op::Log { owner: owner(body), record, bare, needs });
+        let ends = matches!(record, Record::Ended(_));
+        self.queue.push(Op::Log { owner: owner(body), record: log::encode(record), needs, ends });
     }
 
     fn print(&mut self, output: Output, bytes: Vec<u8>) {

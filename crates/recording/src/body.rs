@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use wire::Header;
 use wire::encoding::CodingError;
@@ -31,7 +30,7 @@ pub(crate) struct ArrivingBody {
 enum State {
     /// In the pieces that came: one growing buffer would take up to twice the memory.
     Held {
-        pieces: Vec<Bytes>,
+        pieces: Vec<Vec<u8>>,
         bytes: usize,
     },
     Long(Box<LongBody>),
@@ -78,14 +77,17 @@ impl ArrivingBody {
     }
 
     /// Takes more bytes.
-    pub(crate) fn push(&mut self, bytes: &Bytes, redactor: &mut Redactor, queue: &Queue) {
+    pub(crate) fn push(&mut self, bytes: Vec<u8>, redactor: &mut Redactor, queue: &Queue) {
         match &mut self.state {
             State::Held { pieces, bytes: held } => {
-                if pieces.is_empty() && self.content_encoding.is_none() {
-                    self.content_encoding = sniffed(bytes).map(str::to_owned);
+                if bytes.is_empty() {
+                    return;
                 }
-                pieces.push(bytes.clone());
+                if pieces.is_empty() && self.content_encoding.is_none() {
+                    self.content_encoding = sniffed(&bytes).map(str::to_owned);
+                }
                 *held += bytes.len();
+                pieces.push(bytes);
                 match &self.content_encoding {
                     Some(_) if *held > LONGEST_COMPRESSED => self.state = State::TooLong(*held as u64),
                     None if *held > LONG => {
@@ -96,7 +98,7 @@ impl ArrivingBody {
                     _ => {}
                 }
             }
-            State::Long(_) => self.pass_on(bytes, redactor, queue),
+            State::Long(_) => self.pass_on(&bytes, redactor, queue),
             State::TooLong(seen) => *seen += bytes.len() as u64,
         }
     }
@@ -117,8 +119,8 @@ impl ArrivingBody {
     /// No more bytes will come.
     pub(crate) fn finish(self, redactor: &mut Redactor, queue: &Queue) -> FinishedBody {
         match self.state {
-            State::Held { pieces, .. } => {
-                let held = pieces.concat();
+            State::Held { mut pieces, .. } => {
+                let held = if pieces.len() == 1 { pieces.remove(0) } else { pieces.concat() };
                 let hints = BodyHints {
                     content_type: self.content_type.as_deref(),
                     content_encoding: self.content_encoding.as_deref(),
@@ -173,7 +175,7 @@ impl ArrivingBody {
 
 fn not_kept(owner: Owner, bytes: u64, reason: &str, queue: &Queue) -> FinishedBody {
     queue.lose(owner.loss(bytes, reason));
-    FinishedBody { stored: lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
+    FinishedBody { stored: StoredBody::lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
 }
 
 /// A body that was held although it is long: it was compressed.
@@ -211,11 +213,6 @@ fn sniffed(bytes: &[u8]) -> Option<&'static str> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("zstd"),
         _ => None,
     }
-}
-
-/// A body that is nowhere.
-pub(crate) fn lost() -> StoredBody {
-    StoredBody { at: Place::Lost, sha256: String::new(), bytes: 0, decoded_from: None }
 }
 
 pub(crate) fn hex(digest: impl AsRef<[u8]>) -> String {

@@ -1,8 +1,8 @@
 //! The sealed folder of one execution: exchanges written as they happen, read back as they were.
 //!
 //! Start at [`Recorder`] to write one and at [`Recording`] to read one. Everything passes the
-//! redactor before it reaches the disk, and whoever hands over bytes never waits for the disk: what
-//! cannot be kept is counted and named. Nothing here opens a socket or judges what was recorded.
+//! redactor before it reaches the disk, and whoever hands over bytes never waits for a disk that stands
+//! still: what cannot be kept is counted and named. Nothing here opens a socket or judges what was recorded.
 
 mod assembly;
 mod body;
@@ -23,6 +23,7 @@ mod recorder;
 mod scrub;
 mod seal;
 pub mod source;
+mod tap;
 mod time;
 
 pub use bring::Incoming;
@@ -36,6 +37,7 @@ pub use manifest::{
     NetworkSeal, Reading, Round, SeenBy,
 };
 pub use open::{OpenError, Recording, State};
-pub use recorder::{CreateError, ExchangeTap, Finished, Output, Recorder, Settings};
+pub use recorder::{CreateError, Finished, Output, Recorder, Settings};
 pub use seal::{SealError, Sealed};
+pub use tap::ExchangeTap;
 pub use time::iso;

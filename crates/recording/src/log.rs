@@ -126,6 +126,13 @@ pub struct StoredBody {
     pub decoded_from: Option<String>,
 }
 
+impl StoredBody {
+    /// A body that is nowhere.
+    pub(crate) fn lost() -> Self {
+        Self { at: Place::Lost, sha256: String::new(), bytes: 0, decoded_from: None }
+    }
+}
+
 /// Where the bytes of a body are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -163,8 +170,23 @@ pub enum LogError {
 
 /// The bytes of a record.
 pub(crate) fn encode(record: &Record) -> Vec<u8> {
-    let json = serde_json::to_string(record).expect("records have only string keys");
-    format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())).into_bytes()
+    const CRC: usize = "00000000 ".len();
+    let mut line = vec![b' '; CRC];
+    serde_json::to_writer(&mut line, record).expect("records have only string keys");
+    let crc = format!("{:08x}", crc32fast::hash(&line[CRC..]));
+    line[..crc.len()].copy_from_slice(crc.as_bytes());
+    line.push(b'\n');
+    line
+}
+
+/// The bytes of the same record with its body lost; `None` where it has none.
+pub(crate) fn without_body(record: &[u8]) -> Option<Vec<u8>> {
+    let mut record = parse(whole(record)?, 0).ok()?;
+    match &mut record {
+        Record::Asked(Asked { body, .. }) | Record::Ended(Ended { body, .. }) => *body = StoredBody::lost(),
+        Record::Opened(_) | Record::Arrived(_) | Record::Answered(_) => return None,
+    }
+    Some(encode(&record))
 }
 
 /// Reads records one after the other until the end, or until the first one that is not whole.
@@ -263,6 +285,15 @@ mod tests {
     #[test]
     fn what_was_written_is_read_back() {
         assert_eq!(read(&written()), (sample(), false));
+    }
+
+    #[test]
+    fn a_record_can_lose_its_body_and_nothing_else() {
+        let [opened, asked, _] = &sample()[..] else { unreachable!("there are three") };
+        assert_eq!(without_body(&encode(opened)), None);
+        let Record::Asked(asked) = asked.clone() else { unreachable!("it is the second") };
+        let bare = Record::Asked(Asked { body: StoredBody::lost(), ..asked.clone() });
+        assert_eq!(without_body(&encode(&Record::Asked(asked))), Some(encode(&bare)));
     }
 
     #[test]

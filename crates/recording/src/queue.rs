@@ -4,12 +4,15 @@
 //! whose body does not fit is written without it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 use crate::disk::Disk;
 use crate::folder;
+use crate::log;
 use crate::loss::Loss;
 
 /// Bytes that may wait for a disk that does nothing.
@@ -44,9 +47,9 @@ impl Owner {
 
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// A record for the log. `bare` is the same record with its body lost, for when the file that
-    /// the record `needs` did not get to the disk.
-    Log { owner: Owner, record: Vec<u8>, bare: Option<Vec<u8>>, needs: Option<String> },
+    /// A record for the log. Where the file that it `needs` did not get to the disk, it is written as
+    /// one whose body is lost. `ends` where it is the last one of its exchange.
+    Log { owner: Owner, record: Vec<u8>, needs: Option<String>, ends: bool },
     /// A whole file.
     File { owner: Owner, name: String, bytes: Vec<u8> },
     /// More of an unfinished file.
@@ -83,6 +86,8 @@ struct State {
     writing: Option<(Owner, u64)>,
     /// When the disk last took something.
     took_at: Option<Instant>,
+    /// Since when the disk has had something to do and has taken nothing.
+    busy_since: Option<Instant>,
     /// The disk's thread waits to be woken.
     idle: bool,
     closed: bool,
@@ -97,6 +102,14 @@ pub(crate) struct Queue {
     shared: Arc<(Mutex<State>, Condvar)>,
     /// The disk is at work and more waits for it than should.
     late: Arc<AtomicBool>,
+    kept: Arc<Kept>,
+}
+
+/// How many exchanges have ended on the disk, in the order in which they ended.
+#[derive(Debug, Default)]
+struct Kept {
+    count: AtomicU64,
+    more: Notify,
 }
 
 impl Queue {
@@ -123,6 +136,7 @@ impl Queue {
             self.late.store(state.waiting > LATE, Ordering::Relaxed);
             state.ops.push_back(op);
             if std::mem::take(&mut state.idle) {
+                state.busy_since = Some(Instant::now());
                 self.shared.1.notify_all();
             }
             return;
@@ -137,6 +151,25 @@ impl Queue {
     /// Whether the disk is at work and cannot keep up.
     pub(crate) fn is_late(&self) -> bool {
         self.late.load(Ordering::Relaxed) && self.state().is_at_work()
+    }
+
+    /// Waits until so many exchanges have ended on the disk, or could not be kept. Never waits for a
+    /// disk that stands still, and for none longer than [`AT_WORK`].
+    pub(crate) async fn has_kept(&self, count: u64) {
+        let has_kept = || self.kept.count.load(Ordering::Acquire) >= count;
+        if has_kept() || self.state().stands_still() {
+            return;
+        }
+        let keeping = async {
+            loop {
+                let more = self.kept.more.notified();
+                if has_kept() {
+                    return;
+                }
+                more.await;
+            }
+        };
+        let _ = tokio::time::timeout(AT_WORK, keeping).await; // late is late: the traffic goes on
     }
 
     /// Names a loss that happened before the queue.
@@ -173,26 +206,32 @@ impl Queue {
     }
 
     fn run(self, mut disk: Box<dyn Disk>) {
+        let mut state = self.state();
         loop {
-            let mut state = self.state();
             while state.ops.is_empty() && !state.closed {
                 state.idle = true;
+                state.busy_since = None;
                 state = self.shared.1.wait(state).expect("no thread panics while it holds the queue");
             }
-            if state.ops.is_empty() {
+            let Some(op) = state.ops.pop_front() else {
                 state.finished = true;
                 self.shared.1.notify_all();
                 return;
-            }
-            let op = state.ops.pop_front().expect("there is one");
-            state.writing = Some((op.owner().clone(), op.size() as u64));
-            drop(state);
+            };
             let size = op.size();
+            let ends = matches!(op, Op::Log { ends: true, .. });
+            state.writing = Some((op.owner().clone(), size as u64));
+            drop(state);
             self.write_one(op, disk.as_mut());
-            let mut state = self.state();
+            if ends {
+                self.kept.count.fetch_add(1, Ordering::Release);
+                self.kept.more.notify_waiters();
+            }
+            state = self.state();
             state.writing = None;
             state.waiting -= size;
-            state.took_at = Some(Instant::now());
+            let now = Instant::now();
+            (state.took_at, state.busy_since) = (Some(now), Some(now));
             self.late.store(state.waiting > LATE, Ordering::Relaxed);
         }
     }
@@ -215,11 +254,11 @@ impl Queue {
         };
         let Err(error) = written else { return };
         let bare = self.state().lose(op, &error.to_string());
-        if let Some(Op::Log { owner, record, .. }) = bare
-            && let Err(error) = disk.append(folder::LOG, &record)
+        if let Some(bare @ Op::Log { .. }) = bare
+            && let Op::Log { record, .. } = &bare
+            && let Err(error) = disk.append(folder::LOG, record)
         {
-            let lost = Op::Log { owner, record, bare: None, needs: None };
-            self.state().lose(lost, &error.to_string());
+            self.state().lose(bare, &error.to_string());
         }
     }
 }
@@ -227,6 +266,11 @@ impl Queue {
 impl State {
     fn is_at_work(&self) -> bool {
         self.took_at.is_some_and(|took| took.elapsed() < AT_WORK)
+    }
+
+    /// Whether the disk has something to do and does nothing.
+    fn stands_still(&self) -> bool {
+        self.busy_since.is_some_and(|since| since.elapsed() >= AT_WORK)
     }
 
     /// Whether a file is broken; if so, these bytes of it are lost too.
@@ -247,12 +291,14 @@ impl State {
     fn lose(&mut self, op: Op, reason: &str) -> Option<Op> {
         let bytes = op.size() as u64;
         let (owner, bare) = match op {
-            Op::Log { owner, bare: Some(bare), needs, .. } => {
+            Op::Log { owner, record, needs: Some(file), ends } => {
+                let bare = log::without_body(&record);
+                let bare = bare.map(|record| Op::Log { owner: owner.clone(), record, needs: None, ends });
                 // A file that is broken was named when it broke.
-                if needs.is_some_and(|file| self.broken.contains_key(&file)) {
-                    return Some(Op::Log { owner, record: bare, bare: None, needs: None });
+                if self.broken.contains_key(&file) {
+                    return bare;
                 }
-                (owner, Some(bare))
+                (owner, bare)
             }
             Op::Log { owner, .. } => (Owner { what: "record of it", ..owner }, None),
             Op::File { owner, name, .. } | Op::Part { owner, name, .. } | Op::Finish { owner, name, .. } => {
@@ -265,7 +311,7 @@ impl State {
             }
         };
         self.losses.push(owner.loss(bytes, reason));
-        bare.map(|record| Op::Log { owner, record, bare: None, needs: None })
+        bare
     }
 }
 

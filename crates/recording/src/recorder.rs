@@ -1,15 +1,15 @@
 //! Writing a recording: whoever stands on the wire hands over what happens.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
 use thiserror::Error;
 use tokio::sync::Notify;
-use wire::Ending;
 use wire::redact::Redactor;
 
 use crate::assembly::{Assembled, Assembly, Event, Moment, RawHeader};
@@ -19,6 +19,7 @@ use crate::folder;
 use crate::loss::Loss;
 use crate::manifest::{Counts, MANIFEST_FORMAT, Manifest};
 use crate::queue::Queue;
+use crate::tap::ExchangeTap;
 use crate::time::iso;
 
 /// Bytes that may wait to be searched for secrets before [`ExchangeTap::room`] makes the wire wait
@@ -26,10 +27,6 @@ use crate::time::iso;
 const UNSEARCHED: usize = 8 << 20;
 /// How much longer a read takes while the disk is late.
 const PACE: Duration = Duration::from_millis(2);
-/// How long events may gather before they are looked at.
-const GATHER: Duration = Duration::from_millis(1);
-/// More events than this in a batch mean that the machine is busy.
-const MANY: usize = 256;
 /// Kept free for the manifest of a recording whose disk is full.
 const RESERVE: usize = 256 << 10;
 
@@ -92,6 +89,9 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Shared {
     clock: Instant,
+    /// Numbers for what happens. Those of the log's records are taken while the line is held, so that
+    /// the log is in order.
+    next_seq: AtomicU64,
     line: Mutex<Line>,
     unsearched: Arc<Unsearched>,
     queue: Queue,
@@ -100,11 +100,11 @@ struct Shared {
     assembly: Mutex<Option<JoinHandle<Assembled>>>,
 }
 
-/// Numbers are given and events put into line under one lock, so that the log is in order.
 #[derive(Debug)]
 struct Line {
-    next_seq: u64,
     next_exchange: u64,
+    /// How many exchanges have ended.
+    ended: u64,
     events: Option<mpsc::Sender<Event>>,
 }
 
@@ -142,7 +142,7 @@ impl Recorder {
             if empty { Ok(()) } else { Err(CreateError::NotEmpty { dir: settings.dir.clone() }) }
         })?;
         let queue = Queue::start(make_disk(&settings.dir)).map_err(failed)?;
-        let (sender, receiver) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel::<Event>();
         let unsearched = Arc::new(Unsearched::default());
         let surroundings = Surroundings {
             started_at: settings.started_at,
@@ -152,29 +152,18 @@ impl Recorder {
         let searched = unsearched.clone();
         let thread = std::thread::Builder::new().name("redact".into()).spawn(move || {
             while let Ok(event) = receiver.recv() {
-                let mut ended = false;
-                let mut events = 0;
-                for event in std::iter::once(event).chain(receiver.try_iter()) {
-                    ended |= matches!(event, Event::Ended { .. });
-                    events += 1;
-                    let size = size(&event);
-                    assembly.take(event);
-                    searched.shrink(size);
-                }
-                // Being woken for each event costs more than the event, so some may come together; but
-                // the end of an exchange is what a killed recorder must not lose. Where many come, the
-                // next batch is due before long anyway.
-                if !ended || events > MANY {
-                    std::thread::sleep(GATHER);
-                }
+                let size = event.size();
+                assembly.take(event);
+                searched.shrink(size);
             }
             assembly.finish()
         });
-        let line = Mutex::new(Line { next_seq: 1, next_exchange: 1, events: Some(sender) });
+        let line = Mutex::new(Line { next_exchange: 1, ended: 0, events: Some(sender) });
         let assembly = Mutex::new(Some(thread.map_err(failed)?));
         Ok(Self {
             shared: Arc::new(Shared {
                 clock: Instant::now(),
+                next_seq: AtomicU64::new(1),
                 line,
                 unsearched,
                 queue,
@@ -186,20 +175,19 @@ impl Recorder {
 
     /// A request's head arrived. `url` is where it goes.
     pub fn arrived(&self, method: &str, url: &str, headers: Vec<RawHeader>) -> ExchangeTap {
-        let us = self.now();
         let mut line = self.line();
         let n = line.next_exchange;
         line.next_exchange += 1;
-        let at = line.moment(us);
+        let at = self.moment();
         line.send(Event::Arrived { n, at, method: method.to_owned(), url: url.to_owned(), headers });
+        let ended_before = line.ended;
         drop(line);
-        ExchangeTap { recorder: self.clone(), n, ended: false }
+        ExchangeTap::new(self.clone(), n, ended_before)
     }
 
     /// The command printed something.
-    pub fn printed(&self, output: Output, bytes: Bytes) {
-        self.shared.unsearched.grow(bytes.len());
-        self.line().send(Event::Printed { output, bytes });
+    pub fn printed(&self, output: Output, bytes: Vec<u8>) {
+        self.hand_over(Event::Printed { output, bytes });
     }
 
     /// Something of the exchange at hand will not be kept, whatever the disk does.
@@ -220,7 +208,7 @@ impl Recorder {
     /// Like [`Recorder::room`], for a thread of its own.
     pub fn wait_for_room(&self) {
         while !self.shared.unsearched.has_room() {
-            std::thread::sleep(GATHER);
+            std::thread::sleep(PACE);
         }
     }
 
@@ -238,14 +226,19 @@ impl Recorder {
         if self.shared.queue.is_late() {
             tokio::time::sleep(PACE).await;
         }
-        let unsearched = self.shared.unsearched.clone();
-        loop {
-            let less = unsearched.less.notified();
-            if unsearched.has_room() {
-                return;
+        while !self.shared.unsearched.has_room() {
+            let less = self.shared.unsearched.less.notified();
+            if self.shared.unsearched.has_room() {
+                return; // it came to be before we listened
             }
             less.await;
         }
+    }
+
+    /// Waits until the exchanges that ended first, so many of them, are on the disk; see
+    /// [`ExchangeTap::those_before_are_kept`].
+    pub(crate) async fn has_kept(&self, ended: u64) {
+        self.shared.queue.has_kept(ended).await;
     }
 
     /// Ends the recording's writing: what happened is searched and written, within `deadline`.
@@ -258,32 +251,41 @@ impl Recorder {
         Some(Finished { redactor, counts, losses: self.shared.queue.losses(), unsearched, learned_late })
     }
 
-    fn now(&self) -> u64 {
-        self.shared.clock.elapsed().as_micros() as u64
+    /// Hands over something that has no place of its own in the log.
+    pub(crate) fn hand_over(&self, event: Event) {
+        self.shared.unsearched.grow(event.size());
+        self.line().send(event);
+    }
+
+    /// Hands over something that has its own place in the log.
+    pub(crate) fn happened(&self, make: impl FnOnce(Moment) -> Event) {
+        let mut line = self.line();
+        let event = make(self.moment());
+        self.shared.unsearched.grow(event.size());
+        line.send(event);
+    }
+
+    /// The next place in the one order, and the time.
+    pub(crate) fn moment(&self) -> Moment {
+        let us = self.shared.clock.elapsed().as_micros() as u64;
+        Moment { seq: self.shared.next_seq.fetch_add(1, Ordering::Relaxed), us }
+    }
+
+    /// What is in flight is being cut, and not by the harness.
+    pub(crate) fn is_cutting(&self) -> bool {
+        self.shared.cutting.load(Ordering::Relaxed)
     }
 
     fn line(&self) -> std::sync::MutexGuard<'_, Line> {
         self.shared.line.lock().expect("nobody panics while holding the line")
     }
-
-    fn happened(&self, make: impl FnOnce(Moment) -> Event) {
-        let us = self.now();
-        let mut line = self.line();
-        let at = line.moment(us);
-        line.send(make(at));
-    }
 }
 
 impl Line {
-    fn moment(&mut self, us: u64) -> Moment {
-        let seq = self.next_seq;
-        self.next_seq += 1;
-        Moment { seq, us }
-    }
-
     /// After the end nobody listens, and nothing more is recorded.
     fn send(&mut self, event: Event) {
         if let Some(events) = &self.events {
+            self.ended += u64::from(matches!(event, Event::Ended { .. }));
             let _ = events.send(event); // fails only when the searching thread is gone
         }
     }
@@ -305,80 +307,6 @@ impl Unsearched {
     }
 }
 
-fn size(event: &Event) -> usize {
-    match event {
-        Event::RequestData { bytes, .. }
-        | Event::ResponseData { bytes, .. }
-        | Event::Printed { bytes, .. } => bytes.len(),
-        _ => 0,
-    }
-}
-
-/// The recorder's end of one exchange. Dropped before its end, it means that the harness left.
-#[derive(Debug)]
-pub struct ExchangeTap {
-    recorder: Recorder,
-    n: u64,
-    ended: bool,
-}
-
-impl ExchangeTap {
-    /// The exchange's id.
-    pub fn id(&self) -> session::RequestId {
-        session::RequestId::nth(self.n)
-    }
-
-    /// The recorder, to wait for room.
-    pub fn recorder(&self) -> &Recorder {
-        &self.recorder
-    }
-
-    /// More of the request's body. Never waits.
-    pub fn request_data(&self, bytes: Bytes) {
-        self.recorder.shared.unsearched.grow(bytes.len());
-        self.recorder.line().send(Event::RequestData { n: self.n, bytes });
-    }
-
-    /// The request's body is over: all of it came, or the harness stopped in the middle.
-    pub fn request_ended(&self, whole: bool, trailers: Vec<RawHeader>) {
-        self.recorder.happened(|at| Event::Asked { n: self.n, at, whole, trailers });
-    }
-
-    /// The response's head arrived.
-    pub fn answered(&self, status: u16, headers: Vec<RawHeader>) {
-        self.recorder.happened(|at| Event::Answered { n: self.n, at, status, headers });
-    }
-
-    /// More of the response's body. Never waits. `new_read` when the bytes came with another read
-    /// of the socket than the ones before.
-    pub fn response_data(&self, bytes: Bytes, new_read: bool) {
-        self.recorder.shared.unsearched.grow(bytes.len());
-        let us = self.recorder.now();
-        let mut line = self.recorder.line();
-        let read = new_read.then(|| line.moment(us));
-        line.send(Event::ResponseData { n: self.n, read, bytes });
-    }
-
-    /// The exchange is over.
-    pub fn ended(mut self, ending: Ending, error: Option<String>, trailers: Vec<RawHeader>) {
-        self.end(ending, error, trailers);
-    }
-
-    fn end(&mut self, ending: Ending, error: Option<String>, trailers: Vec<RawHeader>) {
-        if !std::mem::replace(&mut self.ended, true) {
-            self.recorder.happened(|at| Event::Ended { n: self.n, at, ending, error, trailers });
-        }
-    }
-}
-
-impl Drop for ExchangeTap {
-    fn drop(&mut self) {
-        let ours = self.recorder.shared.cutting.load(Ordering::Relaxed);
-        let error = ours.then(|| "still in flight when the recorder stopped".to_owned());
-        self.end(Ending::CutByHarness, error, Vec::new());
-    }
-}
-
 /// Makes the folder with the first manifest; `false` when there is something in it already.
 fn make_folder(settings: &Settings) -> std::io::Result<bool> {
     let dir = &settings.dir;
@@ -386,6 +314,8 @@ fn make_folder(settings: &Settings) -> std::io::Result<bool> {
     if std::fs::read_dir(dir)?.next().is_some() {
         return Ok(false);
     }
+    // What people and models said is nobody else's business. Not every disk can keep that to itself.
+    let _ = std::fs::set_permissions(dir, Permissions::from_mode(0o700));
     std::fs::create_dir(dir.join(folder::DUMPS))?;
     std::fs::create_dir(dir.join(folder::BLOBS))?;
     let manifest = Manifest {

@@ -11,3 +11,6 @@ pub use check::check_text;
 pub use show::{About, show_json, show_text};
 pub use text::{duration, fit, plain, tokens};
 pub use tree::tree;
+
+#[cfg(test)]
+mod tests;

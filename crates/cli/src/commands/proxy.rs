@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     /// The loopback address to listen on; port 0 takes any free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Seconds to wait for calls in flight when the command has ended
+    /// Seconds to wait for calls in flight when the command has ended; Ctrl-C ends the wait
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain: u64,
     /// The command to record, behind `--`
@@ -57,7 +57,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().or_fail(Kind::Outside)?;
+    // One thread passes the bytes on: to wake others for it costs more than it is worth, and those
+    // that search and write are beside it.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .or_fail(Kind::Outside)?;
     runtime.block_on(record(arguments))
 }
 
@@ -104,7 +110,13 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Some(child::code(running.wait(&mut signals).await.or_fail(Kind::Outside)?))
     };
 
-    let reach = capture.stop(Duration::from_secs(arguments.drain)).await;
+    let patience = async {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(arguments.drain)) => {}
+            _ = signals.next() => {} // whoever asks twice does not want to wait
+        }
+    };
+    let reach = capture.stop(patience).await;
     if let Some(model) = &scripted {
         tell_unanswered(&model.report());
     }

@@ -22,6 +22,12 @@ impl TestEnv {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// In a folder that is in memory, where the machine has one: no disk of its to wait for.
+    pub(crate) fn in_memory() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self { folder: folder.unwrap() }
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -155,7 +161,7 @@ pub(crate) fn provider(serve: impl Fn(String, TcpStream) + Send + Sync + 'static
     addr
 }
 
-fn read_request(tcp: &mut TcpStream) -> String {
+pub(crate) fn read_request(tcp: &mut TcpStream) -> String {
     tcp.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];

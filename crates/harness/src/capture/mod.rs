@@ -284,7 +284,7 @@ impl Show {
 
     /// Keeps what there is, and seals it if it is whole.
     async fn close(mut self, outcome: Outcome) -> Result<Captured, HarnessError> {
-        let reach = self.capture.stop(DRAIN).await;
+        let reach = self.capture.stop(tokio::time::sleep(DRAIN)).await;
         let mut warnings = Vec::new();
         let exports = self.planned.harness.exports(&self.plan, &self.sandbox, &mut self.warden);
         let exports = match tokio::time::timeout(EXPORT_DEADLINE, exports).await {

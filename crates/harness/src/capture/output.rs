@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read as _};
 use std::time::Duration;
 
-use bytes::Bytes;
 use recording::{Output, Recorder};
 use tokio::sync::oneshot;
 
@@ -60,7 +59,7 @@ fn hear(mut from: PipeReader, output: Output, recorder: Recorder) -> io::Result<
         let mut tail = VecDeque::new();
         let mut buffer = vec![0; 16 << 10];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
-            recorder.printed(output, Bytes::copy_from_slice(&buffer[..read]));
+            recorder.printed(output, buffer[..read].to_vec());
             tail.extend(&buffer[..read]);
             tail.drain(..tail.len().saturating_sub(TAIL));
             recorder.wait_for_room();

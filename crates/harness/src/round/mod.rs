@@ -36,7 +36,10 @@ pub(crate) struct Watch {
 }
 
 #[derive(Debug, Default)]
-struct Seen(Mutex<BTreeMap<(String, Option<u16>, SeenBy), (SystemTime, u64)>>);
+struct Seen(Mutex<BTreeMap<Call, (SystemTime, u64)>>);
+
+/// Where somebody wanted to go, and how that was seen.
+type Call = (String, Option<u16>, SeenBy);
 
 impl Watch {
     /// On the machine's own network: only those who ask the proxy are seen.

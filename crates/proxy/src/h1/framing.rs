@@ -70,7 +70,7 @@ impl BodyDecoder {
 
     /// Takes bytes as they came; gives the body's own bytes to `data` and returns how many of
     /// `bytes` belong to this message: fewer than all only when it is done.
-    pub(crate) fn push(&mut self, bytes: &[u8], data: &mut impl FnMut(&[u8])) -> Result<usize, BadChunk> {
+    pub(crate) fn push(&mut self, bytes: &[u8], data: &mut dyn FnMut(&[u8])) -> Result<usize, BadChunk> {
         let mut at = 0;
         while at < bytes.len() && self.state != State::Done {
             let rest = &bytes[at..];
@@ -104,6 +104,10 @@ impl BodyDecoder {
     fn line(&mut self, rest: &[u8]) -> Result<usize, BadChunk> {
         let end = rest.iter().position(|byte| *byte == b'\n');
         let take = end.map_or(rest.len(), |end| end + 1);
+        if end.is_some() && self.line.is_empty() && take <= MAX_LINE {
+            self.whole_line(rest[..take].trim_ascii_end())?; // nearly always
+            return Ok(take);
+        }
         self.line.extend_from_slice(&rest[..take]);
         if self.line.len() > MAX_LINE {
             return Err(BadChunk("line of over 64 KiB"));

@@ -158,7 +158,7 @@ impl Station {
 
     pub(crate) fn stop_within(mut self, deadline: Duration) -> Stopped {
         let capture = self.capture.take().unwrap();
-        let reach = self.runtime.block_on(capture.stop(deadline));
+        let reach = self.runtime.block_on(async { capture.stop(tokio::time::sleep(deadline)).await });
         let finished = self.recorder.finish(PATIENCE).unwrap();
         Stopped { reach, finished, manifest: self.manifest, folder: self.folder }
     }

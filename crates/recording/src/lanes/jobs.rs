@@ -86,8 +86,10 @@ impl Lanes {
         // A session or a folder that all of them name tells none of them apart.
         let shared: HashSet<&str> = others.flat_map(|result| words(&result.text)).collect();
         let mut ids = ids_of(lane, call, acknowledged.as_ref().map(|(_, result)| result.text.as_str()));
-        ids.retain(|id| !shared.contains(id.as_str()) && parent.session.as_ref() != Some(id));
-        let names_it = |text: &str| ids.iter().any(|id| text.contains(id.as_str()));
+        ids.retain(|id| {
+            id.len() >= ID && !shared.contains(id.as_str()) && parent.session.as_ref() != Some(id)
+        });
+        let names_it = |text: &str| ids.iter().any(|id| names(text, id));
         let spawns: HashSet<&CallId> =
             self.lanes.iter().filter_map(|lane| lane.spawned_by.as_ref()).collect();
         let touches: Vec<Touch> = later()
@@ -128,6 +130,17 @@ fn ids_of(lane: &Lane, call: &CallId, result: Option<&str>) -> Vec<String> {
     let words = words(result.unwrap_or_default()).map(str::to_owned);
     let own = [&lane.agent, &lane.session].into_iter().flatten().cloned();
     words.chain(own).chain([call.as_str().to_owned()]).collect()
+}
+
+/// Whether a text holds an id, and not just as a part of a longer one.
+fn names(text: &str, id: &str) -> bool {
+    let is_id_byte =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let bytes = text.as_bytes();
+    text.match_indices(id).any(|(at, _)| {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        !is_id_byte(before) && !is_id_byte(bytes.get(at + id.len()))
+    })
 }
 
 /// The words of a text that may be ids.

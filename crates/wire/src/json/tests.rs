@@ -173,4 +173,9 @@ proptest! {
         prop_assert_eq!(&serde_json::from_str::<String>(&quoted).expect("a JSON string"), &text);
         prop_assert_eq!(unescape(&quoted[1..quoted.len() - 1]), text);
     }
+
+    #[test]
+    fn quoting_is_what_a_serializer_does(text in r#"([a-z\\"\u{0}-\u{20}\u{7f}]|é|[a-z ]{30}){0,20}"#) {
+        prop_assert_eq!(quote(&text), serde_json::to_string(&text).expect("a string"));
+    }
 }

@@ -93,47 +93,100 @@ pub fn quote(text: &str) -> String {
 
 /// Bytes that are looked at together.
 const STRIDE: usize = 32;
-/// No byte becomes longer than `\u0000`.
-const LONGEST: usize = 256;
+/// The longest that a stride becomes, and room for a word behind it: no byte becomes longer than
+/// `\u0000`.
+const LONGEST: usize = STRIDE * 6 + 8;
 
 /// Appends `text` as the inside of a JSON string, escaping only what must be.
 pub fn escape_into(out: &mut Vec<u8>, text: &str) {
-    for stride in text.as_bytes().chunks(STRIDE) {
-        // Without a branch for each byte, so that the processor compares many at once.
-        if !stride.iter().fold(false, |special, &byte| special | is_special(byte)) {
-            out.extend_from_slice(stride);
-            continue;
-        }
-        let mut escaped = [0; LONGEST];
-        let mut length = 0;
-        for &byte in stride {
-            // The mask changes nothing; it lets the compiler see that the place is inside.
-            escaped[length % LONGEST] = byte;
-            length += 1;
-            if is_special(byte) {
-                let escape = escape_of(byte);
-                escaped[length - 1..length - 1 + escape.len()].copy_from_slice(escape.as_bytes());
-                length += escape.len() - 1;
-            }
-        }
-        out.extend_from_slice(&escaped[..length]);
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let (clean, behind) = rest.split_at(clean_strides(rest));
+        out.extend_from_slice(clean);
+        let (stride, behind) = behind.split_at(behind.len().min(STRIDE));
+        escape_stride(out, stride);
+        rest = behind;
     }
+}
+
+/// The length of the whole strides at the beginning that need no escape.
+fn clean_strides(bytes: &[u8]) -> usize {
+    // Without a branch for each byte, so that the processor compares many at once.
+    let clean = |stride: &&[u8]| !stride.iter().fold(false, |special, &byte| special | is_special(byte));
+    bytes.chunks_exact(STRIDE).take_while(clean).count() * STRIDE
+}
+
+/// Eight bytes at a time: each run up to a special byte is stored as a whole word, of which the next
+/// store overwrites what is too much.
+fn escape_stride(out: &mut Vec<u8>, stride: &[u8]) {
+    let mut escaped = [0; LONGEST];
+    let mut length = 0;
+    let (words, rest) = stride.as_chunks::<8>();
+    for word in words {
+        length = escape_word(&mut escaped, length, u64::from_le_bytes(*word), 8);
+    }
+    if !rest.is_empty() {
+        let mut word = [b' '; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        length = escape_word(&mut escaped, length, u64::from_le_bytes(word), rest.len());
+    }
+    out.extend_from_slice(&escaped[..length]);
+}
+
+/// Stores the first `left` bytes of a word at `at`, and returns where the next ones go.
+fn escape_word(escaped: &mut [u8; LONGEST], mut at: usize, mut word: u64, mut left: usize) -> usize {
+    let mut store = |at: usize, word: u64| escaped[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    let mut specials = specials(word);
+    while specials != 0 {
+        let run = specials.trailing_zeros() as usize / 8;
+        store(at, word);
+        let (escape, escape_length) = ESCAPES[usize::from((word >> (run * 8)) as u8)];
+        store(at + run, escape);
+        at += run + escape_length;
+        // Two steps, for a shift by the whole width is none.
+        word = word >> (run * 8) >> 8;
+        specials = specials >> (run * 8) >> 8;
+        left -= run + 1;
+    }
+    store(at, word);
+    at + left
+}
+
+/// The highest bit of each byte of a word that must be escaped, and no other bit.
+fn specials(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const LOW: u64 = EACH * 0x7f;
+    let zeros = |word: u64| !(((word & LOW) + LOW) | word | LOW);
+    zeros(word & (EACH * 0xe0)) | zeros(word ^ (EACH * b'"' as u64)) | zeros(word ^ (EACH * b'\\' as u64))
 }
 
 fn is_special(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
-fn escape_of(special: u8) -> &'static str {
-    const CONTROLS: [&str; 32] = [
-        "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007", "\\b", "\\t",
-        "\\n", "\\u000b", "\\f", "\\r", "\\u000e", "\\u000f", "\\u0010", "\\u0011", "\\u0012", "\\u0013",
-        "\\u0014", "\\u0015", "\\u0016", "\\u0017", "\\u0018", "\\u0019", "\\u001a", "\\u001b", "\\u001c",
-        "\\u001d", "\\u001e", "\\u001f",
-    ];
-    match special {
-        b'"' => "\\\"",
-        b'\\' => "\\\\",
-        control => CONTROLS[usize::from(control)],
+/// The escape of each special byte, as the bytes of a word, and its length.
+static ESCAPES: [(u64, usize); 256] = {
+    let mut escapes = [(0, 0); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        escapes[byte] = match byte as u8 {
+            b'"' => (word(*b"\\\"......"), 2),
+            b'\\' => (word(*b"\\\\......"), 2),
+            0x08 => (word(*b"\\b......"), 2),
+            b'\t' => (word(*b"\\t......"), 2),
+            b'\n' => (word(*b"\\n......"), 2),
+            0x0c => (word(*b"\\f......"), 2),
+            b'\r' => (word(*b"\\r......"), 2),
+            _ => {
+                let hex = b"0123456789abcdef";
+                (word([b'\\', b'u', b'0', b'0', hex[byte >> 4], hex[byte & 15], b'.', b'.']), 6)
+            }
+        };
+        byte += 1;
     }
+    escapes
+};
+
+const fn word(bytes: [u8; 8]) -> u64 {
+    u64::from_le_bytes(bytes)
 }
