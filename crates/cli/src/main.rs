@@ -25,6 +25,7 @@ struct Arguments {
 enum Command {
     Capture(commands::capture::Arguments),
     Check(commands::check::Arguments),
+    Import(commands::import::Arguments),
     Normalize(commands::normalize::Arguments),
     Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Import(arguments) => commands::import::run(&arguments),
         Command::Normalize(arguments) => commands::normalize::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),

@@ -10,6 +10,7 @@ mod claude_code;
 mod command;
 mod doctor;
 mod error;
+pub mod import;
 mod install;
 mod meter;
 mod oh_my_opencode;

@@ -238,7 +238,7 @@ fn spawn_calls(evidence: &Evidence) -> Finding {
     let launches = evidence.jobs.iter().filter(|job| job.background).count();
     let seen = format!("at most {most} agents in one turn, {launches} in the background");
     match (&evidence.scenario, expects(evidence).spawns_in_one_turn) {
-        (Some(_), None) => not_applicable("the scenario starts no agents"),
+        (Some(_), None) => not_applicable("the scenario does not start several agents at once"),
         (Some(_), Some(wanted)) if most >= wanted as usize || launches >= wanted as usize => yes(seen),
         (Some(_), Some(wanted)) => no(format!("{seen}; the scenario starts {wanted} in one turn")),
         (None, _) if most >= 2 || launches >= 2 => yes(seen),
@@ -288,7 +288,6 @@ fn polling_or_wake_up(evidence: &Evidence) -> Finding {
     let seen = format!("{polls} polls, {notices} announcements, {woken} of them woke the parent");
     let finding = match (polls, notices) {
         (0, 0) => no(seen),
-        (0, _) if polling && !wakeup => no(seen),
         (_, 0) if wakeup && !polling => no(seen),
         _ => yes(seen),
     };

@@ -1,10 +1,12 @@
 //! Whether a recording is complete; later, whether two agree.
 //!
-//! Start at [`check`]: evidence in, an answer for each criterion out. Only [`Evidence::gather`]
-//! reads files.
+//! Start at [`check`]: evidence in, an answer for each criterion out. [`disagreements`] compares a session as its
+//! harness tells it with the one on the wire. Only [`Evidence::gather`] reads files.
 
+mod agreement;
 mod check;
 mod evidence;
 
+pub use agreement::{Disagreement, disagreements};
 pub use check::{Answer, Check, Criterion, check};
 pub use evidence::{Evidence, EvidenceError, Expects, Scenario, StandIn};

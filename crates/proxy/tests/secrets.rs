@@ -22,6 +22,11 @@ fn noise(seed: usize, length: usize) -> String {
     (0..length).map(|_| next()).collect()
 }
 
+/// Small letters and no more.
+fn near_word(seed: usize) -> String {
+    noise(seed, 40).chars().filter(char::is_ascii_lowercase).collect()
+}
+
 /// Secrets that are known by their shape: what stands in the text, and the part that must not stay.
 /// Put together from parts, so that this file holds nothing that looks like one.
 fn shapes(seed: usize) -> Vec<(&'static str, String, String)> {
@@ -45,6 +50,9 @@ fn shapes(seed: usize) -> Vec<(&'static str, String, String)> {
         ("bearer", format!("Authorization: Bearer {}", n(44)), n(44)),
         ("basic auth", format!("see https://robot:{}@internal.test/x", n(20)), n(20)),
         ("cookie", format!("Cookie: session={}; theme=dark", n(32)), n(32)),
+        ("curl login", format!("curl -s -u robot:{} https://internal.test/x", n(12)), n(12)),
+        ("netrc", format!("machine internal.test\n  login robot\n  password {}\n", n(12)), n(12)),
+        ("near word", format!("password: {}99", near_word(seed)), format!("{}99", near_word(seed))),
         (
             "private key",
             format!("-----BEGIN {0} KEY-----\n{1}\n-----END {0} KEY-----", "PRIVATE", pem_body),
@@ -222,6 +230,14 @@ fn named(seed: usize) -> Vec<Planted> {
             body: format!(r#"{{"x":"{encoded}"}}"#),
             ..place(&format!("as base64 behind {ahead:?}"), &plain)
         });
+        let padded = format!("{ahead}{}{plain} behind", "-".repeat(45));
+        let lines: Vec<_> = STANDARD.encode(padded).into_bytes().chunks(76).map(<[u8]>::to_vec).collect();
+        let lines = String::from_utf8(lines.join(&b'\n')).unwrap();
+        all.push(Planted {
+            body: format!(r#"{{"x":{}}}"#, quoted(&lines)),
+            reply: streamed(&lines, anthropic("text_delta", "text")),
+            ..place(&format!("as base64 in lines behind {ahead:?}"), &plain)
+        });
         let reply = json_reply(format!(r#"{{"x":"{encoded}"}}"#));
         all.push(Planted { reply, ..place(&format!("as base64 behind {ahead:?} in a reply"), &plain) });
     }
@@ -297,6 +313,15 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
+/// A file without the line breaks in its strings, however deep they are escaped.
+fn without_breaks(bytes: &[u8]) -> Vec<u8> {
+    let mut text = String::from_utf8_lossy(bytes).into_owned();
+    for depth in [4, 3, 2, 1] {
+        text = text.replace(&format!("{}n", "\\".repeat(depth)), "");
+    }
+    text.into_bytes()
+}
+
 /// The strings of a stream's events, joined: what a harness would put together.
 fn reassembled(body: &[u8]) -> String {
     let mut text = String::new();
@@ -336,9 +361,13 @@ fn none_of_them_is_in_any_file() {
     let opened = station.seal();
     assert_eq!(opened.recording.len(), table.len());
     let files = files(&opened.folder.path().join("recording"));
+    let joined: Vec<u8> = files.iter().flat_map(|(_, bytes)| without_breaks(bytes)).collect();
     let mut leaks = Vec::new();
     for planted in table {
         for form in forms(&planted.secret) {
+            if planted.name.contains("in lines") && memchr::memmem::find(&joined, &form).is_some() {
+                leaks.push(format!("{}: over the end of a line", planted.name));
+            }
             for (path, bytes) in &files {
                 if memchr::memmem::find(bytes, &form).is_some() {
                     leaks.push(format!(
@@ -357,7 +386,12 @@ fn none_of_them_is_in_any_file() {
         {
             leaks.push(format!("{}: packed", planted.name));
         }
-        if reassembled(&body).contains(&planted.secret) {
+        let text = reassembled(&body);
+        let wrapped = text.replace('\n', "");
+        let encoded = forms(&planted.secret);
+        if text.contains(&planted.secret)
+            || encoded.iter().any(|form| memchr::memmem::find(wrapped.as_bytes(), form).is_some())
+        {
             leaks.push(format!("{}: put together from the stream", planted.name));
         }
         if planted.reply.headers.contains("event-stream") {

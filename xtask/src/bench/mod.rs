@@ -6,6 +6,7 @@
 
 mod chunked;
 mod load;
+mod normalize;
 mod process;
 mod proxy;
 mod server;
@@ -24,6 +25,8 @@ pub(crate) use upstream::serve as serve_upstream;
 pub(crate) enum Bench {
     /// Direct, nginx, `offshoot proxy` and mitmproxy: throughput, first byte, CPU, memory
     Proxy(ProxyArgs),
+    /// `offshoot normalize` on a growing number of exchanges: time and memory
+    Normalize(normalize::NormalizeArgs),
 }
 
 /// How much to measure.
@@ -42,6 +45,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Bench::Proxy(args) => proxy::run(&args),
+            Bench::Normalize(args) => normalize::run(&args),
         }
     }
 }

@@ -175,7 +175,8 @@ fn variables(
     given.iter().map(one).collect()
 }
 
-fn explain(error: HarnessError) -> anyhow::Error {
+/// A harness's error, with whose turn it is and its hint.
+pub(crate) fn explain(error: HarnessError) -> anyhow::Error {
     let kind = match error.blame() {
         harness::Blame::You => Kind::Usage,
         harness::Blame::Outside => Kind::Outside,

@@ -3,6 +3,7 @@
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod doctor;
+pub(crate) mod import;
 pub(crate) mod normalize;
 pub(crate) mod proxy;
 pub(crate) mod show;

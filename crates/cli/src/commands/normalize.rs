@@ -11,6 +11,8 @@ use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
 
 /// Order the exchanges of a recording into lanes and turns, and write them to `normalized/`
+///
+/// What the recording's `exports/` say adds the harness's own session, agent and message ids.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The recording's folder, or a folder of `*_request.json` and `*_response.json`
@@ -50,7 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// Writes `normalized/` anew.
 pub(crate) fn normalized(source: &Source) -> anyhow::Result<Normalized> {
-    let normalized = normalize(source, None);
+    let exported = harness::import::from_exports(source.dir());
+    let normalized = normalize(source, exported.as_ref());
     let in_the_way = matches!(&normalized, Err(NormalizeError::InTheWay { .. }));
     match in_the_way {
         true => normalized.or_fail_with(Kind::Usage, || {

@@ -80,7 +80,13 @@ impl Lanes {
         let ended = lane.turns.last().and_then(|turn| turn.answered_at);
         let background =
             acknowledged.as_ref().is_some_and(|(turn, _)| ended.is_none_or(|ended| ended > turn.asked_at));
-        let ids = ids_of(lane, call, acknowledged.as_ref().map(|(_, result)| result.text.as_str()));
+        let siblings = self.children(&parent.id).filter_map(|lane| lane.spawned_by.as_ref());
+        let siblings: HashSet<&CallId> = siblings.filter(|other| *other != call).collect();
+        let others = later().flat_map(|turn| &turn.results).filter(|result| siblings.contains(&result.call));
+        // A session or a folder that all of them name tells none of them apart.
+        let shared: HashSet<&str> = others.flat_map(|result| words(&result.text)).collect();
+        let mut ids = ids_of(lane, call, acknowledged.as_ref().map(|(_, result)| result.text.as_str()));
+        ids.retain(|id| !shared.contains(id.as_str()) && parent.session.as_ref() != Some(id));
         let names_it = |text: &str| ids.iter().any(|id| text.contains(id.as_str()));
         let spawns: HashSet<&CallId> =
             self.lanes.iter().filter_map(|lane| lane.spawned_by.as_ref()).collect();
@@ -116,13 +122,20 @@ impl Lanes {
     }
 }
 
-/// The ids by which a job may be named: those in its launch's result, the lane's own, the call's.
+/// The ids by which a job may be named: those in its launch's result, the lane's own, the call's. Parts of
+/// paths are no ids: other calls name the same folders.
 fn ids_of(lane: &Lane, call: &CallId, result: Option<&str>) -> Vec<String> {
-    let is_id_byte = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let is_id = |word: &&str| word.len() >= ID && word.bytes().any(|byte| byte.is_ascii_digit());
-    let words = result.unwrap_or_default().split(|c| !is_id_byte(c)).filter(is_id).map(str::to_owned);
+    let words = words(result.unwrap_or_default()).map(str::to_owned);
     let own = [&lane.agent, &lane.session].into_iter().flatten().cloned();
     words.chain(own).chain([call.as_str().to_owned()]).collect()
+}
+
+/// The words of a text that may be ids.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_word_byte = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    let is_id = |word: &&str| word.len() >= ID && word.bytes().any(|byte| byte.is_ascii_digit());
+    let words = text.split(move |c| !is_word_byte(c)).filter(|word| !word.contains('/'));
+    words.flat_map(|word| word.split('.')).filter(is_id)
 }
 
 fn cancels(tool: &str) -> bool {

@@ -341,6 +341,35 @@ fn a_history_that_is_reset_is_a_compaction() {
 }
 
 #[test]
+fn a_summary_is_a_compaction_and_another_prompt_is_another_agent() {
+    check(
+        "
+        > r1 agent/Read | u:do it
+        < r1 #a()
+        > r2 agent/Read | u:do it | a:#a | r:a=1 | u:sum up
+        < r2 we read one file and it was empty
+        > r3 agent/Read | u:Summary: we read one file and it was empty. Go on.
+        < r3 #b()
+        > r4 agent/Read | u:Summary: we read one file and it was empty. Go on. | a:#b | r:b=1
+        < r4 done
+        > r5 agent/Read | u:now something else
+        < r5 #c()
+        > r6 agent/Read | u:and something else beside it
+        < r6 #d()
+        > r7 agent/Read | u:now something else | a:#c | r:c=1
+        < r7 done
+        > r8 agent/Read | u:and something else beside it | a:#d | r:d=1
+        < r8 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r2, 3:r3 Compaction, 4:r4
+            main-2, 1:r5, 2:r7
+            main-3, 1:r6, 2:r8
+        "#]],
+    );
+}
+
+#[test]
 fn text_put_before_a_reply_is_noticed() {
     check(
         "
@@ -442,4 +471,30 @@ fn two_hundred_twins_stay_two_hundred() {
     spawns.sort_unstable();
     spawns.dedup();
     assert_eq!(spawns.len(), 200, "each call has its own lane");
+}
+
+#[test]
+fn what_all_agents_share_names_none_of_them() {
+    let mut tracker = LaneTracker::new();
+    let story = "
+        > r1 agent/Task | u:do it
+        < r1 #a(Go north.)#b(Go south.)
+        > r2 scout/Read | u:Go north.
+        > r3 scout/Read | u:Go south.
+        > r4 agent/Task | u:do it | a:#a#b | r:a=place-77/north1;b=place-77/south2
+        < r4 waiting
+        < r2 snow and ice
+        < r3 sand and sun
+        > r5 agent/Task | u:do it | a:#a#b | r:a=place-77/north1;b=place-77/south2 | a:waiting | u:place-77/north1: snow and ice
+    ";
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (id, rest) = line[2..].split_once(' ').expect("an id");
+        let id = RequestId::new(id);
+        match &line[..1] {
+            ">" => ask(&mut tracker, &id, rest),
+            _ => tracker.answered(&id, &heard(&id, rest)),
+        }
+    }
+    let notices: Vec<usize> = tracker.finish().jobs().iter().map(|job| job.notices.len()).collect();
+    assert_eq!(notices, [1, 0], "only the first is announced");
 }

@@ -1,14 +1,19 @@
 //! Which lane and turn a request belongs to, decided as it arrives.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use session::{CallId, RequestId, StopReason, Usage};
 use wire::dialect::Prompt;
 
-use super::asking::{Asking, Atom, Carried, Gap, Said, atoms, extended, shortened};
+use super::asking::{Asking, Atom, Carried, Gap, Said, atoms, digest, extended, shortened};
 use super::heard::Heard;
 use super::identity::Identity;
 use super::prompts::{Claim, Prompts};
+
+/// How many lanes that look alike are asked whether their history was thrown away.
+const REMEMBERED: usize = 64;
+/// Words in a row that make a quotation.
+const QUOTED: usize = 5;
 
 /// Finds the lane and turn of each request from what is on the wire.
 ///
@@ -65,6 +70,8 @@ pub(super) struct Growing {
     /// It carries on from another lane's reply, with a prompt that this call handed over.
     pub(super) fork: Option<CallId>,
     pub(super) claim: Option<Claim>,
+    /// The lane whose history was thrown away for it, if that one never goes on.
+    pub(super) reset: Option<usize>,
     pub(super) system: u64,
     pub(super) has_tools: bool,
     pub(super) is_probe: bool,
@@ -132,7 +139,17 @@ enum Place {
     Next(usize, Option<Mark>),
     Branch(Spot),
     Fork(usize, CallId),
+    Reset(usize),
     New(Option<Claim>),
+}
+
+/// How sure it is that a history was thrown away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// By an id, or because the new history quotes the old one's replies or keeps its beginning.
+    Surely,
+    /// Only if the old one never goes on.
+    Maybe,
 }
 
 impl GrowingTurn {
@@ -240,27 +257,31 @@ impl LaneTracker {
                 return Place::Again((*lane, 0));
             }
         }
-        let mut reset = looks.filter(|lane| self.may_be_reset(**lane, asking, claim.as_ref(), identity));
-        match reset.next() {
-            Some(lane) => Place::Next(*lane, Some(Mark::Compaction)),
+        let mut resets = looks.take(REMEMBERED).filter_map(|lane| {
+            let told = self.reset_of(*lane, asking, claim.as_ref(), identity)?;
+            Some((*lane, told))
+        });
+        match resets.clone().find(|(_, told)| *told == Told::Surely).or_else(|| resets.next()) {
+            Some((lane, Told::Surely)) => Place::Next(lane, Some(Mark::Compaction)),
+            Some((lane, Told::Maybe)) => Place::Reset(lane),
             None => Place::New(claim),
         }
     }
 
-    /// Whether a first request may be this lane's, with its history thrown away.
-    fn may_be_reset(
+    /// Whether a first request is this lane's, with its history thrown away.
+    fn reset_of(
         &self,
         number: usize,
         asking: &Asking,
         claim: Option<&Claim>,
         identity: &Identity,
-    ) -> bool {
+    ) -> Option<Told> {
         let lane = &self.lanes[number];
-        let Some(last) = lane.turns.last() else { return false };
+        let last = lane.turns.last()?;
         let is_agent = asking.has_tools && !asking.is_probe;
         let starts_over = lane.openings.contains(&asking.gaps[0].texts);
         if !is_agent || starts_over || !last.is_whole() || last.is_open() {
-            return false;
+            return None;
         }
         if let Some(claim) = claim {
             // A summary may quote the prompts that were handed over. It is a new agent unless it looks
@@ -269,11 +290,21 @@ impl LaneTracker {
             let from_here = calls.iter().all(|call| self.calls[*call].spot.0 == number);
             let claims = self.lanes.iter().filter_map(|lane| lane.claim.as_ref());
             let taken = claims.filter(|other| other.prompt == claim.prompt).count();
-            return !claim.exact && from_here && taken >= calls.len();
+            if claim.exact || !from_here || taken < calls.len() {
+                return None;
+            }
         }
-        // A sub-agent that has handed in its answer is done, unless the harness names it again.
+        let newest = lane.turns.iter().rev().take(3).filter_map(|turn| turn.reply.as_ref()?.text.as_deref());
+        let quotes = newest.into_iter().any(|text| quotes(&asking.opening, text));
+        // Its results never came back, so far; what becomes of it will tell.
         let waits = last.reply.as_ref().is_some_and(|reply| !reply.calls.is_empty());
-        lane.claim.is_none() || waits || lane.identity.names_the_same_as(identity)
+        // All that it began with is still there, and more.
+        let began = lane.openings.first().filter(|texts| !texts.is_empty());
+        let keeps = began.is_some_and(|texts| texts.iter().all(|text| asking.gaps[0].texts.contains(text)));
+        match lane.identity.names_the_same_as(identity) || quotes || keeps {
+            true => Some(Told::Surely),
+            false => waits.then_some(Told::Maybe),
+        }
     }
 
     /// A request that carries a history.
@@ -381,6 +412,7 @@ impl LaneTracker {
             branch,
             fork,
             claim,
+            reset: None,
             system: looks.0,
             has_tools: asking.has_tools,
             is_probe: asking.is_probe,
@@ -394,13 +426,15 @@ impl LaneTracker {
                 let shared = self.lanes[lane].turns.len();
                 (self.begin(fresh(Some((lane, shared)), Some(call), None), looks), None)
             }
-            Place::New(claim) => {
-                let lane = self.begin(fresh(None, None, claim), looks);
-                self.firsts.entry(asking.history).or_default().push(lane);
-                (lane, None)
+            Place::New(claim) => (self.begin(fresh(None, None, claim), looks), None),
+            Place::Reset(old) => {
+                (self.begin(Growing { reset: Some(old), ..fresh(None, None, None) }, looks), None)
             }
         };
         let growing = &mut self.lanes[lane];
+        if growing.turns.is_empty() && growing.branch.is_none() {
+            self.firsts.entry(asking.history).or_default().push(lane);
+        }
         let marks = mark.into_iter().chain(changed(&growing.gaps, &asking.gaps).filter(|_| mark.is_none()));
         let turn = growing.turns.len();
         growing.turns.push(GrowingTurn {
@@ -443,6 +477,14 @@ impl LaneTracker {
         let before = from.map_or(0, |base| self.lanes[base].turns.len());
         Position { lane, turn: (before + turn + 1) as u32, attempt: attempt as u32, is_new, from }
     }
+}
+
+/// Whether texts quote another one: so many words in a row are no accident.
+fn quotes(texts: &[String], other: &str) -> bool {
+    let words = |text: &str| -> Vec<u64> { text.split_whitespace().map(digest).collect() };
+    let quotable: HashSet<Vec<u64>> = words(other).windows(QUOTED).map(<[u64]>::to_vec).collect();
+    !quotable.is_empty()
+        && texts.iter().any(|text| words(text).windows(QUOTED).any(|run| quotable.contains(run)))
 }
 
 /// How a request treats what was sent before it.

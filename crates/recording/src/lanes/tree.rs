@@ -143,12 +143,15 @@ impl LaneTracker {
         Lanes { lanes }
     }
 
-    /// Puts each lane that goes back into another's history and outlives it into that lane; returns
-    /// where the turns of each lane are now.
+    /// Puts each lane that goes back into another's history, or threw it away, and outlives it into that
+    /// lane; returns where the turns of each lane are now.
     fn join_rewrites(&mut self) -> Vec<usize> {
         let mut homes: Vec<usize> = (0..self.lanes.len()).collect();
         for lane in 0..self.lanes.len() {
-            let Some((base, _)) = self.lanes[lane].branch.filter(|_| self.lanes[lane].fork.is_none()) else {
+            let growing = &self.lanes[lane];
+            let branch =
+                growing.branch.filter(|_| growing.fork.is_none()).map(|(base, _)| (base, Mark::Rewrite));
+            let Some((base, mark)) = branch.or(growing.reset.map(|base| (base, Mark::Compaction))) else {
                 continue;
             };
             let home = homes[base];
@@ -160,7 +163,7 @@ impl LaneTracker {
                 continue;
             }
             let mut turns = std::mem::take(&mut self.lanes[lane].turns);
-            turns[0].marks.push(Mark::Rewrite);
+            turns[0].marks.push(mark);
             self.lanes[home].turns.append(&mut turns);
             homes[lane] = home;
         }

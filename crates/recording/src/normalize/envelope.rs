@@ -148,6 +148,11 @@ impl Envelope {
         envelope
     }
 
+    /// The bytes of the file.
+    pub fn to_json(&self) -> Vec<u8> {
+        super::pretty(self)
+    }
+
     /// Every agent's lane, parents before their children.
     pub fn agents(&self) -> Vec<&SessionLane> {
         let mut lanes = Vec::new();

@@ -25,10 +25,12 @@ pub use envelope::{
     ENVELOPE_FORMAT, Envelope, SessionCall, SessionLane, SessionResult, SessionText, SessionTurn,
 };
 use files::{RequestFile, ResponseFile};
+use join::Exported;
 
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
-const ENVELOPE: &str = "replay_session.json";
+/// The name of the session's file.
+pub const ENVELOPE: &str = "replay_session.json";
 
 /// Why `normalized/` could not be written.
 #[derive(Debug, Error)]
@@ -127,8 +129,9 @@ impl Stand<'_> {
 /// the harness itself tells it; it adds session, agent and message ids.
 pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normalized, NormalizeError> {
     let mut ordered = source.order();
-    if let Some(exported) = exported {
-        join::name_lanes(&mut ordered.lanes, exported);
+    let exported = exported.map(Exported::of);
+    if let Some(exported) = &exported {
+        exported.name_lanes(&mut ordered.lanes);
     }
     let target = source.dir().join(folder::NORMALIZED);
     if target.exists() && !target.join(MANIFEST).exists() {
@@ -147,12 +150,12 @@ pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normali
     }
     fs::create_dir(&fresh).map_err(failed(&fresh))?;
     let (attempts, mut envelope) = write_turns(source, &ordered, &fresh)?;
-    if let Some(exported) = exported {
-        join::name_messages(&mut envelope, exported);
+    if let Some(exported) = &exported {
+        exported.name_messages(&mut envelope);
     }
     let manifest = manifest(source, &ordered, attempts);
     write(&fresh.join(MANIFEST), &pretty(&manifest))?;
-    write(&fresh.join(ENVELOPE), &pretty(&envelope))?;
+    write(&fresh.join(ENVELOPE), &envelope.to_json())?;
     if target.exists() {
         fs::remove_dir_all(&target).map_err(failed(&target))?;
     }

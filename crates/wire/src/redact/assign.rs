@@ -5,11 +5,13 @@
 
 use std::ops::Range;
 
-use super::names::Family;
-use super::placeholder;
+use super::looks::is_path;
+use super::names::{self, Family};
 use super::plain::Plain;
+use super::search::is_name;
 use super::shapes::mixed;
 use super::values::is_word;
+use super::{examples, looks, placeholder};
 
 /// A value that stands under a secret name.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,20 +36,31 @@ enum Sure {
 /// Whether something may be assigned to the name that ends at `end`: a cheap look ahead.
 pub(super) fn may_follow(text: &[u8], end: usize) -> bool {
     let behind = text[end..].iter().take(8).find(|byte| !matches!(byte, b' ' | b'\t'));
-    matches!(behind, Some(b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b'\r' | b'\n'))
+    behind.is_some_and(|byte| leads_to_value(*byte))
+}
+
+/// Whether a name may go on with `byte`, or end with it and still have a value.
+pub(super) fn goes_on(byte: u8) -> bool {
+    is_name(byte) || matches!(byte, b' ' | b'\t') || leads_to_value(byte)
+}
+
+fn leads_to_value(byte: u8) -> bool {
+    matches!(byte, b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b'\r' | b'\n')
 }
 
 /// The values assigned to the name at `name`.
 pub(super) fn values(text: &Plain<'_>, name: &Range<usize>, family: Family, form: bool) -> Vec<Assigned> {
-    let mut cursor = Cursor { text, bytes: text.bytes(), at: name.end, family };
+    let password = family == Family::Password;
+    let mut cursor = Cursor { text, bytes: text.bytes(), at: name.end, family, password };
     let found = cursor.assigned(name, form);
     found.into_iter().filter(|found| !found.range.is_empty()).collect()
 }
 
 /// Whether a value that surely stands under a secret name is a secret.
-pub(super) fn is_secret(family: Family, value: &[u8]) -> bool {
+pub(super) fn is_secret(name: &[u8], family: Family, value: &[u8]) -> bool {
     let text = Plain::of_escaped(b"");
-    let cursor = Cursor { text: &text, bytes: value, at: 0, family };
+    let password = names::is_password(name);
+    let cursor = Cursor { text: &text, bytes: value, at: 0, family, password };
     cursor.checked(0..value.len(), Sure::Yes, true).is_some()
 }
 
@@ -56,6 +69,8 @@ struct Cursor<'t> {
     bytes: &'t [u8],
     at: usize,
     family: Family,
+    /// A password is meant: it may be nearly a word.
+    password: bool,
 }
 
 impl Cursor<'_> {
@@ -79,6 +94,7 @@ impl Cursor<'_> {
             !quoted && (matches!(before, Some(b'?' | b'&' | b';' | b'#')) || (form && name.start == 0));
         if parameter && self.peek() == Some(b'=') {
             self.at += 1;
+            self.password |= names::is_password(&self.bytes[name.clone()]);
             return self.bare(Sure::Yes, |byte| matches!(byte, b'&' | b'#' | b';'));
         }
         let close = self.at;
@@ -97,6 +113,7 @@ impl Cursor<'_> {
         }
         let tight = equals && close + 1 == self.at && !self.peek().is_some_and(is_space);
         let shouted = !self.bytes[name.clone()].iter().any(u8::is_ascii_lowercase);
+        self.password |= tight && shouted && names::is_password(&self.bytes[name.clone()]);
         self.spaces(quoted);
         if !quoted
             && colon
@@ -280,7 +297,13 @@ impl Cursor<'_> {
 
     fn bare(&mut self, sure: Sure, stop: impl Fn(u8) -> bool) -> Vec<Assigned> {
         let start = self.at;
-        let end = self.until(|byte| byte <= b' ' || is_quote(byte) || stop(byte));
+        let mut end = self.until(|byte| byte <= b' ' || is_quote(byte) || stop(byte));
+        // What ends the sentence or the command is no part of the value.
+        let value = &self.bytes[start..end];
+        let stops = value.iter().rev().take_while(|byte| **byte == b'.').count();
+        if value.ends_with(b";") || value.ends_with(b",") || (sure == Sure::ByLooks && stops == 1) {
+            end -= 1;
+        }
         self.checked(start..end, sure, true).into_iter().collect()
     }
 
@@ -295,23 +318,20 @@ impl Cursor<'_> {
             || value.len() < SHORTEST_VALUE
             || is_word(value)
             || is_reference(value)
+            || examples::is_aws(value)
             || (self.family == Family::Credential && is_path(value))
             || (self.family == Family::Cookie && !value.contains(&b'=') && !mixed(value));
         let sure = sure == Sure::Yes && self.family != Family::Weak;
-        let secret = !harmless && (sure || self.looks_secret(value));
+        let looks = || looks::random(value) || (self.password && self.looks_like_password(&range));
+        let secret = !harmless && (sure || looks());
         secret.then_some(Assigned { range, quote: None, whole })
     }
 
-    fn looks_secret(&self, value: &[u8]) -> bool {
-        let one_word =
-            !value.iter().any(|&byte| is_space(byte) || byte == b'(') && placeholder::find(value).is_none();
-        let path = is_path(value) || memchr::memmem::find(value, b"://").is_some();
-        // Words with dashes may be a passphrase; words without are more often a type or a caption.
-        let letters =
-            value.len() >= 12 && value.iter().all(|&byte| byte.is_ascii_alphabetic() || byte == b'-');
-        let letters = letters && value.contains(&b'-');
-        let random = mixed(value) && !is_wordy(value);
-        one_word && !path && value.len() >= 8 && (random || (self.family == Family::Password && letters))
+    fn looks_like_password(&self, range: &Range<usize>) -> bool {
+        let value = &self.bytes[range.clone()];
+        let last =
+            self.bytes.get(range.end).is_none_or(|&byte| is_quote(byte) || matches!(byte, b'\r' | b'\n'));
+        looks::passphrase(value) || looks::nearly_a_word(value, last)
     }
 
     fn until(&self, stop: impl Fn(u8) -> bool) -> usize {
@@ -386,21 +406,6 @@ pub(super) fn is_reference(value: &[u8]) -> bool {
         || value.iter().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'))
 }
 
-/// `settings.api_key2`, `crate::__u32`, `Ed25519Key`, `gpt-4o`: words and the names of types, joined
-/// by punctuation, each with a few digits at most.
-fn is_wordy(value: &[u8]) -> bool {
-    let word = |part: &[u8]| {
-        let letters = part.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-        let behind = &part[letters..];
-        let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let rest = &behind[digits..];
-        let is_type =
-            part.first().is_some_and(u8::is_ascii_uppercase) && rest.iter().all(u8::is_ascii_alphabetic);
-        digits <= 5 && (rest.is_empty() || is_type)
-    };
-    value.split(|byte| !byte.is_ascii_alphanumeric()).all(word)
-}
-
 /// Whether a line begins with `name=value`, without a space around the sign.
 fn is_pair(line: &[u8]) -> bool {
     let name = line
@@ -418,13 +423,6 @@ fn has_parameters(line: &[u8]) -> bool {
 
 fn is_cookie_header(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"cookie") || name.eq_ignore_ascii_case(b"set-cookie")
-}
-
-fn is_path(value: &[u8]) -> bool {
-    value.starts_with(b"/")
-        || value.starts_with(b"./")
-        || value.starts_with(b"~/")
-        || value.ends_with(b".json")
 }
 
 fn is_quote(byte: u8) -> bool {

@@ -4,7 +4,6 @@ use crate::Header;
 
 use super::names::{self, Family};
 use super::plain::Plain;
-use super::search::Terms;
 use super::{Redactor, assign, hit, placeholder, shapes};
 
 impl Redactor {
@@ -35,9 +34,7 @@ impl Redactor {
 
     fn header_value(&mut self, place: &str, value: &[u8]) -> String {
         let text = Plain::of_escaped(value);
-        let mut hits = self.search.by_rule(place, &text, Terms::default());
-        hits.extend(self.search.by_value(&text));
-        let hits = hit::settle(hits);
+        let hits = hit::settle(self.search.everything(place, &text));
         self.count(place, &hits);
         let bytes = hit::edits(&hits).apply(value).expect("settled hits do not overlap");
         String::from_utf8(bytes).unwrap_or_else(|e| e.into_bytes().into_iter().map(char::from).collect())

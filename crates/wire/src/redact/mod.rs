@@ -2,17 +2,22 @@
 //!
 //! Start at [`Redactor`]. It finds secrets by name (`Authorization`, `"api_key"`, `DB_PASSWORD=`),
 //! by shape (known key formats), and by value: what was once seen under a secret name is found again
-//! anywhere, also base64, URL-encoded, escaped in JSON at any depth, or cut up over the deltas of a
-//! stream. A [`Window`] does the same for bytes that are too many to hold.
+//! anywhere, also in base64, in lines or not, URL-encoded, escaped in JSON at any depth or in HTML, in
+//! UTF-16, or cut up over the deltas of a stream. A [`Window`] does the same for bytes that are too many to hold.
 //!
 //! An edit is a splice, so all other bytes stay as they were, JSON stays JSON, and a stream keeps its
 //! events. Nothing here reads a file, a clock or the environment.
 
 mod assign;
+mod entities;
 mod entropy;
+mod examples;
 mod header;
 mod hit;
+mod login;
+mod looks;
 mod names;
+mod needles;
 mod placeholder;
 mod plain;
 mod report;
@@ -25,6 +30,7 @@ mod triggers;
 mod url;
 mod values;
 mod window;
+mod wrapped;
 
 use std::borrow::Cow;
 
@@ -36,7 +42,7 @@ pub use placeholder::FingerprintKey;
 use plain::Plain;
 pub use report::{Finding, Report};
 pub use residual::Residue;
-use search::{Search, Terms};
+use search::{Ruled, Search, Terms};
 pub use window::Window;
 
 /// A compressed body that unpacks to more than this is not searched.
@@ -109,7 +115,7 @@ impl Redactor {
         for (name, value) in vars {
             let source = format!("env {name}");
             match names::family(name.as_bytes()) {
-                Some(family) if assign::is_secret(family, value.as_bytes()) => {
+                Some(family) if assign::is_secret(name.as_bytes(), family, value.as_bytes()) => {
                     self.search.learn_parts(&source, family, value.as_bytes());
                 }
                 // What looks like a secret is one, whatever it is called.
@@ -186,13 +192,13 @@ impl Redactor {
             Form::Events | Form::Lines => stream::hits(&mut self.search, place, form, bytes),
             Form::Parameters | Form::Other => {
                 let text = Plain::of_escaped(bytes);
-                let terms = Terms { form: form == Form::Parameters, sealed: false };
-                let mut hits = self.search.by_rule(place, &text, terms);
+                let terms = Terms { form: form == Form::Parameters, ..Terms::default() };
+                let Ruled { mut hits, notes } = self.search.by_rule(place, &text, terms);
                 let json = looks_json(bytes);
-                if json {
+                if json && notes.streams {
                     hits.extend(stream::nested(&mut self.search, place, bytes));
                 }
-                hits.extend(self.search.by_value(&text));
+                hits.extend(self.search.by_value(&text, &notes));
                 let hits = hit::settle(hits);
                 match (!hits.is_empty() && json).then(|| Document::parse(bytes)) {
                     Some(Ok(document)) => hit::clip(&document, 0, hits),

@@ -198,6 +198,11 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
     }
 }
 
+/// Whether a doubtful name means a password where it surely has a value: `Pwd=…;`, `DB_PASS=…`.
+pub(super) fn is_password(name: &[u8]) -> bool {
+    matches!(words(name).last().map(String::as_str), Some("pass" | "pwd" | "passcode"))
+}
+
 fn glued(word: &str) -> Option<Family> {
     let (end, family) = GLUED.iter().find(|(end, _)| word.ends_with(end))?;
     (!NOT_A_TOKEN.contains(&&word[..word.len() - end.len()])).then_some(*family)

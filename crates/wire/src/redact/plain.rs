@@ -11,6 +11,8 @@ use std::ops::Range;
 
 use crate::json;
 
+use super::entities::entity;
+
 /// One escape: where it stands in the plain text and in the original.
 #[derive(Clone, Copy, Debug)]
 struct Escape {
@@ -84,9 +86,40 @@ impl<'a> Plain<'a> {
         Self { original, bytes: Cow::Owned(bytes), escapes }
     }
 
+    /// Undoes HTML's entities of any depth; nothing where there is none.
+    pub(super) fn of_entities(original: &'a [u8]) -> Option<Self> {
+        let mut bytes = Vec::new();
+        let mut escapes = Vec::new();
+        let mut from = 0;
+        for start in memchr::memchr_iter(b'&', original) {
+            let Some((character, len)) = (start >= from).then(|| entity(&original[start..])).flatten() else {
+                continue;
+            };
+            bytes.extend_from_slice(&original[from..start]);
+            let at = bytes.len();
+            bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            escapes.push(Escape { at, len: bytes.len() - at, original: start, original_len: len });
+            from = start + len;
+        }
+        bytes.extend_from_slice(&original[from..]);
+        (!escapes.is_empty()).then_some(Self { original, bytes: Cow::Owned(bytes), escapes })
+    }
+
     /// The plain text.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The text as it was.
+    pub(super) fn raw(&self) -> &[u8] {
+        self.original
+    }
+
+    /// Where a byte of the original that is no part of an escape stands in the plain text.
+    pub(super) fn plain(&self, original: usize) -> usize {
+        let behind = self.escapes.partition_point(|escape| escape.original <= original);
+        let escape = behind.checked_sub(1).map(|index| &self.escapes[index]);
+        escape.map_or(original, |last| last.at + last.len + original - last.original - last.original_len)
     }
 
     /// Where a part of the plain text stands in the original, whole escapes included.
@@ -122,22 +155,44 @@ impl<'a> Plain<'a> {
         &self.original[self.original(&(at..at + 1))]
     }
 
+    /// The escapes that stand at least `width` bytes behind the one before, slashes aside.
+    pub(super) fn escapes_behind(&self, width: usize) -> impl Iterator<Item = usize> {
+        let mut from = 0;
+        self.escapes.iter().filter_map(move |escape| {
+            let wide = escape.at >= from + width;
+            if self.bytes[escape.at] != b'/' {
+                from = escape.at + escape.len;
+            }
+            wide.then_some(escape.at)
+        })
+    }
+
     fn escape_before(&self, at: usize) -> Option<&Escape> {
         let behind = self.escapes.partition_point(|escape| escape.at <= at);
         behind.checked_sub(1).map(|index| &self.escapes[index])
     }
 }
 
+/// What a letter behind a backslash stands for; zero where it stands for nothing.
+const ESCAPED: [u8; 256] = {
+    let mut table = [0; 256];
+    let escapes = *b"b\x08f\x0cn\nr\rt\t\"\"//\'\'";
+    let mut at = 0;
+    while at < escapes.len() {
+        table[escapes[at] as usize] = escapes[at + 1];
+        at += 2;
+    }
+    table
+};
+
 /// Reads the run of backslashes that `rest` begins with and what it escapes; how long that was.
 fn undo_backslashes(rest: &[u8], out: &mut Vec<u8>) -> usize {
-    let run = rest.iter().position(|&byte| byte != b'\\').unwrap_or(rest.len());
+    let run = match rest {
+        [_, next, ..] if *next != b'\\' => 1, // nearly always
+        _ => rest.iter().position(|&byte| byte != b'\\').unwrap_or(rest.len()),
+    };
     let plain = match rest.get(run) {
-        Some(b'b') => 8,
-        Some(b'f') => 12,
-        Some(b'n') => b'\n',
-        Some(b'r') => b'\r',
-        Some(b't') => b'\t',
-        Some(&quote @ (b'"' | b'/' | b'\'')) => quote,
+        Some(&byte) if ESCAPED[usize::from(byte)] > 0 => ESCAPED[usize::from(byte)],
         Some(b'u') => {
             if let Some((character, len)) = unicode(rest, run) {
                 out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
@@ -233,13 +288,18 @@ mod tests {
         assert_eq!(&original[text.original(&(1..4))], r#"\\\"bc"#);
         assert_eq!(&original[text.original(&(2..5))], r"bc\u0041");
         assert_eq!(text.original(&(6..6)), original.len()..original.len());
+        assert_eq!([0, 5, 6, 13].map(|at| text.plain(at)), [0, 2, 3, 5]);
         assert_eq!(text.backslashes(1), 3);
         assert_eq!(text.backslashes(2), 0);
     }
 
     #[test]
-    fn percent_escapes_nest() {
+    fn other_escapes_nest() {
         assert_eq!(Plain::of_percent(b"a%2Fb%252fc%%41%zz").bytes(), b"a/b/c%A%zz");
+        let html = Plain::of_entities(b"a&amp;lt;b&#0039;c&#X41;&#x; &amp").expect("holds entities");
+        assert_eq!(html.bytes(), b"a<b'cA&#x; &amp");
+        assert_eq!(html.original(&(1..2)), 1..9);
+        assert!(Plain::of_entities(b"a & b &self &#;").is_none());
         assert_eq!(percent_runs(b"x a%20b y \"c%2f\" 5% z"), [2..7, 11..15]);
     }
 }

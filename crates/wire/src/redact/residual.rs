@@ -13,8 +13,9 @@ use serde::Serialize;
 
 use crate::json::{Document, Kind, Value, unescape};
 
+use super::needles::is_base64;
 use super::plain::Plain;
-use super::{Form, Redactor, looks_json, sealed, shapes, stream};
+use super::{Form, Redactor, looks_json, sealed, shapes, stream, values, wrapped};
 
 /// Something that still looks like a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,7 +42,8 @@ impl Redactor {
         if cache.as_ref().is_none_or(|(generation, _)| *generation != self.generation()) {
             let secrets = self.search.values.secrets();
             let values = secrets.iter().flat_map(|secret| [&secret.value, &secret.given]);
-            let forms = values.flat_map(|value| in_base64(value).into_iter().chain([value.to_vec()]));
+            let forms = values
+                .flat_map(|value| [in_base64(value), values::wide(value), vec![value.to_vec()]].concat());
             let automaton = AhoCorasick::new(forms).expect("learned values fit an automaton");
             *cache = Some((self.generation(), automaton));
         }
@@ -93,6 +95,9 @@ impl Look<'_> {
     /// where the layer's string begins.
     fn layer(&mut self, bytes: &[u8], offset: usize, layers: usize, is_sealed: bool) {
         self.values_in(bytes, offset);
+        if self.any_value && memchr::memchr(b'\n', bytes).is_some() {
+            unwrapped(bytes).iter().for_each(|block| self.values_in(block, offset));
+        }
         if layers == 0 {
             return;
         }
@@ -169,6 +174,10 @@ impl Look<'_> {
                 self.layer(decoded.bytes(), offset, layers - 1, is_sealed);
             }
         }
+        // Values only: the rules do not look into HTML either.
+        if let Some(decoded) = Plain::of_entities(bytes) {
+            self.values_in(decoded.bytes(), offset);
+        }
     }
 
     fn values_in(&mut self, bytes: &[u8], offset: usize) {
@@ -186,6 +195,26 @@ impl Look<'_> {
             }
         }
     }
+}
+
+/// The texts that lines of base64 make together, each line but the last wide enough for a wrapped one.
+fn unwrapped(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let head = |line: &[u8]| line.iter().take_while(|byte| is_base64(**byte)).count();
+    let tail = |line: &[u8]| line.iter().rev().take_while(|byte| is_base64(**byte)).count();
+    let mut blocks: Vec<Vec<u8>> = Vec::new();
+    let mut open = false;
+    for line in bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii) {
+        let (head, tail) = (head(line), tail(line));
+        if open && let Some(block) = blocks.last_mut() {
+            block.extend_from_slice(&line[..head]);
+        }
+        let wide = tail >= wrapped::NARROWEST;
+        if wide && !(open && head == line.len()) {
+            blocks.push(line[line.len() - tail..].to_vec());
+        }
+        open = wide;
+    }
+    blocks
 }
 
 /// A value as it stands inside longer base64, in both alphabets and wherever it begins: without the

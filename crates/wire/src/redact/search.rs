@@ -23,6 +23,24 @@ pub(super) struct Terms {
     pub(super) sealed: bool,
 }
 
+/// What the search by rules found.
+#[derive(Default)]
+pub(super) struct Ruled {
+    pub(super) hits: Vec<Hit>,
+    pub(super) notes: Notes,
+}
+
+/// What the first search saw on its way, so that nobody goes over the text for it again.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// The stretches that are URL-encoded.
+    percent: Vec<Range<usize>>,
+    /// Something in it may be an entity of HTML.
+    entities: bool,
+    /// A string in it may be a stream.
+    pub(super) streams: bool,
+}
+
 /// Finds secrets, and remembers the values it meets.
 pub(super) struct Search {
     pub(super) key: FingerprintKey,
@@ -68,32 +86,56 @@ impl Search {
         }
     }
 
-    /// Secrets by their names and by their shapes, in offsets of the original; learns their values.
-    pub(super) fn by_rule(&mut self, place: &str, text: &Plain<'_>, terms: Terms) -> Vec<Hit> {
-        let mut hits = self.rules(place, text, terms);
-        for run in percent_runs(text.bytes()) {
-            let layer = Layer::new(text, run);
-            let terms = Terms { form: terms.form && layer.run.start == 0, ..terms };
-            let found = self.rules(place, &Plain::of_escaped(layer.inner.bytes()), terms);
-            hits.extend(found.into_iter().map(|hit| layer.outwards(hit)));
-        }
+    /// Secrets by rule and by value, in offsets of the original.
+    pub(super) fn everything(&mut self, place: &str, text: &Plain<'_>) -> Vec<Hit> {
+        let Ruled { mut hits, notes } = self.by_rule(place, text, Terms::default());
+        hits.extend(self.by_value(text, &notes));
         hits
+    }
+
+    /// Secrets by their names and by their shapes, in offsets of the original; learns their values.
+    pub(super) fn by_rule(&mut self, place: &str, text: &Plain<'_>, terms: Terms) -> Ruled {
+        let mut ruled = self.rules(place, text, terms);
+        ruled.notes.percent = percent_runs(text.bytes());
+        for run in &ruled.notes.percent {
+            let layer = Layer::new(text, run.clone());
+            let terms = Terms { form: terms.form && run.start == 0, ..terms };
+            let found = self.rules(place, &Plain::of_escaped(layer.inner.bytes()), terms);
+            ruled.hits.extend(found.hits.into_iter().map(|hit| layer.outwards(hit)));
+        }
+        ruled
     }
 
     /// Learned values, in offsets of the original.
-    pub(super) fn by_value(&self, text: &Plain<'_>) -> Vec<Hit> {
+    pub(super) fn by_value(&self, text: &Plain<'_>, notes: &Notes) -> Vec<Hit> {
         let mut hits = self.known(text);
-        for run in percent_runs(text.bytes()) {
-            let layer = Layer::new(text, run);
-            let found = self.known(&Plain::of_escaped(layer.inner.bytes()));
-            hits.extend(found.into_iter().map(|hit| layer.outwards(hit)));
+        if notes.entities {
+            hits.extend(self.in_entities(text));
+        }
+        for run in &notes.percent {
+            let layer = Layer::new(text, run.clone());
+            let inside = Plain::of_escaped(layer.inner.bytes());
+            let found = self.known(&inside).into_iter().chain(self.in_entities(&inside));
+            hits.extend(found.map(|hit| layer.outwards(hit)));
         }
         hits
     }
 
-    fn rules(&mut self, place: &str, text: &Plain<'_>, terms: Terms) -> Vec<Hit> {
+    /// Learned values that hold an entity of HTML; those without one are found as they stand.
+    fn in_entities(&self, text: &Plain<'_>) -> Vec<Hit> {
+        let Some(inner) = Plain::of_entities(text.bytes()) else { return Vec::new() };
+        let found = self.values.find(inner.bytes()).into_iter().filter_map(|found| {
+            let range = inner.original(&found.range);
+            let apart = range.len() != found.range.len() && !touches_placeholder(text.bytes(), &range);
+            apart.then(|| Hit { rank: Rank::Decoded, ..self.value(text.original(&range), found.secret) })
+        });
+        found.collect()
+    }
+
+    fn rules(&mut self, place: &str, text: &Plain<'_>, terms: Terms) -> Ruled {
         let bytes = text.bytes();
-        let mut hits = Vec::new();
+        let mut ruled = Ruled::default();
+        let Ruled { hits, notes } = &mut ruled;
         let mut named_until = 0;
         TRIGGERS.each(bytes, |row, start, end| match row {
             Row::Shape(trigger) => {
@@ -105,11 +147,13 @@ impl Search {
             Row::Name if start >= named_until && assign_may_follow(bytes, start, end) => {
                 let name = whole_name(bytes, start..end);
                 named_until = name.end;
-                self.named(place, text, name, terms.form, &mut hits);
+                self.named(place, text, name, terms.form, hits);
             }
             Row::Name => {}
+            Row::Entity => notes.entities = true,
+            Row::Stream => notes.streams = true,
         });
-        hits
+        ruled
     }
 
     fn shaped(&mut self, place: &str, text: &Plain<'_>, shaped: Shaped) -> Hit {
@@ -151,21 +195,26 @@ impl Search {
 
     fn known(&self, text: &Plain<'_>) -> Vec<Hit> {
         let bytes = text.bytes();
-        let found = self.values.find(bytes);
+        let mut found = self.values.find(bytes);
+        found.extend(self.values.find_wrapped(text));
         let outside = found.into_iter().filter(|found| !touches_placeholder(bytes, &found.range));
         outside
             .map(|found| {
-                let mut with = self.key.placeholder(&self.values.secrets()[found.secret].value);
+                let mut hit = self.value(text.original(&found.range), found.secret);
                 if found.number
                     && let Some(quote) = member_quote(bytes, found.range.start)
                 {
                     let quote = text.written(quote);
-                    with = [quote, with.as_slice(), quote].concat();
+                    hit.with = [quote, hit.with.as_slice(), quote].concat();
                 }
-                let range = text.original(&found.range);
-                Hit { range, with, rule: "value", secret: Some(found.secret), rank: Rank::Seen }
+                hit
             })
             .collect()
+    }
+
+    fn value(&self, range: Range<usize>, secret: usize) -> Hit {
+        let with = self.key.placeholder(&self.values.secrets()[secret].value);
+        Hit { range, with, rule: "value", secret: Some(secret), rank: Rank::Seen }
     }
 }
 
@@ -216,7 +265,7 @@ fn whole_name(bytes: &[u8], stem: Range<usize>) -> Range<usize> {
     name
 }
 
-fn is_name(byte: u8) -> bool {
+pub(super) fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 

@@ -9,8 +9,8 @@ use std::ops::Range;
 use base64::Engine as _;
 
 use super::assign::is_reference;
-use super::placeholder;
 use super::values::is_word;
+use super::{examples, login, placeholder};
 
 /// A secret found by its looks.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct Shaped {
 }
 
 impl Shaped {
-    fn new(rule: &'static str, range: Range<usize>) -> Self {
+    pub(super) fn new(rule: &'static str, range: Range<usize>) -> Self {
         Self { rule, range, secret: None }
     }
 }
@@ -86,6 +86,8 @@ const GRAMMARS: &[(&str, bool, Grammar)] = &[
     ("://", true, userinfo),
     ("-----BEGIN", true, private_key),
     ("eyJ", true, jwt),
+    ("curl", true, login::curl),
+    ("machine", true, login::netrc),
 ];
 
 /// One trigger and the row it leads to.
@@ -115,6 +117,14 @@ impl Trigger {
     /// What sets this trigger off, in any case.
     pub(super) fn text(&self) -> &'static str {
         self.text
+    }
+
+    /// Whether a secret may go on with `byte` behind this trigger's text.
+    pub(super) fn goes_on(&self, byte: u8) -> bool {
+        match self.row {
+            Row::Prefixed(row) => (row.alphabet)(byte),
+            Row::Grammar { .. } => byte > b' ',
+        }
     }
 
     /// The secrets that begin at `at`, where this trigger's text stands in some case.
@@ -147,6 +157,7 @@ fn aws(text: &[u8], at: usize) -> Vec<Shaped> {
     let id = run(text, at, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
     if before(text, at).is_some_and(alnum)
         || id.len() != 20
+        || examples::is_aws(&text[id.clone()])
         || text.get(id.end).is_some_and(|&byte| alnum(byte))
     {
         return Vec::new();
@@ -313,7 +324,7 @@ fn jwt(text: &[u8], at: usize) -> Vec<Shaped> {
     if parts >= 3 || (parts == 2 && claims) { vec![Shaped::new("shape:jwt", at..end)] } else { Vec::new() }
 }
 
-fn before(text: &[u8], at: usize) -> Option<u8> {
+pub(super) fn before(text: &[u8], at: usize) -> Option<u8> {
     at.checked_sub(1).map(|at| text[at])
 }
 
@@ -321,7 +332,7 @@ fn before(text: &[u8], at: usize) -> Option<u8> {
 const LONGEST: usize = 64 << 10;
 
 /// The longest stretch from `start` on that `of` holds for.
-fn run(text: &[u8], start: usize, of: impl Fn(u8) -> bool) -> Range<usize> {
+pub(super) fn run(text: &[u8], start: usize, of: impl Fn(u8) -> bool) -> Range<usize> {
     let start = start.min(text.len());
     let near = &text[start..text.len().min(start + LONGEST)];
     start..start + near.iter().position(|&byte| !of(byte)).unwrap_or(near.len())

@@ -24,19 +24,19 @@ pub(super) fn hits(search: &mut Search, place: &str, form: Form, bytes: &[u8]) -
 
     // All rules before all values, so that what one text teaches is found in every other.
     let mut seen = search.by_rule(place, &plain, Terms::default());
-    let mut in_texts: Vec<Vec<Hit>> = Vec::with_capacity(texts.len());
+    let mut in_texts = Vec::with_capacity(texts.len());
     for (text, plain) in texts.iter().zip(&plains) {
         in_texts.push(search.by_rule(place, plain, Terms { sealed: text.sealed, form: false }));
     }
-    seen.extend(search.by_value(&plain));
+    seen.hits.extend(search.by_value(&plain, &seen.notes));
     for (found, plain) in in_texts.iter_mut().zip(&plains) {
-        found.extend(search.by_value(plain));
+        found.hits.extend(search.by_value(plain, &found.notes));
     }
 
-    let seen = hit::settle(seen);
+    let seen = hit::settle(seen.hits);
     let mut all = Vec::new();
     for (found, text) in in_texts.into_iter().zip(&texts) {
-        for hit in hit::settle(found) {
+        for hit in hit::settle(found.hits) {
             let parts = text.parts(&hit.range);
             // Each part is a secret by itself: the same thing said twice, not one thing cut up.
             if !parts.iter().all(|part| covered(&seen, part)) {
@@ -75,11 +75,13 @@ pub(super) fn nested(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit>
     all
 }
 
+/// How a JSON string begins that holds a stream.
+pub(super) const BEGINS: &[&str] = &["\"data:", "\"event:"];
+
 /// The inside of the next JSON string that begins like a stream.
 fn next_stream(bytes: &[u8], from: usize) -> Option<Range<usize>> {
-    let starts = [&b"\"data:"[..], b"\"event:"];
-    let find = |start: &&[u8]| memchr::memmem::find(&bytes[from..], start).map(|at| from + at + 1);
-    let start = starts.iter().filter_map(find).min()?;
+    let find = |begin: &&str| memchr::memmem::find(&bytes[from..], begin.as_bytes()).map(|at| from + at + 1);
+    let start = BEGINS.iter().filter_map(find).min()?;
     let mut end = start;
     while let Some(more) = memchr::memchr2(b'"', b'\\', &bytes[end.min(bytes.len())..]) {
         end += more;
@@ -185,6 +187,10 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let returns = memchr::memchr(b'\r', bytes).is_some();
     std::iter::from_fn(move || {
         let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        if rest[0] == b'\n' {
+            at += 1;
+            return Some(at - 1..at - 1); // an event's end, every third line of a stream
+        }
         let end = if returns { memchr::memchr2(b'\n', b'\r', rest) } else { memchr::memchr(b'\n', rest) };
         let end = at + end.unwrap_or(rest.len());
         let line = at..end;
@@ -294,8 +300,7 @@ impl Lanes {
     /// Where an event is the last parsed one but for the inside of one string: that inside, and its
     /// lane. What is the same in both needs no second look.
     fn like_the_last(&self, line: &Range<usize>, bytes: &[u8]) -> Option<(Range<usize>, usize)> {
-        let (old, new) = (&bytes[self.pattern.clone()], &bytes[line.clone()]);
-        let same = self.pattern.start + old.iter().zip(new).take_while(|(a, b)| a == b).count();
+        let same = self.pattern.start + same(&bytes[self.pattern.clone()], &bytes[line.clone()]);
         let around = |(inner, _): &&(Range<usize>, usize)| inner.start <= same && same <= inner.end;
         let (inner, lane) = self.strings.iter().find(around)?;
         let behind = &bytes[inner.end..self.pattern.end];
@@ -351,8 +356,41 @@ impl Lanes {
     }
 }
 
+/// How many bytes both begin with.
+fn same(old: &[u8], new: &[u8]) -> usize {
+    let mut at = 0;
+    // Eight at a time: this sees most bytes of a stream.
+    let word = |bytes: &[u8], at: usize| bytes.get(at..)?.first_chunk().copied().map(u64::from_le_bytes);
+    while let (Some(old), Some(new)) = (word(old, at), word(new, at)) {
+        if old != new {
+            return at + ((old ^ new).trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    at + old[at..].iter().zip(&new[at..]).take_while(|(a, b)| a == b).count()
+}
+
+/// Whether there is no quote, backslash or control character in it; eight bytes at a time.
+fn is_plain(bytes: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The high bit of each byte that is less than `limit`; one above it may be wrong, so any is a no.
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGH;
+    let odd = |word: u64| {
+        let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+        below(word, 0x20) | is(b'"') | is(b'\\')
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = *b"........";
+    last[..rest.len()].copy_from_slice(rest);
+    words.iter().chain([&last]).all(|word| odd(u64::from_le_bytes(*word)) == 0)
+}
+
 /// Whether this could stand between the quotes of a JSON string.
 fn is_inside_of_string(bytes: &[u8]) -> bool {
+    if is_plain(bytes) {
+        return true;
+    }
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         match byte {

@@ -7,12 +7,28 @@
 
 use std::sync::LazyLock;
 
-use super::{names, shapes};
+use super::{assign, entities, names, shapes, stream};
 
 /// What a trigger leads to.
 pub(super) enum Row {
     Shape(shapes::Trigger),
     Name,
+    /// A character as HTML writes it.
+    Entity,
+    /// The beginning of a stream, in quotes.
+    Stream,
+}
+
+impl Row {
+    /// Whether anything may come of a trigger with this byte behind it.
+    fn goes_on(&self, byte: u8) -> bool {
+        match self {
+            Self::Shape(trigger) => trigger.goes_on(byte),
+            Self::Name => assign::goes_on(byte),
+            Self::Entity => byte.is_ascii_hexdigit() || byte == b';',
+            Self::Stream => true,
+        }
+    }
 }
 
 struct Entry {
@@ -32,8 +48,15 @@ pub(super) struct Triggers {
 pub(super) static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
     let shapes =
         shapes::triggers().into_iter().map(|trigger| (trigger.text().to_owned(), Row::Shape(trigger)));
-    let names = names::STEMS.iter().map(|stem| ((*stem).to_owned(), Row::Name));
-    Triggers::new(shapes.chain(names).map(|(text, row)| Entry { text, row }).collect())
+    let fixed = |texts: &'static [&'static str], row: fn() -> Row| {
+        texts.iter().map(move |text| ((*text).to_owned(), row()))
+    };
+    let names = fixed(names::STEMS, || Row::Name);
+    let entities = fixed(entities::BEGINS, || Row::Entity);
+    let streams = fixed(stream::BEGINS, || Row::Stream);
+    Triggers::new(
+        shapes.chain(names).chain(entities).chain(streams).map(|(text, row)| Entry { text, row }).collect(),
+    )
 });
 
 const HASHES: usize = 1 << 16;
@@ -54,7 +77,10 @@ impl Triggers {
             match *entry.text.as_bytes() {
                 [a, b, c] => {
                     triggers.begin([a, b, c], index, 0);
-                    (0..=u8::MAX).for_each(|d| triggers.begin([b, c, d], index, 1));
+                    // Each byte that may follow takes its place in the table, and a full table lets
+                    // everything through: only those that something can come of.
+                    let behind = (0..=u8::MAX).filter(|byte| entry.row.goes_on(*byte));
+                    behind.for_each(|d| triggers.begin([b, c, d], index, 1));
                 }
                 [a, b, c, d, ..] => {
                     triggers.begin([a, b, c], index, 0);
@@ -133,6 +159,10 @@ mod tests {
                     ("(", false),
                     ("\n", true),
                 ] {
+                    let next = behind.bytes().next().unwrap_or(b' ');
+                    if entry.text.len() == 3 && !entry.row.goes_on(next) {
+                        continue;
+                    }
                     let text = if case { entry.text.to_uppercase() } else { entry.text.to_lowercase() };
                     let text = format!("{}{text}{behind}", &"..."[..before]);
                     let mut starts = Vec::new();

@@ -1,7 +1,6 @@
 //! URLs: the password before the host, and parameters that are named like secrets.
 
 use super::plain::Plain;
-use super::search::Terms;
 use super::{Redactor, hit};
 
 /// Parameters that are credentials in a URL, though their names say little elsewhere.
@@ -19,9 +18,7 @@ impl Redactor {
             }
         }
         let text = Plain::of_escaped(url.as_bytes());
-        let mut hits = self.search.by_rule(place, &text, Terms::default());
-        hits.extend(self.search.by_value(&text));
-        let hits = hit::settle(hits);
+        let hits = hit::settle(self.search.everything(place, &text));
         self.count(place, &hits);
         let bytes = hit::edits(&hits).apply(url.as_bytes()).expect("settled hits do not overlap");
         // A hit may end inside a character only where the value learned did.

@@ -1,18 +1,14 @@
 //! Values that were seen under a secret name, and every form in which they may come back.
-//!
-//! One index holds all forms of all values. Learning is cheap, for a provider may set a fresh
-//! cookie with every response; so is the search, which skips ahead by Wu and Manber's table: where
-//! the three bytes at hand end no needle's beginning, no needle can begin in the bytes before them.
 
-use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::collections::HashSet;
 
-use aho_corasick::packed;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
+use super::needles::{Form, Found, Needle, Needles};
 use super::placeholder;
 use super::plain::Plain;
+use super::wrapped;
 
 /// Shorter values are redacted where they stand and not searched for elsewhere.
 pub(super) const SHORTEST: usize = 8;
@@ -29,6 +25,9 @@ const WORDS: &[&str] = &[
     "[redacted]",
     "disabled",
     "changeme",
+    "argon2",
+    "argon2id",
+    "pbkdf2",
     "optional",
     "internal",
     "username",
@@ -102,67 +101,18 @@ pub(super) struct Secret {
     pub(super) given: Vec<u8>,
 }
 
-/// In which form a needle holds its secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    AsIs,
-    /// Without its first letter, which reads as an escape behind a backslash: as this character.
-    Headless(u8),
-    /// Only the characters that the value alone decides; the neighbours that hold the rest of its
-    /// first and last bits go with it.
-    Base64 {
-        before: bool,
-        behind: bool,
-    },
-    /// A number: it must not be a part of a longer one.
-    Digits,
-}
-
-#[derive(Debug)]
-struct Needle {
-    bytes: Vec<u8>,
-    form: Form,
-    secret: usize,
-}
-
-/// Where a secret was found in a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) range: Range<usize>,
-    pub(super) secret: usize,
-    pub(super) number: bool,
-}
-
-const WINDOW: usize = 7;
-const BLOCK: usize = 3;
-const FURTHEST: u8 = (WINDOW - BLOCK + 1) as u8;
-
 /// All learned values and their forms.
 pub(super) struct Values {
     secrets: Vec<Secret>,
     known: HashSet<Vec<u8>>,
-    needles: Vec<Needle>,
-    /// Needles by their first bytes.
-    begins: HashMap<[u8; WINDOW], Vec<usize>>,
-    /// How far one may skip after a block, by the block's hash.
-    skips: Box<[u8; 1 << 16]>,
-    /// All needles for a faster look, as long as they are few; most texts hold none.
-    few: Option<packed::Searcher>,
+    needles: Needles,
+    /// The values in UTF-16: apart, for only a text with zeros in it can hold one.
+    wide: Needles,
 }
-
-/// More needles than this are found by skipping alone.
-const FEW: usize = 48;
 
 impl Values {
     pub(super) fn new() -> Self {
-        Self {
-            secrets: Vec::new(),
-            known: HashSet::new(),
-            needles: Vec::new(),
-            begins: HashMap::new(),
-            skips: Box::new([FURTHEST; 1 << 16]),
-            few: None,
-        }
+        Self { secrets: Vec::new(), known: HashSet::new(), needles: Needles::new(), wide: Needles::new() }
     }
 
     pub(super) fn secrets(&self) -> &[Secret] {
@@ -183,88 +133,34 @@ impl Values {
         let secret = self.secrets.len();
         self.secrets.push(Secret { source: source.to_owned(), value: value.to_vec(), given: given.to_vec() });
         // As given too: a backslash may be written so that it reads as itself (`\\u005c`).
-        for (bytes, form) in
-            [value, given].into_iter().flat_map(|value| [forms(value), encoded(value)].concat())
-        {
-            self.add(Needle { bytes, form, secret });
-        }
-        let needles = self.needles.iter().map(|needle| &needle.bytes);
-        self.few = (self.needles.len() <= FEW).then(|| packed::Searcher::new(needles)).flatten();
+        let forms = [value, given].into_iter().flat_map(|value| [forms(value), encoded(value)].concat());
+        self.needles.extend(forms.map(|(bytes, form)| Needle { bytes, form, secret }));
+        self.wide.extend(wide(value).into_iter().map(|bytes| Needle { bytes, form: Form::AsIs, secret }));
         true
-    }
-
-    fn add(&mut self, needle: Needle) {
-        let Some(begin) = needle.bytes.first_chunk::<WINDOW>() else { return };
-        for at in 0..=WINDOW - BLOCK {
-            let skip = &mut self.skips[hash(&needle.bytes[at..])];
-            *skip = (*skip).min((WINDOW - BLOCK - at) as u8);
-        }
-        let same = self.begins.entry(*begin).or_default();
-        if !same.iter().any(|&other| self.needles[other].bytes == needle.bytes) {
-            same.push(self.needles.len());
-            self.needles.push(needle);
-        }
     }
 
     /// Every place in `text` where a known value stands, in whatever form.
     pub(super) fn find(&self, text: &[u8]) -> Vec<Found> {
-        let mut found = Vec::new();
-        if self.needles.is_empty() || self.few.as_ref().is_some_and(|few| few.find(text).is_none()) {
-            return found;
-        }
-        let mut end = WINDOW;
-        while end <= text.len() {
-            let skip = self.skips[hash(&text[end - BLOCK..end])];
-            if skip > 0 {
-                end += usize::from(skip);
-                continue;
-            }
-            let start = end - WINDOW;
-            let window = text[start..].first_chunk::<WINDOW>().expect("the window ends inside the text");
-            for &index in self.begins.get(window).into_iter().flatten() {
-                found.extend(self.needles[index].at(text, start));
-            }
-            end += 1;
+        let mut found = self.needles.find(text);
+        if !self.wide.is_empty() && memchr::memchr(0, text).is_some() {
+            found.extend(self.wide.find(text));
         }
         found
     }
-}
 
-impl Needle {
-    fn at(&self, text: &[u8], start: usize) -> Option<Found> {
-        let end = start + self.bytes.len();
-        if text.get(start..end)? != self.bytes {
-            return None;
+    /// Every place where a known value goes over the end of a line.
+    pub(super) fn find_wrapped(&self, text: &Plain<'_>) -> Vec<Found> {
+        if self.needles.is_empty() {
+            return Vec::new();
         }
-        let before = start.checked_sub(1).map(|at| text[at]);
-        let behind = text.get(end).copied();
-        let range = match self.form {
-            Form::AsIs => start..end,
-            Form::Headless(head) => (before == Some(head)).then_some(start - 1..end)?,
-            Form::Base64 { before: lead, behind: trail } => {
-                let lead = lead && before.is_some_and(is_base64);
-                let trail = trail && behind.is_some_and(is_base64);
-                start - usize::from(lead)..end + usize::from(trail)
-            }
-            Form::Digits => {
-                let more = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_digit());
-                if more(before) || more(behind) {
-                    return None;
-                }
-                start..end
-            }
+        let inside = |block: &wrapped::Block| {
+            let found = self.needles.find(block.bytes()).into_iter();
+            found
+                .filter_map(|found| Some(Found { range: block.over_lines(&found.range)?, ..found }))
+                .collect()
         };
-        Some(Found { range, secret: self.secret, number: self.form == Form::Digits })
+        wrapped::blocks(text).iter().flat_map(|block| -> Vec<Found> { inside(block) }).collect()
     }
-}
-
-fn hash(block: &[u8]) -> usize {
-    let [a, b, c] = *block.first_chunk::<BLOCK>().expect("called with a block");
-    (usize::from(a) ^ usize::from(b) << 5 ^ usize::from(c) << 9) & 0xffff
-}
-
-fn is_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
 /// `********` and its like.
@@ -314,4 +210,13 @@ fn encoded(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
     forms.push((hex.to_ascii_uppercase().into_bytes(), Form::AsIs));
     forms.push((hex.into_bytes(), Form::AsIs));
     forms
+}
+
+/// A value in UTF-16, in both orders of bytes.
+pub(super) fn wide(value: &[u8]) -> Vec<Vec<u8>> {
+    let Ok(text) = std::str::from_utf8(value) else { return Vec::new() };
+    vec![
+        text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+        text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
+    ]
 }

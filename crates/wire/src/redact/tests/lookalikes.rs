@@ -79,10 +79,38 @@ fn texts() -> Vec<String> {
         "100% of 50%ab, %d items, %s tokens, 5%",
         "C:\\temp\\new\\token\\file and \\\\server\\share\\pass",
         "the author's authority authored 12345678 authentic auth-flows; bypass, compass, passage",
+        "password: the user's password; password: required; token: number; password = input(); api_key: your key",
+        "Args:\n    password: The account's password2 field.\n    api_key: your key, at least 20 characters\n",
+        "password: varchar255, passwd: string16, password: FixedBytes32, password: NonZeroU64, password: argon2id",
+        "password = password2; password == newPassword12; password1=password12; password: userPassword12,",
+        "password: version2\npassphrase: example123\npassword: secret123\npassword: placeholder12\n",
+        "login --password password123 --user me; password: changeme123; PASSWORD=changeme",
+        "password=settings.db_pass12 password: config.password2024 password: db_password_2024 passwd: $PASS2024",
+        "password = generate(16), password: hash(\"x12345678\"), password: Vec<u8>, password: [u8; 32], password: Option<Box<str>>",
+        "pass: build2024 done, auth: oauth2024, pwd: project2024, PWD=/work/project2024",
+        "git push -u origin main:main2024; docker run -u 1000:1000 image; sudo -u postgres psql; ps -u me:x",
+        "curl -u user:password https://a.example; curl -u $USER:$PASS x; curl --user \"${USER:-me2024}\" x",
+        "curl -u <user>:<password> x\ncurl -u api:YOUR_API_KEY x\ncurl -u me: x\ncurl -u me x\ncurl -u user:your-password x\n",
+        "curl https://a.example/x:8080 -o out:file2024\nuser:hunter22 is no option; -u me:hunter22 is, of what?",
+        "curl --unix-socket /tmp/a:b2024 -sSL x && docker run -u 1001:10012345 image | grep -u a:b12345678",
+        "libcurl -u a:b12345678, curled -u a:b12345678, curl's user:pass12345 syntax",
+        "a state machine; the machine you login to password reset; machine learning login password123456",
+        "machine a.example login me password $PASSWORD; machine a.example login me; machine b.example password <password>",
         "offshoot-redacted-0123456789abcdef",
         "{\"api_key\": \"offshoot-redacted-0123456789abcdef\", \"n\": 1}",
         "Authorization: Bearer offshoot-redacted-0123456789abcdef",
     ];
+    // What the documentation of AWS writes, put together here all the same.
+    for [id, key] in [
+        [["AKIA", "IOSFODNN7", "EXAMPLE"], ["wJalrXUtnFEMI/K7MDENG/", "bPxRfiCY", "EXAMPLEKEY"]],
+        [["AKIA", "I44QH8DHB", "EXAMPLE"], ["je7MtGbClwBF/2Zp9Utk/", "h3yCo8nvb", "EXAMPLEKEY"]],
+        [["ASIA", "IOSFODNN7", "EXAMPLE"], ["wJalrXUtnFEMI/K7MDENG/", "bPxRfiCY", "EXAMPLEKEY"]],
+    ] {
+        let (id, key) = (id.concat(), key.concat());
+        texts.push(format!("aws_access_key_id = {id}\naws_secret_access_key = {key}\n"));
+        texts.push(format!("AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={key} aws s3 ls"));
+        texts.push(format!("{{\"AccessKeyId\": \"{id}\", \"SecretAccessKey\": \"{key}\"}}"));
+    }
     texts.extend(plain.iter().map(|text| (*text).to_owned()));
     texts
 }

@@ -1,6 +1,8 @@
 //! Canaries: secrets made up here, planted wherever one may stand, and searched for afterwards in
 //! every form. No literal in these files is shaped like a real key; all are put together at run time.
 
+mod encodings;
+mod logins;
 mod lookalikes;
 mod placements;
 mod properties;
@@ -88,11 +90,47 @@ fn assert_gone(what: &str, out: &[u8], canary: &str) {
         }
     }
     views.extend(joined.into_values().map(|text| ("the joined events", text)));
+    let unwrapped: Vec<_> =
+        views.iter().map(|(_, text)| ("the text without line breaks", unwrap(text))).collect();
+    views.extend(unwrapped);
     for (view, text) in &views {
         for (form, needle) in forms(canary) {
             assert!(!text.contains(&needle), "{what}: the canary is left in {view} as {form}:\n{text}");
         }
     }
+}
+
+/// A text without its line breaks, also those that are escaped.
+fn unwrap(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['\n', '\r', '\\']) {
+        out.push_str(&rest[..at]);
+        let run = rest[at..].trim_start_matches('\\');
+        let slashes = rest.len() - at - run.len();
+        let is_break = slashes == 0 || run.starts_with(['n', 'r']);
+        out.push_str(if is_break { "" } else { &rest[at..at + slashes] });
+        rest = if is_break { &run[1..] } else { run };
+    }
+    out + rest
+}
+
+/// Base64 in lines, so far behind other text that the first line ends inside `text`.
+fn wrapped(text: &str, url_safe: bool, ahead: usize, width: usize, end: &str) -> String {
+    let padded = format!("{}{text} and more behind it", "-".repeat(ahead));
+    let encoded = if url_safe { URL_SAFE_NO_PAD.encode(padded) } else { STANDARD_NO_PAD.encode(padded) };
+    let lines: Vec<&str> =
+        encoded.as_bytes().chunks(width).map(|line| std::str::from_utf8(line).expect("ASCII")).collect();
+    lines.join(end)
+}
+
+/// What HTML makes of a text.
+fn html(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }
 
 /// The strings at each path, joined over events, lanes told apart by nothing but the path.

@@ -92,6 +92,13 @@ const ENCODINGS: &[(&str, Encode)] = &[
     ("json twice", |text| inner(&inner(text))),
     ("json, slashes escaped", |text| inner(text).replace('/', "\\/")),
     ("json, all escaped", |text| text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect()),
+    ("base64 in lines of 76", |text| wrapped(text, false, 50, 76, "\n")),
+    ("base64 in lines of 64, two bytes on", |text| wrapped(text, false, 44, 64, "\r\n")),
+    ("base64 url-safe in lines of 76", |text| wrapped(text, true, 52, 76, "\n  ")),
+    ("html", html),
+    ("html twice", |text| html(&html(text))),
+    ("html, all in decimals", |text| text.chars().map(|c| format!("&#{};", c as u32)).collect()),
+    ("html, all in hex", |text| text.chars().map(|c| format!("&#x{:X};", c as u32)).collect()),
     ("hex", |text| text.bytes().map(|byte| format!("{byte:02x}")).collect()),
     ("hex in upper case", |text| text.bytes().map(|byte| format!("{byte:02X}")).collect()),
 ];

@@ -53,6 +53,11 @@ fn fragment() -> impl Strategy<Value = String> {
         "\"value\":\"",
         "[",
         "]",
+        "curl -u me:",
+        "machine a.b login me password ",
+        "&amp;",
+        "&#97;",
+        "\0",
     ];
     prop_oneof![
         4 => prop::sample::select(literals.to_vec()).prop_map(str::to_owned),

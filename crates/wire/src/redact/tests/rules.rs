@@ -350,10 +350,12 @@ fn generation_grows_with_what_is_new() {
             ("MY_TOKEN", "efgh5678"),
             ("GOOGLE_APPLICATION_CREDENTIALS", "/a/b.json"),
             ("DATABASE_URL", "postgres://me:pw12345678@h/db"),
+            ("PWD", "/work/project2024"),
+            ("DB_PASS", "Winter2024"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
-    assert_eq!(redactor.generation(), 3);
+    assert_eq!(redactor.generation(), 4);
 }
 
 /// The last look finds what nobody redacted, through every layer.

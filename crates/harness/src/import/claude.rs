@@ -1,0 +1,354 @@
+//! Claude Code's transcripts: one record a line, one file an agent.
+//!
+//! Newer versions keep sub-agents in a folder of their own with a `.meta.json` for each, which names the call that
+//! started it; older ones put them beside the session's file and say so only in that call's result.
+
+use std::collections::{HashMap, HashSet};
+
+use recording::lanes::Mark;
+use recording::normalize::{SessionCall, SessionResult, SessionText, SessionTurn};
+use serde_json::{Value, json};
+use session::{Block, CallId, Reply, Role, ToolResult};
+use wire::dialect::{Dialect, Outcome};
+
+use super::told::{Agent, Millis, Told, assemble};
+use super::{Imported, Leaving, Piece, Skips};
+
+/// How the name of a file about an agent ends.
+pub(super) const META: &str = ".meta.json";
+/// Records that no model sees.
+const BOOKKEEPING: &[&str] = &[
+    "agent-name",
+    "api-request",
+    "api-request-blob",
+    "api-request-shape",
+    "atis-latch",
+    "cost-state",
+    "custom-title",
+    "file-history-snapshot",
+    "last-prompt",
+    "progress",
+    "queue-operation",
+    "summary",
+    "system",
+    "tools-used",
+];
+/// The model of a reply that no model gave: the harness reports a failure in its name.
+const SYNTHETIC: &str = "<synthetic>";
+
+/// The session of the first record that names one; without such a record it is no transcript.
+pub(super) fn session_of(bytes: &[u8]) -> Option<String> {
+    let session = |line: &[u8]| {
+        let record: Value = serde_json::from_slice(line).ok()?;
+        record["type"].as_str()?;
+        record["sessionId"].as_str().map(str::to_owned)
+    };
+    lines(bytes).find_map(|(_, line)| session(line))
+}
+
+/// Reads a session from its transcripts, and whatever other sessions they tell of.
+pub(super) fn read(files: &[Piece]) -> Imported {
+    let mut reader = Reader::default();
+    let (about, transcripts): (Vec<&Piece>, Vec<&Piece>) =
+        files.iter().partition(|file| file.name.ends_with(META));
+    for file in transcripts {
+        for (number, line) in lines(&file.bytes) {
+            let place = || format!("{}:{number}", file.name);
+            match serde_json::from_slice::<Value>(line) {
+                Ok(record) => reader.record(&record, place),
+                Err(_) => reader.skips.add("lines that are not JSON", place),
+            }
+        }
+    }
+    for file in about {
+        reader.about(file);
+    }
+    reader.finish()
+}
+
+/// The lines that are not empty, numbered from 1.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    lines.map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim_ascii().is_empty())
+}
+
+#[derive(Default)]
+struct Reader {
+    lanes: Vec<Growing>,
+    /// Lanes by session and agent.
+    places: HashMap<(String, Option<String>), usize>,
+    seen: HashSet<String>,
+    /// The first record of each chain of an agent that has no id.
+    roots: HashMap<String, String>,
+    /// Calls by the agent that their results say they started.
+    started: HashMap<String, CallId>,
+    skips: Skips,
+}
+
+/// A lane, and what its next request will bring.
+#[derive(Default)]
+struct Growing {
+    agent: Agent,
+    /// The provider's id of the last reply: a reply may be spread over several records.
+    reply: Option<String>,
+    next: Told,
+    /// When the harness says it sent the next request.
+    sent_at: Option<Millis>,
+    place: String,
+}
+
+impl Reader {
+    fn record(&mut self, record: &Value, place: impl Fn() -> String) {
+        let text = |name: &str| record[name].as_str();
+        let (Some(kind), Some(session)) = (text("type"), text("sessionId")) else {
+            let what = format!("records of type `{}` without a session", text("type").unwrap_or("?"));
+            match text("type").is_some_and(|kind| BOOKKEEPING.contains(&kind)) {
+                true => self.skips.bookkeeping += 1,
+                false => self.skips.add(what, place),
+            }
+            return;
+        };
+        if let Some(uuid) = text("uuid")
+            && !self.seen.insert(uuid.to_owned())
+        {
+            return self.skips.add("records that stand there twice", place);
+        }
+        let at = text("timestamp").and_then(millis);
+        let agent = self.agent_of(record);
+        let known = match kind {
+            "user" | "assistant" | "attachment" | "api-request" | "system" => true,
+            kind if BOOKKEEPING.contains(&kind) => {
+                self.skips.bookkeeping += 1;
+                return;
+            }
+            _ => false,
+        };
+        if !known {
+            return self.skips.add(format!("records of type `{kind}`"), place);
+        }
+        let number = self.lane(session, agent, at.unwrap_or_default());
+        let lane = &mut self.lanes[number];
+        lane.place = place();
+        let understood = match kind {
+            "user" => lane.user(record, at, &mut self.started),
+            "assistant" => lane.assistant(record, at),
+            "attachment" => lane.attachment(record),
+            _ => lane.note(record, at),
+        };
+        match understood {
+            Understood::Used => {}
+            Understood::Known => self.skips.bookkeeping += 1,
+            Understood::Not(what) => self.skips.add(what, place),
+        }
+    }
+
+    /// The agent that a record belongs to; `None` is the session's own. Versions that gave agents no ids marked
+    /// their records as a side chain, which its first record stands for.
+    fn agent_of(&mut self, record: &Value) -> Option<String> {
+        if let Some(agent) = record["agentId"].as_str() {
+            return Some(agent.to_owned());
+        }
+        if record["isSidechain"] != true {
+            return None;
+        }
+        let uuid = record["uuid"].as_str().unwrap_or_default();
+        let root = record["parentUuid"].as_str().and_then(|parent| self.roots.get(parent)).cloned();
+        let root = root.unwrap_or_else(|| uuid.to_owned());
+        self.roots.insert(uuid.to_owned(), root.clone());
+        Some(root)
+    }
+
+    fn lane(&mut self, session: &str, agent: Option<String>, at: Millis) -> usize {
+        let lanes = &mut self.lanes;
+        *self.places.entry((session.to_owned(), agent.clone())).or_insert_with(|| {
+            let is_main = agent.is_none();
+            let agent =
+                Agent { session: Some(session.to_owned()), agent, is_main, began: at, ..Agent::default() };
+            lanes.push(Growing { agent, ..Growing::default() });
+            lanes.len() - 1
+        })
+    }
+
+    /// What a `.meta.json` says of an agent.
+    fn about(&mut self, file: &Piece) {
+        let place = || file.name.clone();
+        let Ok(about) = serde_json::from_slice::<Value>(&file.bytes) else {
+            return self.skips.add("files about agents that are not JSON", place);
+        };
+        let name = file.name.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(META);
+        let id = name.strip_prefix("agent-").unwrap_or(name);
+        let by_id = |id: &str| self.lanes.iter().position(|lane| lane.agent.agent.as_deref() == Some(id));
+        let parent = about["parentAgentId"].as_str().and_then(by_id);
+        let Some(lane) = by_id(id) else {
+            return self.skips.add("files about agents that have no transcript", place);
+        };
+        let agent = &mut self.lanes[lane].agent;
+        agent.agent_type = about["agentType"].as_str().map(str::to_owned);
+        agent.call = about["toolUseId"].as_str().map(CallId::new);
+        agent.parent = parent;
+    }
+
+    fn finish(mut self) -> Imported {
+        let mut agents = Vec::new();
+        for lane in &mut self.lanes {
+            let agent = &mut lane.agent;
+            let started = agent.agent.as_ref().and_then(|id| self.started.get(id));
+            agent.call = agent.call.take().or_else(|| started.cloned());
+            for _ in &lane.next.turn.results {
+                self.skips.add("results that no reply followed", || lane.place.clone());
+            }
+            agents.push(std::mem::take(agent));
+        }
+        self.skips.finish(assemble(Leaving::ClaudeTranscript.name(), agents))
+    }
+}
+
+/// What became of a record.
+enum Understood {
+    Used,
+    /// No model saw it.
+    Known,
+    Not(String),
+}
+
+impl Growing {
+    fn user(
+        &mut self,
+        record: &Value,
+        at: Option<Millis>,
+        started: &mut HashMap<String, CallId>,
+    ) -> Understood {
+        let body = json!({ "messages": [record["message"]] }).to_string();
+        let prompt = Dialect::AnthropicMessages.decode_request(body.as_bytes());
+        let Some(message) = prompt.as_ref().ok().and_then(|prompt| prompt.messages.first()) else {
+            return Understood::Not("messages that cannot be read".to_owned());
+        };
+        let at = at.unwrap_or_default();
+        self.next.asked_at = self.next.asked_at.max(at);
+        for part in &message.parts {
+            match &part.block {
+                Block::ToolResult(result) => {
+                    if let Some(agent) = record["toolUseResult"]["agentId"].as_str() {
+                        started.entry(agent.to_owned()).or_insert_with(|| result.call.clone());
+                    }
+                    self.result(result, at);
+                }
+                Block::Text { text } => self.text(Role::User, text),
+                _ => {}
+            }
+        }
+        if record["isCompactSummary"] == true {
+            self.next.turn.marks.push(Mark::Compaction);
+        }
+        Understood::Used
+    }
+
+    fn result(&mut self, result: &ToolResult, at: Millis) {
+        let text = |block: &Block| match block {
+            Block::Text { text } => Some(text.clone()),
+            _ => None,
+        };
+        let text = result.blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n");
+        self.next.turn.results.push(SessionResult {
+            call: result.call.clone(),
+            text,
+            is_error: result.is_error,
+        });
+        self.next.results_at.push(at);
+    }
+
+    fn text(&mut self, role: Role, text: &str) {
+        if self.agent.opening.is_none() && role == Role::User {
+            self.agent.opening = Some(text.to_owned());
+        }
+        self.next.turn.injected.push(SessionText { role, text: text.to_owned() });
+    }
+
+    fn assistant(&mut self, record: &Value, at: Option<Millis>) -> Understood {
+        let message = &record["message"];
+        let outcome = Dialect::AnthropicMessages.decode_reply(message.to_string().as_bytes());
+        let Ok(Outcome::Answer(answer)) = outcome else {
+            return Understood::Not("replies that cannot be read".to_owned());
+        };
+        if message["model"] == SYNTHETIC {
+            return Understood::Not("replies that no model gave".to_owned());
+        }
+        let reply = answer.reply;
+        let id = Some(reply.id.clone()).filter(|id| !id.is_empty());
+        let at = at.unwrap_or_default();
+        let goes_on = id.is_some() && self.reply == id;
+        if !goes_on {
+            self.reply = id;
+            let mut told = std::mem::take(&mut self.next);
+            told.asked_at = self.sent_at.take().unwrap_or(if told.asked_at > 0 { told.asked_at } else { at });
+            told.turn.message = record["uuid"].as_str().map(str::to_owned);
+            self.agent.turns.push(told);
+            let asked = record["requestedModel"].as_str().unwrap_or(&reply.model).to_owned();
+            self.agent.model.get_or_insert(asked);
+        }
+        let told = self.agent.turns.last_mut().expect("one was pushed, or the reply goes on");
+        told.answered_at = at;
+        extend(&mut told.turn, reply);
+        Understood::Used
+    }
+
+    /// What the harness adds by itself, where it says in which words.
+    fn attachment(&mut self, record: &Value) -> Understood {
+        let attachment = &record["attachment"];
+        let role = match record["renderedRole"].as_str() {
+            Some("system") => Role::System,
+            _ => Role::User,
+        };
+        let rendered = record["rendered"].as_array().into_iter().flatten().map(|said| &said["content"]);
+        let mut texts: Vec<&str> = rendered.flat_map(texts).collect();
+        if texts.is_empty() && attachment["type"] == "queued_command" {
+            texts = self::texts(&attachment["prompt"]);
+        }
+        if texts.is_empty() {
+            return Understood::Known;
+        }
+        for text in texts {
+            // An agent's opening words are what it was asked, not what surrounds it.
+            self.next.turn.injected.push(SessionText { role, text: text.to_owned() });
+        }
+        Understood::Used
+    }
+
+    fn note(&mut self, record: &Value, at: Option<Millis>) -> Understood {
+        if record["type"] == "api-request" {
+            self.sent_at = at;
+        }
+        Understood::Known
+    }
+}
+
+/// The texts in a content, which is one or a list of blocks.
+fn texts(content: &Value) -> Vec<&str> {
+    match content {
+        Value::String(text) => vec![text],
+        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Adds one record's part of a reply. Each repeats the usage, the last one knows it best.
+fn extend(turn: &mut SessionTurn, reply: Reply) {
+    if let Some(said) = reply.text() {
+        turn.text = Some(match turn.text.take() {
+            Some(text) => format!("{text}\n{said}"),
+            None => said,
+        });
+    }
+    turn.calls.extend(reply.calls().map(|call| SessionCall {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        input: serde_json::from_str(&call.input).unwrap_or_else(|_| call.input.clone().into()),
+        started: Vec::new(),
+    }));
+    turn.usage = reply.usage;
+    turn.stop = reply.stop.or(turn.stop.take());
+}
+
+fn millis(text: &str) -> Option<Millis> {
+    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+}

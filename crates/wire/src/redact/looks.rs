@@ -1,0 +1,132 @@
+//! What a value looks like, where its name alone does not settle that it is a secret.
+
+use super::shapes::mixed;
+use super::values::is_word;
+use super::{names, placeholder};
+
+const SHORTEST: usize = 8;
+
+/// One word that is too random for a word, a name, a type or a path.
+pub(super) fn random(value: &[u8]) -> bool {
+    is_one_word(value) && mixed(value) && !is_wordy(value)
+}
+
+/// Words joined by dashes may be a passphrase; words without are more often a type or a caption.
+pub(super) fn passphrase(value: &[u8]) -> bool {
+    let letters = value.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'-');
+    is_one_word(value) && letters && value.len() >= 12 && value.contains(&b'-')
+}
+
+/// `Winter2024`, `correcthorse99`: a word with digits behind it, which is no name of anything else. One
+/// digit is enough for the last thing on a line, or in quotes.
+pub(super) fn nearly_a_word(value: &[u8], last: bool) -> bool {
+    let count = |of: fn(&u8) -> bool| value.iter().filter(|byte| of(byte)).count();
+    let plain = value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!?@#$%^*+~".contains(byte));
+    let digits = count(u8::is_ascii_digit);
+    let word = &value[..value.iter().take_while(|byte| byte.is_ascii_alphabetic()).count()];
+    let fits = (SHORTEST..=LONGEST_WORD).contains(&value.len()) && plain && word.len() >= 3;
+    let enough = digits >= 2 || (digits == 1 && last);
+    fits && enough && !is_technical(word) && (!is_hump(word) || ends_in_year(value))
+}
+
+const LONGEST_WORD: usize = 40;
+
+/// Words that a number often follows without making a password of them. In lower case.
+const TECHNICAL: &[&str] = &[
+    "arg",
+    "argon",
+    "argument",
+    "base",
+    "binary",
+    "bit",
+    "bits",
+    "byte",
+    "bytes",
+    "char",
+    "chars",
+    "column",
+    "decimal",
+    "double",
+    "field",
+    "fixed",
+    "float",
+    "hash",
+    "hex",
+    "input",
+    "int",
+    "integer",
+    "item",
+    "key",
+    "latin",
+    "level",
+    "line",
+    "md",
+    "nvarchar",
+    "oauth",
+    "option",
+    "output",
+    "page",
+    "param",
+    "parameter",
+    "pbkdf",
+    "placeholder",
+    "scrypt",
+    "section",
+    "sha",
+    "step",
+    "str",
+    "text",
+    "uint",
+    "unsigned",
+    "utf",
+    "value",
+    "varbinary",
+    "varchar",
+    "variable",
+    "version",
+];
+
+fn is_technical(word: &[u8]) -> bool {
+    let known = TECHNICAL.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()));
+    known || is_word(word) || names::family(word).is_some()
+}
+
+/// `FixedBytes`, `newValue`: the name of a type or of a variable.
+fn is_hump(word: &[u8]) -> bool {
+    word.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
+}
+
+fn ends_in_year(value: &[u8]) -> bool {
+    let letters = value.trim_ascii_end();
+    let end = letters.iter().rposition(u8::is_ascii_digit).map_or(0, |at| at + 1);
+    let digits = letters[..end].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    digits == 4 && (letters[..end - 2].ends_with(b"19") || letters[..end - 2].ends_with(b"20"))
+}
+
+fn is_one_word(value: &[u8]) -> bool {
+    let words = value.iter().any(|byte| byte.is_ascii_whitespace() || *byte == b'(');
+    let path = is_path(value) || memchr::memmem::find(value, b"://").is_some();
+    value.len() >= SHORTEST && !words && !path && placeholder::find(value).is_none()
+}
+
+/// `settings.api_key2`, `crate::__u32`, `Ed25519Key`, `gpt-4o`: words and the names of types, joined
+/// by punctuation, each with a few digits at most.
+fn is_wordy(value: &[u8]) -> bool {
+    let word = |part: &[u8]| {
+        let letters = part.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let behind = &part[letters..];
+        let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let rest = &behind[digits..];
+        let is_type =
+            part.first().is_some_and(u8::is_ascii_uppercase) && rest.iter().all(u8::is_ascii_alphabetic);
+        digits <= 5 && (rest.is_empty() || is_type)
+    };
+    value.split(|byte| !byte.is_ascii_alphanumeric()).all(word)
+}
+
+pub(super) fn is_path(value: &[u8]) -> bool {
+    value.starts_with(b"/")
+        || value.starts_with(b"./")
+        || value.starts_with(b"~/")
+        || value.ends_with(b".json")
+}

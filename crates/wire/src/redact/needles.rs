@@ -1,0 +1,150 @@
+//! The index of everything that is searched for by value.
+//!
+//! Adding to it is cheap, for a provider may set a fresh cookie with every response; so is the search,
+//! which skips ahead by Wu and Manber's table: where the three bytes at hand end no needle's
+//! beginning, no needle can begin in the bytes before them.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use aho_corasick::packed;
+
+/// In which form a needle holds its secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    AsIs,
+    /// Without its first letter, which reads as an escape behind a backslash: as this character.
+    Headless(u8),
+    /// Only the characters that the value alone decides; the neighbours that hold the rest of its
+    /// first and last bits go with it.
+    Base64 {
+        before: bool,
+        behind: bool,
+    },
+    /// A number: it must not be a part of a longer one.
+    Digits,
+}
+
+/// One form of one secret.
+#[derive(Debug)]
+pub(super) struct Needle {
+    pub(super) bytes: Vec<u8>,
+    pub(super) form: Form,
+    pub(super) secret: usize,
+}
+
+/// Where a secret was found in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) range: Range<usize>,
+    pub(super) secret: usize,
+    pub(super) number: bool,
+}
+
+const WINDOW: usize = 7;
+const BLOCK: usize = 3;
+const FURTHEST: u8 = (WINDOW - BLOCK + 1) as u8;
+
+/// Needles, and the tables that find them.
+pub(super) struct Needles {
+    all: Vec<Needle>,
+    /// Needles by their first bytes.
+    begins: HashMap<[u8; WINDOW], Vec<usize>>,
+    /// How far one may skip after a block, by the block's hash.
+    skips: Box<[u8; 1 << 16]>,
+    /// All needles for a faster look, as long as they are few; most texts hold none.
+    few: Option<packed::Searcher>,
+}
+
+/// More needles than this are found by skipping alone.
+const FEW: usize = 48;
+
+impl Needles {
+    pub(super) fn new() -> Self {
+        let skips = Box::new([FURTHEST; 1 << 16]);
+        Self { all: Vec::new(), begins: HashMap::new(), skips, few: None }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn extend(&mut self, needles: impl IntoIterator<Item = Needle>) {
+        needles.into_iter().for_each(|needle| self.add(needle));
+        let needles = self.all.iter().map(|needle| &needle.bytes);
+        self.few = (self.all.len() <= FEW).then(|| packed::Searcher::new(needles)).flatten();
+    }
+
+    fn add(&mut self, needle: Needle) {
+        let Some(begin) = needle.bytes.first_chunk::<WINDOW>() else { return };
+        for at in 0..=WINDOW - BLOCK {
+            let skip = &mut self.skips[hash(&needle.bytes[at..])];
+            *skip = (*skip).min((WINDOW - BLOCK - at) as u8);
+        }
+        let same = self.begins.entry(*begin).or_default();
+        if !same.iter().any(|&other| self.all[other].bytes == needle.bytes) {
+            same.push(self.all.len());
+            self.all.push(needle);
+        }
+    }
+
+    /// Every place in `text` where a needle stands.
+    pub(super) fn find(&self, text: &[u8]) -> Vec<Found> {
+        let mut found = Vec::new();
+        if self.is_empty() || self.few.as_ref().is_some_and(|few| few.find(text).is_none()) {
+            return found;
+        }
+        let mut end = WINDOW;
+        while end <= text.len() {
+            let skip = self.skips[hash(&text[end - BLOCK..end])];
+            if skip > 0 {
+                end += usize::from(skip);
+                continue;
+            }
+            let start = end - WINDOW;
+            let window = text[start..].first_chunk::<WINDOW>().expect("the window ends inside the text");
+            for &index in self.begins.get(window).into_iter().flatten() {
+                found.extend(self.all[index].at(text, start));
+            }
+            end += 1;
+        }
+        found
+    }
+}
+
+impl Needle {
+    fn at(&self, text: &[u8], start: usize) -> Option<Found> {
+        let end = start + self.bytes.len();
+        if text.get(start..end)? != self.bytes {
+            return None;
+        }
+        let before = start.checked_sub(1).map(|at| text[at]);
+        let behind = text.get(end).copied();
+        let range = match self.form {
+            Form::AsIs => start..end,
+            Form::Headless(head) => (before == Some(head)).then_some(start - 1..end)?,
+            Form::Base64 { before: lead, behind: trail } => {
+                let lead = lead && before.is_some_and(is_base64);
+                let trail = trail && behind.is_some_and(is_base64);
+                start - usize::from(lead)..end + usize::from(trail)
+            }
+            Form::Digits => {
+                let more = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_digit());
+                if more(before) || more(behind) {
+                    return None;
+                }
+                start..end
+            }
+        };
+        Some(Found { range, secret: self.secret, number: self.form == Form::Digits })
+    }
+}
+
+fn hash(block: &[u8]) -> usize {
+    let [a, b, c] = *block.first_chunk::<BLOCK>().expect("called with a block");
+    (usize::from(a) ^ usize::from(b) << 5 ^ usize::from(c) << 9) & 0xffff
+}
+
+pub(super) fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}

@@ -1,0 +1,179 @@
+//! Learned values in forms that are not one piece of plain text: base64 in lines, UTF-16, HTML.
+
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+
+use super::*;
+
+const BREAKS: &[&str] =
+    &["\n", "\r\n", "\\n", "\\r\\n", "\\\\n", "\n    ", "\\n\\t", "\n     2→", "\\n00002| "];
+
+/// Every alignment, both alphabets, every place of the break, every way to write it.
+#[test]
+fn base64_in_lines() {
+    let canary = format!("{}/?>{}", random(ALNUM, 7, 1), random(ALNUM, 8, 2));
+    let mut redactor = redactor();
+    redactor.learn("test", canary.as_bytes());
+    for (alphabet, engine) in [("standard", &STANDARD), ("url-safe", &URL_SAFE)] {
+        for (at, gap) in BREAKS.iter().enumerate() {
+            let width = [64, 70, 76][at % 3];
+            for ahead in 24..60 {
+                let encoded = engine.encode(format!("{}{canary} behind", random(ALNUM, ahead, 3)));
+                let lines: Vec<_> = encoded.as_bytes().chunks(width).map(String::from_utf8_lossy).collect();
+                let text = format!("{{\"stdout\": \"{}\"}}", lines.join(gap));
+                let what = format!("{alphabet} {width} {ahead} {gap:?}");
+                let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+                assert!(placeholder::find(&out).is_some(), "{what}: {text}");
+                assert_gone(&what, &out, &canary);
+                assert_valid(&what, text.as_bytes(), &out);
+                assert_eq!(redactor.residual("f", &out), [], "{what}");
+            }
+        }
+    }
+}
+
+/// A secret of many lines goes whole, and the lines around it stay.
+#[test]
+fn a_long_value_in_lines() {
+    let canary = random(ALNUM, 400, 4);
+    let encoded = STANDARD.encode(format!("{}{canary}{}", "a".repeat(171), "b".repeat(171)));
+    let lines: Vec<_> = encoded.as_bytes().chunks(76).map(String::from_utf8_lossy).collect();
+    let text = format!("before\n{}\nbehind\n", lines.join("\n"));
+    let mut redactor = redactor();
+    redactor.learn("test", canary.as_bytes());
+    let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+    assert_gone("lines", &out, &canary);
+    assert!(out.starts_with(format!("before\n{}\n{}\n", lines[0], lines[1]).as_bytes()));
+    assert!(out.ends_with(format!("\n{}\nbehind\n", lines.last().expect("lines")).as_bytes()));
+    assert_eq!(redactor.report().findings[0].count, 1);
+}
+
+/// Line ends of both kinds in one text, in either order.
+#[test]
+fn escaped_and_other_line_ends() {
+    let canary = random(ALNUM, 24, 9);
+    let mut redactor = redactor();
+    redactor.learn("test", canary.as_bytes());
+    let [escaped, raw] = ["\\n", "\n"].map(|gap| wrapped(&canary, false, 50, 76, gap));
+    for text in [format!("{escaped} and\n{raw}\n"), format!("{raw}\nand \"{escaped}\"")] {
+        let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+        assert_gone("both", &out, &canary);
+        assert_eq!(redactor.residual("f", &out), []);
+    }
+}
+
+/// Lines of base64 that hold nothing stay, and so do words that only meet over a line's end.
+#[test]
+fn other_lines_stay() {
+    let mut redactor = redactor();
+    redactor.learn("test", b"correcthorse99");
+    let image = random(&format!("{ALNUM}+/"), 76 * 20, 5);
+    let image: Vec<_> = image.as_bytes().chunks(76).map(String::from_utf8_lossy).collect();
+    for text in [image.join("\n"), image.join("\r\n"), "a correct\nhorse99 b".to_owned(), "\n\n\n".repeat(99)]
+    {
+        assert_eq!(String::from_utf8_lossy(&redactor.text("f", text.as_bytes()).bytes), text);
+        assert_eq!(redactor.residual("f", text.as_bytes()), []);
+    }
+}
+
+fn utf16(text: &str, little: bool) -> Vec<u8> {
+    text.encode_utf16()
+        .flat_map(|unit| if little { unit.to_le_bytes() } else { unit.to_be_bytes() })
+        .collect()
+}
+
+#[test]
+fn utf16_of_both_orders() {
+    for canary in [random(ALNUM, 12, 6), format!("{}\u{e9}\u{20ac}\u{1f600}\"{}", random(ALNUM, 6, 7), "xyz")]
+    {
+        for little in [true, false] {
+            let mut redactor = redactor();
+            redactor.learn("test", canary.as_bytes());
+            let wide = utf16(&format!("\u{feff}key {canary} end"), little);
+            assert_ne!(redactor.residual("f", &wide), []);
+            let out = redactor.text("f", &wide).bytes.into_owned();
+            assert!(placeholder::find(&out).is_some(), "{canary} {little}");
+            assert_eq!(memchr::memmem::find(&out, &utf16(&canary, little)), None);
+            assert_eq!(redactor.residual("f", &out), []);
+            // As a harness sees it that took the file for UTF-8.
+            if canary.is_ascii() {
+                let text = String::from_utf8(utf16(&canary, little)).expect("ASCII and zeros");
+                let text = format!("{{\"content\":\"a{}b\"}}", inner(&text));
+                assert!(text.contains("\\u0000"));
+                assert_ne!(redactor.residual("f", text.as_bytes()), [], "{text}");
+                let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+                assert_valid("utf-16", text.as_bytes(), &out);
+                assert!(placeholder::find(&out).is_some(), "{text}");
+                assert_eq!(redactor.residual("f", &out), []);
+            }
+        }
+    }
+}
+
+#[test]
+fn html_around_and_inside_a_value() {
+    let mut redactor = redactor();
+    let canary = "pa\"ss & <word> o'1";
+    redactor.learn("test", canary.as_bytes());
+    for (text, clean) in [
+        (format!("<b a='{}'>&amp;</b>", html(canary)), "<b a='‹›'>&amp;</b>"),
+        (format!("x &#x70;&#97;{} y", html(&canary[2..])), "x ‹› y"),
+        ("pa&quot;ss &amp; &lt;word&gt; o&apos;1".to_owned(), "‹›"),
+        ("pa&amp;quot;ss &amp;amp; &lt;word> o&#039;1".to_owned(), "‹›"),
+        ("pa&quot;ss &amp; &lt;word&gt; o&apos;2".to_owned(), "pa&quot;ss &amp; &lt;word&gt; o&apos;2"),
+        (
+            "&#; &#x; &#xg; &#99999999999; &#55296; &bogus; &amp &".to_owned(),
+            "&#; &#x; &#xg; &#99999999999; &#55296; &bogus; &amp &",
+        ),
+    ] {
+        assert_eq!(redactor.residual("f", text.as_bytes()).is_empty(), !clean.contains('‹'), "{text}");
+        let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+        assert_eq!(String::from_utf8_lossy(&out).replace(&placeholder(&redactor, canary), "‹›"), clean);
+        assert_eq!(redactor.residual("f", &out), [], "{text}");
+    }
+}
+
+/// A number beside HTML keeps quotes as deep as its key's.
+#[test]
+fn numbers_beside_html() {
+    let text = format!("{{\"text\":\"{}\"}}", inner("{\"&amp;\":\"\",\"id\":1234567890}"));
+    let mut redactor = redactor();
+    redactor.learn("test", b"1234567890");
+    let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+    assert_valid("html", text.as_bytes(), &out);
+    assert!(placeholder::find(&out).is_some());
+}
+
+fn placeholder(redactor: &Redactor, value: &str) -> String {
+    String::from_utf8(redactor.search.key.placeholder(value.as_bytes())).expect("ASCII")
+}
+
+/// The gate of the seal sees base64 in lines that nobody redacted.
+#[test]
+fn residue_in_lines() {
+    let mut redactor = redactor();
+    let canary = random(ALNUM, 24, 8);
+    redactor.learn("test", canary.as_bytes());
+    for (ahead, width, gap) in [(50, 76, "\n"), (51, 76, "\r\n"), (40, 64, "\n  "), (49, 76, "\r\n")] {
+        for url_safe in [false, true] {
+            let text = wrapped(&canary, url_safe, ahead, width, gap);
+            let files = [
+                text.clone(),
+                format!("{{\"body\":{{\"text\":\"{}\"}}}}", inner(&text)),
+                format!(
+                    "{{\"body\":{{\"text\":\"{}\"}}}}",
+                    inner(&format!("{{\"a\":\"{}\"}}", inner(&text)))
+                ),
+                format!(
+                    "data: {{\"delta\":\"{}\"}}\n\ndata: {{\"delta\":\"{}\"}}\n\n",
+                    inner(&text[..70]),
+                    inner(&text[70..])
+                ),
+            ];
+            for file in files {
+                assert_ne!(redactor.residual("file", file.as_bytes()), [], "{ahead} {width} {gap:?} {file}");
+                let clean = redactor.text("file", file.as_bytes()).bytes.into_owned();
+                assert_eq!(redactor.residual("file", &clean), [], "{}", String::from_utf8_lossy(&clean));
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `cargo xtask bench normalize`: how time and memory grow with the number of exchanges.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use super::process::Tree;
+use crate::command::{cargo, run as run_command};
+
+/// Exchanges of one lane.
+const LANE: usize = 100;
+/// Bytes of one request's body.
+const BODY: usize = 100_000;
+
+/// How much to measure.
+#[derive(Args)]
+pub(crate) struct NormalizeArgs {
+    /// The largest number of exchanges; a quarter and a half of it are measured too
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(400..))]
+    exchanges: u32,
+}
+
+/// Writes folders of dumps, normalizes each, and prints the table.
+pub(super) fn run(args: &NormalizeArgs) -> Result<()> {
+    let count = args.exchanges;
+    if cfg!(debug_assertions) {
+        let count = count.to_string();
+        let bench =
+            ["run", "--release", "--package", "xtask", "--", "bench", "normalize", "--exchanges", &count];
+        return run_command(&mut cargo(bench));
+    }
+    run_command(&mut cargo(["build", "--release", "--package", "cli"]))?;
+    let here = env::current_exe()?;
+    let offshoot = here.with_file_name("offshoot");
+    println!("| exchanges | size | time | time per exchange | peak memory |\n|---:|---:|---:|---:|---:|");
+    for exchanges in [count / 4, count / 2, count] {
+        let folder = tempfile::Builder::new()
+            .prefix("bench-")
+            .tempdir_in(here.parent().context("a program lies in a folder")?)
+            .context("could not create a folder to measure in")?;
+        let bytes = write_dumps(folder.path(), exchanges as usize)?;
+        let (took, memory) = measure(&offshoot, folder.path())?;
+        check_lanes(folder.path(), exchanges as usize)?;
+        println!(
+            "| {exchanges} | {:.0} MB | {:.1} s | {:.2} ms | {:.0} MB |",
+            bytes as f64 / 1e6,
+            took.as_secs_f64(),
+            took.as_secs_f64() * 1e3 / f64::from(exchanges),
+            memory as f64 / 1e6
+        );
+    }
+    Ok(())
+}
+
+fn measure(offshoot: &Path, folder: &Path) -> Result<(Duration, u64)> {
+    let begin = Instant::now();
+    let mut child = Command::new(offshoot).arg("normalize").arg(folder).stdout(Stdio::null()).spawn()?;
+    let tree = Tree::of(child.id());
+    let mut memory = 0;
+    let status = loop {
+        memory = memory.max(tree.peak_memory());
+        match child.try_wait()? {
+            Some(status) => break status,
+            None => thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    ensure!(status.success(), "`offshoot normalize` ended with {status}");
+    Ok((begin.elapsed(), memory))
+}
+
+/// A fast answer that is wrong is no answer.
+fn check_lanes(folder: &Path, exchanges: usize) -> Result<()> {
+    let manifest = fs::read_to_string(folder.join("normalized/manifest.json"))?;
+    let lanes = manifest.matches("\"kind\":").count();
+    let wanted = exchanges.div_ceil(LANE);
+    ensure!(lanes == wanted, "{lanes} lanes were found, not {wanted}");
+    Ok(())
+}
+
+/// A main lane whose every turn starts an agent, and these agents' own turns. Returns the bytes written.
+fn write_dumps(folder: &Path, exchanges: usize) -> Result<usize> {
+    let mut written = 0;
+    let lanes = exchanges.div_ceil(LANE);
+    for number in 0..exchanges {
+        // The lanes take turns, main first, so that many are open at the same time.
+        let (lane, turn) = (number % lanes, number / lanes);
+        let (request, response) = if lane == 0 { main_turn(turn, lanes) } else { agent_turn(lane, turn) };
+        for (half, second, body) in [("request", 2 * number, request), ("response", 2 * number + 1, response)]
+        {
+            let time = format!("2026-01-01T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60);
+            let mut dump = format!(
+                r#"{{"request_id":"r{number:06}","timestamp":"{time}","phase":"{half}","targetUrl":"http://x/v1/messages","method":"POST","status":200,"headers":[],"body":{{"text":""#
+            );
+            dump.push_str(&body.replace('\\', "\\\\").replace('"', "\\\""));
+            dump.push_str("\"}}");
+            fs::write(folder.join(format!("r{number:06}_{half}.json")), &dump)?;
+            written += dump.len();
+        }
+    }
+    Ok(written)
+}
+
+fn main_turn(turn: usize, lanes: usize) -> (String, String) {
+    let call = |turn: usize| match turn {
+        0 => {
+            let spawns = (1..lanes).map(|lane| {
+                format!(
+                    r#"{{"type":"tool_use","id":"spawn_{lane}","name":"Task","input":{{"prompt":"{}"}}}}"#,
+                    prompt(lane)
+                )
+            });
+            spawns.collect::<Vec<_>>().join(",")
+        }
+        turn => format!(r#"{{"type":"tool_use","id":"main_{turn}","name":"Read","input":{{}}}}"#),
+    };
+    conversation("You lead the others.", "Do all of it, please.", turn, &call)
+}
+
+fn agent_turn(lane: usize, turn: usize) -> (String, String) {
+    let call = |turn: usize| {
+        format!(r#"{{"type":"tool_use","id":"agent_{lane}_{turn}","name":"Read","input":{{}}}}"#)
+    };
+    conversation("You look at one part.", &prompt(lane), turn, &call)
+}
+
+fn prompt(lane: usize) -> String {
+    format!("Look into part {lane} of the work.")
+}
+
+/// The request of a turn with its whole history, filled up to its size, and the reply.
+fn conversation(system: &str, prompt: &str, turn: usize, call: &dyn Fn(usize) -> String) -> (String, String) {
+    let mut messages = format!(r#"{{"role":"user","content":"{prompt}"}}"#);
+    for before in 0..turn {
+        let calls = call(before);
+        let results: Vec<String> = calls
+            .split(r#""id":""#)
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .map(|id| format!(r#"{{"type":"tool_result","tool_use_id":"{id}","content":"seen"}}"#))
+            .collect();
+        write!(
+            messages,
+            r#",{{"role":"assistant","content":[{calls}]}},{{"role":"user","content":[{}]}}"#,
+            results.join(",")
+        )
+        .expect("a string takes everything");
+    }
+    let filler = "one more word of the rules ".repeat(BODY.saturating_sub(messages.len()) / 27);
+    let request = format!(
+        r#"{{"model":"m","max_tokens":100,"system":"{system} {filler}","tools":[{{"name":"Task","input_schema":{{}}}},{{"name":"Read","input_schema":{{}}}}],"messages":[{messages}]}}"#
+    );
+    let response = format!(
+        r#"{{"id":"msg","type":"message","role":"assistant","model":"m","content":[{}],"stop_reason":"tool_use","usage":{{"input_tokens":1,"output_tokens":1}}}}"#,
+        call(turn)
+    );
+    (request, response)
+}
