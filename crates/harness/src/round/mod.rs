@@ -35,8 +35,11 @@ pub(crate) struct Watch {
     _watching: JoinSet<()>,
 }
 
+/// By host, port and how it was seen: when for the first time, and how often.
 #[derive(Debug, Default)]
-struct Seen(Mutex<BTreeMap<(String, Option<u16>, SeenBy), (SystemTime, u64)>>);
+struct Seen(Mutex<BTreeMap<Way, (SystemTime, u64)>>);
+
+type Way = (String, Option<u16>, SeenBy);
 
 impl Watch {
     /// On the machine's own network: only those who ask the proxy are seen.
