@@ -1,4 +1,4 @@
-//! The chores of the house, as `cargo xtask <verb>`: check, test, bench.
+//! The chores of the house, as `cargo xtask <verb>`: check, test, bench, soak.
 //!
 //! Start at [`Verb`]: one verb, one module. What a verb needs and a machine may lack is installed by
 //! [`debian`], [`harnesses`] or [`deny`]; a verb never skips a check because something is missing.
@@ -12,6 +12,7 @@ mod command;
 mod debian;
 mod deny;
 mod harnesses;
+mod soak;
 mod test;
 
 use std::process::ExitCode;
@@ -35,6 +36,9 @@ enum Verb {
     /// Measure us against our peers, in one interleaved run
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Long matrices, whose dated tables go into `docs/`
+    #[command(subcommand)]
+    Soak(soak::Soak),
     /// The scripted provider that `bench` puts behind each target
     #[command(hide = true)]
     BenchUpstream,
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Check => check::run_all(),
         Verb::Test => test::run_all(),
         Verb::Bench(bench) => bench.run(),
+        Verb::Soak(soak) => soak.run(),
         Verb::BenchUpstream => bench::serve_upstream(),
     };
     match outcome {

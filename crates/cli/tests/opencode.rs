@@ -148,7 +148,7 @@ fn background_tasks_new_anthropic() {
 fn wakeups_new_responses() {
     let (env, _recording) = capture(NEW, RESPONSES, "wakeup", ALL);
     let shown = env.show("rec");
-    let main = &shown["lanes"][0];
+    let main = shown["lanes"].as_array().unwrap().iter().find(|lane| lane["kind"] == "main").unwrap();
     assert_eq!(main["turns"].as_array().unwrap().len(), 4, "main was woken twice");
 }
 

@@ -13,8 +13,8 @@ use crate::warden::{Ended, Warden};
 
 const PACKAGE: &str = "node_modules/oh-my-opencode";
 
-/// Parts that fetch something, notify somebody, or put words into prompts when they meet certain others (the
-/// plugin's older versions then put them before turns that were answered long ago).
+/// Parts that fetch something, notify somebody, or put words of their own into prompts, and there before turns that were
+/// answered long ago: for certain words that they meet, or after some calls.
 const HOOKS: &[&str] = &[
     "auto-update-checker",
     "startup-toast",
@@ -22,6 +22,7 @@ const HOOKS: &[&str] = &[
     "comment-checker",
     "keyword-detector",
     "claude-code-hooks",
+    "category-skill-reminder",
     "codegraph-bootstrap",
     "ast-grep-sg-provision",
     "legacy-plugin-toast",

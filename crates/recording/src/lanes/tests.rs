@@ -481,11 +481,11 @@ fn what_all_agents_share_names_none_of_them() {
         < r1 #a(Go north.)#b(Go south.)
         > r2 scout/Read | u:Go north.
         > r3 scout/Read | u:Go south.
-        > r4 agent/Task | u:do it | a:#a#b | r:a=place-77/north1;b=place-77/south2
+        > r4 agent/Task | u:do it | a:#a#b | r:a=place-77 north1;b=place-77 south2
         < r4 waiting
         < r2 snow and ice
         < r3 sand and sun
-        > r5 agent/Task | u:do it | a:#a#b | r:a=place-77/north1;b=place-77/south2 | a:waiting | u:place-77/north1: snow and ice
+        > r5 agent/Task | u:do it | a:#a#b | r:a=place-77 north1;b=place-77 south2 | a:waiting | u:place-77 north1: snow and ice
     ";
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (id, rest) = line[2..].split_once(' ').expect("an id");
