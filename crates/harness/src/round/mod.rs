@@ -37,16 +37,9 @@ pub(crate) struct Watch {
 
 /// By host, port and how it was seen: when for the first time, and how often.
 #[derive(Debug, Default)]
-<<<<<<< HEAD
-struct Seen(Mutex<BTreeMap<Call, (SystemTime, u64)>>);
-
-/// Where somebody wanted to go, and how that was seen.
-type Call = (String, Option<u16>, SeenBy);
-=======
 struct Seen(Mutex<BTreeMap<Way, (SystemTime, u64)>>);
 
 type Way = (String, Option<u16>, SeenBy);
->>>>>>> harness
 
 impl Watch {
     /// On the machine's own network: only those who ask the proxy are seen.
