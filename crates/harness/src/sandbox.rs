@@ -181,7 +181,7 @@ fn make_private(folder: &Path) -> Result<(), HarnessError> {
     }
     Err(HarnessError::you(
         format!("`{}` belongs to somebody else", folder.display()),
-        "export OFFSHOOT_CACHE_DIR=\"$HOME/.cache/offshoot\"",
+        "export OFFSHOOT_SLOTS_DIR=/var/tmp/offshoot-slots",
     ))
 }
 
