@@ -65,7 +65,8 @@ fn show_fits_a_terminal() {
     let said = proxy.interrupt();
     assert_eq!((said.code, said.stderr.lines().last()), (Some(0), Some("recorded 1 exchange in `rec`")));
     let shown = env.run(&["show", "rec"]).stdout;
-    assert!(shown.starts_with("sealed, 1 exchange\nr000001  POST 200  complete "), "{shown}");
+    assert!(shown.starts_with("sealed, 1 exchange, 1 lane\nmain  1 turn, "), "{shown}");
+    assert!(shown.contains("└─ 1 r000001  ") && shown.contains("\"Hello.\""), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }
 
