@@ -17,6 +17,8 @@ const ANCHOR: usize = 16;
 pub(super) struct Prompts {
     by_text: HashMap<u64, Prompt>,
     anchors: HashMap<u64, Vec<u64>>,
+    /// Those that are too short for an anchor, but are called a prompt.
+    short: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -63,8 +65,12 @@ impl Prompts {
         }
         let id = digest(text);
         let prompt = self.by_text.entry(id).or_insert_with(|| {
-            if is_sentence(text) && text.len() >= ANCHOR {
-                self.anchors.entry(digest(&text.as_bytes()[..ANCHOR])).or_default().push(id);
+            match text.as_bytes().get(..ANCHOR) {
+                Some(anchor) if is_sentence(text) => {
+                    self.anchors.entry(digest(anchor)).or_default().push(id);
+                }
+                None if is_sentence(text) && key == "prompt" => self.short.push(id),
+                _ => {}
             }
             Prompt { text: shortened(text).to_owned(), calls: Vec::new() }
         });
@@ -79,13 +85,26 @@ impl Prompts {
         if let Some(text) = whole.max_by_key(|text| text.len()) {
             return Some(Claim { prompt: digest(text), exact: true });
         }
-        let inside = texts.flat_map(|text| self.inside(text));
+        let inside = texts.flat_map(|text| self.inside(text).chain(self.short_inside(text)));
         inside.max_by_key(|(length, _)| *length).map(|(_, prompt)| Claim { prompt, exact: false })
     }
 
     /// The calls that hand a string over, in their order.
     pub(super) fn calls(&self, prompt: u64) -> &[usize] {
         self.by_text.get(&prompt).map_or(&[], |prompt| &prompt.calls)
+    }
+
+    fn short_inside<'t>(&'t self, text: &'t str) -> impl Iterator<Item = (usize, u64)> + 't {
+        let bytes = text.as_bytes();
+        let is_word =
+            move |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_alphanumeric);
+        let whole =
+            move |at: usize, length: usize| !is_word(at.checked_sub(1)) && !is_word(Some(at + length));
+        self.short.iter().filter_map(move |id| {
+            let prompt = self.by_text[id].text.as_str();
+            let found = text.match_indices(prompt).any(|(at, _)| whole(at, prompt.len()));
+            found.then_some((prompt.len(), *id))
+        })
     }
 
     fn inside<'t>(&'t self, text: &'t str) -> impl Iterator<Item = (usize, u64)> + 't {
@@ -139,6 +158,8 @@ mod tests {
             r#"{"file_path":"/work/with/a/long/name.txt"}"#,
             r#"{"prompt":"go"}"#,
             "free text for a custom tool",
+            r#"{"prompt":"scan src"}"#,
+            r#"{"command":"git status"}"#,
         ]);
         assert_eq!(found(&prompts, "List the root of the tree."), Some((vec![0, 1], true)));
         assert_eq!(found(&prompts, "go\n"), Some((vec![3], true)), "a prompt may be one word");
@@ -146,6 +167,9 @@ mod tests {
         assert_eq!(found(&prompts, wrapped), Some((vec![1], false)));
         assert_eq!(found(&prompts, "Read /work/with/a/long/name.txt and more"), None, "a path is no prompt");
         assert_eq!(found(&prompts, "free text for a custom toolbox"), None, "words are whole");
+        assert_eq!(found(&prompts, "Your task: scan src, and be brief."), Some((vec![5], false)));
+        assert_eq!(found(&prompts, "scan srcs"), None);
+        assert_eq!(found(&prompts, "this is the git status of it"), None, "a command is no prompt");
         assert_eq!(found(&prompts, "é"), None);
     }
 }
