@@ -2,7 +2,7 @@
 
 use session::Usage;
 
-/// When the table was last compared with the providers' own lists.
+/// The month whose list prices these are; providers change them without telling us.
 pub const PRICES_OF: &str = "2025-12";
 
 /// Dollars for a million tokens.
