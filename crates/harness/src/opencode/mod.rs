@@ -98,10 +98,11 @@ impl Harness for OpenCode {
 /// Known to every version that is tested.
 pub(crate) const DEFAULT_MODEL: &str = "anthropic/claude-haiku-4-5";
 
-/// The program, and the package that it would else try to install into every folder of settings.
+/// The program, and the package that it would else try to install into every folder of settings: of the same version,
+/// or of the one before where a registry does not have that.
 pub(crate) fn packages(version: &str) -> Vec<Package> {
-    let package = |name: &str| Package { name: name.into(), version: version.into() };
-    vec![package("opencode-ai"), package(settings::PLUGIN_API)]
+    let package = |name: &str, version: String| Package { name: name.into(), version };
+    vec![package("opencode-ai", version.to_owned()), package(settings::PLUGIN_API, format!("<={version}"))]
 }
 
 /// Writes the settings, `more` among them, and says how it is started.
