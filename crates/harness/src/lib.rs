@@ -30,7 +30,7 @@ pub use error::{Blame, HarnessError};
 pub use install::{Installed, Tell, install, install_ripgrep, release};
 pub use price::{PRICES_OF, Price, price};
 pub use sandbox::Sandbox;
-pub use scenario::{Expects, Files, FixtureFile, Scenario, StandIn, Surface, find as find_scenario, shipped};
+pub use scenario::{Files, FixtureFile, Scenario, find as find_scenario, shipped};
 pub use warden::{Ended, Warden, serve_if_asked};
 
 /// Every kind of harness, in the order that people are told of them.

@@ -1,9 +1,10 @@
 //! The success criteria of one recording.
 
 use recording::lanes::{Lane, LaneKind, Mark, Turn};
+use recording::scenario::{Expects, Surface};
 use serde::Serialize;
 
-use crate::evidence::{Evidence, Expects};
+use crate::evidence::Evidence;
 
 /// An answer for every criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -92,9 +93,9 @@ fn not_applicable(reason: impl Into<String>) -> Finding {
 }
 
 /// `no` becomes `n/a` where the scenario says what stands in for it in this harness.
-fn unless_stood_in(evidence: &Evidence, surface: &str, finding: Finding) -> Finding {
+fn unless_stood_in(evidence: &Evidence, surface: Surface, finding: Finding) -> Finding {
     let stand_ins = evidence.scenario.iter().flat_map(|scenario| &scenario.stand_in);
-    let mut fitting = stand_ins.filter(|stand_in| stand_in.surfaces.iter().any(|name| name == surface));
+    let mut fitting = stand_ins.filter(|stand_in| stand_in.surfaces.iter().any(|name| *name == surface));
     match (finding.0, fitting.next()) {
         (Answer::No, Some(stand_in)) => not_applicable(format!("{}; {}", finding.1, stand_in.note.trim())),
         _ => finding,
@@ -274,7 +275,7 @@ fn background(evidence: &Evidence) -> Finding {
         0 => no("no agent was still at work when its launch was acknowledged"),
         n => yes(format!("{n} agents were still at work when their launch was acknowledged")),
     };
-    unless_stood_in(evidence, "background", finding)
+    unless_stood_in(evidence, Surface::Background, finding)
 }
 
 fn polling_or_wake_up(evidence: &Evidence) -> Finding {
@@ -291,7 +292,7 @@ fn polling_or_wake_up(evidence: &Evidence) -> Finding {
         (_, 0) if wakeup && !polling => no(seen),
         _ => yes(seen),
     };
-    unless_stood_in(evidence, if wakeup { "wakeup" } else { "polling" }, finding)
+    unless_stood_in(evidence, if wakeup { Surface::Wakeup } else { Surface::Polling }, finding)
 }
 
 fn cancel(evidence: &Evidence) -> Finding {
@@ -303,7 +304,7 @@ fn cancel(evidence: &Evidence) -> Finding {
         0 => no("no call cancels an agent that was started"),
         n => yes(format!("{n} calls cancel an agent")),
     };
-    unless_stood_in(evidence, "cancel", finding)
+    unless_stood_in(evidence, Surface::Cancel, finding)
 }
 
 /// A call of the main agent that names a job nobody started, and came back.
@@ -332,7 +333,7 @@ fn unknown_job(evidence: &Evidence) -> Finding {
             }
         }
     }
-    unless_stood_in(evidence, "unknown_job", no("no call asks for a job that does not exist"))
+    unless_stood_in(evidence, Surface::UnknownJob, no("no call asks for a job that does not exist"))
 }
 
 fn denied_write(evidence: &Evidence) -> Finding {
@@ -355,7 +356,7 @@ fn denied_write(evidence: &Evidence) -> Finding {
             (true, _) => yes(format!("`{}` of {} was answered, and nothing was written", call.name, lane.id)),
         };
     }
-    unless_stood_in(evidence, "denied_write", no("no sub-agent tried to write"))
+    unless_stood_in(evidence, Surface::DeniedWrite, no("no sub-agent tried to write"))
 }
 
 fn is_changed(evidence: &Evidence) -> Option<bool> {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use recording::lanes::Job;
+use recording::scenario::{Expects, StandIn};
 use recording::source::{Ordered, Source};
 use recording::{Manifest, OpenError, State};
 use serde::Deserialize;
@@ -58,36 +59,6 @@ pub struct Scenario {
     /// What stands in for a surface that the harness does not have.
     #[serde(default)]
     pub stand_in: Vec<StandIn>,
-}
-
-/// What a recording of a scenario shall show.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Expects {
-    /// So many agents are started by one reply.
-    pub spawns_in_one_turn: Option<u32>,
-    /// In the background.
-    pub background: bool,
-    /// The main agent asks for their results.
-    pub polling: bool,
-    /// The main agent is told of their results.
-    pub wakeup: bool,
-    /// One is cancelled.
-    pub cancel: bool,
-    /// One is asked for that does not exist.
-    pub unknown_job: bool,
-    /// An agent tries to write and may not.
-    pub denied_write: bool,
-}
-
-/// What stands in for a surface that the harness does not have.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct StandIn {
-    /// The expectations that it stands in for, by their names.
-    #[serde(default, rename = "for")]
-    pub surfaces: Vec<String>,
-    /// What is different there.
-    pub note: String,
 }
 
 /// A recording that cannot be judged.

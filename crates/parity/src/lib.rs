@@ -9,7 +9,7 @@ mod evidence;
 
 pub use agreement::{Disagreement, disagreements};
 pub use check::{Answer, Check, Criterion, check};
-pub use evidence::{Evidence, EvidenceError, Expects, Scenario, StandIn};
+pub use evidence::{Evidence, EvidenceError, Scenario};
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use recording::lanes::{Heard, Identity, LaneTracker};
+use recording::scenario::{Expects, StandIn, Surface};
 use recording::source::{Ordered, Summary};
 use recording::{Changes, Command, Manifest, Network, NetworkSeal, Round, SeenBy};
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use session::RequestId;
 use wire::dialect::Dialect;
 
 use crate::evidence::Opening;
-use crate::{Answer, Evidence, Expects, Scenario, StandIn, check};
+use crate::{Answer, Evidence, Scenario, check};
 
 /// A request's name, its tools, its messages and the reply's content.
 type Step<'s> = (&'s str, &'s str, Vec<Value>, Value);
@@ -248,9 +249,14 @@ fn what_was_not_seen_is_no_unless_something_stands_in() {
     ];
     assert_eq!(failed(&evidence), unseen);
     let scenario = evidence.scenario.as_mut().expect("a scenario");
-    let surfaces =
-        ["background", "polling", "cancel", "unknown_job", "denied_write"].map(str::to_owned).to_vec();
-    scenario.stand_in.push(StandIn { surfaces, note: "this version has none of it".into() });
+    use Surface::{Background, Cancel, DeniedWrite, Polling, UnknownJob};
+    let surfaces = vec![Background, Polling, Cancel, UnknownJob, DeniedWrite];
+    scenario.stand_in.push(StandIn {
+        harness: "any".into(),
+        surfaces,
+        versions: None,
+        note: "this version has none of it".into(),
+    });
     assert_eq!(failed(&evidence), ["spawn calls", "sub-agent lanes"]);
 }
 

@@ -20,6 +20,7 @@ pub mod normalize;
 mod open;
 mod queue;
 mod recorder;
+pub mod scenario;
 mod scrub;
 mod seal;
 pub mod source;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use proxy::Script;
+use recording::scenario::{Expects, StandIn};
 use serde::Serialize;
 use wire::redact::Redactor;
 
@@ -12,7 +13,7 @@ use crate::adapter::{Endpoints, Harness, Launch, Plan, Release};
 use crate::error::HarnessError;
 use crate::install::{Tell, install, on_path, release};
 use crate::price::price;
-use crate::scenario::{Expects, Files, Scenario, StandIn};
+use crate::scenario::{Files, Scenario};
 
 /// What somebody wants to have captured.
 pub struct Asked {
