@@ -38,6 +38,8 @@ pub(super) struct Asking {
     pub(super) is_probe: bool,
     /// The texts before the first reply.
     pub(super) opening: Vec<String>,
+    /// The instructions, for a request in which the model has said nothing yet.
+    pub(super) instructions: Vec<String>,
     /// The texts behind the last reply.
     pub(super) newest: Vec<Said>,
     /// The results behind the last reply, shortened.
@@ -88,8 +90,11 @@ impl Asking {
         reader.close();
         let mut asking = reader.asking;
         asking.history = digest(&(asking.said.last(), asking.gaps.iter().map(key).collect::<Vec<_>>()));
-        let instructions = prompt.instructions().filter_map(|part| text_of(&part.block));
-        asking.system = digest(&instructions.map(blanked).collect::<Vec<_>>());
+        let instructions = || prompt.instructions().filter_map(|part| text_of(&part.block));
+        asking.system = digest(&instructions().map(blanked).collect::<Vec<_>>());
+        if asking.is_first() {
+            asking.instructions = instructions().map(str::to_owned).collect();
+        }
         asking.tools = digest(&prompt.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>());
         asking.has_tools = prompt.tools.iter().any(|tool| tool.runs != Runs::Provider);
         asking.is_probe = prompt.max_tokens == Some(1);
@@ -212,7 +217,7 @@ pub(super) fn extended(spine: u64, atom: Atom) -> u64 {
     digest(&(spine, atom))
 }
 
-fn atom_of_call(id: &CallId) -> Atom {
+pub(super) fn atom_of_call(id: &CallId) -> Atom {
     digest(&("call", id.as_str()))
 }
 

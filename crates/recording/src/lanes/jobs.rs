@@ -4,12 +4,12 @@
 //! agent's end was in the background; a call that names an id from that result asks after it; a text
 //! that names it announces it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use session::CallId;
 
-use super::{Lane, LaneKind, Lanes};
+use super::{Lane, LaneKind, Lanes, Turn};
 
 /// Shortest word that may be an id.
 const ID: usize = 6;
@@ -65,90 +65,155 @@ pub struct Notice {
 impl Lanes {
     /// Every spawned agent, in the order of the lanes.
     pub fn jobs(&self) -> Vec<Job> {
+        let mut parents: HashMap<&str, Parent<'_>> = HashMap::new();
+        let lanes: HashMap<&str, &Lane> = self.lanes.iter().map(|lane| (lane.id.as_str(), lane)).collect();
+        let spawns: HashSet<&CallId> =
+            self.lanes.iter().filter_map(|lane| lane.spawned_by.as_ref()).collect();
         let spawned = self.lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Sub | LaneKind::Fork));
-        spawned.filter_map(|lane| self.job(lane)).collect()
+        let job = |lane: &Lane| {
+            let parent = lanes.get(lane.parent.as_deref()?).copied()?;
+            parents.entry(&parent.id).or_insert_with(|| Parent::new(parent, &spawns)).job(lane)
+        };
+        spawned.filter_map(job).collect()
+    }
+}
+
+/// A lane that started others, with what it says by the ids it names.
+struct Parent<'l> {
+    lane: &'l Lane,
+    made: HashMap<&'l CallId, &'l Turn>,
+    results: HashMap<&'l CallId, (&'l Turn, &'l str)>,
+    /// In how many launches' results a word stands: what all of them name tells none of them apart.
+    launches: HashMap<&'l str, usize>,
+    touches: HashMap<&'l str, Vec<Touch>>,
+    notices: HashMap<&'l str, Vec<u32>>,
+}
+
+impl<'l> Parent<'l> {
+    fn new(lane: &'l Lane, spawns: &HashSet<&CallId>) -> Self {
+        let mut parent = Self {
+            lane,
+            made: HashMap::new(),
+            results: HashMap::new(),
+            launches: HashMap::new(),
+            touches: HashMap::new(),
+            notices: HashMap::new(),
+        };
+        for turn in &lane.turns {
+            parent.made.extend(turn.calls.iter().map(|call| (&call.id, turn)));
+            for result in &turn.results {
+                let first = parent.results.insert(&result.call, (turn, &result.text)).is_none();
+                if first && spawns.contains(&result.call) {
+                    let words: HashSet<&str> = words(&result.text).collect();
+                    words.into_iter().for_each(|word| *parent.launches.entry(word).or_default() += 1);
+                }
+            }
+            for call in turn.calls.iter().filter(|call| !spawns.contains(&call.id)) {
+                let touch = Touch { turn: turn.turn, call: call.id.clone(), cancels: cancels(&call.name) };
+                let named: HashSet<&str> = all_words(&call.input).collect();
+                named
+                    .into_iter()
+                    .for_each(|word| parent.touches.entry(word).or_default().push(touch.clone()));
+            }
+            let named: HashSet<&str> = turn.texts.iter().flat_map(|said| all_words(&said.text)).collect();
+            named.into_iter().for_each(|word| parent.notices.entry(word).or_default().push(turn.turn));
+        }
+        parent
     }
 
     fn job(&self, lane: &Lane) -> Option<Job> {
         let call = lane.spawned_by.as_ref()?;
-        let parent = self.lane(lane.parent.as_deref()?)?;
-        let made = |turn: &&super::Turn| turn.calls.iter().any(|made| made.id == *call);
-        let launched = parent.turns.iter().find(made)?;
-        let later = || parent.turns.iter().filter(|turn| turn.turn > launched.turn);
-        let result = |turn: &super::Turn| turn.results.iter().find(|result| result.call == *call).cloned();
-        let acknowledged = later().find_map(|turn| result(turn).map(|result| (turn, result)));
-        let ended = lane.turns.last().and_then(|turn| turn.answered_at);
-        let background =
-            acknowledged.as_ref().is_some_and(|(turn, _)| ended.is_none_or(|ended| ended > turn.asked_at));
-        let siblings = self.children(&parent.id).filter_map(|lane| lane.spawned_by.as_ref());
-        let siblings: HashSet<&CallId> = siblings.filter(|other| *other != call).collect();
-        let others = later().flat_map(|turn| &turn.results).filter(|result| siblings.contains(&result.call));
-        // A session or a folder that all of them name tells none of them apart.
-        let shared: HashSet<&str> = others.flat_map(|result| words(&result.text)).collect();
-        let mut ids = ids_of(lane, call, acknowledged.as_ref().map(|(_, result)| result.text.as_str()));
-        ids.retain(|id| {
-            id.len() >= ID && !shared.contains(id.as_str()) && parent.session.as_ref() != Some(id)
-        });
-        let names_it = |text: &str| ids.iter().any(|id| names(text, id));
-        let spawns: HashSet<&CallId> =
-            self.lanes.iter().filter_map(|lane| lane.spawned_by.as_ref()).collect();
-        let touches: Vec<Touch> = later()
-            .flat_map(|turn| turn.calls.iter().map(move |call| (turn.turn, call)))
-            .filter(|(_, call)| !spawns.contains(&call.id) && names_it(&call.input))
-            .map(|(turn, call)| Touch { turn, call: call.id.clone(), cancels: cancels(&call.name) })
+        let launched = self.made.get(call)?.turn;
+        let acknowledged = self.results.get(call).filter(|(turn, _)| turn.turn > launched);
+        let ids = self.ids_of(lane, call, acknowledged.map(|(_, text)| *text));
+        let later = |turn: &u32| *turn > launched;
+        let mut touches: Vec<Touch> =
+            ids.iter().filter_map(|id| self.touches.get(id.as_str())).flatten().cloned().collect();
+        touches.retain(|touch| later(&touch.turn));
+        touches.sort_by(|a, b| (a.turn, a.call.as_str()).cmp(&(b.turn, b.call.as_str())));
+        touches.dedup();
+        let mut named: Vec<u32> = ids
+            .iter()
+            .filter_map(|id| self.notices.get(id.as_str()))
+            .flatten()
+            .copied()
+            .filter(later)
             .collect();
+        named.sort_unstable();
+        named.dedup();
+        let turns = &self.lane.turns;
         let ended_before =
-            |turn: u32| parent.turns.iter().any(|other| other.turn + 1 == turn && other.calls.is_empty());
-        let notices: Vec<Notice> = later()
-            .filter(|turn| turn.texts.iter().any(|said| names_it(&said.text)))
-            .map(|turn| Notice { turn: turn.turn, wakes: ended_before(turn.turn) })
-            .collect();
+            |turn: u32| turns.get(turn as usize - 2).is_some_and(|before| before.calls.is_empty());
+        let notices: Vec<Notice> =
+            named.into_iter().map(|turn| Notice { turn, wakes: ended_before(turn) }).collect();
         let words = lane.final_text().map(str::trim).filter(|words| !words.is_empty());
         let words = words.map(|words| &words[..words.floor_char_boundary(WORDS)]);
-        let brings = |turn: &&super::Turn| {
-            let results = turn.results.iter().map(|result| &result.text);
-            let mut texts = results.chain(turn.texts.iter().map(|said| &said.text));
-            words.is_some_and(|words| texts.any(|text| text.contains(words)))
-        };
+        let delivered = self.delivery(launched, words, &touches, &notices, call);
+        let ended = lane.turns.last().and_then(|turn| turn.answered_at);
+        // Its result came before its end, or brought an acknowledgement and the words came later.
+        let background = acknowledged.is_some_and(|(turn, text)| {
+            let early = ended.is_none_or(|ended| ended > turn.asked_at);
+            let without = words.is_some_and(|words| !text.contains(words));
+            early || (without && delivered.is_some_and(|delivered| delivered > turn.turn))
+        });
         Some(Job {
             lane: lane.id.clone(),
-            parent: parent.id.clone(),
+            parent: self.lane.id.clone(),
             call: call.clone(),
-            launched: launched.turn,
+            launched,
             acknowledged: acknowledged.map(|(turn, _)| turn.turn),
             background,
             touches,
             notices,
-            delivered: later().find(brings).map(|turn| turn.turn),
+            delivered,
         })
+    }
+
+    /// The first turn that brings an agent's last words: in the call's own result, in that of a call that asked
+    /// after it, or in a text that names it.
+    fn delivery(
+        &self,
+        launched: u32,
+        words: Option<&str>,
+        touches: &[Touch],
+        notices: &[Notice],
+        call: &CallId,
+    ) -> Option<u32> {
+        let words = words?;
+        let answered =
+            touches.iter().map(|touch| &touch.call).chain([call]).filter_map(|call| self.results.get(call));
+        let results = answered.filter(|(_, text)| text.contains(words)).map(|(turn, _)| turn.turn);
+        let told = |turn: u32| self.lane.turns.get(turn as usize - 1);
+        let says = |turn: &Turn| turn.texts.iter().any(|said| said.text.contains(words));
+        let texts = notices.iter().map(|notice| notice.turn).filter(|turn| told(*turn).is_some_and(says));
+        results.chain(texts).filter(|turn| *turn > launched).min()
+    }
+
+    /// The ids by which a job may be named: those in its launch's result, the lane's own, the call's.
+    fn ids_of(&self, lane: &Lane, call: &CallId, result: Option<&str>) -> Vec<String> {
+        let alone = |word: &&str| self.launches.get(word).is_none_or(|count| *count == 1);
+        let words = words(result.unwrap_or_default()).filter(alone).map(str::to_owned);
+        let own = [&lane.agent, &lane.session].into_iter().flatten().cloned();
+        let mut ids: Vec<String> = words.chain(own).chain([call.as_str().to_owned()]).collect();
+        ids.retain(|id| id.len() >= ID && self.lane.session.as_ref() != Some(id));
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 }
 
-/// The ids by which a job may be named: those in its launch's result, the lane's own, the call's. Parts of
-/// paths are no ids: other calls name the same folders.
-fn ids_of(lane: &Lane, call: &CallId, result: Option<&str>) -> Vec<String> {
-    let words = words(result.unwrap_or_default()).map(str::to_owned);
-    let own = [&lane.agent, &lane.session].into_iter().flatten().cloned();
-    words.chain(own).chain([call.as_str().to_owned()]).collect()
-}
-
-/// Whether a text holds an id, and not just as a part of a longer one.
-fn names(text: &str, id: &str) -> bool {
-    let is_id_byte =
-        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    let bytes = text.as_bytes();
-    text.match_indices(id).any(|(at, _)| {
-        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-        !is_id_byte(before) && !is_id_byte(bytes.get(at + id.len()))
-    })
-}
-
-/// The words of a text that may be ids.
-fn words(text: &str) -> impl Iterator<Item = &str> {
+/// The words of a launch's result that may be ids. Parts of paths are none: other calls name the same folders.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_word_byte = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let is_id = |word: &&str| word.len() >= ID && word.bytes().any(|byte| byte.is_ascii_digit());
     let words = text.split(move |c| !is_word_byte(c)).filter(|word| !word.contains('/'));
     words.flat_map(|word| word.split('.')).filter(is_id)
+}
+
+/// Every word of a text that is long enough for an id, those in paths too.
+pub(super) fn all_words(text: &str) -> impl Iterator<Item = &str> {
+    let is_word_byte = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    text.split(move |c| !is_word_byte(c)).filter(|word| word.len() >= ID)
 }
 
 fn cancels(tool: &str) -> bool {

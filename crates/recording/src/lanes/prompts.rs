@@ -25,7 +25,11 @@ pub(super) struct Prompts {
 struct Prompt {
     /// Its beginning.
     text: String,
-    /// The calls that hand it over, by their number.
+    /// The length of all of it.
+    length: usize,
+    /// How much the name under which it is handed over sounds like a prompt's; the lowest that was seen.
+    rank: u8,
+    /// The calls that hand it over under such a name, by their number.
     calls: Vec<usize>,
 }
 
@@ -59,34 +63,45 @@ impl Prompts {
     }
 
     fn leaf(&mut self, number: usize, key: &str, text: &str) {
-        let text = text.trim();
-        if !(is_sentence(text) || key == "prompt" && !text.is_empty()) {
+        let (text, rank) = (flat(text), rank(key));
+        if !(is_sentence(&text) || rank == 0 && !text.is_empty()) {
             return;
         }
-        let id = digest(text);
+        let id = digest(text.as_str());
         let prompt = self.by_text.entry(id).or_insert_with(|| {
             match text.as_bytes().get(..ANCHOR) {
-                Some(anchor) if is_sentence(text) => {
+                Some(anchor) if is_sentence(&text) => {
                     self.anchors.entry(digest(anchor)).or_default().push(id);
                 }
-                None if is_sentence(text) && key == "prompt" => self.short.push(id),
+                None if is_sentence(&text) && rank == 0 => self.short.push(id),
                 _ => {}
             }
-            Prompt { text: shortened(text).to_owned(), calls: Vec::new() }
+            Prompt { text: shortened(&text).to_owned(), length: text.len(), rank, calls: Vec::new() }
         });
-        if prompt.calls.last() != Some(&number) {
+        // A list of things to do may quote what is then handed over: who calls it a prompt goes first.
+        if rank < prompt.rank {
+            (prompt.rank, prompt.calls) = (rank, Vec::new());
+        }
+        if rank == prompt.rank && prompt.calls.last() != Some(&number) {
             prompt.calls.push(number);
         }
     }
 
     /// The longest handed-over string that the texts carry; one that is a whole text goes first.
-    pub(super) fn carried_by<'t>(&self, texts: impl Iterator<Item = &'t str> + Clone) -> Option<Claim> {
-        let whole = texts.clone().map(str::trim).filter(|text| self.by_text.contains_key(&digest(*text)));
+    pub(super) fn carried_by<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Claim> {
+        let texts: Vec<String> = texts.map(flat).collect();
+        let whole = texts.iter().filter(|text| self.by_text.contains_key(&digest(text.as_str())));
         if let Some(text) = whole.max_by_key(|text| text.len()) {
-            return Some(Claim { prompt: digest(text), exact: true });
+            return Some(Claim { prompt: digest(text.as_str()), exact: true });
         }
-        let inside = texts.flat_map(|text| self.inside(text).chain(self.short_inside(text)));
+        let inside = texts.iter().flat_map(|text| self.inside(text).chain(self.short_inside(text)));
         inside.max_by_key(|(length, _)| *length).map(|(_, prompt)| Claim { prompt, exact: false })
+    }
+
+    /// The same for instructions, which say much: only what is called a prompt counts.
+    pub(super) fn instructed_by<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Claim> {
+        let claim = self.carried_by(texts)?;
+        (self.by_text[&claim.prompt].rank == 0).then_some(Claim { exact: false, ..claim })
     }
 
     /// The calls that hand a string over, in their order.
@@ -117,16 +132,35 @@ impl Prompts {
             anchored.into_iter().flatten().map(move |id| (at, *id))
         });
         found.filter_map(move |(at, id)| {
-            let prompt = &self.by_text[&id].text;
-            let fits = bytes[at..].starts_with(prompt.as_bytes()) && !is_word(at + prompt.len());
-            fits.then_some((prompt.len(), id))
+            let Prompt { text: prompt, length, .. } = &self.by_text[&id];
+            let whole = || text.get(at..at + length).is_some_and(|part| digest(part) == id);
+            let fits = bytes[at..].starts_with(prompt.as_bytes())
+                && !is_word(at + length)
+                && (prompt.len() == *length || whole());
+            fits.then_some((*length, id))
         })
     }
 }
 
-/// Several words: a path or a name is not a prompt, though a prompt may be one word.
+/// Several words: a path or a name is not a prompt, though a prompt may be one word. Some scripts have no spaces.
 fn is_sentence(text: &str) -> bool {
-    text.split_whitespace().nth(1).is_some()
+    text.contains(' ') || text.chars().filter(|c| !c.is_ascii()).nth(3).is_some()
+}
+
+/// Harnesses indent, trim and fold lines: only the words count.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// How much a name sounds like a prompt's, the lowest most.
+fn rank(key: &str) -> u8 {
+    match key.to_ascii_lowercase().as_str() {
+        "prompt" => 0,
+        "task" | "message" | "instruction" | "instructions" | "query" | "input" | "request" | "goal"
+        | "question" => 1,
+        "description" | "title" | "name" | "content" | "subject" | "label" => 3,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -154,12 +188,13 @@ mod tests {
     fn a_prompt_is_whatever_opens_a_conversation() {
         let prompts = prompts(&[
             r#"{"description":"scan it","prompt":"List the root of the tree."}"#,
-            r#"{"tasks":[{"what":"Count every line in it."},{"what":"List the root of the tree."}]}"#,
+            r#"{"tasks":[{"prompt":"Count every line in it."},{"prompt":"List the root of the tree."}]}"#,
             r#"{"file_path":"/work/with/a/long/name.txt"}"#,
             r#"{"prompt":"go"}"#,
             "free text for a custom tool",
             r#"{"prompt":"scan src"}"#,
             r#"{"command":"git status"}"#,
+            r#"{"todos":[{"content":"List the root of the tree."}]}"#,
         ]);
         assert_eq!(found(&prompts, "List the root of the tree."), Some((vec![0, 1], true)));
         assert_eq!(found(&prompts, "go\n"), Some((vec![3], true)), "a prompt may be one word");

@@ -498,3 +498,87 @@ fn what_all_agents_share_names_none_of_them() {
     let notices: Vec<usize> = tracker.finish().jobs().iter().map(|job| job.notices.len()).collect();
     assert_eq!(notices, [1, 0], "only the first is announced");
 }
+
+#[test]
+fn who_carries_a_history_without_its_tools_is_not_the_agent() {
+    check(
+        "
+        > r1 agent/Read | u:do it
+        < r1 #a()
+        > r2 namer/ | u:do it | a:#a | r:a=1 | u:name this
+        < r2 a fine name
+        > r3 agent/Read | u:do it | a:#a | r:a=1
+        < r3 all is done
+        > r4 summer/ | u:do it | a:#a | r:a=1 | a:all is done | u:sum up
+        < r4 one file was read, nothing was found
+        > r5 agent/Read | u:So far: one file was read, nothing was found | u:go on
+        < r5 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r3, 3:r5 Compaction
+            side-1, 1:r2
+            side-2, 1:r4
+        "#]],
+    );
+}
+
+#[test]
+fn a_call_is_learned_from_the_history_where_its_reply_is_lost() {
+    check(
+        "
+        > r1 agent/Task | u:do it
+        > r2 sub/Read | u:Look at all of it.
+        < r2 seen
+        > r3 agent/Task | u:do it | a:#a(Look at all of it.) | r:a=seen
+        < r3 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r3
+            sub-1 < main by a, 1:r2
+        "#]],
+    );
+}
+
+#[test]
+fn who_only_quotes_a_prompt_is_nobodys_agent() {
+    check(
+        "
+        > r1 agent/Task | u:do it
+        < r1 #a(Look at all of it.)
+        > r2 sub/Read | u:Look at all of it.
+        < r2 seen
+        > r3 agent/Task | u:do it | a:#a | r:a=seen
+        < r3 done
+        > r4 agent/Task | u:Yesterday you said 'Look at all of it.' Why?
+        < r4 because
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r3
+            sub-1 < main by a, 1:r2
+            main-2, 1:r4
+        "#]],
+    );
+}
+
+#[test]
+fn twins_are_told_apart_by_what_is_polled_and_announced() {
+    check(
+        "
+        > r1 agent/Task | u:do it
+        < r1 #a(The same words.)#b(The same words.)
+        > r2 sub/Read | u:The same words.
+        > r3 sub/Read | u:The same words.
+        > r4 agent/Task | u:do it | a:#a#b | r:a=started job-01;b=started job-02
+        < r4 #p(job-01 please)
+        < r2 no
+        < r3 yes, it is
+        > r5 agent/Task | u:do it | a:#a#b | r:a=started job-01;b=started job-02 | a:#p | r:p=yes, it is | u:job-02: no
+        < r5 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r4, 3:r5
+            sub-1 < main by b, 1:r2
+            sub-2 < main by a, 1:r3
+        "#]],
+    );
+}

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use session::{CallId, RequestId, StopReason, Usage};
+use session::{CallId, RequestId, StopReason, ToolCall, Usage};
 use wire::dialect::Prompt;
 
-use super::asking::{Asking, Atom, Carried, Gap, Said, atoms, digest, extended, shortened};
+use super::asking::{Asking, Atom, Carried, Gap, Said, atom_of_call, atoms, digest, extended, shortened};
 use super::heard::Heard;
 use super::identity::Identity;
 use super::prompts::{Claim, Prompts};
@@ -38,6 +38,8 @@ pub struct LaneTracker {
     /// The newest turn that said it.
     said: HashMap<Atom, Spot>,
     items: HashMap<String, Vec<Atom>>,
+    /// Lanes whose history may have been thrown away.
+    reset: HashSet<usize>,
     replies: HashMap<String, Spot>,
     tick: u64,
 }
@@ -72,6 +74,12 @@ pub(super) struct Growing {
     pub(super) claim: Option<Claim>,
     /// The lane whose history was thrown away for it, if that one never goes on.
     pub(super) reset: Option<usize>,
+    /// The lane that it says something about, where it carries that one's history without being it.
+    about: Option<usize>,
+    /// What such lanes said about this one.
+    notes: Vec<String>,
+    /// What it opens with, where no call is known that handed it over.
+    pub(super) opening: Vec<String>,
     pub(super) system: u64,
     pub(super) has_tools: bool,
     pub(super) is_probe: bool,
@@ -143,13 +151,17 @@ enum Place {
     New(Option<Claim>),
 }
 
-/// How sure it is that a history was thrown away.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How it is told that a history was thrown away, the surest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
-    /// By an id, or because the new history quotes the old one's replies or keeps its beginning.
-    Surely,
     /// Only if the old one never goes on.
     Maybe,
+    /// The new history quotes the old one's replies, or what was said about it, so many times.
+    ByWords(usize),
+    /// It keeps all that the old one began with.
+    ByBeginning,
+    /// An id says so.
+    ById,
 }
 
 impl GrowingTurn {
@@ -187,8 +199,55 @@ impl LaneTracker {
             None if asking.is_first() => self.place_first(&asking, identity),
             None => self.place_later(&asking, identity),
         };
+        let about = self.history_of(&place, &asking, identity);
         let spot = self.settle(place, &mut asking, identity);
-        self.enter(id, spot, asking, identity)
+        if let Some(about) = about {
+            self.lanes[spot.0].about = Some(about);
+        }
+        let position = self.enter(id, spot, asking, identity);
+        self.learn_calls(spot, prompt);
+        position
+    }
+
+    /// The lane whose history a request without tools is about: it sums up or names what others said.
+    fn history_of(&self, place: &Place, asking: &Asking, identity: &Identity) -> Option<usize> {
+        if !matches!(place, Place::New(None)) || asking.is_first() || asking.has_tools {
+            return None;
+        }
+        let spots = self.awaited.get(&asking.spine()).or_else(|| self.asked.get(&asking.spine()))?;
+        self.best(asking, identity, &mut spots.iter()).map(|spot| spot.0)
+    }
+
+    /// Calls that stand in a history and in no reply that was heard: their reply was lost, or came before the
+    /// recording began.
+    fn learn_calls(&mut self, (lane, turn): Spot, prompt: &Prompt) {
+        let unheard: Vec<ToolCall> = prompt
+            .calls()
+            .filter(|call| !call.server && !self.said.contains_key(&atom_of_call(&call.id)))
+            .cloned()
+            .collect();
+        if unheard.is_empty() {
+            return;
+        }
+        let before = turn.checked_sub(1).map(|before| (lane, before));
+        let spot = before.unwrap_or((lane, turn));
+        let made_at = before.map_or(0, |(lane, turn)| self.lanes[lane].turns[turn].attempts[0].asked_at);
+        let numbers = self.calls.len()..self.calls.len() + unheard.len();
+        for (number, call) in numbers.clone().zip(unheard) {
+            self.prompts.add(number, &call);
+            self.said.insert(atom_of_call(&call.id), spot);
+            let input = shortened(&call.input).to_owned();
+            self.calls.push(Call { id: call.id, name: call.name, input, spot, made_at });
+        }
+        if let Some((lane, turn)) = before {
+            let turn = &mut self.lanes[lane].turns[turn];
+            let spine = turn.spine;
+            turn.reply.get_or_insert_with(|| Replied {
+                spine,
+                calls: numbers.collect(),
+                ..Replied::default()
+            });
+        }
     }
 
     /// A request that is no question to a model has arrived; `what` names its kind.
@@ -222,6 +281,9 @@ impl LaneTracker {
             let replied = Replied { spine, calls: calls.collect(), text, stop, usage };
             self.lanes[lane].turns[turn].reply = Some(replied);
         }
+        if let (Some(about), Some(text)) = (self.lanes[lane].about, reply.text()) {
+            self.lanes[about].notes.push(shortened(&text).to_owned());
+        }
         self.awaited.entry(spine).or_default().push(spot);
         self.replies.insert(reply.id.clone(), spot);
         self.items.extend(heard.items.iter().map(|item| (item.clone(), atoms.clone())));
@@ -248,6 +310,8 @@ impl LaneTracker {
             return Place::Again((*lane, 0));
         }
         let claim = self.prompts.carried_by(asking.opening.iter().map(String::as_str));
+        let claim =
+            claim.or_else(|| self.prompts.instructed_by(asking.instructions.iter().map(String::as_str)));
         let looks = self.looks.get(&(asking.system, asking.tools)).map_or(&[][..], Vec::as_slice);
         let looks = looks.iter().rev().filter(agrees);
         if claim.is_some() {
@@ -257,14 +321,22 @@ impl LaneTracker {
                 return Place::Again((*lane, 0));
             }
         }
-        let mut resets = looks.take(REMEMBERED).filter_map(|lane| {
-            let told = self.reset_of(*lane, asking, claim.as_ref(), identity)?;
-            Some((*lane, told))
-        });
-        match resets.clone().find(|(_, told)| *told == Told::Surely).or_else(|| resets.next()) {
-            Some((lane, Told::Surely)) => Place::Next(lane, Some(Mark::Compaction)),
-            Some((lane, Told::Maybe)) => Place::Reset(lane),
-            None => Place::New(claim),
+        let resets = looks
+            .take(REMEMBERED)
+            .filter_map(|lane| Some((self.reset_of(*lane, asking, claim.as_ref(), identity)?, *lane)));
+        let resets: Vec<(Told, usize)> = resets.collect();
+        let sure = resets.iter().filter(|(told, _)| *told != Told::Maybe).max_by_key(|(told, _)| *told);
+        let waited =
+            |lane: &usize| self.lanes[*lane].turns.last().and_then(|turn| turn.attempts.last()?.ended_at);
+        let maybe = resets
+            .iter()
+            .map(|(_, lane)| lane)
+            .filter(|lane| !self.reset.contains(*lane))
+            .min_by_key(|lane| waited(lane));
+        match (sure, maybe) {
+            (Some((_, lane)), _) => Place::Next(*lane, Some(Mark::Compaction)),
+            (None, Some(lane)) => Place::Reset(*lane),
+            (None, None) => Place::New(claim),
         }
     }
 
@@ -286,30 +358,45 @@ impl LaneTracker {
         if let Some(claim) = claim {
             // A summary may quote the prompts that were handed over. It is a new agent unless it looks
             // like the very lane that handed them over and each has its agent already.
+            if claim.exact {
+                return None;
+            }
             let calls = self.prompts.calls(claim.prompt);
             let from_here = calls.iter().all(|call| self.calls[*call].spot.0 == number);
             let claims = self.lanes.iter().filter_map(|lane| lane.claim.as_ref());
             let taken = claims.filter(|other| other.prompt == claim.prompt).count();
-            if claim.exact || !from_here || taken < calls.len() {
+            if !from_here || taken < calls.len() {
                 return None;
             }
         }
-        let newest = lane.turns.iter().rev().take(3).filter_map(|turn| turn.reply.as_ref()?.text.as_deref());
-        let quotes = newest.into_iter().any(|text| quotes(&asking.opening, text));
-        // Its results never came back, so far; what becomes of it will tell.
-        let waits = last.reply.as_ref().is_some_and(|reply| !reply.calls.is_empty());
+        if lane.identity.names_the_same_as(identity) {
+            return Some(Told::ById);
+        }
         // All that it began with is still there, and more.
         let began = lane.openings.first().filter(|texts| !texts.is_empty());
-        let keeps = began.is_some_and(|texts| texts.iter().all(|text| asking.gaps[0].texts.contains(text)));
-        match lane.identity.names_the_same_as(identity) || quotes || keeps {
-            true => Some(Told::Surely),
-            false => waits.then_some(Told::Maybe),
+        if began.is_some_and(|texts| texts.iter().all(|text| asking.gaps[0].texts.contains(text))) {
+            return Some(Told::ByBeginning);
         }
+        let newest = lane.turns.iter().rev().take(3).filter_map(|turn| turn.reply.as_ref()?.text.as_ref());
+        let quoted =
+            newest.chain(lane.notes.iter().rev().take(3)).map(|text| quotations(&asking.opening, text));
+        if let Some(runs) = quoted.max().filter(|runs| *runs > 0) {
+            return Some(Told::ByWords(runs));
+        }
+        // Its results never came back, so far; what becomes of it will tell.
+        let waits = last.reply.as_ref().is_some_and(|reply| !reply.calls.is_empty());
+        let is_root = lane.claim.is_none() && claim.is_none();
+        (waits || (is_root && sums_up(&asking.opening))).then_some(Told::Maybe)
     }
 
     /// A request that carries a history.
     fn place_later(&self, asking: &Asking, identity: &Identity) -> Place {
-        let agrees = |spot: &&Spot| self.lanes[spot.0].identity.agrees_with(identity);
+        // Whoever carries an agent's history without its tools is not the agent: it sums up, or names it.
+        let is_about = |lane: &Growing| lane.has_tools && !asking.has_tools;
+        let agrees = |spot: &&Spot| {
+            let lane = &self.lanes[spot.0];
+            lane.identity.agrees_with(identity) && !is_about(lane)
+        };
         let is_head = |spot: &&Spot| self.lanes[spot.0].turns.len() == spot.1 + 1;
         let of = |index: &HashMap<u64, Vec<Spot>>, spine: &u64| -> Vec<Spot> {
             index.get(spine).into_iter().flatten().filter(agrees).copied().collect()
@@ -412,12 +499,14 @@ impl LaneTracker {
             branch,
             fork,
             claim,
-            reset: None,
             system: looks.0,
             has_tools: asking.has_tools,
             is_probe: asking.is_probe,
             ..Growing::default()
         };
+        if let Place::Reset(old) = place {
+            self.reset.insert(old);
+        }
         let (lane, mark) = match place {
             Place::Again(spot) => return spot,
             Place::Next(lane, mark) => (lane, mark),
@@ -434,6 +523,9 @@ impl LaneTracker {
         let growing = &mut self.lanes[lane];
         if growing.turns.is_empty() && growing.branch.is_none() {
             self.firsts.entry(asking.history).or_default().push(lane);
+            if growing.claim.is_none() {
+                growing.opening = asking.opening.iter().map(|text| shortened(text).to_owned()).collect();
+            }
         }
         let marks = mark.into_iter().chain(changed(&growing.gaps, &asking.gaps).filter(|_| mark.is_none()));
         let turn = growing.turns.len();
@@ -479,12 +571,21 @@ impl LaneTracker {
     }
 }
 
-/// Whether texts quote another one: so many words in a row are no accident.
-fn quotes(texts: &[String], other: &str) -> bool {
+/// How many runs of words texts share with another one: so many words in a row are no accident.
+fn quotations(texts: &[String], other: &str) -> usize {
     let words = |text: &str| -> Vec<u64> { text.split_whitespace().map(digest).collect() };
     let quotable: HashSet<Vec<u64>> = words(other).windows(QUOTED).map(<[u64]>::to_vec).collect();
-    !quotable.is_empty()
-        && texts.iter().any(|text| words(text).windows(QUOTED).any(|run| quotable.contains(run)))
+    let shared = |text: &String| words(text).windows(QUOTED).filter(|run| quotable.contains(*run)).count();
+    if quotable.is_empty() { 0 } else { texts.iter().map(shared).sum() }
+}
+
+/// Whether a conversation opens with the summary of another one.
+fn sums_up(opening: &[String]) -> bool {
+    let says = |text: &String| {
+        let text = text.to_lowercase();
+        text.contains("summary") || text.contains("compacted") || text.contains("conversation so far")
+    };
+    opening.iter().any(says)
 }
 
 /// How a request treats what was sent before it.

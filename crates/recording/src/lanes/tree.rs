@@ -1,15 +1,18 @@
 //! What only the end can tell: what kind each lane is, and who started it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use session::{CallId, RequestId, StopReason, Usage};
 
 use super::asking::{Carried, Said};
+use super::jobs::{all_words, words};
 use super::tracker::{Attempt, Growing, LaneTracker, Mark};
 
-/// Shortest answer by which a result is recognised as a sub-agent's.
+/// Shortest answer by which a longer result is recognised as a sub-agent's.
 const TELLING: usize = 8;
+/// Up to so many twins are compared with each other's results.
+const COMPARED: usize = 64;
 
 /// All lanes of a recording, in the order of their first request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -136,6 +139,7 @@ impl LaneTracker {
     /// Everything has been told: the lanes, and how they hang together.
     pub fn finish(mut self) -> Lanes {
         let homes = self.join_rewrites();
+        self.claim_late(&homes);
         let bound = self.bind_prompts(&homes);
         let mut lanes = self.build(&homes, &bound);
         lanes.extend(self.side_calls());
@@ -168,6 +172,28 @@ impl LaneTracker {
             homes[lane] = home;
         }
         homes
+    }
+
+    /// A call may be learned of only after its agent has begun: from the next request of the one who made it.
+    fn claim_late(&mut self, homes: &[usize]) {
+        for number in 0..self.lanes.len() {
+            let lane = &self.lanes[number];
+            if homes[number] != number
+                || lane.claim.is_some()
+                || lane.branch.is_some()
+                || lane.opening.is_empty()
+            {
+                continue;
+            }
+            let began = lane.turns[0].attempts[0].asked_at;
+            let claim = self.prompts.carried_by(lane.opening.iter().map(String::as_str));
+            let before = |call: &usize| {
+                let call = &self.calls[*call];
+                call.made_at < began && homes[call.spot.0] != number
+            };
+            let claim = claim.filter(|claim| self.prompts.calls(claim.prompt).iter().any(before));
+            self.lanes[number].claim = claim;
+        }
     }
 
     /// The call that started each lane, and whether the lane is just a side call about its prompt.
@@ -204,68 +230,90 @@ impl LaneTracker {
         bound
     }
 
-    /// Which of several calls with one prompt started which lane: by an id that the call's result
+    /// Which of several calls with one prompt started which lane: by an id that what came back for the call
     /// names, by the lane's last words in it, else in the order of arrival.
     fn pair(&self, homes: &[usize], lanes: &[usize], calls: &[usize]) -> HashMap<usize, usize> {
         let mut pairs: HashMap<usize, usize> = HashMap::new();
+        let mut taken: HashSet<usize> = HashSet::new();
         let began = |lane: usize| self.lanes[lane].turns[0].attempts[0].asked_at;
-        let fits = |lane: usize, call: usize, pairs: &HashMap<usize, usize>| {
-            self.calls[call].made_at < began(lane) && !pairs.values().any(|taken| *taken == call)
-        };
-        if lanes.len() > 1 {
-            let results: HashMap<usize, String> =
-                calls.iter().map(|call| (*call, self.results_of(homes, *call))).collect();
+        let before = |lane: usize, call: usize| self.calls[call].made_at < began(lane);
+        if (2..=COMPARED).contains(&lanes.len()) {
+            let answers: HashMap<usize, Vec<&str>> =
+                calls.iter().map(|call| (*call, self.answers_to(homes, *call))).collect();
             for tells in [Self::id_in, Self::words_in] {
-                for &lane in lanes.iter().filter(|lane| !self.lanes[**lane].turns.is_empty()) {
+                for &lane in lanes {
                     if pairs.contains_key(&lane) {
                         continue;
                     }
-                    let told =
-                        |call: &&usize| fits(lane, **call, &pairs) && tells(self, lane, &results[call]);
-                    let mut told = calls.iter().filter(told);
-                    let mut rivals = lanes.iter().filter(|other| !pairs.contains_key(other));
+                    let fits = |call: &&usize| before(lane, **call) && !taken.contains(*call);
+                    let mut told = calls.iter().filter(fits).filter(|call| tells(self, lane, &answers[call]));
                     let (first, second) = (told.next(), told.next());
+                    let mut rivals =
+                        lanes.iter().filter(|other| **other != lane && !pairs.contains_key(other));
                     // Twins that said the same cannot be told apart by it.
                     if let (Some(&call), None) = (first, second)
-                        && !rivals.any(|&other| other != lane && tells(self, other, &results[&call]))
+                        && !rivals.any(|other| tells(self, *other, &answers[&call]))
                     {
+                        taken.insert(call);
                         pairs.insert(lane, call);
                     }
                 }
             }
         }
-        for &lane in lanes {
-            if pairs.contains_key(&lane) {
-                continue;
-            }
-            let free = calls.iter().find(|call| fits(lane, **call, &pairs));
-            // More lanes than calls: the harness started one of them anew.
-            let call = free.or_else(|| calls.iter().rfind(|call| self.calls[**call].made_at < began(lane)));
-            pairs.extend(call.map(|call| (lane, *call)));
+        let mut free = calls.iter().copied().filter(|call| !taken.contains(call)).peekable();
+        for &lane in lanes.iter().filter(|lane| !pairs.contains_key(lane)).collect::<Vec<_>>() {
+            let exact = self.lanes[lane].claim.as_ref().is_some_and(|claim| claim.exact);
+            let next = free.next_if(|call| before(lane, *call));
+            // More lanes than calls: the harness started one of them anew, unless it only quotes the prompt.
+            let again = || calls.iter().copied().rfind(|call| exact && before(lane, *call));
+            pairs.extend(next.or_else(again).map(|call| (lane, call)));
         }
         pairs
     }
 
-    /// Everything that came back for a call.
-    fn results_of(&self, homes: &[usize], call: usize) -> String {
+    /// Everything that came back for a call: its results, those of later calls that name an id from them, and
+    /// texts that do.
+    fn answers_to(&self, homes: &[usize], call: usize) -> Vec<&str> {
         let call = &self.calls[call];
         let turns = &self.lanes[homes[call.spot.0]].turns;
-        let results = turns.iter().flat_map(|turn| &turn.results).filter(|result| result.call == call.id);
-        results.map(|result| result.text.as_str()).collect::<Vec<_>>().join("\n")
-    }
-
-    fn id_in(&self, lane: usize, result: &str) -> bool {
-        let identity = &self.lanes[lane].identity;
-        let names = |id: &Option<String>| {
-            id.as_ref().is_some_and(|id| id.len() >= TELLING && result.contains(id.as_str()))
+        let results = |id: &CallId| -> Vec<&str> {
+            let results = turns.iter().flat_map(|turn| &turn.results).filter(|result| result.call == *id);
+            results.map(|result| result.text.as_str()).collect()
         };
-        names(&identity.agent) || (identity.agent.is_none() && names(&identity.session))
+        let own = results(&call.id);
+        let others = turns.iter().flat_map(|turn| &turn.results).filter(|result| result.call != call.id);
+        let shared: HashSet<&str> = others.flat_map(|result| words(&result.text)).collect();
+        let ids: HashSet<&str> =
+            own.iter().flat_map(|text| words(text)).filter(|word| !shared.contains(word)).collect();
+        if ids.is_empty() {
+            return own;
+        }
+        let names = |text: &str| all_words(text).any(|word| ids.contains(word));
+        let made = turns.iter().filter_map(|turn| turn.reply.as_ref()).flat_map(|reply| &reply.calls);
+        let asking = made.map(|call| &self.calls[*call]).filter(|other| names(&other.input));
+        let asked = asking.flat_map(|other| results(&other.id));
+        let texts = turns
+            .iter()
+            .flat_map(|turn| &turn.texts)
+            .map(|said| said.text.as_str())
+            .filter(|text| names(text));
+        own.iter().copied().chain(asked).chain(texts).collect()
     }
 
-    fn words_in(&self, lane: usize, result: &str) -> bool {
+    fn id_in(&self, lane: usize, answers: &[&str]) -> bool {
+        let identity = &self.lanes[lane].identity;
+        let named =
+            |id: &String| id.len() >= TELLING && answers.iter().any(|text| text.contains(id.as_str()));
+        let session = identity.session.as_ref().filter(|_| identity.agent.is_none());
+        identity.agent.as_ref().or(session).is_some_and(named)
+    }
+
+    fn words_in(&self, lane: usize, answers: &[&str]) -> bool {
         let last = self.lanes[lane].turns.iter().rev().find_map(|turn| turn.reply.as_ref()?.text.as_deref());
         let last = last.map(str::trim).unwrap_or_default();
-        last.len() >= TELLING && result.contains(&last[..last.floor_char_boundary(256)])
+        let part = &last[..last.floor_char_boundary(256)];
+        let holds = |text: &&str| text.trim() == last || (last.len() >= TELLING && text.contains(part));
+        !last.is_empty() && answers.iter().any(holds)
     }
 
     fn build(&mut self, homes: &[usize], bound: &HashMap<usize, Bound>) -> Vec<Lane> {
