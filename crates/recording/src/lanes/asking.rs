@@ -14,6 +14,9 @@ use wire::dialect::{Prompt, Runs};
 /// Longest piece of a text that is kept to be looked at again.
 const KEPT: usize = 4096;
 
+/// How many words of the instructions are kept to be compared.
+const VOICE: usize = 64;
+
 /// One thing the model said: a call, or a text.
 pub(super) type Atom = u64;
 
@@ -30,6 +33,8 @@ pub(super) struct Asking {
     pub(super) last: Option<Atom>,
     /// What the system prompt looks like, with numbers and ids blanked.
     pub(super) system: u64,
+    /// A few words of it, always the same ones of the same text.
+    pub(super) voice: Vec<u64>,
     /// The names of the tools.
     pub(super) tools: u64,
     /// Whether the harness offers tools of its own.
@@ -92,6 +97,11 @@ impl Asking {
         asking.history = digest(&(asking.said.last(), asking.gaps.iter().map(key).collect::<Vec<_>>()));
         let instructions = || prompt.instructions().filter_map(|part| text_of(&part.block));
         asking.system = digest(&instructions().map(blanked).collect::<Vec<_>>());
+        let mut words: Vec<u64> = instructions().flat_map(blanked).map(digest).collect();
+        words.sort_unstable();
+        words.dedup();
+        words.truncate(VOICE);
+        asking.voice = words;
         if asking.is_first() {
             asking.instructions = instructions().map(str::to_owned).collect();
         }

@@ -362,9 +362,8 @@ fn a_summary_is_a_compaction_and_another_prompt_is_another_agent() {
         < r8 done
         ",
         expect![[r#"
-            main, 1:r1, 2:r2, 3:r3 Compaction, 4:r4
-            main-2, 1:r5, 2:r7
-            main-3, 1:r6, 2:r8
+            main, 1:r1, 2:r2, 3:r3 Compaction, 4:r4, 5:r5 Compaction, 6:r7
+            main-2, 1:r6, 2:r8
         "#]],
     );
 }
@@ -553,9 +552,8 @@ fn who_only_quotes_a_prompt_is_nobodys_agent() {
         < r4 because
         ",
         expect![[r#"
-            main, 1:r1, 2:r3
+            main, 1:r1, 2:r3, 3:r4 Compaction
             sub-1 < main by a, 1:r2
-            main-2, 1:r4
         "#]],
     );
 }
@@ -579,6 +577,34 @@ fn twins_are_told_apart_by_what_is_polled_and_announced() {
             main, 1:r1, 2:r4, 3:r5
             sub-1 < main by b, 1:r2
             sub-2 < main by a, 1:r3
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_aside_has_other_instructions() {
+    let story = |last: &str| {
+        format!(
+            "
+            > r1 you lead all the others/Read | u:do it
+            < r1 first
+            > r2 give this talk some name/Read | u:do it | a:first | u:name it
+            < r2 a name
+            {last}
+            "
+        )
+    };
+    check(
+        &story("> r3 you lead all the others/Read | u:do it | a:first | u:go on"),
+        expect![[r#"
+            main, 1:r1, 2:r3
+            side-1 < main, 1:r2
+        "#]],
+    );
+    check(
+        &story("> r3 give this talk some name/Read | u:do it | a:first | u:name it | a:a name | u:go on"),
+        expect![[r#"
+            main, 1:r1, 2:r2, 3:r3
         "#]],
     );
 }

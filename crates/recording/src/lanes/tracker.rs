@@ -81,6 +81,10 @@ pub(super) struct Growing {
     /// What it opens with, where no call is known that handed it over.
     pub(super) opening: Vec<String>,
     pub(super) system: u64,
+    /// A few words of its instructions.
+    voice: Vec<u64>,
+    /// It began with quite other instructions than the lane whose history it carries.
+    pub(super) is_aside: bool,
     pub(super) has_tools: bool,
     pub(super) is_probe: bool,
     /// What it began with, each time its history was empty.
@@ -147,6 +151,7 @@ enum Place {
     Next(usize, Option<Mark>),
     Branch(Spot),
     Fork(usize, CallId),
+    Aside(usize),
     Reset(usize),
     New(Option<Claim>),
 }
@@ -351,7 +356,8 @@ impl LaneTracker {
         let lane = &self.lanes[number];
         let last = lane.turns.last()?;
         let is_agent = asking.has_tools && !asking.is_probe;
-        let starts_over = lane.openings.contains(&asking.gaps[0].texts);
+        let chain = std::iter::successors(Some(lane), |lane| Some(&self.lanes[lane.reset?]));
+        let starts_over = chain.into_iter().any(|lane| lane.openings.contains(&asking.gaps[0].texts));
         if !is_agent || starts_over || !last.is_whole() || last.is_open() {
             return None;
         }
@@ -383,10 +389,9 @@ impl LaneTracker {
         if let Some(runs) = quoted.max().filter(|runs| *runs > 0) {
             return Some(Told::ByWords(runs));
         }
-        // Its results never came back, so far; what becomes of it will tell.
+        // A sub-agent that has handed in its answer is done; of others, what becomes of them will tell.
         let waits = last.reply.as_ref().is_some_and(|reply| !reply.calls.is_empty());
-        let is_root = lane.claim.is_none() && claim.is_none();
-        (waits || (is_root && sums_up(&asking.opening))).then_some(Told::Maybe)
+        (waits || lane.claim.is_none()).then_some(Told::Maybe)
     }
 
     /// A request that carries a history.
@@ -412,6 +417,7 @@ impl LaneTracker {
             return match self.fork_call(asking, spot) {
                 _ if turn(&spot).history == asking.history => Place::Again(spot),
                 Some(call) => Place::Fork(spot.0, call),
+                None if self.speaks_otherwise(spot.0, asking) => Place::Aside(spot.0),
                 None => Place::Next(spot.0, None),
             };
         }
@@ -427,7 +433,10 @@ impl LaneTracker {
             };
         }
         if let Some(spot) = best(&mut asked.iter()) {
-            return Place::Branch(spot);
+            return match self.fork_call(asking, spot) {
+                Some(call) => Place::Fork(spot.0, call),
+                None => Place::Branch(spot),
+            };
         }
         // The reply that it carries is not known: in flight still, cut, or never recorded.
         for (at, spine) in asking.said.iter().enumerate().rev().skip(1) {
@@ -451,6 +460,14 @@ impl LaneTracker {
             }
         }
         Place::New(None)
+    }
+
+    /// Whether a request has quite other instructions than a lane: it may be a question aside, with the same tools
+    /// so that the prompt cache serves it too.
+    fn speaks_otherwise(&self, lane: usize, asking: &Asking) -> bool {
+        let known = &self.lanes[lane].voice;
+        let shared = asking.voice.iter().filter(|word| known.contains(word)).count();
+        !known.is_empty() && !asking.voice.is_empty() && 2 * shared < known.len().min(asking.voice.len())
     }
 
     /// Of turns that a request may follow: the one that names the same agent, then the one whose
@@ -500,6 +517,7 @@ impl LaneTracker {
             fork,
             claim,
             system: looks.0,
+            voice: asking.voice.clone(),
             has_tools: asking.has_tools,
             is_probe: asking.is_probe,
             ..Growing::default()
@@ -511,6 +529,11 @@ impl LaneTracker {
             Place::Again(spot) => return spot,
             Place::Next(lane, mark) => (lane, mark),
             Place::Branch(spot) => (self.begin(fresh(Some(spot), None, None), looks), None),
+            Place::Aside(lane) => {
+                let shared = self.lanes[lane].turns.len();
+                let aside = Growing { is_aside: true, ..fresh(Some((lane, shared)), None, None) };
+                (self.begin(aside, looks), None)
+            }
             Place::Fork(lane, call) => {
                 let shared = self.lanes[lane].turns.len();
                 (self.begin(fresh(Some((lane, shared)), Some(call), None), looks), None)
@@ -577,15 +600,6 @@ fn quotations(texts: &[String], other: &str) -> usize {
     let quotable: HashSet<Vec<u64>> = words(other).windows(QUOTED).map(<[u64]>::to_vec).collect();
     let shared = |text: &String| words(text).windows(QUOTED).filter(|run| quotable.contains(*run)).count();
     if quotable.is_empty() { 0 } else { texts.iter().map(shared).sum() }
-}
-
-/// Whether a conversation opens with the summary of another one.
-fn sums_up(opening: &[String]) -> bool {
-    let says = |text: &String| {
-        let text = text.to_lowercase();
-        text.contains("summary") || text.contains("compacted") || text.contains("conversation so far")
-    };
-    opening.iter().any(says)
 }
 
 /// How a request treats what was sent before it.

@@ -167,7 +167,8 @@ impl LaneTracker {
                 continue;
             }
             let mut turns = std::mem::take(&mut self.lanes[lane].turns);
-            turns[0].marks.push(mark);
+            // Other instructions alone do not rewrite a history.
+            turns[0].marks.extend((!self.lanes[lane].is_aside).then_some(mark));
             self.lanes[home].turns.append(&mut turns);
             homes[lane] = home;
         }
@@ -406,6 +407,7 @@ impl LaneTracker {
         let kind = |(number, lane): (usize, &Growing)| match bound.get(&number) {
             Some(bound) if bound.is_side => LaneKind::Side,
             Some(_) => LaneKind::Sub,
+            None if lane.is_aside && lane.turns.len() == 1 => LaneKind::Side,
             None if lane.branch.is_some() => LaneKind::Fork,
             None if is_agent(lane) && lane.identity.parent.is_some() => LaneKind::Sub,
             None if is_agent(lane) || plain_main == Some(lane.system) => LaneKind::Main,

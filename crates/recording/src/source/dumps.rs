@@ -37,37 +37,82 @@ struct Pair {
     response: Option<PathBuf>,
     asked_at: Option<i128>,
     ended_at: Option<i128>,
+    /// Bytes of the request's dump: a conversation grows.
+    size: u64,
 }
 
 /// Either dump, as far as anybody writes it.
 #[derive(Deserialize)]
 struct Dump {
+    #[serde(default, deserialize_with = "text")]
     request_id: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     timestamp: Option<String>,
+    #[serde(default, deserialize_with = "text")]
     method: Option<String>,
-    #[serde(rename = "targetUrl", alias = "url", alias = "target_url")]
+    #[serde(rename = "targetUrl", alias = "url", alias = "target_url", default, deserialize_with = "text")]
     target_url: Option<String>,
-    #[serde(rename = "workspacePath")]
+    #[serde(rename = "workspacePath", default, deserialize_with = "text")]
     workspace_path: Option<String>,
-    #[serde(rename = "sessionId", alias = "sessionID", alias = "session_id")]
+    #[serde(
+        rename = "sessionId",
+        alias = "sessionID",
+        alias = "session_id",
+        default,
+        deserialize_with = "text"
+    )]
     session_id: Option<String>,
-    #[serde(rename = "agentId", alias = "agentID", alias = "agent_id")]
+    #[serde(rename = "agentId", alias = "agentID", alias = "agent_id", default, deserialize_with = "text")]
     agent_id: Option<String>,
-    #[serde(rename = "messageId", alias = "messageID", alias = "message_id")]
+    #[serde(
+        rename = "messageId",
+        alias = "messageID",
+        alias = "message_id",
+        default,
+        deserialize_with = "text"
+    )]
     message_id: Option<String>,
     headers: Option<serde_json::Value>,
     body: Option<Box<RawValue>>,
-    #[serde(rename = "bodySha256")]
+    #[serde(rename = "bodySha256", default, deserialize_with = "text")]
     body_sha256: Option<String>,
-    #[serde(rename = "bodyExcerpt", alias = "body_excerpt", alias = "excerpt")]
+    #[serde(
+        rename = "bodyExcerpt",
+        alias = "body_excerpt",
+        alias = "excerpt",
+        default,
+        deserialize_with = "text"
+    )]
     body_excerpt: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     status: Option<u16>,
-    #[serde(rename = "firstByteUs")]
+    #[serde(rename = "firstByteUs", default, deserialize_with = "lenient")]
     first_byte_us: Option<u64>,
-    #[serde(rename = "endUs")]
+    #[serde(rename = "endUs", default, deserialize_with = "lenient")]
     end_us: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
     ending: Option<Ending>,
     error: Option<serde_json::Value>,
+}
+
+/// A text, or anything else spelled out: what others write there is theirs.
+fn text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(match serde_json::Value::deserialize(from)? {
+        serde_json::Value::Null => None,
+        serde_json::Value::String(text) => Some(text),
+        other => Some(other.to_string()),
+    })
+}
+
+/// A value that may stand in quotes; what is none counts for nothing.
+fn lenient<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    let value = serde_json::Value::deserialize(from)?;
+    let unquoted = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+    Ok(serde_json::from_value(value).ok().or(unquoted))
 }
 
 /// A body that is wrapped in a member that says what it is.
@@ -114,7 +159,7 @@ impl Dumps {
         }
         // By time where all have one, else by name.
         if pairs.iter().all(|pair| pair.asked_at.is_some()) {
-            pairs.sort_by(|a, b| (a.asked_at, &a.id).cmp(&(b.asked_at, &b.id)));
+            pairs.sort_by(|a, b| (a.asked_at, a.size, &a.id).cmp(&(b.asked_at, b.size, &b.id)));
         } else {
             pairs.iter_mut().for_each(|pair| (pair.asked_at, pair.ended_at) = (None, None));
         }
@@ -235,8 +280,15 @@ impl Pairing<'_> {
             return self.problem(name, format!("there is another request `{id}`"));
         }
         let asked_at = dump.timestamp.as_deref().and_then(micros);
-        let pair =
-            Pair { id: id.clone(), request: self.place.join(name), response: None, asked_at, ended_at: None };
+        let size = fs::metadata(self.place.join(name)).map_or(0, |found| found.len());
+        let pair = Pair {
+            id: id.clone(),
+            request: self.place.join(name),
+            response: None,
+            asked_at,
+            ended_at: None,
+            size,
+        };
         self.by_id.insert(id, self.pairs.len());
         // A response may be named like the request and still say another id, or none.
         self.by_id.entry(stem).or_insert(self.pairs.len());
@@ -280,10 +332,21 @@ impl Pairing<'_> {
 fn read(path: &Path) -> Result<Dump, OpenError> {
     let failed = |source| OpenError::Io { path: path.to_owned(), source };
     let bytes = fs::read(path).map_err(failed)?;
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(failed(std::io::Error::other("it is not a JSON object")));
+    }
     serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))
 }
 
+/// A time as ISO says it, or as seconds, milliseconds or microseconds since 1970.
 fn micros(timestamp: &str) -> Option<i128> {
+    if let Ok(number) = timestamp.parse::<f64>() {
+        let scale = [(1e14, 1.0), (1e11, 1e3)]
+            .into_iter()
+            .find(|(from, _)| number >= *from)
+            .map_or(1e6, |(_, scale)| scale);
+        return Some((number * scale) as i128);
+    }
     let since = parse(timestamp)?.duration_since(std::time::UNIX_EPOCH).ok()?;
     i128::try_from(since.as_micros()).ok()
 }
