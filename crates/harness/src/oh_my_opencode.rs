@@ -100,7 +100,9 @@ impl Harness for OhMyOpenCode {
         }
         let more = json!({ "plugin": [format!("file://{}", plugin.entry.display())] });
         let Value::Object(more) = more else { unreachable!("it is one") };
-        let launch = opencode::prepare(plan, sandbox, more)?;
+        let mut launch = opencode::prepare(plan, sandbox, more)?;
+        launch.env.insert("OMO_DISABLE_POSTHOG".into(), "1".into());
+        launch.env.insert("OMO_SEND_ANONYMOUS_TELEMETRY".into(), "0".into());
         let path = sandbox.config().join("opencode/oh-my-opencode.json");
         opencode::write_json(&path, &Value::Object(plugin.settings(&plan.model)))?;
         Ok(launch)

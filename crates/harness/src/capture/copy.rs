@@ -14,7 +14,7 @@ use crate::sandbox::below;
 
 /// Folders that hold other people's packages, or what oh-my-opencode notes down for itself: nothing that a harness was
 /// asked to work on.
-const LEFT_OUT: &[&str] = &["node_modules", ".omo"];
+const LEFT_OUT: &[&str] = &["node_modules", ".omo", ".sisyphus"];
 
 /// How a workspace was when the harness began.
 #[derive(Debug, PartialEq, Eq)]

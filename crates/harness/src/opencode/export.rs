@@ -78,7 +78,7 @@ impl Exporter<'_> {
     }
 
     async fn opencode(&mut self, args: &[&str], stdout: PathBuf) -> Result<(), HarnessError> {
-        let mut env = settings::env();
+        let mut env = settings::env(self.sandbox);
         // Settings would load plugins, which take seconds and have no say in this.
         let empty = self.sandbox.scratch().join("config");
         env.insert("XDG_CONFIG_HOME".into(), empty.display().to_string());

@@ -124,5 +124,5 @@ pub(crate) fn prepare(
     if args[0] == RUN {
         args.push(plan.prompt.clone());
     }
-    Ok(Launch { program: plan.program.clone(), args, env: settings::env() })
+    Ok(Launch { program: plan.program.clone(), args, env: settings::env(sandbox) })
 }

@@ -48,6 +48,15 @@ impl Model {
         format!("{}/{}", self.provider, self.id)
     }
 
+    /// The package of the AI SDK that asks it, and the variable that it would take a key from.
+    fn package(&self) -> (&'static str, &'static str) {
+        match self.dialect {
+            Dialect::Anthropic => ("@ai-sdk/anthropic", "ANTHROPIC_API_KEY"),
+            Dialect::OpenAi => ("@ai-sdk/openai", "OPENAI_API_KEY"),
+            Dialect::Compatible => ("@ai-sdk/openai-compatible", "OPENAI_API_KEY"),
+        }
+    }
+
     /// The provider's part of `opencode.json`.
     pub(super) fn provider_settings(&self, endpoints: &Endpoints) -> Value {
         let options = match self.dialect {
@@ -59,23 +68,55 @@ impl Model {
                 json!({ "baseURL": endpoints.openai, "apiKey": endpoints.openai_key })
             }
         };
-        // An empty model keeps what OpenCode knows of it, and makes it exist where it knows nothing.
-        let known = json!({});
         match self.dialect {
-            Dialect::Anthropic | Dialect::OpenAi => {
-                json!({ "options": options, "models": { &self.id: known } })
-            }
+            // An empty model keeps what OpenCode knows of it, and makes it exist where it knows nothing.
+            Dialect::Anthropic | Dialect::OpenAi => json!({ "options": options, "models": { &self.id: {} } }),
             Dialect::Compatible => json!({
-                "npm": "@ai-sdk/openai-compatible",
+                "npm": self.package().0,
                 "name": "Chat Completions",
                 "options": options,
-                "models": { &self.id: {
-                    "name": &self.id,
-                    "tool_call": true,
-                    "limit": { "context": 200_000, "output": 16_000 },
-                } },
+                "models": { &self.id: { "name": &self.id, "tool_call": true, "limit": LIMIT.json() } },
             }),
         }
+    }
+
+    /// A list of models with this one in it, for versions that bring none.
+    pub(super) fn list(&self) -> Value {
+        let (npm, variable) = self.package();
+        let model = json!({
+            "id": &self.id,
+            "name": &self.id,
+            "release_date": "2025-01-01",
+            "attachment": false,
+            "reasoning": false,
+            "temperature": true,
+            "tool_call": true,
+            "limit": LIMIT.json(),
+            "cost": { "input": 0, "output": 0 },
+            "options": {},
+        });
+        let provider = json!({
+            "id": &self.provider,
+            "name": &self.provider,
+            "env": [variable],
+            "npm": npm,
+            "models": { &self.id: model },
+        });
+        json!({ &self.provider: provider })
+    }
+}
+
+/// How much a model takes and says, where nobody knows.
+struct Limit {
+    context: u32,
+    output: u32,
+}
+
+const LIMIT: Limit = Limit { context: 200_000, output: 16_000 };
+
+impl Limit {
+    fn json(&self) -> Value {
+        json!({ "context": self.context, "output": self.output })
     }
 }
 

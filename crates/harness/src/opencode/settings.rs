@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -29,11 +29,17 @@ const QUIET: &[&str] = &[
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
 /// The variables it is started with.
-pub(super) fn env() -> BTreeMap<String, String> {
+pub(super) fn env(sandbox: &Sandbox) -> BTreeMap<String, String> {
     let mut env: BTreeMap<_, _> = QUIET.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
     // What it wants from the registry is there already, or must not be fetched in the middle of a recording.
     env.insert("npm_config_registry".into(), NOWHERE.into());
+    // Some versions were published without a list of models, and must fetch one whatever they are told.
+    env.insert("OPENCODE_MODELS_URL".into(), format!("file://{}", models_folder(sandbox).display()));
     env
+}
+
+fn models_folder(sandbox: &Sandbox) -> PathBuf {
+    sandbox.scratch().join("models")
 }
 
 /// Writes `opencode.json`, with `more` in it.
@@ -47,6 +53,9 @@ pub(super) fn write(
     fs::create_dir_all(&folder).map_err(HarnessError::io("make", &folder))?;
     write_json(&folder.join("opencode.json"), &settings(plan, model, more))?;
     furnish(&folder, &plan.prefix)?;
+    let models = models_folder(sandbox);
+    fs::create_dir_all(&models).map_err(HarnessError::io("make", &models))?;
+    write_json(&models.join("api.json"), &model.list())?;
     // A project may have such a folder too, and agents in it.
     let project = sandbox.workspace().join(".opencode");
     if project.is_dir() { furnish(&project, &plan.prefix) } else { Ok(()) }
@@ -59,7 +68,6 @@ fn settings(plan: &Plan, model: &Model, more: Map<String, Value>) -> Value {
         // It would keep a copy of the workspace in Git after every step.
         "snapshot": false,
         "model": model.name(),
-        "enabled_providers": [model.provider],
         "provider": { &model.provider: model.provider_settings(&plan.endpoints) },
         // Nobody is there to be asked.
         "permission": {
