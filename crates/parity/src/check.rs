@@ -95,7 +95,7 @@ fn not_applicable(reason: impl Into<String>) -> Finding {
 /// `no` becomes `n/a` where the scenario says what stands in for it in this harness.
 fn unless_stood_in(evidence: &Evidence, surface: Surface, finding: Finding) -> Finding {
     let stand_ins = evidence.scenario.iter().flat_map(|scenario| &scenario.stand_in);
-    let mut fitting = stand_ins.filter(|stand_in| stand_in.surfaces.iter().any(|name| *name == surface));
+    let mut fitting = stand_ins.filter(|stand_in| stand_in.surfaces.contains(&surface));
     match (finding.0, fitting.next()) {
         (Answer::No, Some(stand_in)) => not_applicable(format!("{}; {}", finding.1, stand_in.note.trim())),
         _ => finding,

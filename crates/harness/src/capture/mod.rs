@@ -394,8 +394,11 @@ impl Verdict {
         let program = plan.program.display();
         let read = format!("read `stderr.txt` in the recording, or try `{program} --version`");
         if let Some(words) = &meter.refusal {
+            // A harness that gave up by itself has left a whole recording; one that we had to end has not.
+            let ended = matches!(outcome, Outcome::Ended(_));
             return Self {
-                unsealed_because: None,
+                unsealed_because: (!ended)
+                    .then(|| format!("`{name}` did not end after the provider refused")),
                 failure: Some(Failure {
                     what: format!("the provider refused: {words}"),
                     hint: "check the key in the environment and the account's credit".to_owned(),

@@ -245,6 +245,11 @@ impl Planned {
             Speaker::Live(_) => None,
         };
         let name = self.harness.name();
+        let version = &plan.release.version;
+        let stands_in = |stand_in: &StandIn| {
+            stand_in.harness == name
+                && stand_in.versions.as_ref().is_none_or(|versions| versions.include(version))
+        };
         let as_run = AsRun {
             format: 1,
             name: &self.scenario.name,
@@ -257,7 +262,7 @@ impl Planned {
             timeout_s: self.timeout.as_secs(),
             read_only: text.read_only,
             expects: &text.expects,
-            stand_in: text.stand_in.iter().filter(|stand_in| stand_in.harness == name).collect(),
+            stand_in: text.stand_in.iter().filter(|stand_in| stands_in(stand_in)).collect(),
             env: self.env.keys().map(String::as_str).collect(),
             script,
             fixture: self.files.iter().map(|(name, _)| name.as_str()).collect(),

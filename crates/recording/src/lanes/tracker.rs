@@ -503,7 +503,9 @@ impl LaneTracker {
         let taken =
             |call: &&usize| self.lanes.iter().any(|lane| lane.fork.as_ref() == Some(&self.calls[**call].id));
         let call = handed.clone().find(|call| !taken(call)).or_else(|| handed.clone().next())?;
-        let answers: Vec<&str> = asking.results.iter().map(|result| result.text.as_str()).collect();
+        let open = |id: &CallId| calls.iter().any(|call| self.calls[*call].id == *id);
+        let answers = asking.results.iter().filter(|result| open(&result.call));
+        let answers: Vec<&str> = answers.map(|result| result.text.as_str()).collect();
         let placeholders = answers.windows(2).all(|pair| pair[0] == pair[1]);
         (claim.exact || placeholders).then(|| self.calls[*call].id.clone())
     }

@@ -37,8 +37,6 @@ struct Pair {
     response: Option<PathBuf>,
     asked_at: Option<i128>,
     ended_at: Option<i128>,
-    /// Bytes of the request's dump: a conversation grows.
-    size: u64,
 }
 
 /// Either dump, as far as anybody writes it.
@@ -159,7 +157,7 @@ impl Dumps {
         }
         // By time where all have one, else by name.
         if pairs.iter().all(|pair| pair.asked_at.is_some()) {
-            pairs.sort_by(|a, b| (a.asked_at, a.size, &a.id).cmp(&(b.asked_at, b.size, &b.id)));
+            pairs.sort_by(|a, b| (a.asked_at, &a.id).cmp(&(b.asked_at, &b.id)));
         } else {
             pairs.iter_mut().for_each(|pair| (pair.asked_at, pair.ended_at) = (None, None));
         }
@@ -280,15 +278,8 @@ impl Pairing<'_> {
             return self.problem(name, format!("there is another request `{id}`"));
         }
         let asked_at = dump.timestamp.as_deref().and_then(micros);
-        let size = fs::metadata(self.place.join(name)).map_or(0, |found| found.len());
-        let pair = Pair {
-            id: id.clone(),
-            request: self.place.join(name),
-            response: None,
-            asked_at,
-            ended_at: None,
-            size,
-        };
+        let pair =
+            Pair { id: id.clone(), request: self.place.join(name), response: None, asked_at, ended_at: None };
         self.by_id.insert(id, self.pairs.len());
         // A response may be named like the request and still say another id, or none.
         self.by_id.entry(stem).or_insert(self.pairs.len());
