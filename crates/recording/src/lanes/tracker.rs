@@ -427,7 +427,9 @@ impl LaneTracker {
             return Place::Again(spot);
         }
         if let Some(spot) = best(&mut awaited.iter()) {
-            return match self.fork_call(asking, spot) {
+            // A fork may leave out the reply that started it.
+            let call = self.fork_call(asking, spot).or_else(|| self.fork_call(asking, (spot.0, spot.1 + 1)));
+            return match call {
                 Some(call) => Place::Fork(spot.0, call),
                 None => Place::Branch((spot.0, spot.1 + 1)),
             };

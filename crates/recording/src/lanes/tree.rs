@@ -274,10 +274,10 @@ impl LaneTracker {
 
     /// Everything that came back for a call: its results, those of later calls that name an id from them, and
     /// texts that do.
-    fn answers_to(&self, homes: &[usize], call: usize) -> Vec<&str> {
+    fn answers_to<'l>(&'l self, homes: &[usize], call: usize) -> Vec<&'l str> {
         let call = &self.calls[call];
         let turns = &self.lanes[homes[call.spot.0]].turns;
-        let results = |id: &CallId| -> Vec<&str> {
+        let results = |id: &CallId| -> Vec<&'l str> {
             let results = turns.iter().flat_map(|turn| &turn.results).filter(|result| result.call == *id);
             results.map(|result| result.text.as_str()).collect()
         };
@@ -293,11 +293,14 @@ impl LaneTracker {
         let made = turns.iter().filter_map(|turn| turn.reply.as_ref()).flat_map(|reply| &reply.calls);
         let asking = made.map(|call| &self.calls[*call]).filter(|other| names(&other.input));
         let asked = asking.flat_map(|other| results(&other.id));
-        let texts = turns
-            .iter()
-            .flat_map(|turn| &turn.texts)
-            .map(|said| said.text.as_str())
-            .filter(|text| names(text));
+        // One text may announce several: this one's part goes from its id to the next other's.
+        let part = |text: &'l str| {
+            let from = ids.iter().filter_map(|id| text.find(id)).min()?;
+            let rest = &text[from..];
+            let until = shared.iter().filter_map(|other| rest.find(other)).min().unwrap_or(rest.len());
+            Some(&rest[..until])
+        };
+        let texts = turns.iter().flat_map(|turn| &turn.texts).filter_map(|said| part(&said.text));
         own.iter().copied().chain(asked).chain(texts).collect()
     }
 
