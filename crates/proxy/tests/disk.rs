@@ -194,7 +194,9 @@ fn a_disk_that_has_room_again_is_used_again() {
     clients(&station, 1);
     // Wait for the first exchange to be on disk, by asking the disk itself.
     let dump = station.dir().join("provider_dumps/r000001_response.json");
-    wait_until(|| dump.exists());
+    let log = station.dir().join("exchanges.log");
+    let ended = || std::fs::read_to_string(&log).is_ok_and(|log| log.contains(r#""type":"ended""#));
+    wait_until(|| dump.exists() && ended());
     let full = std::mem::replace(&mut *room.lock().unwrap(), 0);
     clients(&station, 1);
     // Its four records: arrived, asked, answered, ended.
