@@ -7,6 +7,7 @@ mod asking;
 mod heard;
 mod identity;
 mod jobs;
+mod place;
 mod prompts;
 mod tracker;
 mod tree;
