@@ -6,10 +6,15 @@
 mod agreement;
 mod check;
 mod evidence;
+mod verdict;
 
 pub use agreement::{Disagreement, disagreements};
 pub use check::{Answer, Check, Criterion, check};
 pub use evidence::{Evidence, EvidenceError, Scenario};
+pub use verdict::{
+    Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, RuleUse, Surface, SurfaceVerdict,
+    VERDICT_FORMAT, Verdict,
+};
 
 #[cfg(test)]
 mod tests;
