@@ -9,7 +9,9 @@ pub mod difference;
 pub mod encoding;
 mod exchange;
 pub mod json;
+mod pieces;
 pub mod redact;
+pub mod rename;
 pub mod sse;
 
 pub use exchange::{Body, Ending, Exchange, Header, Read, Request, Response};

@@ -42,6 +42,7 @@ pub use placeholder::FingerprintKey;
 use plain::Plain;
 pub use report::{Finding, Report};
 pub use residual::Residue;
+pub(crate) use sealed::is_sealed;
 use search::{Ruled, Search, Terms};
 pub use window::Window;
 

@@ -18,7 +18,7 @@ const FIELDS: &[&str] = &[
 const SEALED_DATA: &[&str] = &["redacted_thinking", "reasoning.encrypted"];
 
 /// Whether a member of that name is sealed, in an object of that type.
-pub(super) fn is_sealed(name: &str, object_type: Option<&str>) -> bool {
+pub(crate) fn is_sealed(name: &str, object_type: Option<&str>) -> bool {
     FIELDS.contains(&name) || (name == "data" && object_type.is_some_and(|kind| SEALED_DATA.contains(&kind)))
 }
 
