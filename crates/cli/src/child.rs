@@ -38,6 +38,13 @@ pub(crate) fn on_terminal() -> bool {
     std::io::stdout().is_terminal()
 }
 
+/// Starts the command with our own output.
+pub(crate) fn start_unrecorded(argv: &[String], env: &[(String, String)]) -> std::io::Result<Running> {
+    let mut command = Command::new(&argv[0]);
+    command.args(&argv[1..]).envs(env.iter().cloned()).kill_on_drop(true);
+    Ok(Running { child: command.spawn()?, outputs: Vec::new() })
+}
+
 /// Starts the command; what it prints is passed on at once, and told to the recorder.
 pub(crate) fn start(
     argv: &[String],
@@ -83,6 +90,11 @@ fn pass_on(
 }
 
 impl Running {
+    /// Its process.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Waits for the command to end; signals that ask us to end are passed on to it.
     pub(crate) async fn wait(mut self, signals: &mut Signals) -> std::io::Result<ExitStatus> {
         let status = loop {

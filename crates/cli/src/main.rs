@@ -7,6 +7,7 @@ mod commands;
 mod failure;
 mod paths;
 mod progress;
+mod record;
 mod signals;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ enum Command {
     Normalize(commands::normalize::Arguments),
     Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
+    Replay(commands::replay::Arguments),
     Show(commands::show::Arguments),
 }
 
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Normalize(arguments) => commands::normalize::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
+        Command::Replay(arguments) => commands::replay::run(arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
     };
     match done {

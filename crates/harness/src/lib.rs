@@ -16,6 +16,7 @@ mod meter;
 mod oh_my_opencode;
 mod opencode;
 mod price;
+mod replay;
 mod round;
 mod sandbox;
 mod scenario;
@@ -24,11 +25,12 @@ mod warden;
 pub use adapter::{
     Doing, Endpoints, Export, Harness, Host, Install, Launch, Mode, Package, Plan, Provider, Release,
 };
-pub use capture::{Asked, Captured, Failure, Places, Speaker, capture};
+pub use capture::{Asked, Captured, Failure, Places, Replaying, Speaker, capture};
 pub use doctor::{Finding, doctor};
 pub use error::{Blame, HarnessError};
 pub use install::{Installed, Tell, install, install_ripgrep, release};
 pub use price::{PRICES_OF, Price, price};
+pub use replay::again;
 pub use sandbox::Sandbox;
 pub use scenario::{Files, FixtureFile, Scenario, find as find_scenario, shipped};
 pub use warden::{Ended, Warden, serve_if_asked};

@@ -11,7 +11,9 @@ mod h1;
 mod h2;
 mod hangup;
 mod refusal;
+pub mod replay;
 mod script;
+mod serve;
 mod server;
 mod upstream;
 

@@ -35,7 +35,7 @@ pub use log::{LOG_FORMAT, LogError, Record};
 pub use loss::Loss;
 pub use manifest::{
     Changes, Clock, Command, Counts, Harness, Host, LaneEntry, MANIFEST_FORMAT, Manifest, Network,
-    NetworkSeal, Reading, Round, SeenBy,
+    NetworkSeal, Reading, Replay, Round, SeenBy,
 };
 pub use open::{OpenError, Recording, State};
 pub use recorder::{CreateError, Finished, Output, Recorder, Settings};

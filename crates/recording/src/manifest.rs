@@ -52,6 +52,9 @@ pub struct Manifest {
     pub upstreams: BTreeMap<String, String>,
     /// The script that answered in a model's stead, where one did.
     pub script: Option<String>,
+    /// The recording that answered in a model's stead, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Replay>,
     /// The lanes, in the order of their first request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneEntry>,
@@ -106,6 +109,20 @@ pub struct Harness {
     pub model: String,
     /// It talked to a real provider.
     pub live: bool,
+}
+
+/// A recording that answered in a model's stead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// The recording, as it was named.
+    pub of: String,
+    /// The order that was kept.
+    pub order: String,
+    /// How fast it was.
+    pub pace: String,
+    /// What went wrong on purpose.
+    pub faults: Vec<String>,
 }
 
 /// The program that loads a plugin.

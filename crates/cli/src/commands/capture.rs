@@ -90,14 +90,7 @@ fn parse_harness(name: &str) -> Result<String, String> {
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().or_fail(Kind::Outside)?;
     let asked = asked(arguments)?;
-    let captured = runtime.block_on(async {
-        let mut signals = Signals::listen().or_fail(Kind::Outside)?;
-        let progress = Progress::start();
-        let stop = async {
-            signals.next().await;
-        };
-        harness::capture(asked, &|what| progress.say(what), stop).await.map_err(explain)
-    })?;
+    let captured = captured(&runtime, asked)?;
     let derived = after_sealing(&captured);
     let code = conclude(&captured);
     match derived {
@@ -108,8 +101,20 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Captures, until it is done or a signal comes.
+pub(crate) fn captured(runtime: &tokio::runtime::Runtime, asked: Asked) -> anyhow::Result<Captured> {
+    runtime.block_on(async {
+        let mut signals = Signals::listen().or_fail(Kind::Outside)?;
+        let progress = Progress::start();
+        let stop = async {
+            signals.next().await;
+        };
+        harness::capture(asked, &|what| progress.say(what), stop).await.map_err(explain)
+    })
+}
+
 /// Makes what is derived from a recording: `normalized/` and the verdict of `check`.
-fn after_sealing(captured: &Captured) -> anyhow::Result<Check> {
+pub(crate) fn after_sealing(captured: &Captured) -> anyhow::Result<Check> {
     let source = super::open(&captured.dir)?;
     super::normalize::normalized(&source)?;
     super::check::checked(&source)
@@ -125,19 +130,29 @@ fn judge(check: &Check) -> Option<ExitCode> {
     Some(ExitCode::from(Kind::Verdict as u8))
 }
 
-fn asked(arguments: Arguments) -> anyhow::Result<Asked> {
+/// The folders that are ours.
+pub(crate) fn places() -> anyhow::Result<Places> {
     let hint = || "export HOME=/home/you".to_owned();
-    let places = Places {
+    Ok(Places {
         data: paths::data_dir().or_fail_with(Kind::Usage, hint)?,
         cache: paths::cache_dir().or_fail_with(Kind::Usage, hint)?,
         slots: paths::slots_dir(),
-    };
+    })
+}
+
+/// The environment as text.
+pub(crate) fn user_env() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+        .collect()
+}
+
+fn asked(arguments: Arguments) -> anyhow::Result<Asked> {
+    let places = places()?;
     let config = paths::config_dir().ok();
     let scenario = harness::find_scenario(&arguments.scenario, config.as_deref()).map_err(explain)?;
     let harness: Box<dyn Harness> = harness::find(&arguments.harness).expect("its name was checked");
-    let user_env: BTreeMap<String, String> = std::env::vars_os()
-        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
-        .collect();
+    let user_env = user_env();
     Ok(Asked {
         harness,
         version: arguments.harness_version,
@@ -149,6 +164,7 @@ fn asked(arguments: Arguments) -> anyhow::Result<Asked> {
         fixture_dir: arguments.fixture_dir,
         script: arguments.script,
         live: arguments.live,
+        replay: None,
         max_budget_usd: arguments.max_budget_usd,
         timeout: arguments.timeout.map(Duration::from_secs),
         out: arguments.out,
@@ -187,7 +203,7 @@ pub(crate) fn explain(error: HarnessError) -> anyhow::Error {
 }
 
 /// Says what happened, and finds the exit code.
-fn conclude(captured: &Captured) -> ExitCode {
+pub(crate) fn conclude(captured: &Captured) -> ExitCode {
     let dir = captured.dir.display();
     for loss in &captured.losses {
         eprintln!("not kept: {loss}");

@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod import;
 pub(crate) mod normalize;
 pub(crate) mod proxy;
+pub(crate) mod replay;
 pub(crate) mod show;
 
 use std::io::{IsTerminal as _, Write as _};

@@ -28,7 +28,7 @@ use copy::Snapshot;
 use model::Answering;
 use output::Listening;
 use plan::Planned;
-pub use plan::{Asked, Places, Speaker};
+pub use plan::{Asked, Places, Replaying, Speaker};
 
 /// How long calls in flight are waited for when the harness has ended.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -60,6 +60,8 @@ pub struct Captured {
     pub spent_usd: Option<f64>,
     /// What kept the harness from the world outside.
     pub network: NetworkSeal,
+    /// How the replay went, where a recording answered.
+    pub replayed: Option<proxy::replay::Report>,
 }
 
 /// Something outside of us went wrong.
@@ -146,6 +148,7 @@ impl Stage {
             listen: vec![bound.addr().to_string()],
             upstreams: answering.upstreams.iter().map(|up| (up.prefix.clone(), up.url())).collect(),
             script: planned.speaker.script_name(),
+            replay: planned.speaker.replay(),
             clock: Some(Clock { started_at: iso(started_at), time_zone: TIME_ZONE.to_owned() }),
             network: Some(network),
             ..Manifest::default()
@@ -256,6 +259,7 @@ impl Show {
 
     /// Starts the harness and waits until it is done, or has to be.
     async fn run(&mut self, stop: impl Future<Output = ()>) -> Outcome {
+        self.answering.watch_process(self.warden.pid());
         if let Err(error) = self.warden.launch(&self.launch).await {
             return Outcome::NotStarted(error);
         }
@@ -301,6 +305,7 @@ impl Show {
         self.warden.finish().await;
         let stderr_tail = self.listening.finish().await;
         warnings.extend(self.answering.unanswered());
+        let replayed = self.answering.replayed();
         let mut finished = self.recorder.finish(DISK_DEADLINE).ok_or_else(|| {
             HarnessError::outside("the recorder stopped by itself", "please report it: this is our mistake")
         })?;
@@ -317,6 +322,10 @@ impl Show {
             let _ = std::fs::create_dir(dir.join(folder));
         }
         let copied = finished.bring_text(&dir, "scenario.json", scenario.as_bytes());
+        let copied = copied.and(match &replayed {
+            Some(report) => finished.bring_text(&dir, "replay.json", &report.to_json()),
+            None => Ok(()),
+        });
         let copied = copied.and(incoming).and_then(|incoming| finished.bring_in(&dir, &incoming));
         if let Err(error) = copied {
             manifest.unsealed_because =
@@ -332,7 +341,8 @@ impl Show {
         }
         let spent = self.planned.speaker.is_live().then_some(self.meter.spent);
         let failure = verdict.failure.or_else(|| unreachable(&reach));
-        seal(finished, dir, manifest, failure, warnings, spent)
+        let captured = seal(finished, dir, manifest, failure, warnings, spent)?;
+        Ok(Captured { replayed, ..captured })
     }
 }
 
@@ -357,6 +367,7 @@ fn seal(
         warnings,
         suspicious: Vec::new(),
         spent_usd,
+        replayed: None,
     };
     match finished.seal(&dir, manifest) {
         Ok(sealed) => {

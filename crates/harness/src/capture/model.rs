@@ -1,8 +1,9 @@
-//! Who answers: a script on loopback, or the real provider.
+//! Who answers: a script or a recording on loopback, or the real provider.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use proxy::replay::{Player, Report};
 use proxy::{ScriptedModel, Upstream, Upstreams};
 
 use super::plan::Speaker;
@@ -19,6 +20,7 @@ pub(super) struct Answering {
     /// Which path leads where, and whether the provider's address has its version in it.
     paths: BTreeMap<Provider, Path>,
     script: Option<ScriptedModel>,
+    player: Option<Player>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,17 +41,44 @@ impl Answering {
                 let model = ScriptedModel::start(script.clone(), workspace)
                     .await
                     .map_err(HarnessError::io("listen on", "loopback"))?;
-                let upstream = parse(&format!("http://{}", model.addr()))?;
-                let path = Path { prefix: String::new(), versioned: false };
-                Ok(Self {
-                    upstreams: Upstreams::new(vec![upstream]).map_err(HarnessError::Upstream)?,
-                    keys: providers.iter().map(|provider| (*provider, NO_KEY.to_owned())).collect(),
-                    paths: providers.iter().map(|provider| (*provider, path.clone())).collect(),
-                    script: Some(model),
-                })
+                let model_addr = model.addr();
+                Ok(Self { script: Some(model), ..Self::standing_in(model_addr, providers)? })
+            }
+            Speaker::Replay(replaying) => {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+                let player = listener
+                    .and_then(|listener| Player::start(replaying.tape.clone(), &replaying.settings, listener))
+                    .map_err(HarnessError::io("listen on", "loopback"))?;
+                let addr = player.addr();
+                Ok(Self { player: Some(player), ..Self::standing_in(addr, providers)? })
             }
             Speaker::Live(env) => Self::live(env, providers),
         }
+    }
+
+    /// A server on loopback that speaks for every provider.
+    fn standing_in(addr: SocketAddr, providers: &[Provider]) -> Result<Self, HarnessError> {
+        let upstream = parse(&format!("http://{addr}"))?;
+        let path = Path { prefix: String::new(), versioned: false };
+        Ok(Self {
+            upstreams: Upstreams::new(vec![upstream]).map_err(HarnessError::Upstream)?,
+            keys: providers.iter().map(|provider| (*provider, NO_KEY.to_owned())).collect(),
+            paths: providers.iter().map(|provider| (*provider, path.clone())).collect(),
+            script: None,
+            player: None,
+        })
+    }
+
+    /// Tells a replay which process to look at.
+    pub(super) fn watch_process(&self, pid: u32) {
+        if let Some(player) = &self.player {
+            player.watch_process(pid);
+        }
+    }
+
+    /// How a replay went.
+    pub(super) fn replayed(&self) -> Option<Report> {
+        self.player.as_ref().map(Player::report)
     }
 
     /// One upstream a provider; by a prefix of its path where there are several.
@@ -77,7 +106,7 @@ impl Answering {
             upstreams.push(upstream);
         }
         let upstreams = Upstreams::new(upstreams).map_err(HarnessError::Upstream)?;
-        Ok(Self { upstreams, keys, paths, script: None })
+        Ok(Self { upstreams, keys, paths, script: None, player: None })
     }
 
     /// What the script had no answer to, for people to read.

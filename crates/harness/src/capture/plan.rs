@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use proxy::Script;
+use proxy::replay::{Settings as ReplaySettings, Tape};
 use recording::scenario::{Expects, StandIn};
 use serde::Serialize;
 use wire::redact::Redactor;
@@ -37,6 +39,8 @@ pub struct Asked {
     pub script: Option<PathBuf>,
     /// Talk to the real provider.
     pub live: bool,
+    /// A recording that answers.
+    pub replay: Option<Replaying>,
     /// Where to stop, in dollars.
     pub max_budget_usd: Option<f64>,
     /// Another timeout than the scenario's.
@@ -66,6 +70,17 @@ pub struct Places {
     pub slots: PathBuf,
 }
 
+/// A recording that answers a harness.
+#[derive(Clone, Debug)]
+pub struct Replaying {
+    /// Its folder, as people name it.
+    pub name: String,
+    /// What it plays.
+    pub tape: Arc<Tape>,
+    /// How.
+    pub settings: ReplaySettings,
+}
+
 /// Who answers the harness.
 #[derive(Clone, Debug)]
 pub enum Speaker {
@@ -78,6 +93,8 @@ pub enum Speaker {
         /// What it says.
         script: Script,
     },
+    /// A recording.
+    Replay(Replaying),
     /// The real provider: its addresses and keys, by the variables of the user's environment.
     Live(BTreeMap<String, String>),
 }
@@ -90,8 +107,20 @@ impl Speaker {
     pub(super) fn script_name(&self) -> Option<String> {
         match self {
             Self::Script { name, .. } => Some(name.clone()),
-            Self::Live(_) => None,
+            Self::Replay(_) | Self::Live(_) => None,
         }
+    }
+
+    /// What the manifest says of the recording that answers.
+    pub(super) fn replay(&self) -> Option<recording::Replay> {
+        let Self::Replay(replaying) = self else { return None };
+        let settings = &replaying.settings;
+        Some(recording::Replay {
+            of: replaying.name.clone(),
+            order: settings.order.to_string(),
+            pace: settings.pace.to_string(),
+            faults: settings.faults.iter().map(ToString::to_string).collect(),
+        })
     }
 }
 
@@ -238,11 +267,12 @@ impl Planned {
             env: Vec<&'a str>,
             script: Option<&'a str>,
             fixture: Vec<&'a str>,
+            arguments: &'a [String],
         }
         let text = &self.scenario.text;
         let script = match &self.speaker {
             Speaker::Script { text, .. } => Some(text.as_str()),
-            Speaker::Live(_) => None,
+            Speaker::Replay(_) | Speaker::Live(_) => None,
         };
         let name = self.harness.name();
         let version = &plan.release.version;
@@ -266,6 +296,7 @@ impl Planned {
             env: self.env.keys().map(String::as_str).collect(),
             script,
             fixture: self.files.iter().map(|(name, _)| name.as_str()).collect(),
+            arguments: &self.arguments,
         };
         let mut json = serde_json::to_string_pretty(&as_run).expect("it has only string keys");
         json.push('\n');
@@ -297,6 +328,9 @@ fn mode(
 }
 
 fn speaker(asked: &Asked, mode: Option<&str>) -> Result<Speaker, HarnessError> {
+    if let Some(replaying) = &asked.replay {
+        return Ok(Speaker::Replay(replaying.clone()));
+    }
     if asked.live {
         return Ok(Speaker::Live(asked.user_env.clone()));
     }

@@ -4,6 +4,7 @@
 
 mod files;
 mod find;
+mod recorded;
 mod text;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use recording::scenario::{Expects, StandIn};
 use crate::error::HarnessError;
 pub use files::{Files, FixtureFile};
 pub use find::{find, shipped};
+pub(crate) use recorded::AsRun;
 
 const FORMAT: u32 = 1;
 /// How long a harness may take where the scenario does not say.

@@ -115,6 +115,11 @@ pub(crate) struct Outputs {
 pub(crate) type Started = (Warden, Result<Sealed, String>);
 
 impl Warden {
+    /// Its process: everything it starts is below.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Starts one. `sealed` where the system allows it; `lock` is held for as long as anything runs.
     pub(crate) async fn start(sealed: bool, outputs: Outputs, lock: &File) -> Result<Started, HarnessError> {
         let mut why = "it was not asked for".to_owned();

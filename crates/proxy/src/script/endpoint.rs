@@ -3,8 +3,7 @@
 use serde_json::json;
 use wire::dialect::Dialect;
 
-use super::client::Request;
-use super::http;
+use crate::serve::{Request, http};
 
 /// What a request wants.
 pub(super) enum Endpoint {

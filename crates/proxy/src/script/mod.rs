@@ -7,11 +7,9 @@
 mod agent;
 mod ask;
 mod check;
-mod client;
 mod cycle;
 mod endpoint;
 mod format;
-mod http;
 mod line;
 mod play;
 mod report;

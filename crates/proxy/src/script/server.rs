@@ -12,13 +12,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use wire::dialect::{Dialect, EncodeError, ProviderError};
 
-use super::client::{Client, Request};
 use super::endpoint::Endpoint;
 use super::format::Pace;
-use super::http;
 use super::play::{Line, Miss};
 use super::stage::Stage;
 use super::{Report, Script};
+use crate::serve::{Client, Request, http};
 
 /// Characters in one event of a streamed text.
 const CHUNK: usize = 24;
@@ -165,7 +164,7 @@ impl Call<'_> {
         pace: Pace,
         heard: &mut Vec<u8>,
     ) -> io::Result<()> {
-        self.client.pause(pace.first_ms).await?;
+        self.client.wait(Duration::from_millis(pace.first_ms)).await?;
         let events = match body {
             Body::Json { status, headers, bytes } => {
                 self.stage.answered(id, &Heard::of(self.dialect, *status, bytes));
@@ -181,7 +180,7 @@ impl Call<'_> {
                 self.client.write(&waiting).await?;
                 waiting.clear();
                 if index > 0 {
-                    self.client.pause(pace.event_ms).await?;
+                    self.client.wait(Duration::from_millis(pace.event_ms)).await?;
                 }
             }
             waiting.extend(http::chunk(event));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use session::RequestId;
 use wire::Body;
 
-use super::{Answered, Asked, Content, Event, Named};
+use super::{Answered, Asked, Content, Event, Happened, Moment, Named};
 use crate::folder;
 use crate::hints::Hints;
 use crate::log::StoredBody;
@@ -25,6 +25,22 @@ pub(super) fn events(recording: &Recording) -> Vec<Event> {
     }
     events.sort_by_key(|(seq, event)| (*seq, matches!(event, Event::Ended(_))));
     events.into_iter().map(|(_, event)| event).collect()
+}
+
+/// Everything that happened, in the log's own order.
+pub(super) fn timeline(recording: &Recording) -> Vec<Moment> {
+    let mut moments = Vec::new();
+    for (n, entry) in recording.entries().iter().enumerate() {
+        moments.push((entry.arrived.seq, Moment { us: entry.arrived.us, what: Happened::Asked(n) }));
+        let Some(ended) = &entry.ended else { continue };
+        for read in &ended.reads {
+            let what = Happened::Read { exchange: n, offset: read.offset };
+            moments.push((read.seq, Moment { us: read.us, what }));
+        }
+        moments.push((ended.seq, Moment { us: ended.us, what: Happened::Ended(n) }));
+    }
+    moments.sort_by_key(|(seq, _)| *seq);
+    moments.into_iter().map(|(_, moment)| moment).collect()
 }
 
 pub(super) fn asked(recording: &Recording, n: usize) -> Result<Asked, OpenError> {

@@ -5,6 +5,7 @@
 
 mod dumps;
 mod log;
+mod timeline;
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use wire::{Ending, Header};
 use crate::lanes::{Heard, Identity, LaneTracker, Lanes};
 use crate::open::{OpenError, Recording};
 use crate::{folder, hints};
+pub use timeline::{Happened, Moment};
 
 /// Bodies are unpacked to at most this size.
 const UNPACKED: usize = 256 << 20;
@@ -233,12 +235,18 @@ impl Source {
 
     /// Finds the lanes. Every body is read once and let go.
     pub fn order(&self) -> Ordered {
+        self.order_watched(&mut Unwatched)
+    }
+
+    /// Finds the lanes, and shows each request and response to `watch` in the order of what happened.
+    pub fn order_watched(&self, watch: &mut dyn Watch) -> Ordered {
         let events = match &self.from {
             From::Log(recording) => log::events(recording),
             From::Dumps(dumps) => dumps.events(),
         };
         let mut ordering = Ordering {
             source: self,
+            watch,
             tracker: LaneTracker::new(),
             exchanges: Vec::new(),
             places: vec![None; self.len()],
@@ -255,8 +263,24 @@ impl Source {
     }
 }
 
+/// Sees what a source holds while it is put in order.
+pub trait Watch {
+    /// The request of the `n`th exchange, decoded where it asks a model.
+    fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&wire::dialect::Prompt>);
+    /// The response of the `n`th exchange.
+    fn answered(&mut self, n: usize, answered: &Answered, heard: &Heard);
+}
+
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn asked(&mut self, _: usize, _: &Asked, _: Option<&wire::dialect::Prompt>) {}
+    fn answered(&mut self, _: usize, _: &Answered, _: &Heard) {}
+}
+
 struct Ordering<'s> {
     source: &'s Source,
+    watch: &'s mut dyn Watch,
     tracker: LaneTracker,
     exchanges: Vec<Summary>,
     places: Vec<Option<usize>>,
@@ -271,6 +295,7 @@ impl Ordering<'_> {
         };
         let body = asked.body.bytes.as_deref().unwrap_or_default();
         let question = question(&asked, body);
+        self.watch.asked(n, &asked, question.as_ref().ok());
         let dialect = question.as_ref().ok().map(|prompt| prompt.dialect);
         let model = question.as_ref().ok().and_then(|prompt| prompt.model.clone());
         match &question {
@@ -316,6 +341,9 @@ impl Ordering<'_> {
         };
         let heard = answered.as_ref().map(|answered| answered.heard(dialect)).unwrap_or_default();
         self.tracker.answered(&id, &heard);
+        if let Some(answered) = &answered {
+            self.watch.answered(n, answered, &heard);
+        }
         let Some(answered) = answered else {
             let why = "there is no response".to_owned();
             return self.problems.push(Problem { what: id.to_string(), why });

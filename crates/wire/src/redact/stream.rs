@@ -141,10 +141,16 @@ fn in_lines(spans: &[&Range<usize>], bytes: &[u8], hit: &Range<usize>) -> Vec<Ra
 
 /// The texts that successive events make together, as they are written, and whether each is sealed.
 pub(super) fn texts(form: Form, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
-    joined(&events(form == Form::Lines, bytes), bytes).into_iter().map(|text| (text.bytes, text.sealed)).collect()
+    joined(&events(form == Form::Lines, bytes), bytes)
+        .into_iter()
+        .map(|text| (text.bytes, text.sealed))
+        .collect()
 }
 
 /// Every data line.
 pub(super) fn data(form: Form, bytes: &[u8]) -> Vec<Range<usize>> {
-    events(form == Form::Lines, bytes).into_iter().flat_map(|event| std::iter::once(event.line).chain(event.more)).collect()
+    events(form == Form::Lines, bytes)
+        .into_iter()
+        .flat_map(|event| std::iter::once(event.line).chain(event.more))
+        .collect()
 }

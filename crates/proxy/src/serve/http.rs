@@ -8,27 +8,27 @@ fn head(status: u16, rest: &str) -> String {
 }
 
 /// A whole response. `more` is further headers, each with its line's end.
-pub(super) fn json(status: u16, more: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn json(status: u16, more: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let rest = format!("{more}content-type: application/json\r\ncontent-length: {length}");
     [head(status, &rest).as_bytes(), body].concat()
 }
 
 /// An answer to `HEAD`.
-pub(super) fn empty(status: u16) -> Vec<u8> {
+pub(crate) fn empty(status: u16) -> Vec<u8> {
     head(status, "content-type: application/json\r\ncontent-length: 0").into_bytes()
 }
 
 /// The head of a stream.
-pub(super) fn stream() -> Vec<u8> {
+pub(crate) fn stream() -> Vec<u8> {
     let rest = "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\ntransfer-encoding: chunked";
     head(200, rest).into_bytes()
 }
 
 /// One event as one chunk, as providers send them.
-pub(super) fn chunk(event: &[u8]) -> Vec<u8> {
+pub(crate) fn chunk(event: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", event.len()).as_bytes(), event, b"\r\n"].concat()
 }
 
 /// What ends a stream.
-pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";

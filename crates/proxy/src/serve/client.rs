@@ -15,43 +15,43 @@ const AHEAD: usize = 1 << 20;
 /// What a compressed request may unpack to.
 const UNPACKED: usize = 256 << 20;
 
-pub(super) struct Client {
+pub(crate) struct Client {
     tcp: TcpStream,
     buffer: Buffer,
 }
 
 /// One request.
-pub(super) struct Request {
-    pub(super) method: String,
+pub(crate) struct Request {
+    pub(crate) method: String,
     /// Path and query.
-    pub(super) target: String,
-    pub(super) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) target: String,
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
     /// Unpacked.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// The connection ends with its answer.
-    pub(super) is_last: bool,
+    pub(crate) is_last: bool,
 }
 
 impl Request {
-    pub(super) fn header(&self, name: &str) -> Option<&[u8]> {
+    pub(crate) fn header(&self, name: &str) -> Option<&[u8]> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_slice())
     }
 
     /// The target without its query.
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default().trim_end_matches('/')
     }
 }
 
 impl Client {
-    pub(super) fn new(tcp: TcpStream) -> Self {
+    pub(crate) fn new(tcp: TcpStream) -> Self {
         let _ = tcp.set_nodelay(true); // slower without, not wrong
         Self { tcp, buffer: Buffer::new() }
     }
 
     /// The next request; `None` when there are no more.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Request>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Request>> {
         let (head, length) = loop {
             match RequestHead::parse(&self.buffer).map_err(io::Error::other)? {
                 Some(parsed) => break parsed,
@@ -89,12 +89,12 @@ impl Client {
         Ok(Some(request))
     }
 
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.tcp.write_all(bytes).await
     }
 
     /// Returns when the harness has left; what it sends until then is kept for later.
-    pub(super) async fn gone(&mut self) -> io::Error {
+    pub(crate) async fn gone(&mut self) -> io::Error {
         while self.buffer.len() < AHEAD {
             match fill(&mut self.tcp, &mut self.buffer).await {
                 Ok(0) => return io::ErrorKind::ConnectionAborted.into(),
@@ -106,13 +106,18 @@ impl Client {
     }
 
     /// Waits, unless the harness leaves.
-    pub(super) async fn pause(&mut self, ms: u64) -> io::Result<()> {
-        if ms == 0 {
+    pub(crate) async fn wait(&mut self, time: Duration) -> io::Result<()> {
+        if time.is_zero() {
             return Ok(());
         }
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(ms)) => Ok(()),
+            () = tokio::time::sleep(time) => Ok(()),
             error = self.gone() => Err(error),
         }
+    }
+
+    /// Ends the connection the hard way: the other side reads an error instead of an end.
+    pub(crate) fn reset(self) {
+        let _ = self.tcp.set_zero_linger(); // closed the usual way without
     }
 }

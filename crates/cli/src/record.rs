@@ -1,0 +1,215 @@
+//! One recording from the first byte to the seal: whoever answers, and whatever command asks.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use proxy::{Capture, Reach, Upstream, Upstreams};
+use recording::{
+    Command, CreateError, Finished, Folder, Manifest, Recorder, SealError, Settings, iso, load_or_create_key,
+};
+use wire::redact::Redactor;
+
+use crate::commands::proxy::counted;
+use crate::failure::{Kind, OrFail};
+use crate::signals::Signals;
+use crate::{child, paths};
+
+/// How long the disk may take to swallow what is left.
+const DISK_DEADLINE: Duration = Duration::from_secs(30);
+
+/// What is to be recorded.
+pub(crate) struct Session {
+    /// The recording's folder.
+    pub(crate) out: PathBuf,
+    pub(crate) listen: SocketAddr,
+    /// How long calls in flight are waited for.
+    pub(crate) drain: Duration,
+    /// The command; nothing to serve until a signal comes.
+    pub(crate) command: Vec<String>,
+    /// Who answers.
+    pub(crate) upstreams: Upstreams,
+    /// What else the manifest says.
+    pub(crate) about: Manifest,
+}
+
+impl Session {
+    /// Records. `started` hears of the command's process; `ended` is called when all traffic is over.
+    pub(crate) async fn record<T>(
+        self,
+        signals: &mut Signals,
+        started: impl FnOnce(u32),
+        ended: impl FnOnce() -> T,
+    ) -> anyhow::Result<ExitCode> {
+        check_command(&self.command)?;
+        let data_dir = paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+        let key = load_or_create_key(&data_dir)
+            .or_fail_with(Kind::Usage, || "set OFFSHOOT_DATA_DIR to a folder that you can write".into())?;
+        let mut redactor = Redactor::new(key);
+        redactor.learn_env(std::env::vars_os().map(|(name, value)| {
+            (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
+        }));
+        let bound =
+            Capture::bind(self.listen).await.or_fail_with(Kind::Usage, || free_port_hint(self.listen))?;
+        let addr = bound.addr();
+        let mut settings = settings(&self, addr);
+        let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir)))
+            .map_err(|error| create_failure(error, &self.out))?;
+        let base_urls = base_urls(&self.upstreams, addr);
+        let capture = bound.start(self.upstreams.clone(), recorder.clone());
+
+        let code = if self.command.is_empty() {
+            println!("http://{addr}");
+            eprintln!("recording to `{}`; Ctrl-C seals it", self.out.display());
+            signals.next().await;
+            None
+        } else {
+            let running = child::start(&self.command, &base_urls, &recorder).or_fail(Kind::Usage)?;
+            running.pid().map(started);
+            Some(child::code(running.wait(signals).await.or_fail(Kind::Outside)?))
+        };
+
+        let patience = async {
+            tokio::select! {
+                () = tokio::time::sleep(self.drain) => {}
+                _ = signals.next() => {} // whoever asks twice does not want to wait
+            }
+        };
+        let reach = capture.stop(patience).await;
+        ended();
+        let finished = recorder
+            .finish(DISK_DEADLINE)
+            .ok_or_else(|| anyhow::anyhow!("the recorder stopped by itself"))
+            .or_fail(Kind::Bug)?;
+        let mut manifest = settings.manifest;
+        manifest.started_at = iso(settings.started_at);
+        manifest.ended_at = Some(iso(SystemTime::now()));
+        if let Some(command) = &mut manifest.command {
+            command.exit_code = code;
+        }
+        conclude(finished, &self.out, manifest, &reach, code)
+    }
+}
+
+/// Says at once where a command cannot be found.
+pub(crate) fn check_command(command: &[String]) -> anyhow::Result<()> {
+    match command.first().filter(|program| child::find(program).is_none()) {
+        Some(program) => Err(anyhow::anyhow!("cannot find the command `{program}`"))
+            .or_fail_with(Kind::Usage, || format!("try `command -v {program}`")),
+        None => Ok(()),
+    }
+}
+
+/// What to do where a port is taken.
+pub(crate) fn free_port_hint(listen: SocketAddr) -> String {
+    format!("leave `--listen` out to take any free port, or try `ss -ltnp 'sport = :{}'`", listen.port())
+}
+
+fn settings(session: &Session, addr: SocketAddr) -> Settings {
+    let env = |name: &str| std::env::var(name).ok();
+    let cwd = std::env::current_dir().unwrap_or_default().display().to_string();
+    let command = (!session.command.is_empty()).then(|| Command {
+        argv: session.command.clone(),
+        cwd,
+        home: env("HOME"),
+        tmpdir: env("TMPDIR"),
+        exit_code: None,
+        output_not_kept: child::on_terminal().then(|| "it went to a terminal".to_owned()),
+    });
+    let manifest = Manifest {
+        command,
+        listen: vec![addr.to_string()],
+        upstreams: session
+            .upstreams
+            .iter()
+            .map(|upstream| (upstream.prefix.clone(), upstream.url()))
+            .collect(),
+        ..session.about.clone()
+    };
+    Settings { dir: session.out.clone(), started_at: SystemTime::now(), manifest }
+}
+
+fn create_failure(error: CreateError, out: &Path) -> anyhow::Error {
+    let hint = match &error {
+        CreateError::NotEmpty { .. } => format!("give another folder, as in `--out {}-2`", out.display()),
+        CreateError::Io { .. } => "give a folder that you can write, as in `--out /tmp/recording`".to_owned(),
+    };
+    Err::<(), _>(error).or_fail_with(Kind::Usage, || hint).expect_err("it is one")
+}
+
+/// The variables that lead a command to us. A provider is recognised by its prefix or host; a lone
+/// upstream serves for both.
+pub(crate) fn base_urls(upstreams: &Upstreams, addr: SocketAddr) -> Vec<(String, String)> {
+    let mut variables = vec![("OFFSHOOT_PROXY_URL".to_owned(), format!("http://{addr}"))];
+    let alone = upstreams.iter().count() == 1;
+    for (name, variable) in [("anthropic", "ANTHROPIC_BASE_URL"), ("openai", "OPENAI_BASE_URL")] {
+        let is_it = |upstream: &&Upstream| {
+            alone || upstream.prefix.contains(name) || upstream.authority().contains(name)
+        };
+        let Some(upstream) = upstreams.iter().find(is_it) else { continue };
+        // OpenAI's clients expect the version in the base URL, Anthropic's add it themselves.
+        let version = if name == "openai" && !upstream.is_versioned() { "/v1" } else { "" };
+        variables.push((variable.to_owned(), format!("http://{addr}{}{version}", upstream.prefix)));
+    }
+    variables
+}
+
+/// Seals, says what happened, and finds the exit code.
+fn conclude(
+    finished: Finished,
+    out: &Path,
+    manifest: Manifest,
+    reach: &[Reach],
+    code: Option<i32>,
+) -> anyhow::Result<ExitCode> {
+    let counts = finished.counts;
+    let losses = finished.losses.clone();
+    let sealed = finished.seal(out, manifest);
+    let losses = sealed.as_ref().map_or(losses, |sealed| sealed.losses.clone());
+    for loss in &losses {
+        eprintln!("not kept: {loss}");
+    }
+    let unreachable =
+        reach.iter().filter(|reach| reach.answered == 0).filter_map(|reach| reach.last_error.as_ref());
+    for error in unreachable.clone() {
+        eprintln!("error: {error}");
+        eprintln!("hint: check the address given with `--upstream`");
+    }
+    let failed = match sealed {
+        Ok(sealed) => {
+            for body in &sealed.unsearched {
+                eprintln!("warning: not searched for secrets: {body}");
+            }
+            if let Some(first) = sealed.suspicious.first() {
+                let more = sealed.suspicious.len() - 1;
+                eprintln!(
+                    "warning: `{first}` and {more} more files hold something random that no rule knows"
+                );
+                eprintln!("hint: `suspicious` in `{}/recording.json` lists them", out.display());
+            }
+            eprintln!("recorded {} in `{}`", counted(counts.exchanges), out.display());
+            if counts.exchanges == 0 && code.is_some() {
+                eprintln!(
+                    "hint: the command sent nothing; does it read ANTHROPIC_BASE_URL or OPENAI_BASE_URL?"
+                );
+            }
+            if losses.is_empty() && unreachable.count() == 0 {
+                None
+            } else {
+                Some(ExitCode::from(Kind::Outside as u8))
+            }
+        }
+        Err(error) => {
+            let kind = if matches!(error, SealError::Residue { .. }) { Kind::Verdict } else { Kind::Outside };
+            let hint = || format!("`offshoot show {}` lists what is there", out.display());
+            Some(crate::failure::print(&Err::<(), _>(error).or_fail_with(kind, hint).expect_err("it is one")))
+        }
+    };
+    match (code, failed) {
+        // The command's own verdict comes first.
+        (Some(code @ 1..), _) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
+        (_, Some(failed)) => Ok(failed),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

@@ -1,0 +1,103 @@
+//! A scenario as a recording holds it: what was asked, in which workspace.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use recording::scenario::{Expects, StandIn};
+use recording::{Changes, Manifest};
+use serde::Deserialize;
+
+use super::{FORMAT, Files, PerMode, Scenario, Text};
+use crate::error::HarnessError;
+
+/// `scenario.json`, as far as a second run needs it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct AsRun {
+    name: String,
+    intent: String,
+    harness: String,
+    prompt: String,
+    model: String,
+    timeout_s: u64,
+    #[serde(default)]
+    read_only: bool,
+    #[serde(default)]
+    expects: Expects,
+    #[serde(default)]
+    stand_in: Vec<StandIn>,
+    #[serde(default)]
+    env: Vec<String>,
+    #[serde(default)]
+    fixture: Vec<String>,
+    #[serde(default)]
+    pub(crate) arguments: Vec<String>,
+}
+
+impl AsRun {
+    /// Reads what was run.
+    pub(crate) fn read(recording: &Path) -> Result<Self, HarnessError> {
+        let path = recording.join("scenario.json");
+        let bytes = fs::read(&path).map_err(HarnessError::io("read", &path))?;
+        serde_json::from_slice(&bytes)
+            .map_err(|error| HarnessError::Scenario { path, reason: error.to_string() })
+    }
+
+    /// The scenario, with the workspace as it was before the run. What the recording does not hold any more is taken
+    /// from `known`, the scenario of that name.
+    pub(crate) fn scenario(
+        &self,
+        recording: &Path,
+        manifest: &Manifest,
+        known: Option<&Scenario>,
+    ) -> Result<Scenario, HarnessError> {
+        let known_files = known.map(|known| known.workspace(&self.harness, None)).unwrap_or_default();
+        let left = recording.join("workspace");
+        let left = Files::read(&left).map_err(HarnessError::io("read", &left))?;
+        let changes = manifest.workspace.clone().unwrap_or_default();
+        let Changes { changed, removed, .. } = &changes;
+        let mut files = Vec::new();
+        for name in &self.fixture {
+            let was_changed = changed.contains(name) || removed.contains(name);
+            let file = if was_changed { known_files.get(name) } else { left.get(name) };
+            let Some(file) = file else {
+                return Err(HarnessError::you(
+                    format!("the recording does not hold `{name}` as it was before the run"),
+                    "give the workspace to start from, as in `--fixture-dir DIR`",
+                ));
+            };
+            files.push((format!("workspace/{name}"), file.clone()));
+        }
+        let env: BTreeMap<String, String> = known.map(|known| known.env(&self.harness)).unwrap_or_default();
+        if let Some(missing) = self.env.iter().find(|name| !env.contains_key(*name)) {
+            return Err(HarnessError::you(
+                format!("the harness was given the variable `{missing}`, whose value no recording holds"),
+                format!("give the command behind `--`, with `{missing}` in its environment"),
+            ));
+        }
+        Ok(Scenario {
+            name: self.name.clone(),
+            place: recording.to_owned(),
+            text: Text {
+                format: FORMAT,
+                intent: self.intent.clone(),
+                base: None,
+                prompt: Some(self.prompt.clone()),
+                prompts: BTreeMap::new(),
+                model: None,
+                models: BTreeMap::from([(self.harness.clone(), PerMode::Same(self.model.clone()))]),
+                modes: BTreeMap::new(),
+                env: BTreeMap::from([(self.harness.clone(), env)]),
+                timeout_s: self.timeout_s,
+                read_only: self.read_only,
+                expects: self.expects.clone(),
+                stand_in: self.stand_in.clone(),
+            },
+            files: files.into_iter().collect(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}

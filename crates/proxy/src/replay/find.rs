@@ -1,0 +1,212 @@
+//! Which recorded turn a live request stands at.
+
+use std::collections::{HashMap, HashSet};
+
+use recording::lanes::{LaneKind, Outline};
+use wire::dialect::Dialect;
+
+use super::tape::Tape;
+
+/// A sub-agent's prompt that shares less than this, in thousands, is another one.
+const ALIKE: usize = 400;
+
+/// Who stands where.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    spots: HashMap<usize, Stand>,
+    /// What was said with other names in it, and what it stands for.
+    aliases: HashMap<u64, u64>,
+}
+
+/// A turn that was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stand {
+    /// How many recorded attempts were played.
+    played: usize,
+    /// How many times it was asked for.
+    asked: u32,
+    history: u64,
+    /// The newest answer was a failure, or did not arrive.
+    failed: bool,
+}
+
+/// A live request's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) spot: usize,
+    /// The how manieth request for it, from 1.
+    pub(super) attempt: u32,
+    /// What is played.
+    pub(super) take: usize,
+    /// All that was recorded had been played.
+    pub(super) again: bool,
+}
+
+/// There is no place for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Nowhere {
+    pub(super) why: String,
+    /// What comes nearest.
+    pub(super) nearest: Option<usize>,
+}
+
+impl Finder {
+    /// Finds the place of a request and takes it. With `or_nearest`, there is always one.
+    pub(super) fn find(
+        &mut self,
+        tape: &Tape,
+        outline: &Outline,
+        dialect: Dialect,
+        or_nearest: bool,
+    ) -> Result<Found, Nowhere> {
+        let spot = match self.place(tape, outline, dialect) {
+            Ok(spot) => spot,
+            Err(Nowhere { nearest: Some(nearest), .. }) if or_nearest => nearest,
+            Err(nowhere) => return Err(nowhere),
+        };
+        let stand = self.spots.entry(spot).or_default();
+        let takes = &tape.spots[spot].takes;
+        let again = stand.played >= takes.len();
+        // What is asked once more gets the answer that was good.
+        let good = || takes.iter().rev().copied().find(|take| tape.takes[*take].whole);
+        let take = match takes.get(stand.played) {
+            Some(take) => *take,
+            None => good().unwrap_or(takes[takes.len() - 1]),
+        };
+        stand.asked += 1;
+        stand.history = outline.history;
+        stand.failed = false;
+        Ok(Found { spot, attempt: stand.asked, take, again })
+    }
+
+    /// The recorded answer is on its way.
+    pub(super) fn played(&mut self, found: &Found) {
+        if !found.again {
+            self.spots.entry(found.spot).or_default().played += 1;
+        }
+    }
+
+    /// The answer was a failure, or its reader left.
+    pub(super) fn failed(&mut self, spot: usize) {
+        self.spots.entry(spot).or_default().failed = true;
+    }
+
+    /// What was said live stands for what was recorded.
+    pub(super) fn alias(&mut self, live: u64, recorded: u64) {
+        if live != recorded {
+            self.aliases.insert(live, recorded);
+        }
+    }
+
+    /// The spine of a live request, as it was recorded.
+    pub(super) fn spine(&self, outline: &Outline) -> u64 {
+        self.aliases.get(&outline.spine).copied().unwrap_or(outline.spine)
+    }
+
+    /// Turns that nobody asked for.
+    pub(super) fn unasked(&self, tape: &Tape) -> Vec<usize> {
+        (0..tape.spots.len()).filter(|spot| !self.spots.contains_key(spot)).collect()
+    }
+
+    fn place(&self, tape: &Tape, outline: &Outline, dialect: Dialect) -> Result<usize, Nowhere> {
+        let fits = |spot: &usize| {
+            let take = &tape.takes[tape.spots[*spot].takes[0]];
+            take.dialect == Some(dialect)
+                && take.outline.has_tools == outline.has_tools
+                && take.outline.is_probe == outline.is_probe
+        };
+        let listed = |index: &HashMap<u64, Vec<usize>>, key: u64| -> Vec<usize> {
+            index.get(&key).into_iter().flatten().copied().filter(fits).collect()
+        };
+        let mut candidates = listed(&tape.by_spine, self.spine(outline));
+        if candidates.is_empty()
+            && let Some(last) = outline.last
+        {
+            // A history that was cut short or told anew still ends with the same words.
+            candidates = listed(&tape.by_last, last);
+        }
+        let stand = |spot: &usize| self.spots.get(spot);
+        let same = |spot: &usize| stand(spot).is_some_and(|stand| stand.history == outline.history);
+        let failed = |spot: &usize| stand(spot).is_some_and(|stand| stand.failed);
+        let tried = candidates.iter().copied().find(|spot| failed(spot) && same(spot));
+        if let Some(spot) = tried {
+            return Ok(spot);
+        }
+        let unasked: Vec<usize> = candidates.iter().copied().filter(|spot| stand(spot).is_none()).collect();
+        if let Some(spot) = nearest(tape, &unasked, outline) {
+            return Ok(spot);
+        }
+        let again = candidates.iter().rev().copied().find(same);
+        let tried = || candidates.iter().rev().copied().find(failed);
+        let alike = || nearest(tape, &candidates, outline);
+        again.or_else(tried).or_else(alike).ok_or_else(|| nowhere(tape, outline, dialect, &candidates))
+    }
+}
+
+/// The one of several turns whose request is most like this one; `None` where none is like it at all.
+fn nearest(tape: &Tape, spots: &[usize], outline: &Outline) -> Option<usize> {
+    let of = |spot: &usize| &tape.takes[tape.spots[*spot].takes[0]].outline;
+    let exact = |spot: &&usize| of(spot).texts == outline.texts;
+    let by_looks = |spots: &[usize]| {
+        let looks = |spot: &usize| (of(spot).tools == outline.tools, of(spot).system == outline.system);
+        // The first of those that are alike: twins come in the order they were recorded in.
+        spots.iter().rev().copied().max_by_key(looks)
+    };
+    let equal: Vec<usize> = spots.iter().filter(exact).copied().collect();
+    if !equal.is_empty() {
+        return by_looks(&equal);
+    }
+    if !outline.is_first && spots.len() == 1 {
+        return spots.first().copied();
+    }
+    let blank = blanked(&outline.texts);
+    let equal: Vec<usize> = spots.iter().filter(|spot| blanked(&of(spot).texts) == blank).copied().collect();
+    if !equal.is_empty() {
+        return by_looks(&equal);
+    }
+    let shared = |spot: &usize| likeness(&blanked(&of(spot).texts), &blank);
+    let best = spots.iter().rev().copied().max_by_key(shared)?;
+    let kind = tape.takes[tape.spots[best].takes[0]].kind;
+    let is_strict = outline.is_first && matches!(kind, LaneKind::Sub | LaneKind::Fork);
+    (!is_strict || shared(&best) >= ALIKE).then_some(best)
+}
+
+/// The words without a digit in them.
+fn blanked(texts: &[String]) -> Vec<&str> {
+    let words = texts.iter().flat_map(|text| text.split_whitespace());
+    words.filter(|word| !word.bytes().any(|byte| byte.is_ascii_digit())).collect()
+}
+
+/// How much of the words two texts share, in thousands.
+fn likeness(a: &[&str], b: &[&str]) -> usize {
+    let (a, b): (HashSet<&str>, HashSet<&str>) = (a.iter().copied().collect(), b.iter().copied().collect());
+    let union = a.union(&b).count();
+    if union == 0 { 1000 } else { a.intersection(&b).count() * 1000 / union }
+}
+
+fn nowhere(tape: &Tape, outline: &Outline, dialect: Dialect, candidates: &[usize]) -> Nowhere {
+    let same_kind = |spot: &usize| {
+        let take = &tape.takes[tape.spots[*spot].takes[0]];
+        take.dialect == Some(dialect) && take.outline.has_tools == outline.has_tools
+    };
+    let all: Vec<usize> = (0..tape.spots.len()).collect();
+    let mut near: Vec<usize> = candidates.to_vec();
+    near.extend(all.iter().copied().filter(same_kind));
+    near.extend(all);
+    let firsts = |spot: &usize| {
+        let take = &tape.takes[tape.spots[*spot].takes[0]];
+        take.outline.is_first == outline.is_first
+    };
+    let blank = blanked(&outline.texts);
+    let score = |spot: &usize| {
+        let recorded = &tape.takes[tape.spots[*spot].takes[0]].outline;
+        (same_kind(spot), firsts(spot), likeness(&blanked(&recorded.texts), &blank))
+    };
+    let nearest = near.iter().rev().copied().max_by_key(score);
+    let why = match (outline.is_first, outline.has_tools) {
+        (true, true) => "no recorded agent begins like this request",
+        (true, false) => "no recorded side call is like this request",
+        (false, _) => "no recorded request has this history",
+    };
+    Nowhere { why: why.to_owned(), nearest }
+}

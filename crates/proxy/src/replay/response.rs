@@ -1,0 +1,164 @@
+//! A recorded response as it goes out: head, pieces and how it ends.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use http::StatusCode;
+use wire::Ending;
+use wire::rename::Renames;
+
+use super::tape::{Recorded, event_starts};
+
+/// A response that is about to go out.
+#[derive(Clone, Debug)]
+pub(super) struct Reply {
+    pub(super) status: Option<u16>,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) pieces: Vec<Piece>,
+    pub(super) end: End,
+    is_stream: bool,
+    /// The body's length, where the head says so.
+    length: Option<usize>,
+}
+
+/// What goes out in one write.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Piece {
+    pub(super) bytes: Vec<u8>,
+    /// The recorded part it ends in.
+    pub(super) part: usize,
+    /// When it came, in microseconds since the request.
+    pub(super) us: u64,
+    /// What a fault adds to that.
+    pub(super) delay: Duration,
+}
+
+/// How a response ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// As it should.
+    Clean,
+    /// The connection is closed in the middle.
+    Cut,
+    /// The connection is reset.
+    Reset,
+    /// Nothing more comes until the client leaves.
+    Hold,
+}
+
+impl Piece {
+    pub(super) fn of(bytes: Vec<u8>) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+}
+
+impl Reply {
+    /// The recorded one, with other names in it.
+    pub(super) fn of(recorded: &Recorded, renames: &Renames) -> Self {
+        let starts: Vec<usize> = recorded.parts.iter().map(|(start, _)| *start).collect();
+        let edits = renames.edits(&recorded.body, recorded.is_stream);
+        let (body, starts) = match edits.is_empty() {
+            true => (recorded.body.clone(), starts),
+            false => match edits.apply(&recorded.body) {
+                Ok(body) => (body, edits.shift(starts)),
+                Err(_) => (recorded.body.clone(), starts),
+            },
+        };
+        let ends = starts[1..].iter().copied().chain([body.len()]);
+        let pieces = starts.iter().zip(ends).enumerate().map(|(part, (start, end))| Piece {
+            bytes: body[*start..end].to_vec(),
+            part,
+            us: recorded.parts[part].1,
+            delay: Duration::ZERO,
+        });
+        let end = match recorded.ending {
+            Some(Ending::Complete) => End::Clean,
+            Some(Ending::CutByUpstream | Ending::NoResponse) => End::Cut,
+            Some(Ending::CutByHarness) | None => End::Hold,
+        };
+        Self {
+            status: recorded.status,
+            headers: recorded.headers.clone(),
+            pieces: pieces.collect(),
+            end,
+            is_stream: recorded.is_stream,
+            length: (!recorded.is_stream && end == End::Clean).then_some(body.len()),
+        }
+    }
+
+    /// An error as a whole.
+    pub(super) fn error(status: u16, body: Vec<u8>) -> Self {
+        Self {
+            status: Some(status),
+            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+            length: Some(body.len()),
+            pieces: vec![Piece::of(body)],
+            end: End::Clean,
+            is_stream: false,
+        }
+    }
+
+    pub(super) fn body(&self) -> Vec<u8> {
+        self.pieces.iter().flat_map(|piece| &piece.bytes).copied().collect()
+    }
+
+    /// One piece an event; what is no stream is two halves.
+    pub(super) fn by_event(&mut self) {
+        let body = self.body();
+        let starts = if self.is_stream { event_starts(&body) } else { vec![0, body.len() / 2] };
+        let mut borders = Vec::new();
+        let mut at = 0;
+        for piece in &self.pieces {
+            at += piece.bytes.len();
+            borders.push((at, piece.part, piece.us));
+        }
+        let ends = starts[1..].iter().copied().chain([body.len()]);
+        let piece = |(start, end): (&usize, usize)| {
+            let (_, part, us) =
+                borders.iter().find(|(border, ..)| *border >= end).copied().unwrap_or_default();
+            Piece { bytes: body[*start..end].to_vec(), part, us, delay: Duration::ZERO }
+        };
+        self.pieces = starts.iter().zip(ends).map(piece).collect();
+    }
+
+    /// Nothing from that piece on.
+    pub(super) fn stop(&mut self, at: usize, end: End) {
+        self.pieces.truncate(at);
+        self.end = end;
+        if end == End::Clean {
+            // What a length says must hold, or it would be a cut.
+            self.length = self.length.map(|_| self.pieces.iter().map(|piece| piece.bytes.len()).sum());
+        }
+    }
+
+    pub(super) fn insert(&mut self, at: usize, piece: Piece) {
+        let before =
+            self.pieces.get(at).or(self.pieces.last()).map_or((0, 0), |piece| (piece.part, piece.us));
+        self.length = self.length.map(|length| length + piece.bytes.len());
+        self.pieces.insert(at, Piece { part: before.0, us: before.1, ..piece });
+    }
+
+    pub(super) fn delay(&mut self, pieces: Range<usize>, time: Duration) {
+        let range = pieces.start.min(self.pieces.len())..pieces.end.min(self.pieces.len());
+        self.pieces[range].iter_mut().for_each(|piece| piece.delay = time);
+    }
+
+    /// Whether the body goes out in chunks.
+    pub(super) fn is_chunked(&self) -> bool {
+        self.length.is_none()
+    }
+
+    /// Status line and headers.
+    pub(super) fn head(&self, status: u16) -> Vec<u8> {
+        let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+        let mut head = format!("HTTP/1.1 {status} {}\r\n", reason.unwrap_or("Recorded"));
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        match self.length {
+            Some(length) => head.push_str(&format!("content-length: {length}\r\n\r\n")),
+            None => head.push_str("transfer-encoding: chunked\r\n\r\n"),
+        }
+        head.into_bytes()
+    }
+}

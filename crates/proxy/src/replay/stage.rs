@@ -1,0 +1,232 @@
+//! What all connections of a replay share: positions, names and the report, under one lock.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use recording::lanes::{Heard, Replies};
+use recording::source::Source;
+use wire::dialect::{Dialect, Prompt};
+use wire::difference::{Difference, first_difference};
+
+use super::fault::Fault;
+use super::find::{Finder, Found, Nowhere};
+use super::names::Mapping;
+use super::report::{FaultUse, Miss, Place, Report};
+use super::response::Reply;
+use super::tape::{Tape, identity};
+use super::{OnMiss, Settings};
+use crate::serve::Request;
+
+/// The longest value of a difference that is shown.
+const SHOWN: usize = 120;
+
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) tape: Arc<Tape>,
+    state: Mutex<State>,
+    faults: Vec<Fault>,
+    on_miss: OnMiss,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    finder: Finder,
+    mapping: Mapping,
+    /// What was said live.
+    replies: Replies,
+    /// How many of each kind of request that asks no model were answered.
+    others: HashMap<String, usize>,
+    served: u64,
+    again: u64,
+    misses: Vec<Miss>,
+    hits: Vec<u32>,
+}
+
+/// A request that has its answer.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) take: usize,
+    /// It keeps the place in the order that its take has.
+    pub(super) is_ordered: bool,
+    pub(super) reply: Reply,
+    spot: usize,
+    /// The answer that the harness gets is no good one.
+    fails: bool,
+}
+
+impl Stage {
+    pub(super) fn new(tape: Arc<Tape>, settings: &Settings) -> Self {
+        let state =
+            State { replies: tape.replies.clone(), hits: vec![0; settings.faults.len()], ..State::default() };
+        Self { tape, state: Mutex::new(state), faults: settings.faults.clone(), on_miss: settings.on_miss }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics while holding it")
+    }
+
+    /// A request to a model came: its place and its answer. `arrived` is told of the take before any other request
+    /// can be placed.
+    pub(super) fn arrive(
+        &self,
+        prompt: &Prompt,
+        request: &Request,
+        arrived: impl FnOnce(usize),
+    ) -> Result<Ticket, Nowhere> {
+        let identity = identity(&request.headers, &request.body, prompt);
+        let mut state = self.lock();
+        let state = &mut *state;
+        let outline = state.replies.outline(prompt, &identity);
+        let nearest = self.on_miss == OnMiss::Nearest;
+        let found = state.finder.find(&self.tape, &outline, prompt.dialect, nearest)?;
+        let take = &self.tape.takes[found.take];
+        self.tape.names.learn(take.exchange, prompt, &mut state.mapping);
+        let mut reply = Reply::of(&take.response, &state.mapping.renames());
+        let fault = self.fault(&found);
+        let mut fails = !take.whole;
+        if let Some(fault) = fault {
+            state.hits[fault] += 1;
+            fails = !self.faults[fault].apply(prompt.dialect, &mut reply);
+        }
+        // A fault stands for an answer that was never recorded: the recorded one is still to come.
+        if fault.is_none() || !fails {
+            state.finder.played(&found);
+            state.served += 1;
+            state.again += u64::from(found.again);
+        }
+        let is_ordered = (fault.is_none() || !fails) && !found.again;
+        if is_ordered {
+            arrived(found.take);
+        }
+        self.note(state, prompt.dialect, outline.spine, found.take, &reply);
+        Ok(Ticket { take: found.take, is_ordered, reply, spot: found.spot, fails })
+    }
+
+    /// What will have been said live, where it is not what was recorded.
+    fn note(&self, state: &mut State, dialect: Dialect, spine: u64, take: usize, reply: &Reply) {
+        let take = &self.tape.takes[take];
+        let body = reply.body();
+        if body == take.response.body && spine == take.outline.spine {
+            return;
+        }
+        let heard = Heard::of(dialect, reply.status.unwrap_or(200), &body);
+        let live = state.replies.learn(spine, &heard);
+        if heard.whole {
+            state.finder.alias(live, take.after);
+        }
+    }
+
+    fn fault(&self, found: &Found) -> Option<usize> {
+        let spot = &self.tape.spots[found.spot];
+        self.faults.iter().position(|fault| fault.hits(&spot.lane, spot.turn, found.attempt))
+    }
+
+    /// A ticket's answer is out, or cannot be any more.
+    pub(super) fn done(&self, ticket: &Ticket, arrived: bool) {
+        if ticket.fails || !arrived {
+            self.lock().finder.failed(ticket.spot);
+        }
+    }
+
+    /// The recorded answer to a request that asks no model.
+    pub(super) fn other(&self, request: &Request) -> Option<Reply> {
+        let path = request.path();
+        let key = |path: &str| format!("{} {path}", request.method);
+        // The recorded address may have had a prefix that this one has not, or the other way round.
+        let fits = |known: &&String| {
+            known.split_once(' ').is_some_and(|(method, known)| {
+                method == request.method
+                    && !known.is_empty()
+                    && (path.ends_with(known) || known.ends_with(path))
+            })
+        };
+        let known = self.tape.others.get_key_value(&key(path)).map(|(known, _)| known);
+        let known = known.or_else(|| self.tape.others.keys().filter(fits).min())?;
+        let takes = &self.tape.others[known];
+        let mut state = self.lock();
+        let played = state.others.entry(known.clone()).or_default();
+        let take = takes[(*played).min(takes.len() - 1)];
+        *played += 1;
+        state.served += 1;
+        Some(Reply::of(&self.tape.takes[take].response, &state.mapping.renames()))
+    }
+
+    /// A request without an answer; gives the words for its sender.
+    pub(super) fn miss(&self, request: &Request, nowhere: Nowhere, is_side: bool) -> String {
+        let nearest = nowhere.nearest.map(|spot| self.tape.spots[spot].takes[0]);
+        let difference = nearest.and_then(|take| {
+            let source = Source::open(&self.tape.dir).ok()?;
+            let asked = source.asked(self.tape.takes[take].exchange).ok()?;
+            first_difference(&asked.body.bytes?, &request.body).map(|difference| in_words(&difference))
+        });
+        let miss = Miss {
+            request: format!("{} {}", request.method, request.path()),
+            why: nowhere.why,
+            is_side,
+            nearest: nearest.map(|take| self.place(take)),
+            difference,
+            count: 1,
+        };
+        let mut words = format!("replay: {}", miss.why);
+        if let Some(nearest) = &miss.nearest {
+            words.push_str(&format!("; nearest: turn {} of lane `{}`", nearest.turn, nearest.lane));
+        }
+        if let Some(difference) = &miss.difference {
+            words.push_str(&format!(", which differs at {difference}"));
+        }
+        let mut state = self.lock();
+        match state.misses.iter_mut().find(|known| Miss { count: 1, ..(*known).clone() } == miss) {
+            Some(known) => known.count += 1,
+            None => {
+                tracing::warn!("{words}");
+                state.misses.push(miss);
+            }
+        }
+        words
+    }
+
+    fn place(&self, take: usize) -> Place {
+        let take = &self.tape.takes[take];
+        Place { lane: take.lane.clone(), turn: take.turn, request: take.id.to_string() }
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let state = self.lock();
+        let unasked = state.finder.unasked(&self.tape);
+        let (side, agents): (Vec<usize>, Vec<usize>) =
+            unasked.into_iter().partition(|spot| self.tape.spots[*spot].is_side);
+        let places = |spots: Vec<usize>| -> Vec<Place> {
+            spots.into_iter().map(|spot| self.place(self.tape.spots[spot].takes[0])).collect()
+        };
+        let faults = self.faults.iter().zip(&state.hits);
+        Report {
+            recorded: self.tape.len(),
+            served: state.served,
+            again: state.again,
+            unasked: places(agents),
+            unasked_side: places(side),
+            mapped: state.mapping.pairs(),
+            conflicts: state.mapping.conflicts().to_vec(),
+            waits: Vec::new(),
+            misses: state.misses.clone(),
+            faults: faults.map(|(fault, hits)| FaultUse { fault: fault.to_string(), hits: *hits }).collect(),
+        }
+    }
+}
+
+fn in_words(difference: &Difference) -> String {
+    let short = |text: &str| match text.len() > SHOWN {
+        true => format!("{}…", &text[..text.floor_char_boundary(SHOWN)]),
+        false => text.to_owned(),
+    };
+    let shown = |value: &Option<String>| value.as_deref().map_or("nothing".to_owned(), short);
+    match difference {
+        Difference::Value { pointer, left, right } => {
+            format!("`{pointer}`: recorded {}, now {}", shown(left), shown(right))
+        }
+        Difference::Spelling { pointer, .. } => format!("`{pointer}`: only in how it is written"),
+        Difference::Bytes { offset, left, right } => {
+            format!("byte {offset}: recorded {}, now {}", short(left), short(right))
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Words that may be names a harness made up: ids, numbers with letters, paths.
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+/// Shortest word that may be an id.
+const ID: usize = 6;
+/// Texts with more words than this are not aligned.
+const MANY: usize = 200_000;
+
+/// A text as words, paths and single other characters.
+pub(super) fn tokens(text: &str) -> Vec<&str> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = match rest.find(|c: char| !(is_word(c) || matches!(c, '/' | '.' | '~'))) {
+            Some(0) => first.len_utf8(),
+            Some(length) => length,
+            None => rest.len(),
+        };
+        let (run, behind) = rest.split_at(length);
+        rest = behind;
+        if run.contains('/') {
+            // The full stop behind a path ends the sentence.
+            let path = run.trim_end_matches('.');
+            tokens.push(path);
+            tokens.extend(run[path.len()..].split_inclusive(|_: char| true));
+        } else {
+            tokens.extend(run.split_inclusive(['.', '~']).flat_map(|part| {
+                let word = part.trim_end_matches(['.', '~']);
+                [word, &part[word.len()..]].into_iter().filter(|token| !token.is_empty())
+            }));
+        }
+    }
+    tokens
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-')
+}
+
+fn is_path(token: &str) -> bool {
+    token.starts_with('/') && token.len() > 1
+}
+
+/// Whether a word looks like an id: long enough, with a digit in it or made of hex letters only.
+fn is_id(token: &str) -> bool {
+    token.len() >= ID
+        && token.chars().all(is_word)
+        && (token.bytes().any(|byte| byte.is_ascii_digit())
+            || token.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// What in a text may be a name: ids, also inside of paths, and paths with all folders above them.
+pub(super) fn names(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for token in tokens(text) {
+        if is_path(token) {
+            let ends = token.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+            // The root's own folders (`/tmp`, `/home`) name nobody.
+            names.extend(ends.skip(1).map(|end| &token[..end]));
+            names.push(token.trim_end_matches('/'));
+            names.extend(words(token).filter(|word| is_id(word)));
+        } else if is_id(token) {
+            names.push(token);
+        }
+    }
+    names
+}
+
+fn words(path: &str) -> impl Iterator<Item = &str> {
+    path.split(|c: char| !is_word(c)).filter(|word| !word.is_empty())
+}
+
+/// What stands in `new` where the names stand in `old`: pairs of a name and its counterpart, both equal where
+/// nothing changed.
+pub(super) fn align<'n>(old: &str, new: &str, wanted: &[&'n str]) -> Vec<(&'n str, String)> {
+    let (old, new) = (tokens(old), tokens(new));
+    if old.len().max(new.len()) > MANY {
+        return Vec::new();
+    }
+    let mut pairs = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
+        for (old, new) in opposite(&op, &old, &new) {
+            for name in wanted {
+                if pairs.iter().all(|(known, _)| known != name) {
+                    pairs.extend(counterpart(name, old, new).map(|found| (*name, found)));
+                }
+            }
+        }
+    }
+    pairs
+}
+
+/// The tokens that stand opposite of each other.
+fn opposite<'t>(op: &DiffOp, old: &[&'t str], new: &[&'t str]) -> Vec<(&'t str, &'t str)> {
+    let (before, behind) = (&old[op.old_range()], &new[op.new_range()]);
+    if before.len() == behind.len() {
+        return before.iter().copied().zip(behind.iter().copied()).collect();
+    }
+    // A lone name among words that changed has its counterpart in the lone name there.
+    let lone = |tokens: &[&'t str], is: fn(&str) -> bool| {
+        let mut found = tokens.iter().copied().filter(|token| is(token));
+        found.next().filter(|_| found.next().is_none())
+    };
+    [is_id as fn(&str) -> bool, is_path]
+        .into_iter()
+        .filter_map(|is| lone(before, is).zip(lone(behind, is)))
+        .collect()
+}
+
+/// What a name has become, where `old` became `new`.
+fn counterpart(name: &str, old: &str, new: &str) -> Option<String> {
+    if old == name {
+        let alike = is_path(name) == is_path(new) && (is_path(new) || is_id(new));
+        return alike.then(|| new.trim_end_matches('/').to_owned());
+    }
+    if !is_path(old) || !is_path(new) {
+        return None;
+    }
+    if is_path(name) {
+        let below = old.strip_prefix(name).filter(|below| below.starts_with('/'))?;
+        return new.strip_suffix(below).map(str::to_owned);
+    }
+    let (olds, news): (Vec<&str>, Vec<&str>) = (words(old).collect(), words(new).collect());
+    let at = olds.iter().position(|word| *word == name)?;
+    // Counted from the end: folders above may be more or fewer.
+    let found = news.len().checked_sub(olds.len() - at).and_then(|at| news.get(at))?;
+    is_id(found).then(|| (*found).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn aligned(old: &str, new: &str, names: &[&str]) -> String {
+        let pairs = align(old, new, names);
+        pairs.iter().map(|(old, new)| format!("{old}={new}")).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn names_are_ids_and_paths() {
+        let text = "agentId: a1b2c3d, see /tmp/box/7/ws/src/lib.rs. It took 3s (bg_12ab34).";
+        assert_eq!(
+            names(text).join(" "),
+            "a1b2c3d /tmp/box /tmp/box/7 /tmp/box/7/ws /tmp/box/7/ws/src /tmp/box/7/ws/src/lib.rs bg_12ab34"
+        );
+        assert!(names("just words, 12 of 34, and running").is_empty());
+    }
+
+    #[test]
+    fn what_stands_at_the_same_place() {
+        assert_eq!(
+            aligned("agentId: a1b2c3d done", "agentId: f9e8d7c done", &["a1b2c3d"]),
+            "a1b2c3d=f9e8d7c"
+        );
+        assert_eq!(aligned("id a1b2c3d", "id a1b2c3d", &["a1b2c3d"]), "a1b2c3d=a1b2c3d");
+        assert_eq!(aligned("id a1b2c3d", "id unknown", &["a1b2c3d"]), "");
+    }
+
+    #[test]
+    fn folders_may_move_and_be_deeper() {
+        let names = ["/tmp/box/7/ws", "a1b2c3d"];
+        let old = "in /tmp/box/7/ws\nout /tmp/box/7/ws/tasks/a1b2c3d.output";
+        let new = "in /home/somebody/ws\nout /home/somebody/ws/tasks/e5f6a7b.output";
+        assert_eq!(aligned(old, new, &names), "/tmp/box/7/ws=/home/somebody/ws a1b2c3d=e5f6a7b");
+    }
+
+    #[test]
+    fn a_word_more_does_not_move_the_rest() {
+        let old = "started ses_0123abcd and ses_4567cdef";
+        let new = "well, started now ses_89abaaaa and ses_cdefbbbb too";
+        assert_eq!(
+            aligned(old, new, &["ses_0123abcd", "ses_4567cdef"]),
+            "ses_0123abcd=ses_89abaaaa ses_4567cdef=ses_cdefbbbb"
+        );
+    }
+}
