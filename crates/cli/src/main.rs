@@ -30,6 +30,7 @@ enum Command {
     Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
     Show(commands::show::Arguments),
+    Verify(commands::verify::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
+        Command::Verify(arguments) => commands::verify::run(&arguments),
     };
     match done {
         Ok(code) => code,
