@@ -24,16 +24,24 @@ pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
     out.line(&format!("candidate  {}  {}", plain(&verdict.candidate), plain(&verdict.about[1])));
     if !verdict.summary.is_empty() {
         out.line("");
-        verdict.summary.iter().for_each(|line| out.line(&plain(line)));
+        for line in &verdict.summary {
+            let indent = if line.starts_with(' ') { "    " } else { "" };
+            out.line(&format!("{indent}{}", plain(line.trim_start())));
+        }
     }
     out.line("");
     out.surfaces("surface", &verdict.surfaces);
-    let lanes = verdict.lanes.iter().filter(|lane| lane.surfaces.iter().any(|surface| surface.counts.compared > 0));
+    let lanes =
+        verdict.lanes.iter().filter(|lane| lane.surfaces.iter().any(|surface| surface.counts.compared > 0));
     let mut lines = Vec::new();
     for lane in lanes {
         let names = [lane.golden.as_deref().unwrap_or("-"), lane.candidate.as_deref().unwrap_or("-")];
-        let name = if names[0] == names[1] { names[0].to_owned() } else { format!("{} = {}", names[0], names[1]) };
-        let levels = lane.surfaces.iter().map(|surface| format!("{} {}", surface.surface.name(), level(surface.level)));
+        let name =
+            if names[0] == names[1] { names[0].to_owned() } else { format!("{} = {}", names[0], names[1]) };
+        let levels = lane
+            .surfaces
+            .iter()
+            .map(|surface| format!("{} {}", surface.surface.name(), level(surface.level)));
         lines.push((name, levels.collect::<Vec<_>>().join("  ")));
     }
     let longest = lines.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
@@ -59,9 +67,7 @@ impl Page {
     }
 
     fn surfaces(&mut self, head: &str, surfaces: &[SurfaceVerdict]) {
-        self.line(&format!(
-            "{head:<9} level  compared  equal  masked  excluded  echoed  absent"
-        ));
+        self.line(&format!("{head:<9} level  compared  equal  masked  excluded  echoed  absent"));
         for SurfaceVerdict { surface, level: of, counts } in surfaces {
             self.line(&format!(
                 "{:<9} {:<5}  {:>8}  {:>5}  {:>6}  {:>8}  {:>6}  {:>6}",
@@ -108,19 +114,23 @@ impl Page {
     /// A long text, word by word, only around what differs.
     fn words(&mut self, golden: &str, candidate: &str) {
         let stretches = word_diff(golden, candidate);
-        let mut line = String::from("  ");
+        let mut line = String::new();
         let last = stretches.len().saturating_sub(1);
         for (at, stretch) in stretches.iter().enumerate().take(STRETCHES) {
             match stretch {
                 Change::Both(text) => line.push_str(&around(text, at == 0, at == last)),
-                Change::Golden(text) => write!(line, "[-{}-]", shortened(text)).expect("a string takes everything"),
-                Change::Candidate(text) => write!(line, "{{+{}+}}", shortened(text)).expect("a string takes everything"),
+                Change::Golden(text) => {
+                    write!(line, "[-{}-]", shortened(text)).expect("a string takes everything")
+                }
+                Change::Candidate(text) => {
+                    write!(line, "{{+{}+}}", shortened(text)).expect("a string takes everything")
+                }
             }
         }
         if stretches.len() > STRETCHES {
             line.push_str(" … and more");
         }
-        writeln!(self.text, "{}", plain(&line).trim_end()).expect("a string takes everything");
+        writeln!(self.text, "  {}", plain(&line).trim_end()).expect("a string takes everything");
     }
 
     fn masks(&mut self, verdict: &Verdict) {
@@ -167,16 +177,23 @@ fn answer(verdict: &Verdict) -> String {
         Outcome::Match => format!("they agree: {level} holds, {wanted} was wanted"),
         Outcome::Inconclusive(because) => format!("nobody can say whether they agree: {because}"),
         Outcome::Differs if stale > 0 && verdict.level >= Some(wanted) => {
-            format!("{level} holds, but {stale} rules of parity.toml cover nothing any more")
+            format!(
+                "{level} holds, but of parity.toml {} nothing any more",
+                if stale == 1 { "1 rule covers".to_owned() } else { format!("{stale} rules cover") }
+            )
         }
         Outcome::Differs if verdict.level.is_none() => {
             format!("they differ: not even E0 holds, {wanted} was wanted")
         }
         Outcome::Differs => {
             let count = verdict.differences.len();
-            format!("they differ: {level} holds, {wanted} was wanted; {count} differences")
+            format!("they differ: {level} holds, {wanted} was wanted; {}", counted(count, "difference"))
         }
     }
+}
+
+fn counted(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 fn level(level: Option<Level>) -> String {

@@ -27,7 +27,9 @@ pub(super) fn align(
 fn table(golden: usize, candidate: usize, score: impl Fn(usize, usize) -> u32) -> Vec<Row> {
     if golden.saturating_mul(candidate) > LARGEST {
         let longest = golden.max(candidate);
-        return (0..longest).map(|at| ((at < golden).then_some(at), (at < candidate).then_some(at))).collect();
+        return (0..longest)
+            .map(|at| ((at < golden).then_some(at), (at < candidate).then_some(at)))
+            .collect();
     }
     let width = candidate + 1;
     let mut best = vec![0u32; (golden + 1) * width];

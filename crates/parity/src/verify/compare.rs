@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use recording::lanes::{Job, LaneKind, Turn};
 
+use super::changes::Changes;
 use super::ids::Ids;
 use super::jobs::{JobWords, siblings};
 use super::judge::Judge;
@@ -37,8 +38,9 @@ pub fn compare(golden: &Side<'_>, candidate: &Side<'_>, rules: &Rules, wanted: L
         by_byte: 0,
         notes: Vec::new(),
         wanted,
-        masked_in_turn: false,
+        uneven: false,
         resolved: Vec::new(),
+        changes: Changes::default(),
     };
     comparison.run();
     comparison.verdict()
@@ -58,9 +60,11 @@ pub(super) struct Comparison<'c> {
     notes: Vec<String>,
     wanted: Level,
     /// Something in the turn at hand is not equal by the byte.
-    pub(super) masked_in_turn: bool,
+    pub(super) uneven: bool,
     /// Ids that stand for each other.
     resolved: Vec<(String, String)>,
+    /// What changed, by name.
+    pub(super) changes: Changes,
 }
 
 impl Comparison<'_> {
@@ -102,7 +106,14 @@ impl Comparison<'_> {
         }
         self.place(number, pair, name);
         self.jobs(number, pair, name);
-        let words = |side: usize, lane| JobWords::of(lanes[side], &self.jobs[side], lane);
+        let words = |side: usize, lane| {
+            // Jobs go by the golden's names, whoever speaks of them.
+            let name = |job: &str| match side {
+                0 => job.to_owned(),
+                _ => self.counterpart(1, job).unwrap_or_else(|| format!("{job} of the candidate")),
+            };
+            JobWords::of(lanes[side], &self.jobs[side], lane, name)
+        };
         let jobs = [
             golden.map(|lane| words(0, lane)).unwrap_or_default(),
             candidate.map(|lane| words(1, lane)).unwrap_or_default(),
@@ -200,6 +211,7 @@ impl Comparison<'_> {
             let (g, c) = (Some(conflict.golden.as_str()), Some(conflict.candidate.as_str()));
             let what = format!("an id stands for two: {elsewhere}");
             let difference = spot.difference(Some(Level::E2), &place.pointer, what, g, c);
+            *self.changes.others.entry((place.surface, "an id stands for two".into())).or_default() += 1;
             self.differ(lane, difference);
         }
     }
@@ -219,13 +231,12 @@ impl Comparison<'_> {
         let level = self.tally.level();
         let stale = rules.iter().filter(|rule| rule.stale).count();
         if self.by_byte > 0 && self.wanted != Level::E4 {
-            self.notes.push(format!(
-                "{} values differ under a mask only; `--level E4` lists them",
-                self.by_byte
-            ));
+            self.notes
+                .push(format!("{} values differ under a mask only; `--level E4` lists them", self.by_byte));
         }
         self.differences.sort_by_key(|(lane, difference)| (*lane, difference.turn));
-        let differences: Vec<Difference> = self.differences.into_iter().map(|(_, difference)| difference).collect();
+        let differences: Vec<Difference> =
+            self.differences.into_iter().map(|(_, difference)| difference).collect();
         let outcome = match level {
             None => Outcome::Inconclusive("nothing was compared".to_owned()),
             Some(level) if level >= Some(self.wanted) && stale == 0 => Outcome::Match,
@@ -254,7 +265,7 @@ impl Comparison<'_> {
             ids: self.resolved,
             notes: self.notes,
         };
-        verdict.summary = summary::of(&verdict, [&golden.facts, &candidate.facts]);
+        verdict.summary = summary::of(&verdict, &self.changes, [&golden.facts, &candidate.facts]);
         verdict
     }
 }

@@ -18,6 +18,21 @@ pub(super) struct Spot<'a> {
 }
 
 impl Spot<'_> {
+    /// A difference of place or order, which only an exclusion covers.
+    pub(super) fn structural(
+        &self,
+        holds: Option<Level>,
+        pointer: &str,
+        what: impl Into<String>,
+        golden: Option<&str>,
+        candidate: Option<&str>,
+    ) -> Difference {
+        let difference = self.difference(holds, pointer, what, golden, candidate);
+        let rule = mask(self.surface, pointer, None, None);
+        // Nothing excuses a run that came to another end.
+        Difference { mask: holds.map(|_| rule), ..difference }
+    }
+
     /// A difference between two values, given as JSON or as words.
     pub(super) fn difference(
         &self,
@@ -153,7 +168,9 @@ fn pattern(golden: &str, candidate: &str) -> Option<String> {
     let head = (0..=head).rev().find(|at| golden.is_char_boundary(*at) && candidate.is_char_boundary(*at))?;
     let (g_rest, c_rest) = (&golden[head..], &candidate[head..]);
     let tail = g_rest.bytes().rev().zip(c_rest.bytes().rev()).take_while(|(g, c)| g == c).count();
-    let fits = |back: &usize| g_rest.is_char_boundary(g_rest.len() - back) && c_rest.is_char_boundary(c_rest.len() - back);
+    let fits = |back: &usize| {
+        g_rest.is_char_boundary(g_rest.len() - back) && c_rest.is_char_boundary(c_rest.len() - back)
+    };
     let tail = (0..=tail).rev().find(fits)?;
     let from = golden.floor_char_boundary(head.saturating_sub(CONTEXT));
     let behind = &g_rest[g_rest.len() - tail..];

@@ -1,6 +1,6 @@
 //! Jobs: agents in the background, from their acknowledgement to their last words.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use recording::lanes::{Job, Lane, LaneKind, Lanes};
 
@@ -15,26 +15,31 @@ pub(super) struct JobWords {
     /// Calls whose results are about a job: launches, polls, cancels.
     calls: HashSet<String>,
     /// Words that name a job.
-    names: HashSet<String>,
+    names: HashMap<String, BTreeSet<String>>,
 }
 
 impl JobWords {
     /// Those of the jobs that a lane started.
-    pub(super) fn of(lanes: &Lanes, jobs: &[Job], parent: &Lane) -> Self {
+    pub(super) fn of(lanes: &Lanes, jobs: &[Job], parent: &Lane, name: impl Fn(&str) -> String) -> Self {
         let mut words = Self::default();
         for job in jobs.iter().filter(|job| job.parent == parent.id && is_of_interest(job)) {
             if job.background {
                 words.calls.insert(job.call.as_str().to_owned());
             }
             words.calls.extend(job.touches.iter().map(|touch| touch.call.as_str().to_owned()));
-            words.names.insert(job.call.as_str().to_owned());
+            let called = name(&job.lane);
+            let mut add = |word: &str| {
+                words.names.entry(word.to_owned()).or_default().insert(called.clone());
+            };
+            add(job.call.as_str());
             let child = lanes.lane(&job.lane);
             let own = child.into_iter().flat_map(|lane| lane.agent.iter().chain(&lane.session));
-            words.names.extend(own.filter(|id| parent.session.as_ref() != Some(id)).cloned());
+            own.filter(|id| parent.session.as_ref() != Some(id)).for_each(|id| add(id));
             let results = parent.turns.iter().flat_map(|turn| &turn.results);
-            let launch = results.filter(|result| result.call == job.call).map(|result| result.text.as_str()).next();
+            let launch =
+                results.filter(|result| result.call == job.call).map(|result| result.text.as_str()).next();
             let is_name = |word: &&str| word.len() >= 6 && word.bytes().any(|byte| byte.is_ascii_digit());
-            words.names.extend(split(launch.unwrap_or_default()).filter(is_name).map(str::to_owned));
+            split(launch.unwrap_or_default()).filter(is_name).for_each(add);
         }
         words
     }
@@ -46,7 +51,14 @@ impl JobWords {
 
     /// Whether a text, given as JSON, names a job.
     pub(super) fn announced(&self, json: &str) -> bool {
-        !self.names.is_empty() && split(&wire::json::unescape(json)).any(|word| self.names.contains(word))
+        !self.names.is_empty() && split(&wire::json::unescape(json)).any(|word| self.names.contains_key(word))
+    }
+
+    /// The jobs that a text, given as JSON, names by words that are theirs alone.
+    pub(super) fn named(&self, json: &str) -> BTreeSet<String> {
+        let text = wire::json::unescape(json);
+        let named = split(&text).filter_map(|word| self.names.get(word)).filter(|jobs| jobs.len() == 1);
+        named.flatten().cloned().collect()
     }
 }
 
@@ -84,7 +96,9 @@ impl Comparison<'_> {
         let (mine, theirs) = (of(0, &self.jobs[0]), of(1, &self.jobs[1]));
         for job in &mine {
             let lane = self.counterpart(0, &job.lane);
-            let Some(other) = theirs.iter().find(|other| Some(&other.lane) == lane.as_ref()) else { continue };
+            let Some(other) = theirs.iter().find(|other| Some(&other.lane) == lane.as_ref()) else {
+                continue;
+            };
             if is_of_interest(job) || is_of_interest(other) {
                 self.job(number, name, job, other, pair);
             }
@@ -94,7 +108,8 @@ impl Comparison<'_> {
     fn job(&mut self, number: usize, name: &str, golden: &Job, candidate: &Job, pair: &LanePair) {
         let (mine, theirs) = (story(golden), story(candidate));
         let kinds = |story: &[(u32, &'static str)]| story.iter().map(|(_, kind)| *kind).collect::<Vec<_>>();
-        let set = |story: &[(u32, &'static str)]| story.iter().map(|(_, kind)| *kind).collect::<BTreeSet<_>>();
+        let set =
+            |story: &[(u32, &'static str)]| story.iter().map(|(_, kind)| *kind).collect::<BTreeSet<_>>();
         let words = |story: &[(u32, &'static str)]| kinds(story).join(", ");
         let spot = Spot { surface: Surface::Jobs, lane: name, turn: golden.launched };
         let counts = self.tally.counts(number, Surface::Jobs);
@@ -106,16 +121,17 @@ impl Comparison<'_> {
                 false => (Level::E0, format!("other things became of {}", golden.lane)),
             };
             let (mine, theirs) = (words(&mine), words(&theirs));
-            let difference = spot.difference(Some(holds), "job:story", what, Some(&mine), Some(&theirs));
+            self.changes.stories.insert((mine.clone(), theirs.clone()));
+            let difference = spot.structural(Some(holds), "job:story", what, Some(&mine), Some(&theirs));
             if !self.excluded(number, Surface::Jobs, "job:story") {
                 self.differ(number, difference);
             }
             return;
         }
         let turns = mine.iter().zip(&theirs);
-        let moved = turns.into_iter().find(|((g, _), (c, _))| {
-            !pair.turns.contains(&(Some(*g as usize - 1), Some(*c as usize - 1)))
-        });
+        let moved = turns
+            .into_iter()
+            .find(|((g, _), (c, _))| !pair.turns.contains(&(Some(*g as usize - 1), Some(*c as usize - 1))));
         let counts = self.tally.counts(number, Surface::Routing);
         counts.compared += 1;
         counts.equal += u64::from(moved.is_none());
@@ -123,7 +139,12 @@ impl Comparison<'_> {
             let spot = Spot { surface: Surface::Routing, lane: name, turn: *g };
             let what = format!("the {kind} of {} comes at another turn", golden.lane);
             let (mine, theirs) = (format!("turn {g}"), format!("turn {c}"));
-            let difference = spot.difference(Some(Level::E1), "job:turn", what, Some(&mine), Some(&theirs));
+            *self
+                .changes
+                .others
+                .entry((Surface::Routing, format!("the {kind} comes at another turn")))
+                .or_default() += 1;
+            let difference = spot.structural(Some(Level::E1), "job:turn", what, Some(&mine), Some(&theirs));
             if !self.excluded(number, Surface::Routing, "job:turn") {
                 self.differ(number, difference);
             }

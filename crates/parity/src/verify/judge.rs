@@ -68,7 +68,8 @@ impl Judge {
             }
             return judged;
         }
-        let (Ok(g), Ok(c)) = (Document::parse(golden.as_bytes()), Document::parse(candidate.as_bytes())) else {
+        let (Ok(g), Ok(c)) = (Document::parse(golden.as_bytes()), Document::parse(candidate.as_bytes()))
+        else {
             judged.leaves.push(leaf(at.pointer, Some(golden), Some(candidate), false));
             return judged;
         };
@@ -267,7 +268,8 @@ fn is_id_place(at: &At<'_>, pointer: &str, golden: &str, candidate: &str) -> Opt
         Kind::Header => (inside == "/fingerprint").then_some("secret"),
         Kind::Identity => {
             let is_word = |text: &str| {
-                !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+                !text.is_empty()
+                    && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
             };
             (is_word(golden) && is_word(candidate)).then_some("id")
         }

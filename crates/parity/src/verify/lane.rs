@@ -3,18 +3,20 @@
 //! A request repeats the history of its lane. What was compared once is remembered by its digests, so each turn is
 //! judged by what is new in it, and a history that one side rewrites shows as a new pair, once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use recording::lanes::Turn;
 use session::Role;
+use wire::json::Document;
 
 use super::align::{Row, align};
+use super::changes::How;
 use super::compare::Comparison;
 use super::found::{Spot, short, unpaired, what};
 use super::jobs::JobWords;
 use super::judge::At;
 use super::levels;
-use super::unit::{Kind, Projected, Unit};
+use super::unit::{Bytes, Kind, Projected, Unit};
 use crate::verdict::{Difference, Level, Surface};
 
 /// A lane while it is compared.
@@ -94,9 +96,12 @@ impl<'w> LaneWork<'w> {
 
     /// Whether the lines of a result may come in any order: what a search brings.
     fn any_order(&self, unit: &Unit) -> bool {
-        let tool = unit.call.as_ref().and_then(|call| self.tools.get(call)).map(|tool| tool.to_ascii_lowercase());
+        let tool =
+            unit.call.as_ref().and_then(|call| self.tools.get(call)).map(|tool| tool.to_ascii_lowercase());
         unit.kind == Kind::Result
-            && tool.is_some_and(|tool| ["grep", "glob", "list", "search", "ls"].iter().any(|name| tool.contains(name)))
+            && tool.is_some_and(|tool| {
+                ["grep", "glob", "list", "search", "ls"].iter().any(|name| tool.contains(name))
+            })
     }
 }
 
@@ -104,7 +109,9 @@ impl Comparison<'_> {
     /// Compares a turn that both have.
     pub(super) fn turn(&mut self, lane: &mut LaneWork<'_>, golden: &Turn, candidate: &Turn) {
         let loaded = (self.load(0, golden), self.load(1, candidate));
-        let (Some(g), Some(c)) = loaded else { return self.unreadable(lane, golden.turn, loaded.0.is_some()) };
+        let (Some(g), Some(c)) = loaded else {
+            return self.unreadable(lane, golden.turn, loaded.0.is_some());
+        };
         if g.parts.iter().any(|unit| unit.kind == Kind::Reply || unit.kind == Kind::Call) || golden.whole {
             self.tally.counts(lane.number, Surface::Calls).echoed += u64::from(golden.whole);
         }
@@ -112,10 +119,10 @@ impl Comparison<'_> {
         self.named(lane, golden.turn, &g, &c);
         let clean = self.parts(lane, golden.turn, &g, &c);
         let silent = clean && self.differences.len() == before;
-        if silent && g.body != c.body && !self.masked_in_turn {
-            self.spelling(lane, golden.turn, &g, &c);
+        if silent && g.body != c.body && !self.uneven {
+            self.around(lane, golden.turn, &g, &c);
         }
-        self.masked_in_turn = false;
+        self.uneven = false;
     }
 
     /// A turn that only one side has: what it brings, surface by surface.
@@ -134,16 +141,23 @@ impl Comparison<'_> {
         brought.sort_unstable();
         for (surface, (count, pointer)) in brought {
             let counts = self.tally.counts(lane.number, surface);
-            if side == 0 { counts.compared += count as u64 } else { counts.absent += count as u64 }
+            if side == 0 {
+                counts.compared += count as u64
+            } else {
+                counts.absent += count as u64
+            }
             let things = format!("{count} {}", if count == 1 { "unit" } else { "units" });
             let what = match side {
                 0 => format!("only the golden has this turn, which brings {things}"),
                 _ => format!("only the candidate has this turn, which brings {things}"),
             };
             let spot = Spot { surface, lane: lane.name, turn: turn.turn };
-            let [golden, candidate] = if side == 0 { [Some(things.as_str()), None] } else { [None, Some(things.as_str())] };
-            let difference = spot.difference(levels::UNPAIRED, &pointer, what, golden, candidate);
-            self.differ(lane.number, difference);
+            let [golden, candidate] =
+                if side == 0 { [Some(things.as_str()), None] } else { [None, Some(things.as_str())] };
+            let difference = spot.structural(levels::UNPAIRED, &pointer, what, golden, candidate);
+            if !self.excluded(lane.number, surface, &pointer) {
+                self.differ(lane.number, difference);
+            }
         }
     }
 
@@ -155,13 +169,16 @@ impl Comparison<'_> {
         self.differ(lane.number, difference);
     }
 
-    /// Both say the same in other bytes: space, the order of members, escapes.
-    fn spelling(&mut self, lane: &mut LaneWork<'_>, turn: u32, g: &Projected, c: &Projected) {
-        let first = wire::difference::first_difference(g.body.as_bytes(), c.body.as_bytes());
-        let Some(wire::difference::Difference::Spelling { pointer, .. }) = first else { return };
+    /// All units are equal and the bodies are not: space, the order of members, escapes, a text in another form.
+    fn around(&mut self, lane: &mut LaneWork<'_>, turn: u32, g: &Projected, c: &Projected) {
+        use wire::difference::Difference as Found;
+        let (pointer, what) = match wire::difference::first_difference(g.body.as_bytes(), c.body.as_bytes()) {
+            Some(Found::Spelling { pointer, .. }) => (pointer, "the same value, written in other bytes"),
+            Some(Found::Value { pointer, .. }) => (pointer, "what is around the units differs"),
+            _ => (String::new(), "what is around the units differs"),
+        };
         let spot = Spot { surface: Surface::Settings, lane: lane.name, turn };
-        let what = "the same value, written in other bytes";
-        let difference = spot.difference(Some(Level::E3), &pointer, what, None, None);
+        let difference = spot.structural(Some(Level::E3), &pointer, what, None, None);
         self.differ(lane.number, difference);
     }
 
@@ -176,6 +193,7 @@ impl Comparison<'_> {
                 Some(at) => {
                     let other = &c.named[*at];
                     self.marker(lane, turn, &unit.key, (unit, g), (other, c));
+                    self.uneven |= unit.hash != other.hash && matches!(unit.bytes, Bytes::Body(..));
                     if lane.named.insert((unit.kind, unit.key.clone(), unit.hash, other.hash)) {
                         self.unit(lane, turn, (unit, g), (other, c));
                     }
@@ -197,7 +215,14 @@ impl Comparison<'_> {
     }
 
     /// The order of what both have.
-    fn order_of_named(&mut self, lane: &mut LaneWork<'_>, turn: u32, kind: Kind, g: &Projected, c: &Projected) {
+    fn order_of_named(
+        &mut self,
+        lane: &mut LaneWork<'_>,
+        turn: u32,
+        kind: Kind,
+        g: &Projected,
+        c: &Projected,
+    ) {
         let names = |of: &Projected, other: &Projected| -> Vec<(String, String)> {
             let there: HashSet<&String> =
                 other.named.iter().filter(|unit| unit.kind == kind).map(|unit| &unit.key).collect();
@@ -205,7 +230,9 @@ impl Comparison<'_> {
             both.map(|unit| (unit.key.clone(), unit.pointer.clone())).collect()
         };
         let (mine, theirs) = (names(g, c), names(c, g));
-        let Some(at) = (0..mine.len().min(theirs.len())).find(|at| mine[*at].0 != theirs[*at].0) else { return };
+        let Some(at) = (0..mine.len().min(theirs.len())).find(|at| mine[*at].0 != theirs[*at].0) else {
+            return;
+        };
         let keys: Vec<String> = mine.iter().chain(&theirs).map(|(key, _)| key.clone()).collect();
         if !lane.orders.insert(keys) {
             return;
@@ -216,7 +243,7 @@ impl Comparison<'_> {
         };
         let spot = Spot { surface, lane: lane.name, turn };
         let (golden, candidate) = (Some(mine[at].0.as_str()), Some(theirs[at].0.as_str()));
-        let difference = spot.difference(Some(holds), &mine[at].1, what, golden, candidate);
+        let difference = spot.structural(Some(holds), &mine[at].1, what, golden, candidate);
         if !self.excluded(lane.number, surface, &difference.pointer) {
             self.differ(lane.number, difference);
         }
@@ -236,12 +263,15 @@ impl Comparison<'_> {
             match (mine, theirs) {
                 (Some(at), Some(other)) => {
                     let (unit, counterpart) = (&g.parts[at], &c.parts[other]);
-                    let region = region(unit, g.parts.len() - at);
-                    self.marker(lane, turn, &region, (unit, g), (counterpart, c));
+                    if unit.kind != Kind::Result {
+                        let region = region(unit, g.parts.len() - at);
+                        self.marker(lane, turn, &region, (unit, g), (counterpart, c));
+                    }
                     if unit.kind == Kind::Reply {
                         clean &= unit.hash == counterpart.hash;
                         continue;
                     }
+                    self.uneven |= unit.hash != counterpart.hash;
                     if lane.is_known(unit, counterpart, &mut standing) {
                         continue;
                     }
@@ -266,7 +296,16 @@ impl Comparison<'_> {
                 (None, None) => {}
             }
         }
+        // Results may have changed places; what a request marks, it marks by place.
+        let results = |of: &Projected| -> Vec<usize> {
+            (0..of.parts.len()).filter(|at| of.parts[*at].kind == Kind::Result).collect()
+        };
+        for (at, other) in results(g).into_iter().zip(results(c)) {
+            let region = region(&g.parts[at], g.parts.len() - at);
+            self.marker(lane, turn, &region, (&g.parts[at], g), (&c.parts[other], c));
+        }
         self.order_of_parts(lane, turn, &fresh, g, c);
+        self.cuts(lane, turn, &fresh, g, c);
         clean
     }
 
@@ -299,25 +338,56 @@ impl Comparison<'_> {
             _ => Surface::Prompt,
         };
         let results = units.iter().all(|unit| unit.kind == Kind::Result);
-        let promised = !results || self.sides[0].facts.promises_order() || self.sides[1].facts.promises_order();
+        let announced = surfaces == [Surface::Jobs; 2] && units.iter().all(|unit| unit.kind == Kind::Said);
+        let promised = !announced && !results
+            || results && self.sides[0].facts.promises_order()
+            || results && self.sides[1].facts.promises_order();
         let holds = if promised { Level::E1 } else { Level::E3 };
         let what = match (results, promised) {
+            _ if announced => "announcements come in another order, which no harness promises",
             (true, true) => "results come in another order",
             (true, false) => "results come in another order, which this harness does not promise",
-            _ if surface == Surface::Jobs => "an answer about a job and what is announced have changed places",
+            _ if surface == Surface::Jobs => {
+                "an answer about a job and what is announced have changed places"
+            }
             _ => "what is said comes in another order",
         };
-        if !promised {
-            self.note("results of one message were compared as a set: this harness sends them as they end".into());
+        if announced {
+            self.note("announcements were compared as a set: jobs end in any order".into());
+        } else if !promised {
+            self.note(
+                "results of one message were compared as a set: this harness sends them as they end".into(),
+            );
         }
         let spot = Spot { surface, lane: lane.name, turn };
-        let name = |unit: &Unit, of: &Projected| {
-            unit.call.clone().unwrap_or_else(|| short(&of.raw(unit)))
-        };
+        let name = |unit: &Unit, of: &Projected| unit.call.clone().unwrap_or_else(|| short(&of.raw(unit)));
         let (golden, candidate) = (name(units[0], g), name(&c.parts[late.1], c));
         let difference =
-            spot.difference(Some(holds), &units[0].pointer, what, Some(&golden), Some(&candidate));
+            spot.structural(Some(holds), &units[0].pointer, what, Some(&golden), Some(&candidate));
         if !self.excluded(lane.number, surface, &difference.pointer) {
+            self.differ(lane.number, difference);
+        }
+    }
+
+    /// How many messages bring the results that are new.
+    fn cuts(
+        &mut self,
+        lane: &LaneWork<'_>,
+        turn: u32,
+        fresh: &[(usize, usize)],
+        g: &Projected,
+        c: &Projected,
+    ) {
+        let results: Vec<_> = fresh.iter().filter(|(at, _)| g.parts[*at].kind == Kind::Result).collect();
+        let mine = results.iter().filter(|(at, _)| g.parts[*at].opens).count();
+        let theirs = results.iter().filter(|(_, other)| c.parts[*other].opens).count();
+        let Some((first, _)) = results.first().filter(|_| mine != theirs) else { return };
+        let (surface, pointer) = (Surface::Results, g.parts[*first].pointer.clone());
+        let spot = Spot { surface, lane: lane.name, turn };
+        let words = [mine, theirs].map(|count| format!("opens {count} messages"));
+        let what = "results are cut into messages at another place";
+        let difference = spot.structural(Some(Level::E1), &pointer, what, Some(&words[0]), Some(&words[1]));
+        if !self.excluded(lane.number, surface, &pointer) {
             self.differ(lane.number, difference);
         }
     }
@@ -330,8 +400,9 @@ impl Comparison<'_> {
         let role = |unit: &Unit| unit.role.map(|role| format!("{role:?}").to_ascii_lowercase());
         let found = if unit.role != other.role {
             Some((Level::E0, "it is said in another name", role(unit), role(other)))
-        } else if unit.opens != other.opens {
-            let place = |unit: &Unit| Some(if unit.opens { "opens a message" } else { "goes on in one" }.to_owned());
+        } else if unit.opens != other.opens && unit.kind != Kind::Result {
+            let place =
+                |unit: &Unit| Some(if unit.opens { "opens a message" } else { "goes on in one" }.to_owned());
             Some((Level::E1, "messages are cut at another place", place(unit), place(other)))
         } else if unit.bare != other.bare {
             let form = |unit: &Unit| Some(if unit.bare { "a string" } else { "a block" }.to_owned());
@@ -341,7 +412,7 @@ impl Comparison<'_> {
         };
         let Some((holds, what, golden, candidate)) = found else { return };
         let difference =
-            spot.difference(Some(holds), &unit.pointer, what, golden.as_deref(), candidate.as_deref());
+            spot.structural(Some(holds), &unit.pointer, what, golden.as_deref(), candidate.as_deref());
         if !self.excluded(lane.number, surface, &difference.pointer) {
             self.differ(lane.number, difference);
         }
@@ -363,6 +434,7 @@ impl Comparison<'_> {
         if mine.is_none() && theirs.is_none() {
             return;
         }
+        self.uneven |= mine != theirs;
         let new = lane.markers.insert((region.to_owned(), mine.clone(), theirs.clone()));
         let marker = g.0.marker.as_ref().or(c.0.marker.as_ref());
         let pointer = marker.map(|marker| marker.place.pointer.clone()).unwrap_or_default();
@@ -376,14 +448,14 @@ impl Comparison<'_> {
         if mine == theirs {
             return;
         }
-        let what = match (&mine, &theirs) {
-            (Some(_), None) => "a cache marker is gone",
-            (None, Some(_)) => "a cache marker is new",
-            _ => "a cache marker differs",
+        let (how, what) = match (&mine, &theirs) {
+            (Some(_), None) => (How::Gone, "a cache marker is gone"),
+            (None, Some(_)) => (How::New, "a cache marker is new"),
+            _ => (How::Differs, "a cache marker differs"),
         };
+        *self.changes.markers.entry(how).or_default() += 1;
         let spot = Spot { surface: Surface::Settings, lane: lane.name, turn };
-        let difference =
-            spot.difference(Some(Level::E1), &pointer, what, mine.as_deref(), theirs.as_deref());
+        let difference = spot.structural(Some(Level::E1), &pointer, what, mine.as_deref(), theirs.as_deref());
         self.differ(lane.number, difference);
     }
 
@@ -411,11 +483,11 @@ impl Comparison<'_> {
             counts.equal += u64::from(equal);
             counts.masked += u64::from(judged.masked);
         }
-        self.masked_in_turn |= !equal;
         let spot = Spot { surface, lane: lane.name, turn };
         if !equal && judged.leaves.is_empty() && !judged.excluded {
             let what = "the same value, written in other bytes";
-            let difference = spot.difference(Some(Level::E3), &unit.pointer, what, Some(&golden), Some(&candidate));
+            let difference =
+                spot.difference(Some(Level::E3), &unit.pointer, what, Some(&golden), Some(&candidate));
             return self.differ(lane.number, difference);
         }
         for leaf in &judged.leaves {
@@ -431,12 +503,29 @@ impl Comparison<'_> {
                 ),
             };
             let what = what(unit, surface, leaf);
-            let difference =
-                spot.difference(Some(holds), &leaf.pointer, what, leaf.golden.as_deref(), leaf.candidate.as_deref());
-            match leaf.masked {
-                true => self.differ_by_byte(lane.number, difference),
-                false => self.differ(lane.number, difference),
+            let difference = spot.difference(
+                Some(holds),
+                &leaf.pointer,
+                what,
+                leaf.golden.as_deref(),
+                leaf.candidate.as_deref(),
+            );
+            if leaf.masked {
+                self.differ_by_byte(lane.number, difference);
+                continue;
             }
+            match (unit.kind, holds) {
+                (Kind::Call, Level::E0) => {
+                    self.changes.renamed.insert((unit.key.clone(), other.key.clone()));
+                }
+                (Kind::Model, _) => {
+                    let what = format!("model {} is now {}", short(&golden), short(&candidate));
+                    *self.changes.others.entry((surface, what)).or_default() += 1;
+                }
+                (_, Level::E2) => self.changes.add(unit.kind, How::Reworded, &unit.key),
+                _ => self.changes.add(unit.kind, How::Differs, &unit.key),
+            }
+            self.differ(lane.number, difference);
         }
         if judged.more > 0 {
             self.note(format!(
@@ -453,7 +542,11 @@ impl Comparison<'_> {
             return;
         }
         let counts = self.tally.counts(lane.number, surface);
-        if side == 0 { counts.compared += 1 } else { counts.absent += 1 }
+        if side == 0 {
+            counts.compared += 1
+        } else {
+            counts.absent += 1
+        }
         let raw = of.raw(unit);
         let sides = if side == 0 { [Some(raw.as_ref()), None] } else { [None, Some(raw.as_ref())] };
         let holds = match unit.kind {
@@ -461,15 +554,63 @@ impl Comparison<'_> {
             _ => levels::UNPAIRED,
         };
         let what = unpaired(unit, surface, side == 0);
+        self.changes.add(unit.kind, if side == 0 { How::Gone } else { How::New }, &unit.key);
+        if unit.kind == Kind::Tool {
+            self.changes.schemas[side].insert(unit.key.clone(), arguments(&raw));
+        }
         let spot = Spot { surface, lane: lane.name, turn };
         let difference: Difference = spot.difference(holds, &unit.pointer, what, sides[0], sides[1]);
         self.differ(lane.number, difference);
     }
 }
 
+/// The names of the arguments that a tool takes.
+fn arguments(raw: &str) -> BTreeSet<String> {
+    let Ok(tool) = Document::parse(raw.as_bytes()) else { return BTreeSet::new() };
+    let places = ["/input_schema/properties", "/function/parameters/properties", "/parameters/properties"];
+    let properties = places.iter().find_map(|place| tool.root().pointer(place));
+    properties
+        .into_iter()
+        .flat_map(|object| object.members())
+        .map(|member| member.name().into_owned())
+        .collect()
+}
+
 impl LaneWork<'_> {
+    /// Announcements meet by the jobs that they name: jobs end in any order.
+    fn pair_announcements(&self, rows: &mut [Row], g: &Projected, c: &Projected) {
+        let jobs = |side: usize, at: usize, of: &Projected| self.jobs[side].named(&of.raw(&of.parts[at]));
+        let is_open = |row: &Row| match row {
+            (Some(a), Some(b)) => {
+                let (a, b) = (&g.parts[*a], &c.parts[*b]);
+                let known = a.hash == b.hash || self.pairs.contains_key(&(a.hash, b.hash));
+                a.kind == Kind::Said && a.late && !known
+            }
+            _ => false,
+        };
+        let open: Vec<usize> = (0..rows.len()).filter(|at| is_open(&rows[*at])).collect();
+        for here in open.iter().copied() {
+            let (Some(a), Some(b)) = rows[here] else { continue };
+            let (mine, theirs) = (jobs(0, a, g), jobs(1, b, c));
+            if mine.is_empty() || mine == theirs {
+                continue;
+            }
+            let fits = |there: &&usize| {
+                rows[**there].1.is_some_and(|b| jobs(1, b, c) == mine)
+                    && rows[**there].0.is_some_and(|a| jobs(0, a, g) != mine)
+            };
+            if let Some(there) = open.iter().find(fits).copied() {
+                let other = rows[there].1;
+                rows[there].1 = rows[here].1;
+                rows[here].1 = other;
+            }
+        }
+    }
+
     fn was_paired(&self, side: usize, hash: u64) -> bool {
-        self.pairs.keys().any(|(golden, candidate)| if side == 0 { *golden == hash } else { *candidate == hash })
+        self.pairs
+            .keys()
+            .any(|(golden, candidate)| if side == 0 { *golden == hash } else { *candidate == hash })
     }
 }
 
@@ -490,7 +631,9 @@ fn lay_out(lane: &LaneWork<'_>, g: &Projected, c: &Projected) -> Vec<Row> {
     let (mine, theirs) = (without_results(g), without_results(c));
     let same = |a: usize, b: usize| {
         let (a, b) = (&g.parts[mine[a]], &c.parts[theirs[b]]);
-        a.kind == b.kind && a.role == b.role && (a.hash == b.hash || lane.pairs.contains_key(&(a.hash, b.hash)))
+        a.kind == b.kind
+            && a.role == b.role
+            && (a.hash == b.hash || lane.pairs.contains_key(&(a.hash, b.hash)))
     };
     let score = |a: usize, b: usize| likeness((&g.parts[mine[a]], g), (&c.parts[theirs[b]], c));
     let rows = align(mine.len(), theirs.len(), same, score);
@@ -504,6 +647,7 @@ fn lay_out(lane: &LaneWork<'_>, g: &Projected, c: &Projected) -> Vec<Row> {
             calls.insert(a, b);
         }
     }
+    lane.pair_announcements(&mut rows, g, c);
     rows.extend(results(&calls, g, c));
     rows.sort_by_key(|(a, b)| (a.is_none(), *a, *b));
     rows

@@ -7,7 +7,13 @@ use crate::verdict::{Level, Surface};
 pub(super) const UNPAIRED: Option<Level> = Some(Level::E0);
 
 /// The level that is left where a value differs inside two units that meet.
-pub(super) fn of_value(kind: Kind, surface: Surface, inside: &str, golden: Option<&str>, candidate: Option<&str>) -> Level {
+pub(super) fn of_value(
+    kind: Kind,
+    surface: Surface,
+    inside: &str,
+    golden: Option<&str>,
+    candidate: Option<&str>,
+) -> Level {
     match kind {
         Kind::Model => Level::E0,
         Kind::Setting | Kind::Header | Kind::Line => Level::E1,

@@ -4,8 +4,9 @@
 //! mark, so that two texts agree where everything else does. Ids are not masked but paired: see `ids`.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 use super::side::Facts;
 use crate::verdict::{MaskUse, Surface};
@@ -35,7 +36,7 @@ const MASKS: &[Mask] = &[
     Mask {
         name: "version",
         covers: "the version of the harness, as its recording names it",
-        surfaces: &[Prompt, Tools, Settings, Results],
+        surfaces: &[Prompt, Tools, Settings, Results, Jobs],
         pattern: None,
     },
     Mask {
@@ -94,9 +95,8 @@ pub(super) fn other(name: &str) -> MaskNumber {
 
 /// The masks of one side: patterns are the same for both, folders and versions are its own.
 pub(super) struct Masks {
-    /// For each surface the one pattern of all masks that apply there.
-    by_surface: Vec<Regex>,
-    numbers: Vec<Vec<MaskNumber>>,
+    /// For each surface one pattern of all masks that apply there, and the masks of its groups.
+    by_surface: Vec<Arc<(Regex, Vec<MaskNumber>)>>,
 }
 
 /// A text with its marks.
@@ -125,8 +125,7 @@ impl Masks {
             };
             (!alternatives.is_empty()).then(|| alternatives.join("|"))
         };
-        let mut by_surface = Vec::new();
-        let mut numbers = Vec::new();
+        let mut by_surface: Vec<Arc<(Regex, Vec<MaskNumber>)>> = Vec::new();
         for surface in Surface::ALL {
             let applying = MASKS.iter().enumerate().filter(|(_, mask)| mask.surfaces.contains(&surface));
             let patterns = applying.filter_map(|(number, mask)| {
@@ -134,23 +133,24 @@ impl Masks {
             });
             let (of_surface, groups): (Vec<MaskNumber>, Vec<String>) =
                 patterns.map(|(number, pattern)| (number, format!("({pattern})"))).unzip();
-            by_surface.push(Regex::new(&groups.join("|")).expect("the patterns are fixed, and folders escaped"));
-            numbers.push(of_surface);
+            // Making a pattern is dear, and several surfaces have the same.
+            let known = by_surface.iter().find(|known| known.1 == of_surface).cloned();
+            by_surface.push(known.unwrap_or_else(|| Arc::new((pattern(&groups.join("|")), of_surface))));
         }
-        Self { by_surface, numbers }
+        Self { by_surface }
     }
 
     /// Puts marks where masks are hit.
     pub(super) fn apply(&self, surface: Surface, text: &str) -> Masked {
-        let at = surface as usize;
+        let (pattern, numbers) = &*self.by_surface[surface as usize];
         let mut masked = Masked::default();
         let mut end = 0;
         // Searching is far cheaper than telling which of the groups it was.
         let mut from = 0;
-        while let Some(found) = self.by_surface[at].find_at(text, from) {
-            let captures = self.by_surface[at].captures_at(text, found.start()).expect("it was just found");
+        while let Some(found) = pattern.find_at(text, from) {
+            let captures = pattern.captures_at(text, found.start()).expect("it was just found");
             let group = (1..captures.len()).find(|group| captures.get(*group).is_some());
-            let number = self.numbers[at][group.expect("every alternative is a group") - 1];
+            let number = numbers[group.expect("every alternative is a group") - 1];
             masked.text.push_str(&text[end..found.start()]);
             masked.text.push_str(mark(number));
             masked.hits.push((number, found.range()));
@@ -163,6 +163,11 @@ impl Masks {
         masked.text.push_str(&text[end..]);
         masked
     }
+}
+
+/// All that is searched for is ASCII, but for folders, which are taken literally.
+fn pattern(text: &str) -> Regex {
+    RegexBuilder::new(text).unicode(false).build().expect("the patterns are fixed, and folders escaped")
 }
 
 /// What stands where a mask was hit; no text holds it by chance.

@@ -5,6 +5,7 @@
 //! and compared value by value (`judge`), under masks (`mask`), rules (`rules`) and one pairing of ids (`ids`).
 
 mod align;
+mod changes;
 mod compare;
 mod found;
 mod ids;
@@ -41,7 +42,9 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
     let mut verdict = compare(&mine.side(), &theirs.side(), rules, wanted);
     for (whose, read) in [("golden", &mine), ("candidate", &theirs)] {
         let problems = &read.ordered.problems;
-        verdict.notes.extend(problems.iter().map(|problem| format!("{whose}, {}: {}", problem.what, problem.why)));
+        verdict
+            .notes
+            .extend(problems.iter().map(|problem| format!("{whose}, {}: {}", problem.what, problem.why)));
     }
     verdict
 }
@@ -80,3 +83,6 @@ impl Requests for Numbers<'_> {
         self.source.asked(*self.by_id.get(id)?).ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

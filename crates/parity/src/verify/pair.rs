@@ -51,11 +51,14 @@ impl Pairing<'_> {
     }
 
     fn add_children(&mut self, number: usize) {
-        let LanePair { golden: Some(g), candidate: Some(c), turns } = self.pairs[number].clone() else { return };
+        let LanePair { golden: Some(g), candidate: Some(c), turns } = self.pairs[number].clone() else {
+            return;
+        };
         let (g_parent, c_parent) = (&self.golden.lanes[g], &self.candidate.lanes[c]);
         let children = |lanes: &Lanes, parent: &Lane| -> Vec<usize> {
             let is_child = |lane: &Lane| {
-                lane.parent.as_ref() == Some(&parent.id) && matches!(lane.kind, LaneKind::Sub | LaneKind::Fork)
+                lane.parent.as_ref() == Some(&parent.id)
+                    && matches!(lane.kind, LaneKind::Sub | LaneKind::Fork)
             };
             (0..lanes.lanes.len()).filter(|at| is_child(&lanes.lanes[*at])).collect()
         };
@@ -82,7 +85,8 @@ impl Pairing<'_> {
                 if a.kind != b.kind || a.parent.is_some() != b.parent.is_some() {
                     return 0;
                 }
-                let named = u32::from(a.agent_type == b.agent_type) + 2 * u32::from(a.spawned_by == b.spawned_by);
+                let named =
+                    u32::from(a.agent_type == b.agent_type) + 2 * u32::from(a.spawned_by == b.spawned_by);
                 if side && a.agent_type != b.agent_type { 0 } else { named + alike(g, c) }
             };
             for (g, c) in best_pairs(&mine, &theirs, score) {
@@ -119,7 +123,8 @@ impl Spawns<'_> {
         let place = |parent: &Lane, lane: &Lane| spawn_place(parent, lane);
         let (mine, theirs) = (place(self.golden, golden), place(self.candidate, candidate));
         let (Some(mine), Some(theirs)) = (mine, theirs) else {
-            return u32::from(golden.agent_type == candidate.agent_type) * 2;
+            // The call that started one of them is not known: its parent is what speaks for it.
+            return 2 + u32::from(golden.agent_type == candidate.agent_type);
         };
         let call = |parent: &'_ Lane, (turn, at): (usize, usize)| parent.turns[turn].calls[at].clone();
         let (my_call, their_call) = (call(self.golden, mine), call(self.candidate, theirs));
@@ -174,7 +179,8 @@ fn align_turns(golden: &[Turn], candidate: &[Turn]) -> Vec<Row> {
     let theirs: Vec<_> = (0..candidate.len()).map(|at| led(candidate, at)).collect();
     let score = |g: usize, c: usize| {
         let ((my_calls, my_texts), (their_calls, their_texts)) = (&mine[g], &theirs[c]);
-        let names = |calls: &[(String, String)]| calls.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>();
+        let names =
+            |calls: &[(String, String)]| calls.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>();
         1 + 4 * u32::from(my_calls == their_calls)
             + 2 * u32::from(names(my_calls) == names(their_calls))
             + u32::from(my_texts == their_texts)

@@ -16,7 +16,9 @@ impl Comparison<'_> {
         let ran = [0, 1].map(|side| self.sides[side].facts.ran);
         if ran != [true, true] {
             if ran != [false, false] {
-                self.note("only one of the two says how its harness ended: exit codes were not compared".into());
+                self.note(
+                    "only one of the two says how its harness ended: exit codes were not compared".into(),
+                );
             }
             return;
         }
@@ -27,14 +29,15 @@ impl Comparison<'_> {
             let words = codes.map(|code| code.map_or("had to be ended".to_owned(), |code| code.to_string()));
             let spot = Spot { surface: Surface::Routing, lane: name, turn: 0 };
             let what = "the harness ended with another exit code";
-            let difference = spot.difference(None, "lane:exit_code", what, Some(&words[0]), Some(&words[1]));
+            let difference = spot.structural(None, "lane:exit_code", what, Some(&words[0]), Some(&words[1]));
             self.differ(main, difference);
         }
     }
 
     /// The place of a lane in the tree.
     pub(super) fn place(&mut self, number: usize, pair: &LanePair, name: &str) {
-        let lane = |side: usize, at: Option<usize>| at.map(|at| self.sides[side].ordered.lanes.lanes[at].clone());
+        let lane =
+            |side: usize, at: Option<usize>| at.map(|at| self.sides[side].ordered.lanes.lanes[at].clone());
         let (golden, candidate) = (lane(0, pair.golden), lane(1, pair.candidate));
         match (golden, candidate) {
             (Some(g), Some(c)) => self.same_place(number, name, &g, &c),
@@ -55,7 +58,11 @@ impl Comparison<'_> {
             return;
         }
         let counts = self.tally.counts(number, Surface::Routing);
-        if side == 0 { counts.compared += 1 } else { counts.absent += 1 }
+        if side == 0 {
+            counts.compared += 1
+        } else {
+            counts.absent += 1
+        }
         let about = format!(
             "{:?} of {} turns, started by {}",
             lane.kind,
@@ -66,7 +73,12 @@ impl Comparison<'_> {
         let sides = if side == 0 { [Some(about.as_str()), None] } else { [None, Some(about.as_str())] };
         let spot = Spot { surface: Surface::Routing, lane: &lane.id, turn: 1 };
         let what = format!("only the {whose} has this lane");
-        let difference = spot.difference(levels::UNPAIRED, "lane:tree", what, sides[0], sides[1]);
+        *self
+            .changes
+            .others
+            .entry((Surface::Routing, format!("lanes that only the {whose} has")))
+            .or_default() += 1;
+        let difference = spot.structural(levels::UNPAIRED, "lane:tree", what, sides[0], sides[1]);
         if !self.excluded(number, Surface::Routing, "lane:tree") {
             self.differ(number, difference);
         }
@@ -88,10 +100,22 @@ impl Comparison<'_> {
             facts.push(("the call that started it", Level::E1, same, words(mine), words(theirs)));
         }
         let kinds = [golden, candidate].map(|lane| lane.agent_type.clone().unwrap_or_else(|| "-".to_owned()));
-        facts.push(("its kind of agent", Level::E1, kinds[0] == kinds[1], kinds[0].clone(), kinds[1].clone()));
+        facts.push((
+            "its kind of agent",
+            Level::E1,
+            kinds[0] == kinds[1],
+            kinds[0].clone(),
+            kinds[1].clone(),
+        ));
         if golden.kind != LaneKind::Side {
             let counts = [golden, candidate].map(|lane| format!("{} turns", lane.turns.len()));
-            facts.push(("its number of turns", Level::E1, counts[0] == counts[1], counts[0].clone(), counts[1].clone()));
+            facts.push((
+                "its number of turns",
+                Level::E1,
+                counts[0] == counts[1],
+                counts[0].clone(),
+                counts[1].clone(),
+            ));
         }
         for (what, holds, same, mine, theirs) in facts {
             let counts = self.tally.counts(number, Surface::Routing);
@@ -100,7 +124,12 @@ impl Comparison<'_> {
             if !same && !self.excluded(number, Surface::Routing, "lane:tree") {
                 let spot = Spot { surface: Surface::Routing, lane: name, turn: 1 };
                 let what = format!("{what} differs");
-                let difference = spot.difference(Some(holds), "lane:tree", what, Some(&mine), Some(&theirs));
+                *self
+                    .changes
+                    .others
+                    .entry((Surface::Routing, format!("{what}: {mine} / {theirs}")))
+                    .or_default() += 1;
+                let difference = spot.structural(Some(holds), "lane:tree", what, Some(&mine), Some(&theirs));
                 self.differ(number, difference);
             }
         }
@@ -111,14 +140,16 @@ impl Comparison<'_> {
         let lanes = &self.sides[side].ordered.lanes;
         let parent = lanes.lane(lane.parent.as_deref()?)?;
         let (turn, at) = spawn_place(parent, lane)?;
-        Some((turn as u32 + 1, format!("call {} of `{}`", at + 1, parent.turns[turn].calls[at].name)))
+        Some((turn as u32 + 1, format!("call {}", at + 1)))
     }
 
     fn turns_meet(&self, side: usize, lane: &Lane, golden: u32, candidate: u32) -> bool {
         let lanes = &self.sides[side].ordered.lanes.lanes;
         let parent = lanes.iter().position(|other| Some(&other.id) == lane.parent.as_ref());
         let pair = self.pairs.iter().find(|pair| pair.golden == parent);
-        pair.is_some_and(|pair| pair.turns.contains(&(Some(golden as usize - 1), Some(candidate as usize - 1))))
+        pair.is_some_and(|pair| {
+            pair.turns.contains(&(Some(golden as usize - 1), Some(candidate as usize - 1)))
+        })
     }
 
     /// How two turns that meet were asked and answered.
@@ -132,13 +163,14 @@ impl Comparison<'_> {
         if answered[0] != answered[1] {
             let words = answered.map(|whole| if whole { "answered" } else { "not answered" });
             let what = "whether it was answered differs";
-            let difference = spot.difference(None, "lane:answer", what, Some(words[0]), Some(words[1]));
+            let difference = spot.structural(None, "lane:answer", what, Some(words[0]), Some(words[1]));
             self.differ(number, difference);
         }
         if counts[0] != counts[1] && !self.excluded(number, Surface::Routing, "lane:attempts") {
             let words = counts.map(|count| format!("{count} attempts"));
             let what = "it took another number of attempts";
-            let difference = spot.difference(Some(Level::E2), "lane:attempts", what, Some(&words[0]), Some(&words[1]));
+            let difference =
+                spot.structural(Some(Level::E2), "lane:attempts", what, Some(&words[0]), Some(&words[1]));
             self.differ(number, difference);
         }
     }

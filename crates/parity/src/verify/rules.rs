@@ -119,8 +119,8 @@ impl Rules {
     }
 
     fn load(path: &Path) -> Result<Self, RulesError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| RulesError::Io { path: path.to_owned(), source })?;
+        let text =
+            fs::read_to_string(path).map_err(|source| RulesError::Io { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
@@ -134,12 +134,16 @@ impl Rules {
             bad(error.span().map_or(0, |span| span.start), error.message().trim().to_owned())
         })?;
         if *file.format.get_ref() != RULES_FORMAT {
-            let why = format!("format {} is not known; this version knows {RULES_FORMAT}", file.format.get_ref());
+            let why =
+                format!("format {} is not known; this version knows {RULES_FORMAT}", file.format.get_ref());
             return Err(bad(file.format.span().start, why));
         }
         let mut rules = Vec::new();
-        for (is_mask, entry) in
-            file.exclude.into_iter().map(|entry| (false, entry)).chain(file.mask.into_iter().map(|entry| (true, entry)))
+        for (is_mask, entry) in file
+            .exclude
+            .into_iter()
+            .map(|entry| (false, entry))
+            .chain(file.mask.into_iter().map(|entry| (true, entry)))
         {
             let at = entry.span().start;
             let rule = entry.into_inner().rule(is_mask).map_err(|why| bad(at, why))?;
@@ -166,8 +170,13 @@ impl Entry {
             return Err("a rule needs a `reason`".to_owned());
         }
         let is_place = |prefix: &str| self.pointer.starts_with(prefix);
-        if !self.pointer.is_empty() && !["/", "header:", "url:", "method", "lane", "job"].into_iter().any(is_place) {
-            return Err(format!("`{}` is no pointer; write one as in `/system/0/text` or `header:user-agent`", self.pointer));
+        if !self.pointer.is_empty()
+            && !["/", "header:", "url:", "method", "lane", "job"].into_iter().any(is_place)
+        {
+            return Err(format!(
+                "`{}` is no pointer; write one as in `/system/0/text` or `header:user-agent`",
+                self.pointer
+            ));
         }
         let effect = match (is_mask, self.pattern) {
             (false, Some(_)) => return Err("an exclusion has no `pattern`; a mask may have one".to_owned()),

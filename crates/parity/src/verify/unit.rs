@@ -234,7 +234,8 @@ fn head(method: &str, url: &str, headers: &[Header]) -> Vec<Unit> {
 fn names_an_agent(name: &str) -> bool {
     let has = |word: &str| name.split('-').any(|part| part == word);
     let of_agent = has("session") || has("conversation") || has("thread") || has("parent");
-    !has("user") && (of_agent || (has("id") && (has("agent") || has("request") || has("trace"))) || has("traceparent"))
+    !has("user")
+        && (of_agent || (has("id") && (has("agent") || has("request") || has("trace"))) || has("traceparent"))
 }
 
 fn tools<'p>(prompt: &'p Prompt, body: &'p str) -> impl Iterator<Item = Unit> + 'p {
@@ -250,8 +251,15 @@ fn tools<'p>(prompt: &'p Prompt, body: &'p str) -> impl Iterator<Item = Unit> + 
 /// Members of the body that hold what is compared by itself.
 const CONTENT: &[&str] = &["system", "instructions", "messages", "input", "tools"];
 /// Members of the body that say who asks.
-const IDENTITY: &[&str] =
-    &["metadata", "prompt_cache_key", "previous_response_id", "safety_identifier", "user", "session_id", "conversation"];
+const IDENTITY: &[&str] = &[
+    "metadata",
+    "prompt_cache_key",
+    "previous_response_id",
+    "safety_identifier",
+    "user",
+    "session_id",
+    "conversation",
+];
 
 fn settings(prompt: &Prompt, document: &Document<'_>, body: &str) -> Vec<Unit> {
     let mut units = Vec::new();
@@ -292,6 +300,9 @@ fn conversation(prompt: &Prompt, body: &str) -> Vec<Unit> {
             unit.role = Some(message.role);
             unit.opens = at == 0;
             unit.late = late;
+            // In another name, or in another message, it is not what it was.
+            let opens = unit.opens && unit.kind != Kind::Result;
+            unit.hash = unit.hash.rotate_left(message.role as u32 + 1) ^ u64::from(opens);
             units.push(unit);
         }
     }
@@ -331,5 +342,11 @@ fn said(part: &Part, body: &str) -> Unit {
     if !bare && frame != FRAME && frame != OPENAI_FRAME {
         return unit;
     }
-    Unit { bytes: Bytes::Body(content.span.clone(), None), pointer: content.pointer.clone(), hash: digest(&[inside]), bare, ..unit }
+    Unit {
+        bytes: Bytes::Body(content.span.clone(), None),
+        pointer: content.pointer.clone(),
+        hash: digest(&[inside]),
+        bare,
+        ..unit
+    }
 }
