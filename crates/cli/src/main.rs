@@ -32,6 +32,7 @@ enum Command {
     Proxy(commands::proxy::Arguments),
     Replay(commands::replay::Arguments),
     Show(commands::show::Arguments),
+    Verify(commands::verify::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Replay(arguments) => commands::replay::run(arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
+        Command::Verify(arguments) => commands::verify::run(&arguments),
     };
     match done {
         Ok(code) => code,

@@ -1,12 +1,14 @@
-//! Whether a recording is complete; later, whether two agree.
+//! Whether a recording is complete, and whether two agree.
 //!
-//! Start at [`check`]: evidence in, an answer for each criterion out. [`disagreements`] compares a session as its
-//! harness tells it with the one on the wire. Only [`Evidence::gather`] reads files.
+//! Start at [`check`]: evidence in, an answer for each criterion out; and at [`compare`]: two recordings in, a
+//! [`Verdict`] out. [`disagreements`] compares a session as its harness tells it with the one on the wire. Only
+//! [`Evidence::gather`], [`verify`] and [`Rules::find`] read files.
 
 mod agreement;
 mod check;
 mod evidence;
 mod verdict;
+mod verify;
 
 pub use agreement::{Disagreement, disagreements};
 pub use check::{Answer, Check, Criterion, check};
@@ -15,6 +17,7 @@ pub use verdict::{
     Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, RuleUse, Surface, SurfaceVerdict,
     VERDICT_FORMAT, Verdict,
 };
+pub use verify::{Facts, RULES_FILE, RULES_FORMAT, Requests, Rules, RulesError, Side, compare, verify};
 
 #[cfg(test)]
 mod tests;

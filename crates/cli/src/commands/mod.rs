@@ -8,6 +8,7 @@ pub(crate) mod normalize;
 pub(crate) mod proxy;
 pub(crate) mod replay;
 pub(crate) mod show;
+pub(crate) mod verify;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;

@@ -189,6 +189,10 @@ impl Dumps {
         events.into_iter().map(|(_, _, _, event)| event).collect()
     }
 
+    pub(super) fn id(&self, n: usize) -> &str {
+        &self.pairs[n].id
+    }
+
     pub(super) fn asked(&self, n: usize) -> Result<Asked, OpenError> {
         let pair = &self.pairs[n];
         let dump = read(&pair.request)?;

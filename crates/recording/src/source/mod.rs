@@ -217,6 +217,14 @@ impl Source {
         self.len() == 0
     }
 
+    /// The name of the `n`th exchange, from 0.
+    pub fn id(&self, n: usize) -> RequestId {
+        RequestId::new(match &self.from {
+            From::Log(recording) => recording.entries()[n].arrived.id.clone(),
+            From::Dumps(dumps) => dumps.id(n).to_owned(),
+        })
+    }
+
     /// The request of the `n`th exchange, from 0.
     pub fn asked(&self, n: usize) -> Result<Asked, OpenError> {
         match &self.from {

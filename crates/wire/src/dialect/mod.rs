@@ -26,7 +26,7 @@ use std::fmt;
 use session::Reply;
 use thiserror::Error;
 
-use crate::json::JsonError;
+use crate::json::{Document, JsonError};
 
 pub use accumulate::{Accumulated, Accumulator, Piece, StreamEnd, accumulate};
 pub use answer::{Answer, Outcome, ProviderError};
@@ -69,6 +69,11 @@ pub enum DecodeError {
 impl Dialect {
     /// Decodes a request's body.
     pub fn decode_request(self, body: &[u8]) -> Result<Prompt, DecodeError> {
+        self.decode_document(&Document::parse(body)?)
+    }
+
+    /// Decodes a request's body that has been parsed already.
+    pub fn decode_document(self, body: &Document<'_>) -> Result<Prompt, DecodeError> {
         match self {
             Self::AnthropicMessages => anthropic::decode_request(body),
             Self::OpenAiChat => chat::decode_request(body),

@@ -10,9 +10,8 @@ use super::{DIALECT, block};
 
 const FIELDS: &[&str] = &["model", "system", "messages", "tools", "stream", "max_tokens"];
 
-pub(in crate::dialect) fn decode_request(body: &[u8]) -> Result<Prompt, DecodeError> {
-    let document = Document::parse(body)?;
-    let root = Cursor::root(&document)?;
+pub(in crate::dialect) fn decode_request(document: &Document<'_>) -> Result<Prompt, DecodeError> {
+    let root = Cursor::root(document)?;
     let mut unknown = Vec::new();
     let mut prompt = Prompt {
         dialect: DIALECT,

@@ -11,9 +11,8 @@ use super::message::{SAID, said, tool_result};
 
 const FIELDS: &[&str] = &["model", "messages", "tools", "stream", "max_tokens", "max_completion_tokens"];
 
-pub(in crate::dialect) fn decode_request(body: &[u8]) -> Result<Prompt, DecodeError> {
-    let document = Document::parse(body)?;
-    let root = Cursor::root(&document)?;
+pub(in crate::dialect) fn decode_request(document: &Document<'_>) -> Result<Prompt, DecodeError> {
+    let root = Cursor::root(document)?;
     let mut unknown = Vec::new();
     let messages: Vec<_> = root.get("messages").iter().flat_map(Cursor::items).collect();
     let limit = root.value.get("max_completion_tokens").or_else(|| root.value.get("max_tokens"));

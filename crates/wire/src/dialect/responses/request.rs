@@ -14,9 +14,8 @@ const FIELDS: &[&str] = &["model", "instructions", "input", "tools", "stream", "
 const SAID: &[&str] =
     &["type", "role", "content", "call_id", "name", "arguments", "input", "output", "summary"];
 
-pub(in crate::dialect) fn decode_request(body: &[u8]) -> Result<Prompt, DecodeError> {
-    let document = Document::parse(body)?;
-    let root = Cursor::root(&document)?;
+pub(in crate::dialect) fn decode_request(document: &Document<'_>) -> Result<Prompt, DecodeError> {
+    let root = Cursor::root(document)?;
     let mut unknown = Vec::new();
     let mut tools = Vec::new();
     for at in root.get("tools").iter().flat_map(Cursor::items) {

@@ -1,0 +1,48 @@
+//! `offshoot verify`: whether two recordings agree.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use parity::{Level, Outcome, Rules};
+
+use super::{open, print};
+use crate::failure::{Kind, OrFail};
+
+/// Compare two recordings of one scenario, surface by surface
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The recording that somebody accepted
+    golden: PathBuf,
+    /// The recording to be judged by it
+    candidate: PathBuf,
+    /// How far they must agree: E0 (it ran) to E4 (equal to the byte)
+    #[arg(long, value_name = "LEVEL", default_value_t = Level::E3)]
+    level: Level,
+    /// Exclusions and masks; usually found beside the golden as `parity.toml`
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
+    format: VerdictFormat,
+}
+
+/// How a verdict is printed.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum VerdictFormat {
+    /// For people
+    Text,
+    /// For programs: stable and versioned
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let (golden, candidate) = (open(&arguments.golden)?, open(&arguments.candidate)?);
+    let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
+    let rules = Rules::find(&arguments.golden, arguments.rules.as_deref()).or_fail_with(Kind::Usage, hint)?;
+    let verdict = parity::verify(&golden, &candidate, &rules, arguments.level);
+    print(&match arguments.format {
+        VerdictFormat::Text => report::verdict_text(&verdict, super::width()),
+        VerdictFormat::Json => format!("{}\n", serde_json::to_string(&verdict).or_fail(Kind::Bug)?),
+    });
+    Ok(ExitCode::from(if verdict.outcome == Outcome::Match { 0 } else { Kind::Verdict as u8 }))
+}

@@ -1,0 +1,271 @@
+//! Two recordings in, a verdict out. Requests are asked for one pair at a time.
+
+use std::collections::HashMap;
+
+use recording::lanes::{Job, LaneKind, Turn};
+
+use super::changes::Changes;
+use super::ids::Ids;
+use super::jobs::{JobWords, siblings};
+use super::judge::Judge;
+use super::lane::LaneWork;
+use super::mask::{MaskTally, Masks};
+use super::pair::{LanePair, pair};
+use super::rules::Rules;
+use super::side::Side;
+use super::summary;
+use super::tally::Tally;
+use super::unit::Projected;
+use crate::verdict::{Difference, Level, Outcome, Surface, VERDICT_FORMAT, Verdict};
+
+/// Whether two recordings agree.
+pub fn compare(golden: &Side<'_>, candidate: &Side<'_>, rules: &Rules, wanted: Level) -> Verdict {
+    let mut known = golden.ids();
+    known.extend(candidate.ids());
+    let sides = [golden, candidate];
+    let mut comparison = Comparison {
+        sides,
+        pairs: Vec::new(),
+        jobs: sides.map(|side| side.ordered.lanes.jobs()),
+        judge: Judge {
+            masks: sides.map(|side| Masks::of(&side.facts)),
+            rules: rules.applied_to([&golden.facts, &candidate.facts]),
+            ids: Ids::knowing(known),
+            hits: MaskTally::default(),
+        },
+        tally: Tally::default(),
+        differences: Vec::new(),
+        by_byte: 0,
+        notes: Vec::new(),
+        wanted,
+        uneven: false,
+        resolved: Vec::new(),
+        changes: Changes::default(),
+    };
+    comparison.run();
+    comparison.verdict()
+}
+
+/// The work of comparing.
+pub(super) struct Comparison<'c> {
+    /// The golden and the candidate.
+    pub(super) sides: [&'c Side<'c>; 2],
+    pub(super) pairs: Vec<LanePair>,
+    pub(super) jobs: [Vec<Job>; 2],
+    pub(super) judge: Judge,
+    pub(super) tally: Tally,
+    pub(super) differences: Vec<(usize, Difference)>,
+    /// Values that differ under a mask only.
+    by_byte: u64,
+    notes: Vec<String>,
+    wanted: Level,
+    /// Something in the turn at hand is not equal by the byte.
+    pub(super) uneven: bool,
+    /// Ids that stand for each other.
+    resolved: Vec<(String, String)>,
+    /// What changed, by name.
+    pub(super) changes: Changes,
+}
+
+impl Comparison<'_> {
+    fn run(&mut self) {
+        let [golden, candidate] = self.sides;
+        let (g_lanes, c_lanes) = (&golden.ordered.lanes, &candidate.ordered.lanes);
+        let looks = [0, 1].map(|side| self.side_looks(side));
+        self.pairs = pair(g_lanes, c_lanes, |g, c| {
+            let empty = Vec::new();
+            let (mine, theirs) = (looks[0].get(&g).unwrap_or(&empty), looks[1].get(&c).unwrap_or(&empty));
+            mine.iter().filter(|look| theirs.contains(look)).count() as u32
+        });
+        let pairs = self.pairs.clone();
+        for (number, pair) in pairs.iter().enumerate() {
+            self.lane(number, pair);
+        }
+        for together in siblings(g_lanes) {
+            self.note(format!(
+                "{} were started together: they were compared as a set, paired by what they were asked",
+                together.join(", ")
+            ));
+        }
+        let sides = pairs.iter().filter_map(|pair| pair.golden.zip(pair.candidate));
+        let sides = sides.filter(|(g, _)| g_lanes.lanes[*g].kind == LaneKind::Side).count();
+        if sides > 0 {
+            self.note(format!("{sides} side calls were paired and compared; their number is not judged"));
+        }
+        self.conflicts();
+    }
+
+    fn lane(&mut self, number: usize, pair: &LanePair) {
+        let lanes = [0, 1].map(|side| &self.sides[side].ordered.lanes);
+        let golden = pair.golden.map(|at| &lanes[0].lanes[at]);
+        let candidate = pair.candidate.map(|at| &lanes[1].lanes[at]);
+        let Some(first) = golden.or(candidate) else { return };
+        let name = first.id.as_str();
+        if first.kind == LaneKind::Main && number == 0 {
+            self.outcome(number, name);
+        }
+        self.place(number, pair, name);
+        self.jobs(number, pair, name);
+        let words = |side: usize, lane| {
+            // Jobs go by the golden's names, whoever speaks of them.
+            let name = |job: &str| match side {
+                0 => job.to_owned(),
+                _ => self.counterpart(1, job).unwrap_or_else(|| format!("{job} of the candidate")),
+            };
+            JobWords::of(lanes[side], &self.jobs[side], lane, name)
+        };
+        let jobs = [
+            golden.map(|lane| words(0, lane)).unwrap_or_default(),
+            candidate.map(|lane| words(1, lane)).unwrap_or_default(),
+        ];
+        let mut work = LaneWork::new(number, name, jobs);
+        let is_side = first.kind == LaneKind::Side;
+        for (g, c) in &pair.turns {
+            let mine = g.and_then(|g| Some(&golden?.turns[g]));
+            let theirs = c.and_then(|c| Some(&candidate?.turns[c]));
+            match (mine, theirs) {
+                (Some(mine), Some(theirs)) => {
+                    self.attempts(number, name, mine, theirs);
+                    self.turn(&mut work, mine, theirs);
+                }
+                // What a lane that is missing brings is said by its missing.
+                _ if is_side || golden.is_none() || candidate.is_none() => {}
+                (Some(mine), None) => self.lonely_turn(&mut work, 0, mine),
+                (None, Some(theirs)) => self.lonely_turn(&mut work, 1, theirs),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// What the first requests of side calls look like, by lane.
+    fn side_looks(&self, side: usize) -> HashMap<usize, Vec<u64>> {
+        let lanes = self.sides[side].ordered.lanes.lanes.iter().enumerate();
+        let sides = lanes.filter(|(_, lane)| lane.kind == LaneKind::Side);
+        let look = |(number, lane): (usize, &recording::lanes::Lane)| {
+            let first = self.load(side, lane.turns.first()?)?;
+            Some((number, first.parts.iter().map(|unit| unit.hash).collect()))
+        };
+        sides.filter_map(look).collect()
+    }
+
+    /// The request of a turn that counts, taken apart.
+    pub(super) fn load(&self, side: usize, turn: &Turn) -> Option<Projected> {
+        self.sides[side].requests.asked(turn.attempts.last()?).map(Projected::of)
+    }
+
+    /// The lane of the other side that a lane was paired with.
+    pub(super) fn counterpart(&self, side: usize, lane: &str) -> Option<String> {
+        let lanes = [0, 1].map(|side| &self.sides[side].ordered.lanes.lanes);
+        let at = lanes[side].iter().position(|other| other.id == lane)?;
+        let of = |pair: &LanePair| [pair.golden, pair.candidate];
+        let pair = self.pairs.iter().find(|pair| of(pair)[side] == Some(at))?;
+        of(pair)[1 - side].map(|at| lanes[1 - side][at].id.clone())
+    }
+
+    /// Whether a rule leaves this place out.
+    pub(super) fn excluded(&mut self, lane: usize, surface: Surface, pointer: &str) -> bool {
+        let covering = self.judge.rules.covering(surface, pointer);
+        let rule = covering.iter().find(|(_, effect)| matches!(effect, super::rules::Effect::Exclude));
+        if let Some((number, _)) = rule {
+            self.judge.rules.hit(*number);
+            self.tally.counts(lane, surface).excluded += 1;
+        }
+        rule.is_some()
+    }
+
+    pub(super) fn differ(&mut self, lane: usize, difference: Difference) {
+        self.tally.lower(lane, difference.surface, difference.holds);
+        self.differences.push((lane, difference));
+    }
+
+    /// A difference that a mask covers: told of only where equal bytes are wanted.
+    pub(super) fn differ_by_byte(&mut self, lane: usize, difference: Difference) {
+        self.tally.lower(lane, difference.surface, Some(Level::E3));
+        self.by_byte += 1;
+        if self.wanted == Level::E4 {
+            self.differences.push((lane, difference));
+        }
+    }
+
+    pub(super) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Ids that go against what most places say.
+    fn conflicts(&mut self) {
+        let (pairs, conflicts) = std::mem::take(&mut self.judge.ids).resolve();
+        self.resolved = pairs;
+        for conflict in conflicts {
+            let place = conflict.place;
+            let lane = self.lane_number(&place.lane);
+            if self.excluded(lane, place.surface, &place.pointer) {
+                continue;
+            }
+            let elsewhere = match &conflict.elsewhere {
+                Some(other) => format!("`{}` stands for `{other}` elsewhere", conflict.golden),
+                None => format!("`{}` stands for another id elsewhere", conflict.candidate),
+            };
+            let spot = super::found::Spot { surface: place.surface, lane: &place.lane, turn: place.turn };
+            let (g, c) = (Some(conflict.golden.as_str()), Some(conflict.candidate.as_str()));
+            let what = format!("an id stands for two: {elsewhere}");
+            let difference = spot.difference(Some(Level::E2), &place.pointer, what, g, c);
+            *self.changes.others.entry((place.surface, "an id stands for two".into())).or_default() += 1;
+            self.differ(lane, difference);
+        }
+    }
+
+    fn lane_number(&self, name: &str) -> usize {
+        let lanes = [0, 1].map(|side| &self.sides[side].ordered.lanes.lanes);
+        let named = |pair: &LanePair| {
+            let of = |side: usize, at: Option<usize>| at.map(|at| lanes[side][at].id.as_str());
+            of(0, pair.golden).or(of(1, pair.candidate)) == Some(name)
+        };
+        self.pairs.iter().position(named).unwrap_or_default()
+    }
+
+    fn verdict(mut self) -> Verdict {
+        let [golden, candidate] = self.sides;
+        let rules = self.judge.rules.uses();
+        let level = self.tally.level();
+        let stale = rules.iter().filter(|rule| rule.stale).count();
+        if self.by_byte > 0 && self.wanted != Level::E4 {
+            self.notes
+                .push(format!("{} values differ under a mask only; `--level E4` lists them", self.by_byte));
+        }
+        self.differences.sort_by_key(|(lane, difference)| (*lane, difference.turn));
+        let differences: Vec<Difference> =
+            self.differences.into_iter().map(|(_, difference)| difference).collect();
+        let outcome = match level {
+            None => Outcome::Inconclusive("nothing was compared".to_owned()),
+            Some(level) if level >= Some(self.wanted) && stale == 0 => Outcome::Match,
+            Some(_) => Outcome::Differs,
+        };
+        let lanes = self.pairs.iter().enumerate().map(|(number, pair)| {
+            let id = |side: usize, at: Option<usize>| {
+                at.map(|at| self.sides[side].ordered.lanes.lanes[at].id.clone())
+            };
+            self.tally.lane(number, id(0, pair.golden), id(1, pair.candidate))
+        });
+        let mut verdict = Verdict {
+            format: VERDICT_FORMAT,
+            golden: golden.folder.clone(),
+            candidate: candidate.folder.clone(),
+            about: [golden.facts.in_words(), candidate.facts.in_words()],
+            wanted: self.wanted,
+            level: level.flatten(),
+            outcome,
+            summary: Vec::new(),
+            surfaces: self.tally.surfaces(),
+            lanes: lanes.collect(),
+            differences,
+            masks: self.judge.hits.uses(),
+            rules,
+            ids: self.resolved,
+            notes: self.notes,
+        };
+        verdict.summary = summary::of(&verdict, &self.changes, [&golden.facts, &candidate.facts]);
+        verdict
+    }
+}

@@ -1,0 +1,203 @@
+//! Ids: one of the golden's stands for one of the candidate's, over the whole recording.
+//!
+//! Every pair of ids at aligned places is an observation. What stands for what is decided when all have been seen,
+//! by the most observations; one that goes against it is a conflict, at its own place.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use crate::verdict::Surface;
+
+/// Shortest word that may be an id by its looks.
+const SHORTEST: usize = 6;
+
+/// Where two ids were seen to stand for each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) surface: Surface,
+    pub(super) lane: String,
+    pub(super) turn: u32,
+    pub(super) pointer: String,
+}
+
+/// All observations.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    /// Ids that were seen in places made for them, on either side.
+    known: HashSet<String>,
+    seen: HashMap<(String, String), Seen>,
+    order: usize,
+}
+
+#[derive(Debug)]
+struct Seen {
+    count: u64,
+    first: Place,
+    order: usize,
+}
+
+/// A pair of ids that goes against what most places say.
+#[derive(Debug)]
+pub(super) struct Conflict {
+    pub(super) golden: String,
+    pub(super) candidate: String,
+    pub(super) place: Place,
+    /// What the golden's id stands for elsewhere; nothing where it is the candidate's id that is taken.
+    pub(super) elsewhere: Option<String>,
+}
+
+impl Ids {
+    /// No observation yet; these are known to be ids, whatever they look like.
+    pub(super) fn knowing(known: HashSet<String>) -> Self {
+        Self { known, ..Self::default() }
+    }
+
+    /// Two ids stand at one place.
+    pub(super) fn observe(&mut self, golden: &str, candidate: &str, place: impl FnOnce() -> Place) {
+        self.order += 1;
+        let order = self.order;
+        let seen = self.seen.entry((golden.to_owned(), candidate.to_owned()));
+        seen.or_insert_with(|| Seen { count: 0, first: place(), order }).count += 1;
+    }
+
+    /// Whether a word is an id, alone by its looks or because it was seen as one.
+    fn is_id(&self, word: &str) -> bool {
+        looks_like_id(word) || self.known.contains(word)
+    }
+
+    /// Whether two different words at one place are ids.
+    fn are_ids(&self, golden: &str, candidate: &str) -> bool {
+        let (g, c) = (golden, candidate);
+        if self.known.contains(g) && self.known.contains(c) {
+            return true;
+        }
+        // Eight random hex digits may all be digits, or all letters.
+        let hex = |word: &str| word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (looks_like_id(g) && looks_like_id(c))
+            || (g.len() == c.len()
+                && g.len() >= SHORTEST
+                && (looks_like_id(g) || looks_like_id(c))
+                && hex(g)
+                && hex(c))
+    }
+
+    /// The ids in one text, each standing for itself.
+    pub(super) fn observe_same(&mut self, text: &str, place: impl Fn() -> Place) -> u64 {
+        let mut found = 0;
+        for range in words(text, &self.known).collect::<Vec<_>>() {
+            let word = &text[range];
+            if self.is_id(word) {
+                self.observe(word, word, &place);
+                found += 1;
+            }
+        }
+        found
+    }
+
+    /// The pairs of ids that make two different texts the same; `None` where they differ in more than ids.
+    pub(super) fn pairs<'t>(&self, golden: &'t str, candidate: &'t str) -> Option<Vec<(&'t str, &'t str)>> {
+        let (mut g_words, mut c_words) = (words(golden, &self.known), words(candidate, &self.known));
+        let (mut g_end, mut c_end) = (0, 0);
+        let mut pairs = Vec::new();
+        loop {
+            let (g, c) = match (g_words.next(), c_words.next()) {
+                (Some(g), Some(c)) => (g, c),
+                (None, None) => break,
+                _ => return None,
+            };
+            if golden[g_end..g.start] != candidate[c_end..c.start] {
+                return None;
+            }
+            let (g_word, c_word) = (&golden[g.clone()], &candidate[c.clone()]);
+            match g_word == c_word {
+                true if self.is_id(g_word) => pairs.push((g_word, c_word)),
+                true => {}
+                false if self.are_ids(g_word, c_word) => pairs.push((g_word, c_word)),
+                false => return None,
+            }
+            (g_end, c_end) = (g.end, c.end);
+        }
+        (golden[g_end..] == candidate[c_end..]).then_some(pairs)
+    }
+
+    /// What stands for what, and what goes against it.
+    pub(super) fn resolve(self) -> (Vec<(String, String)>, Vec<Conflict>) {
+        let mut seen: Vec<((String, String), Seen)> = self.seen.into_iter().collect();
+        seen.sort_by_key(|((golden, candidate), seen)| {
+            (std::cmp::Reverse(seen.count), golden != candidate, seen.order)
+        });
+        let (mut forth, mut back) = (HashMap::<String, String>::new(), HashSet::<String>::new());
+        let mut pairs = Vec::new();
+        let mut conflicts = Vec::new();
+        for ((golden, candidate), seen) in seen {
+            if forth.contains_key(&golden) || back.contains(&candidate) {
+                let elsewhere = forth.get(&golden).cloned();
+                conflicts.push((seen.order, Conflict { golden, candidate, place: seen.first, elsewhere }));
+                continue;
+            }
+            forth.insert(golden.clone(), candidate.clone());
+            back.insert(candidate.clone());
+            pairs.push((seen.order, (golden, candidate)));
+        }
+        pairs.sort_by_key(|(order, _)| *order);
+        conflicts.sort_by_key(|(order, _)| *order);
+        let pairs = pairs.into_iter().map(|(_, pair)| pair).filter(|(golden, candidate)| golden != candidate);
+        (pairs.collect(), conflicts.into_iter().map(|(_, conflict)| conflict).collect())
+    }
+}
+
+/// Letters and digits, both, and no ordinary word with a number behind it.
+pub(super) fn looks_like_id(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    if bytes.len() < SHORTEST || !bytes.iter().any(u8::is_ascii_digit) {
+        return false;
+    }
+    if !bytes.iter().any(u8::is_ascii_alphabetic) {
+        return false;
+    }
+    let hex = bytes.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
+    // `sha256` and `utf8` have one run of digits; what is random changes more often, or is long.
+    let turns = bytes.windows(2).filter(|two| two[0].is_ascii_digit() != two[1].is_ascii_digit()).count();
+    hex || turns >= 3 || bytes.len() >= 20
+}
+
+/// The words of a text: runs of letters and digits; ids that are known, and those with dashes in them, whole.
+fn words<'t>(text: &'t str, known: &'t HashSet<String>) -> impl Iterator<Item = Range<usize>> + 't {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() && !bytes[at].is_ascii_alphanumeric() {
+            at += 1;
+        }
+        if at == bytes.len() {
+            return None;
+        }
+        let start = at;
+        if is_uuid(&bytes[start..]) {
+            at = start + UUID;
+            return Some(start..at);
+        }
+        while at < bytes.len() && bytes[at].is_ascii_alphanumeric() {
+            at += 1;
+        }
+        if matches!(bytes.get(at), Some(b'_' | b'-')) {
+            let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+            let wide = at + bytes[at..].iter().take_while(|byte| is_part(byte)).count();
+            if known.contains(&text[start..wide]) {
+                at = wide;
+            }
+        }
+        Some(start..at)
+    })
+}
+
+const UUID: usize = 36;
+
+fn is_uuid(bytes: &[u8]) -> bool {
+    let Some(uuid) = bytes.get(..UUID) else { return false };
+    let fits = |(at, byte): (usize, &u8)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    uuid.iter().enumerate().all(fits)
+}

@@ -1,0 +1,319 @@
+//! Two units, compared value by value.
+
+use wire::json::{Document, Kind as JsonKind, Value};
+
+use super::ids::{Ids, Place};
+use super::mask::{MaskTally, Masked, Masks, other};
+use super::rules::{Applied, Effect};
+use super::unit::Kind;
+use crate::verdict::Surface;
+
+/// So many differences of one unit are told one by one.
+const TOLD: usize = 12;
+
+/// Masks, rules and ids at work.
+pub(super) struct Judge {
+    /// The golden's and the candidate's.
+    pub(super) masks: [Masks; 2],
+    pub(super) rules: Applied,
+    pub(super) ids: Ids,
+    pub(super) hits: MaskTally,
+}
+
+/// Where the units are that are compared, and what they are.
+pub(super) struct At<'a> {
+    pub(super) surface: Surface,
+    pub(super) kind: Kind,
+    pub(super) key: &'a str,
+    pub(super) lane: &'a str,
+    pub(super) turn: u32,
+    pub(super) pointer: &'a str,
+    /// The lines of its texts may come in any order.
+    pub(super) any_order: bool,
+}
+
+/// A value that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Leaf {
+    pub(super) pointer: String,
+    pub(super) golden: Option<String>,
+    pub(super) candidate: Option<String>,
+    /// A mask covers it: it differs by the byte only.
+    pub(super) masked: bool,
+}
+
+/// What comparing two units came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Judged {
+    pub(super) leaves: Vec<Leaf>,
+    /// More values differ than are told.
+    pub(super) more: usize,
+    /// A mask was hit.
+    pub(super) masked: bool,
+    /// Something in it was left out by a rule.
+    pub(super) excluded: bool,
+}
+
+type Pair<'a, 'd, 'b, 'e> = (String, Option<Value<'a, 'd>>, Option<Value<'b, 'e>>);
+
+impl Judge {
+    /// Compares two units, given as JSON texts.
+    pub(super) fn compare(&mut self, at: &At<'_>, golden: &str, candidate: &str) -> Judged {
+        let mut judged = Judged::default();
+        if let Some(number) = masked_by_name(at) {
+            self.hits.hit(number, golden != candidate);
+            judged.masked = true;
+            if golden != candidate {
+                judged.leaves.push(leaf(at.pointer, Some(golden), Some(candidate), true));
+            }
+            return judged;
+        }
+        let (Ok(g), Ok(c)) = (Document::parse(golden.as_bytes()), Document::parse(candidate.as_bytes()))
+        else {
+            judged.leaves.push(leaf(at.pointer, Some(golden), Some(candidate), false));
+            return judged;
+        };
+        let mut open: Vec<Pair<'_, '_, '_, '_>> =
+            vec![(at.pointer.to_owned(), Some(g.root()), Some(c.root()))];
+        while let Some((pointer, golden, candidate)) = open.pop() {
+            let mut children = self.step(at, &pointer, golden, candidate, &mut judged);
+            children.reverse();
+            open.append(&mut children);
+        }
+        judged
+    }
+
+    /// Compares one value; returns the pairs of values inside it that are still to be compared.
+    fn step<'a, 'd, 'b, 'e>(
+        &mut self,
+        at: &At<'_>,
+        pointer: &str,
+        golden: Option<Value<'a, 'd>>,
+        candidate: Option<Value<'b, 'e>>,
+        judged: &mut Judged,
+    ) -> Vec<Pair<'a, 'd, 'b, 'e>> {
+        let mut patterns = Vec::new();
+        if self.rules.concern(at.surface) {
+            for (number, effect) in self.rules.covering(at.surface, pointer) {
+                match effect {
+                    Effect::Exclude => {
+                        self.rules.hit(number);
+                        judged.excluded = true;
+                        return Vec::new();
+                    }
+                    Effect::MaskWhole if golden.is_some() && candidate.is_some() => {
+                        self.rules.hit(number);
+                        judged.masked = true;
+                        self.push_if_other(at, pointer, golden, candidate, judged);
+                        return Vec::new();
+                    }
+                    Effect::MaskWhole => {}
+                    Effect::Mask(pattern) => patterns.push((number, pattern)),
+                }
+            }
+        }
+        let (Some(g), Some(c)) = (golden, candidate) else {
+            judged.push(pointer, golden, candidate, false);
+            return Vec::new();
+        };
+        match (g.kind(), c.kind()) {
+            (JsonKind::Object, JsonKind::Object) => return members(pointer, g, c),
+            (JsonKind::Array, JsonKind::Array) => return items(pointer, g, c),
+            (JsonKind::String, JsonKind::String) => {
+                let (g_text, c_text) = (g.as_str().unwrap_or_default(), c.as_str().unwrap_or_default());
+                let (mut g_text, mut c_text) = (g_text.into_owned(), c_text.into_owned());
+                for (number, pattern) in patterns {
+                    if pattern.is_match(&g_text) || pattern.is_match(&c_text) {
+                        self.rules.hit(number);
+                        judged.masked = true;
+                        g_text = pattern.replace_all(&g_text, "\u{2}").into_owned();
+                        c_text = pattern.replace_all(&c_text, "\u{2}").into_owned();
+                    }
+                }
+                match self.texts(at, pointer, &g_text, &c_text) {
+                    Agreement::Masked => {
+                        judged.masked = true;
+                        self.push_if_other(at, pointer, golden, candidate, judged);
+                    }
+                    Agreement::Same => self.push_if_other(at, pointer, golden, candidate, judged),
+                    Agreement::None => judged.push(pointer, golden, candidate, false),
+                }
+            }
+            _ if g.raw() == c.raw() || numbers_agree(g, c) => {}
+            _ => judged.push(pointer, golden, candidate, false),
+        }
+        Vec::new()
+    }
+
+    /// A covered value that differs by the byte is told of for those who want equal bytes.
+    fn push_if_other(
+        &mut self,
+        _at: &At<'_>,
+        pointer: &str,
+        golden: Option<Value<'_, '_>>,
+        candidate: Option<Value<'_, '_>>,
+        judged: &mut Judged,
+    ) {
+        let raw = |value: Option<Value<'_, '_>>| value.map(|value| value.raw().to_owned());
+        if raw(golden) != raw(candidate) {
+            judged.push(pointer, golden, candidate, true);
+        }
+    }
+
+    fn texts(&mut self, at: &At<'_>, pointer: &str, golden: &str, candidate: &str) -> Agreement {
+        let place = || Place {
+            surface: at.surface,
+            lane: at.lane.to_owned(),
+            turn: at.turn,
+            pointer: pointer.to_owned(),
+        };
+        if let Some(mask) = is_id_place(at, pointer, golden, candidate) {
+            self.hits.hit(other(mask), golden != candidate);
+            self.ids.observe(golden, candidate, place);
+            return Agreement::Masked;
+        }
+        let g = self.masks[0].apply(at.surface, golden);
+        let c = self.masks[1].apply(at.surface, candidate);
+        self.count(&g, golden, &c, candidate);
+        let hit = !g.hits.is_empty() || !c.hits.is_empty();
+        let agrees = |same: bool| if same { Agreement::Masked } else { Agreement::Same };
+        let with_ids = !matches!(at.kind, Kind::Tool | Kind::Model | Kind::Setting | Kind::Line);
+        if g.text == c.text {
+            let ids = if with_ids { self.ids.observe_same(&g.text, place) } else { 0 };
+            (0..ids).for_each(|_| self.hits.hit(other("id"), false));
+            return agrees(hit || ids > 0);
+        }
+        if !with_ids {
+            return Agreement::None;
+        }
+        if self.pair_ids(&g.text, &c.text, &place) {
+            return Agreement::Masked;
+        }
+        let sorted = |text: &str| {
+            let mut lines: Vec<&str> = text.lines().collect();
+            lines.sort_unstable();
+            lines.join("\n")
+        };
+        if at.any_order && self.pair_ids(&sorted(&g.text), &sorted(&c.text), &place) {
+            self.hits.hit(other("line order"), true);
+            return Agreement::Masked;
+        }
+        Agreement::None
+    }
+
+    fn pair_ids(&mut self, golden: &str, candidate: &str, place: &dyn Fn() -> Place) -> bool {
+        let Some(pairs) = self.ids.pairs(golden, candidate) else { return false };
+        for (g, c) in pairs {
+            self.hits.hit(other("id"), g != c);
+            self.ids.observe(g, c, place);
+        }
+        true
+    }
+
+    fn count(&mut self, g: &Masked, golden: &str, c: &Masked, candidate: &str) {
+        let aligned = g.hits.len() == c.hits.len();
+        for (at, (number, range)) in g.hits.iter().enumerate() {
+            let other = c.hits.get(at).filter(|(other, _)| aligned && other == number);
+            let differed = other.is_none_or(|(_, theirs)| golden[range.clone()] != candidate[theirs.clone()]);
+            self.hits.hit(*number, differed);
+        }
+    }
+}
+
+enum Agreement {
+    Same,
+    Masked,
+    None,
+}
+
+impl Judged {
+    fn push(
+        &mut self,
+        pointer: &str,
+        golden: Option<Value<'_, '_>>,
+        candidate: Option<Value<'_, '_>>,
+        masked: bool,
+    ) {
+        if self.leaves.len() >= TOLD {
+            self.more += usize::from(!masked);
+            return;
+        }
+        let raw = |value: Option<Value<'_, '_>>| value.map(|value| value.raw().to_owned());
+        let (golden, candidate) = (raw(golden), raw(candidate));
+        self.leaves.push(Leaf { pointer: pointer.to_owned(), golden, candidate, masked });
+    }
+}
+
+fn leaf(pointer: &str, golden: Option<&str>, candidate: Option<&str>, masked: bool) -> Leaf {
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    Leaf { pointer: pointer.to_owned(), golden: owned(golden), candidate: owned(candidate), masked }
+}
+
+/// Units that are masked as a whole, by what they are.
+fn masked_by_name(at: &At<'_>) -> Option<usize> {
+    match (at.kind, at.key) {
+        (Kind::Line, "host") | (Kind::Header, "host") => Some(other("host")),
+        (Kind::Header, "content-length") => Some(other("content-length")),
+        _ => None,
+    }
+}
+
+/// The mask of a place that is made for an id.
+fn is_id_place(at: &At<'_>, pointer: &str, golden: &str, candidate: &str) -> Option<&'static str> {
+    let inside = pointer.strip_prefix(at.pointer).unwrap_or_default();
+    match at.kind {
+        Kind::Call | Kind::Result => {
+            matches!(inside, "/id" | "/tool_use_id" | "/tool_call_id" | "/call_id").then_some("id")
+        }
+        Kind::Header => (inside == "/fingerprint").then_some("secret"),
+        Kind::Identity => {
+            let is_word = |text: &str| {
+                !text.is_empty()
+                    && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+            };
+            (is_word(golden) && is_word(candidate)).then_some("id")
+        }
+        _ => None,
+    }
+}
+
+fn numbers_agree(golden: Value<'_, '_>, candidate: Value<'_, '_>) -> bool {
+    match (golden.raw().parse::<i128>(), candidate.raw().parse::<i128>()) {
+        (Ok(golden), Ok(candidate)) => golden == candidate,
+        _ => golden.as_f64().is_some() && golden.as_f64() == candidate.as_f64(),
+    }
+}
+
+/// Members meet by name, in the golden's order, what only the candidate has behind them.
+fn members<'a, 'd, 'b, 'e>(
+    pointer: &str,
+    golden: Value<'a, 'd>,
+    candidate: Value<'b, 'e>,
+) -> Vec<Pair<'a, 'd, 'b, 'e>> {
+    let at = |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+    let mut pairs = Vec::new();
+    for member in golden.members() {
+        let name = member.name();
+        pairs.push((at(&name), Some(member.value), candidate.get(&name)));
+    }
+    for member in candidate.members().filter(|member| golden.get(&member.name()).is_none()) {
+        pairs.push((at(&member.name()), None, Some(member.value)));
+    }
+    pairs
+}
+
+fn items<'a, 'd, 'b, 'e>(
+    pointer: &str,
+    golden: Value<'a, 'd>,
+    candidate: Value<'b, 'e>,
+) -> Vec<Pair<'a, 'd, 'b, 'e>> {
+    let (mut g, mut c) = (golden.items(), candidate.items());
+    let mut pairs = Vec::new();
+    for index in 0.. {
+        match (g.next(), c.next()) {
+            (None, None) => break,
+            (golden, candidate) => pairs.push((format!("{pointer}/{index}"), golden, candidate)),
+        }
+    }
+    pairs
+}

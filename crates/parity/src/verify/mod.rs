@@ -1,0 +1,88 @@
+//! Whether two recordings agree, surface by surface.
+//!
+//! Start at [`verify`], which reads two folders, or at [`compare`], which judges and reads nothing by itself.
+//! A request is taken apart into units (`unit`), units of both sides are laid side by side (`pair`, `align`, `lane`)
+//! and compared value by value (`judge`), under masks (`mask`), rules (`rules`) and one pairing of ids (`ids`).
+
+mod align;
+mod changes;
+mod compare;
+mod found;
+mod ids;
+mod jobs;
+mod judge;
+mod lane;
+mod levels;
+mod mask;
+mod pair;
+mod routing;
+mod rules;
+mod side;
+mod summary;
+mod tally;
+mod unit;
+
+use std::collections::HashMap;
+
+use recording::source::{Asked, Ordered, Source};
+use session::RequestId;
+
+pub use compare::compare;
+pub use rules::{RULES_FILE, RULES_FORMAT, Rules, RulesError};
+pub use side::{Facts, Requests, Side};
+
+use crate::verdict::{Level, Verdict};
+
+/// Reads two recordings and judges whether they agree. Problems of either are in the verdict's notes.
+pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level) -> Verdict {
+    let (mine, theirs) = std::thread::scope(|scope| {
+        let theirs = scope.spawn(|| Read::of(candidate));
+        (Read::of(golden), theirs.join().expect("ordering a recording does not panic"))
+    });
+    let mut verdict = compare(&mine.side(), &theirs.side(), rules, wanted);
+    for (whose, read) in [("golden", &mine), ("candidate", &theirs)] {
+        let problems = &read.ordered.problems;
+        verdict
+            .notes
+            .extend(problems.iter().map(|problem| format!("{whose}, {}: {}", problem.what, problem.why)));
+    }
+    verdict
+}
+
+/// A recording whose lanes are known.
+struct Read<'s> {
+    source: &'s Source,
+    ordered: Ordered,
+    numbers: Numbers<'s>,
+}
+
+struct Numbers<'s> {
+    source: &'s Source,
+    by_id: HashMap<RequestId, usize>,
+}
+
+impl<'s> Read<'s> {
+    fn of(source: &'s Source) -> Self {
+        let by_id = (0..source.len()).map(|n| (source.id(n), n)).collect();
+        Self { source, ordered: source.order(), numbers: Numbers { source, by_id } }
+    }
+
+    fn side(&self) -> Side<'_> {
+        let manifest = self.source.recording().and_then(|recording| recording.manifest());
+        Side {
+            folder: self.source.dir().display().to_string(),
+            facts: manifest.map(Facts::of).unwrap_or_default(),
+            ordered: &self.ordered,
+            requests: &self.numbers,
+        }
+    }
+}
+
+impl Requests for Numbers<'_> {
+    fn asked(&self, id: &RequestId) -> Option<Asked> {
+        self.source.asked(*self.by_id.get(id)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

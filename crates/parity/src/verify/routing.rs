@@ -1,0 +1,184 @@
+//! The tree: which lanes there are, who started them, and whether everything was answered.
+
+use recording::lanes::{Lane, LaneKind, Turn};
+use wire::Ending;
+
+use super::compare::Comparison;
+use super::found::Spot;
+use super::levels;
+use super::pair::{LanePair, spawn_place};
+use crate::verdict::{Level, Surface};
+
+impl Comparison<'_> {
+    /// E0: both ran to the same end, and the candidate answered what the golden did.
+    pub(super) fn outcome(&mut self, main: usize, name: &str) {
+        let codes = [0, 1].map(|side| self.sides[side].facts.exit_code);
+        let ran = [0, 1].map(|side| self.sides[side].facts.ran);
+        if ran != [true, true] {
+            if ran != [false, false] {
+                self.note(
+                    "only one of the two says how its harness ended: exit codes were not compared".into(),
+                );
+            }
+            return;
+        }
+        let counts = self.tally.counts(main, Surface::Routing);
+        counts.compared += 1;
+        counts.equal += u64::from(codes[0] == codes[1]);
+        if codes[0] != codes[1] {
+            let words = codes.map(|code| code.map_or("had to be ended".to_owned(), |code| code.to_string()));
+            let spot = Spot { surface: Surface::Routing, lane: name, turn: 0 };
+            let what = "the harness ended with another exit code";
+            let difference = spot.structural(None, "lane:exit_code", what, Some(&words[0]), Some(&words[1]));
+            self.differ(main, difference);
+        }
+    }
+
+    /// The place of a lane in the tree.
+    pub(super) fn place(&mut self, number: usize, pair: &LanePair, name: &str) {
+        let lane =
+            |side: usize, at: Option<usize>| at.map(|at| self.sides[side].ordered.lanes.lanes[at].clone());
+        let (golden, candidate) = (lane(0, pair.golden), lane(1, pair.candidate));
+        match (golden, candidate) {
+            (Some(g), Some(c)) => self.same_place(number, name, &g, &c),
+            (Some(lane), None) => self.lonely_lane(number, 0, &lane),
+            (None, Some(lane)) => self.lonely_lane(number, 1, &lane),
+            (None, None) => {}
+        }
+    }
+
+    fn lonely_lane(&mut self, number: usize, side: usize, lane: &Lane) {
+        let whose = ["golden", "candidate"][side];
+        if lane.kind == LaneKind::Side {
+            let what = lane.agent_type.as_ref().map_or(String::new(), |what| format!(" ({what})"));
+            self.note(format!(
+                "only the {whose} has the side call {}{what}; the number of side calls is not judged",
+                lane.id
+            ));
+            return;
+        }
+        let counts = self.tally.counts(number, Surface::Routing);
+        if side == 0 {
+            counts.compared += 1
+        } else {
+            counts.absent += 1
+        }
+        let about = format!(
+            "{:?} of {} turns, started by {}",
+            lane.kind,
+            lane.turns.len(),
+            lane.parent.as_deref().unwrap_or("nobody")
+        )
+        .to_ascii_lowercase();
+        let sides = if side == 0 { [Some(about.as_str()), None] } else { [None, Some(about.as_str())] };
+        let spot = Spot { surface: Surface::Routing, lane: &lane.id, turn: 1 };
+        let what = format!("only the {whose} has this lane");
+        *self
+            .changes
+            .others
+            .entry((Surface::Routing, format!("lanes that only the {whose} has")))
+            .or_default() += 1;
+        let difference = spot.structural(levels::UNPAIRED, "lane:tree", what, sides[0], sides[1]);
+        if !self.excluded(number, Surface::Routing, "lane:tree") {
+            self.differ(number, difference);
+        }
+    }
+
+    fn same_place(&mut self, number: usize, name: &str, golden: &Lane, candidate: &Lane) {
+        let parent_of = |lane: &Lane| lane.parent.clone().unwrap_or_else(|| "nobody".to_owned());
+        let parent = golden.parent.as_ref().map(|parent| self.counterpart(0, parent).unwrap_or_default());
+        let mut facts: Vec<(&str, Level, bool, String, String)> = vec![(
+            "its parent",
+            Level::E0,
+            parent == candidate.parent || golden.kind == LaneKind::Side,
+            parent_of(golden),
+            parent_of(candidate),
+        )];
+        if let (Some(mine), Some(theirs)) = (self.spawn(0, golden), self.spawn(1, candidate)) {
+            let same = mine.1 == theirs.1 && self.turns_meet(0, golden, mine.0, theirs.0);
+            let words = |(turn, call): (u32, String)| format!("turn {turn}, {call}");
+            facts.push(("the call that started it", Level::E1, same, words(mine), words(theirs)));
+        }
+        let kinds = [golden, candidate].map(|lane| lane.agent_type.clone().unwrap_or_else(|| "-".to_owned()));
+        facts.push((
+            "its kind of agent",
+            Level::E1,
+            kinds[0] == kinds[1],
+            kinds[0].clone(),
+            kinds[1].clone(),
+        ));
+        if golden.kind != LaneKind::Side {
+            let counts = [golden, candidate].map(|lane| format!("{} turns", lane.turns.len()));
+            facts.push((
+                "its number of turns",
+                Level::E1,
+                counts[0] == counts[1],
+                counts[0].clone(),
+                counts[1].clone(),
+            ));
+        }
+        for (what, holds, same, mine, theirs) in facts {
+            let counts = self.tally.counts(number, Surface::Routing);
+            counts.compared += 1;
+            counts.equal += u64::from(same);
+            if !same && !self.excluded(number, Surface::Routing, "lane:tree") {
+                let spot = Spot { surface: Surface::Routing, lane: name, turn: 1 };
+                let what = format!("{what} differs");
+                *self
+                    .changes
+                    .others
+                    .entry((Surface::Routing, format!("{what}: {mine} / {theirs}")))
+                    .or_default() += 1;
+                let difference = spot.structural(Some(holds), "lane:tree", what, Some(&mine), Some(&theirs));
+                self.differ(number, difference);
+            }
+        }
+    }
+
+    /// The turn and the place of the call that started a lane.
+    fn spawn(&self, side: usize, lane: &Lane) -> Option<(u32, String)> {
+        let lanes = &self.sides[side].ordered.lanes;
+        let parent = lanes.lane(lane.parent.as_deref()?)?;
+        let (turn, at) = spawn_place(parent, lane)?;
+        Some((turn as u32 + 1, format!("call {}", at + 1)))
+    }
+
+    fn turns_meet(&self, side: usize, lane: &Lane, golden: u32, candidate: u32) -> bool {
+        let lanes = &self.sides[side].ordered.lanes.lanes;
+        let parent = lanes.iter().position(|other| Some(&other.id) == lane.parent.as_ref());
+        let pair = self.pairs.iter().find(|pair| pair.golden == parent);
+        pair.is_some_and(|pair| {
+            pair.turns.contains(&(Some(golden as usize - 1), Some(candidate as usize - 1)))
+        })
+    }
+
+    /// How two turns that meet were asked and answered.
+    pub(super) fn attempts(&mut self, number: usize, name: &str, golden: &Turn, candidate: &Turn) {
+        let counts = [golden, candidate].map(|turn| turn.attempts.len());
+        let answered = [self.was_answered(0, golden), self.was_answered(1, candidate)];
+        let tally = self.tally.counts(number, Surface::Routing);
+        tally.compared += 1;
+        tally.equal += u64::from(counts[0] == counts[1] && answered[0] == answered[1]);
+        let spot = Spot { surface: Surface::Routing, lane: name, turn: golden.turn };
+        if answered[0] != answered[1] {
+            let words = answered.map(|whole| if whole { "answered" } else { "not answered" });
+            let what = "whether it was answered differs";
+            let difference = spot.structural(None, "lane:answer", what, Some(words[0]), Some(words[1]));
+            self.differ(number, difference);
+        }
+        if counts[0] != counts[1] && !self.excluded(number, Surface::Routing, "lane:attempts") {
+            let words = counts.map(|count| format!("{count} attempts"));
+            let what = "it took another number of attempts";
+            let difference =
+                spot.structural(Some(Level::E2), "lane:attempts", what, Some(&words[0]), Some(&words[1]));
+            self.differ(number, difference);
+        }
+    }
+
+    /// A call that the harness itself gave up counts as answered: it wanted no more.
+    fn was_answered(&self, side: usize, turn: &Turn) -> bool {
+        let exchanges = &self.sides[side].ordered.exchanges;
+        let last = turn.attempts.last().and_then(|id| exchanges.iter().find(|exchange| exchange.id == *id));
+        turn.whole || last.is_some_and(|exchange| exchange.ending == Some(Ending::CutByHarness))
+    }
+}

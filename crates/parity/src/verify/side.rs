@@ -1,0 +1,97 @@
+//! One of the two recordings: where its requests come from, and what is known of its surroundings.
+
+use std::collections::HashSet;
+
+use recording::Manifest;
+use recording::source::{Asked, Ordered};
+use session::RequestId;
+
+/// One of the two recordings.
+pub struct Side<'s> {
+    /// Its folder, as it was given.
+    pub folder: String,
+    /// What is known of its surroundings.
+    pub facts: Facts,
+    /// Its lanes.
+    pub ordered: &'s Ordered,
+    /// Its requests, one at a time.
+    pub requests: &'s dyn Requests,
+}
+
+/// Where requests come from; each is let go before the next is asked for.
+pub trait Requests {
+    /// The request of that name; `None` where it cannot be read.
+    fn asked(&self, id: &RequestId) -> Option<Asked>;
+}
+
+/// What a recording's manifest says of the harness and of where it ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The harness, as in `claude-code`.
+    pub harness: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// The version of the program that loads it.
+    pub host_version: Option<String>,
+    /// The scenario.
+    pub scenario: Option<String>,
+    /// What the harness returned.
+    pub exit_code: Option<i32>,
+    /// It was started by the recorder, so that an exit code is to be expected.
+    pub ran: bool,
+    /// The folders that paths are below, each with the mask that covers it.
+    pub folders: Vec<(&'static str, String)>,
+}
+
+impl Facts {
+    /// Those of a manifest.
+    pub fn of(manifest: &Manifest) -> Self {
+        let harness = manifest.harness.as_ref();
+        let command = manifest.command.as_ref();
+        let mut folders = Vec::new();
+        if let Some(command) = command {
+            folders.push(("cwd", command.cwd.clone()));
+            folders.extend(command.home.clone().map(|home| ("home", home)));
+            folders.extend(command.tmpdir.clone().map(|tmp| ("tmpdir", tmp)));
+        }
+        // A folder as short as `/` or `/tmp` is no place of its own.
+        folders.retain(|(_, folder)| folder.len() > 5);
+        Self {
+            harness: harness.map(|harness| harness.name.clone()),
+            version: harness.and_then(|harness| harness.version.clone()),
+            host_version: harness.and_then(|harness| Some(harness.host.as_ref()?.version.clone())),
+            scenario: harness.map(|harness| harness.scenario.clone()),
+            exit_code: command.and_then(|command| command.exit_code),
+            ran: command.is_some(),
+            folders,
+        }
+    }
+
+    /// As in `claude-code 2.1.325, wakeup`.
+    pub fn in_words(&self) -> String {
+        let Some(harness) = &self.harness else { return "a harness that is not named".to_owned() };
+        let version = self.version.as_deref().unwrap_or("of some version");
+        let host = self.host_version.as_ref().map_or(String::new(), |host| format!(" in host {host}"));
+        let scenario = self.scenario.as_ref().map_or(String::new(), |scenario| format!(", {scenario}"));
+        format!("{harness} {version}{host}{scenario}")
+    }
+
+    /// Whether the harness brings results back in the order of the calls.
+    pub fn promises_order(&self) -> bool {
+        self.harness.as_deref() != Some("claude-code")
+    }
+}
+
+impl Side<'_> {
+    /// The ids that stand in places made for them: calls, sessions, agents.
+    pub(super) fn ids(&self) -> HashSet<String> {
+        let mut ids = HashSet::new();
+        for lane in &self.ordered.lanes.lanes {
+            ids.extend(lane.session.iter().chain(&lane.agent).cloned());
+            let calls = lane.turns.iter().flat_map(|turn| &turn.calls);
+            ids.extend(calls.map(|call| call.id.as_str().to_owned()));
+        }
+        ids.retain(|id| id.len() > 3);
+        ids
+    }
+}

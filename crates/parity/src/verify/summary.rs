@@ -1,0 +1,230 @@
+//! What changed, in a few lines that fit on one screen: the first thing to read.
+
+use std::collections::BTreeSet;
+
+use super::changes::{Changes, How};
+use super::side::Facts;
+use super::unit::Kind;
+use crate::verdict::{Level, Surface, Verdict};
+
+/// Longest line, but for a sign that there is more.
+const WIDTH: usize = 76;
+/// Most lines; with the answer and the two names above them it is one screen.
+const LINES: usize = 19;
+/// Most lines of a surface.
+const ROWS: usize = 3;
+
+/// A few lines for each surface that changed.
+pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&Facts; 2]) -> Vec<String> {
+    let differs = |surface: Surface| {
+        let mut of = verdict.differences.iter().filter(|difference| difference.surface == surface);
+        of.any(|difference| difference.holds < Some(Level::E3))
+    };
+    let mut lines = Vec::new();
+    if facts[0].version != facts[1].version || facts[0].harness != facts[1].harness {
+        let name = |facts: &Facts| {
+            let harness = facts.harness.as_deref().unwrap_or("a harness");
+            format!("{harness} {}", facts.version.as_deref().unwrap_or("of some version"))
+        };
+        lines.push(format!("{} against {}", name(facts[0]), name(facts[1])));
+    }
+    for surface in Surface::ALL.into_iter().filter(|surface| differs(*surface)) {
+        let told = match surface {
+            Surface::Prompt => prompt(changes),
+            Surface::Tools => tools(changes),
+            Surface::Settings => settings(changes),
+            Surface::Calls => calls(changes),
+            Surface::Results => results(changes),
+            Surface::Jobs => jobs(changes),
+            Surface::Routing => routing(changes),
+        };
+        let others = changes.others.iter().filter(|((of, _), _)| *of == surface);
+        let others = others.map(|((_, what), count)| times(what, *count)).collect();
+        let told: Vec<String> = [told, others].concat();
+        lines.extend(wrapped(surface.name(), &told));
+    }
+    if lines.len() > LINES {
+        let more = lines.len() - LINES + 1;
+        lines.truncate(LINES - 1);
+        lines.push(format!("… and {more} lines more; the differences below have them all"));
+    }
+    lines
+}
+
+fn times(what: &str, count: usize) -> String {
+    if count == 1 { what.to_owned() } else { format!("{what} ({count} times)") }
+}
+
+/// `head` and what is told behind it, wrapped.
+fn wrapped(head: &str, told: &[String]) -> Vec<String> {
+    let mut lines = vec![format!("{head}:")];
+    for word in told.join("; ").split(' ') {
+        let last = lines.last_mut().expect("there is one from the start");
+        match last.chars().count() + 1 + word.chars().count() > WIDTH {
+            true => lines.push(format!("    {word}")),
+            false => {
+                last.push(' ');
+                last.push_str(word);
+            }
+        }
+    }
+    if lines.len() > ROWS {
+        lines.truncate(ROWS);
+        lines[ROWS - 1].push_str(" …");
+    }
+    lines
+}
+
+/// `WORD a, b and 3 more`.
+fn listed(word: &str, names: &[(&str, usize)]) -> Option<String> {
+    const SHOWN: usize = 3;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(|(name, _)| *name).collect();
+    match names.len() {
+        0 => None,
+        n if n > SHOWN => Some(format!("{word} {} and {} more", shown.join(", "), n - SHOWN)),
+        _ => Some(format!("{word} {}", shown.join(", "))),
+    }
+}
+
+fn counted(count: usize, one: &str, more: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        n => Some(format!("{n} {more}")),
+    }
+}
+
+fn prompt(changes: &Changes) -> Vec<String> {
+    let differ = [How::Differs, How::Reworded];
+    let both = |kind: Kind| differ.iter().map(|how| changes.count(kind, *how)).sum();
+    let told = [
+        counted(both(Kind::System), "block of instructions reworded", "blocks of instructions reworded"),
+        counted(changes.count(Kind::System, How::New), "such block new", "such blocks new"),
+        counted(changes.count(Kind::System, How::Gone), "such block gone", "such blocks gone"),
+        counted(both(Kind::Said), "text reworded", "texts reworded"),
+        counted(changes.count(Kind::Said, How::New), "text new", "texts new"),
+        counted(changes.count(Kind::Said, How::Gone), "text gone", "texts gone"),
+    ];
+    told.into_iter().flatten().collect()
+}
+
+fn tools(changes: &Changes) -> Vec<String> {
+    let renamed = renamed_tools(changes);
+    let elsewhere = |name: &str| changes.schemas.iter().all(|schemas| schemas.contains_key(name));
+    let is_renamed = |name: &str| renamed.iter().any(|(from, to)| from == name || to == name);
+    let plain = |how: How| -> Vec<(&str, usize)> {
+        changes
+            .of(Kind::Tool, how)
+            .into_iter()
+            .filter(|(name, _)| !is_renamed(name) && !elsewhere(name))
+            .collect()
+    };
+    let differs: Vec<_> = changes.of(Kind::Tool, How::Differs);
+    let reworded: Vec<_> = changes
+        .of(Kind::Tool, How::Reworded)
+        .into_iter()
+        .filter(|(name, _)| !differs.iter().any(|(other, _)| other == name))
+        .collect();
+    let mut told: Vec<String> = renamed.iter().map(|(from, to)| format!("{from} is now {to}")).collect();
+    told.extend(listed("gone:", &plain(How::Gone)));
+    told.extend(listed("new:", &plain(How::New)));
+    told.extend(listed("other schemas:", &differs));
+    told.extend(listed("reworded:", &reworded));
+    told
+}
+
+/// Tools that are gone and take most of what a new one takes.
+fn renamed_tools(changes: &Changes) -> Vec<(String, String)> {
+    let [gone, new] = &changes.schemas;
+    let mut renamed: Vec<(String, String)> = Vec::new();
+    for (from, mine) in gone.iter().filter(|(name, _)| !new.contains_key(*name)) {
+        let alike = |theirs: &BTreeSet<String>| {
+            let shared = mine.intersection(theirs).count();
+            let all = mine.union(theirs).count();
+            (shared >= 2 && shared * 2 >= all).then_some(shared)
+        };
+        let free = new
+            .iter()
+            .filter(|(to, _)| !gone.contains_key(*to) && !renamed.iter().any(|(_, taken)| taken == *to));
+        let best = free.filter_map(|(to, theirs)| Some((alike(theirs)?, to))).max();
+        renamed.extend(best.map(|(_, to)| (from.clone(), to.clone())));
+    }
+    renamed
+}
+
+fn settings(changes: &Changes) -> Vec<String> {
+    let mut told = Vec::new();
+    told.extend(listed("members gone:", &changes.of(Kind::Setting, How::Gone)));
+    told.extend(listed("new:", &changes.of(Kind::Setting, How::New)));
+    told.extend(listed("other values:", &changes.of(Kind::Setting, How::Differs)));
+    let markers: Vec<String> = changes
+        .markers
+        .iter()
+        .map(|(how, count)| match how {
+            How::Gone => format!("{count} gone"),
+            How::New => format!("{count} new"),
+            _ => format!("{count} others"),
+        })
+        .collect();
+    if !markers.is_empty() {
+        told.push(format!("cache markers moved ({})", markers.join(", ")));
+    }
+    told.extend(listed("headers gone:", &changes.of(Kind::Header, How::Gone)));
+    told.extend(listed("headers new:", &changes.of(Kind::Header, How::New)));
+    told.extend(listed("headers differ:", &changes.of(Kind::Header, How::Differs)));
+    told
+}
+
+fn calls(changes: &Changes) -> Vec<String> {
+    let mut told: Vec<String> =
+        changes.renamed.iter().map(|(from, to)| format!("{from} is called as {to}")).collect();
+    told.extend(listed("no longer called:", &changes.of(Kind::Call, How::Gone)));
+    told.extend(listed("now called:", &changes.of(Kind::Call, How::New)));
+    told.extend(listed("other arguments:", &changes.of(Kind::Call, How::Differs)));
+    told
+}
+
+fn results(changes: &Changes) -> Vec<String> {
+    let mut told = Vec::new();
+    told.extend(counted(changes.count(Kind::Result, How::Gone), "result gone", "results gone"));
+    told.extend(counted(changes.count(Kind::Result, How::New), "result new", "results new"));
+    told.extend(counted(changes.count(Kind::Result, How::Differs), "of another kind", "of another kind"));
+    told.extend(counted(
+        changes.count(Kind::Result, How::Reworded),
+        "says something else",
+        "say something else",
+    ));
+    told
+}
+
+fn jobs(changes: &Changes) -> Vec<String> {
+    let mut told = Vec::new();
+    for (golden, candidate) in &changes.stories {
+        let kinds = |story: &str| story.split(", ").map(str::to_owned).collect::<BTreeSet<String>>();
+        let (mine, theirs) = (kinds(golden), kinds(candidate));
+        let words = |kinds: Vec<&String>, what: &str| {
+            let kinds: Vec<&str> =
+                kinds.into_iter().map(String::as_str).filter(|kind| !kind.is_empty()).collect();
+            (!kinds.is_empty()).then(|| format!("{} {what}", kinds.join(", ")))
+        };
+        let of = [
+            words(mine.difference(&theirs).collect(), "gone"),
+            words(theirs.difference(&mine).collect(), "new"),
+        ];
+        let of: Vec<String> = of.into_iter().flatten().collect();
+        let line = if of.is_empty() { "in another order".to_owned() } else { of.join(", ") };
+        if !told.contains(&line) {
+            told.push(line);
+        }
+    }
+    told
+}
+
+fn routing(changes: &Changes) -> Vec<String> {
+    let mut told = Vec::new();
+    told.extend(listed("ids gone:", &changes.of(Kind::Identity, How::Gone)));
+    told.extend(listed("ids new:", &changes.of(Kind::Identity, How::New)));
+    told.extend(listed("ids differ:", &changes.of(Kind::Identity, How::Differs)));
+    told.extend(listed("another", &changes.of(Kind::Line, How::Differs)));
+    told
+}

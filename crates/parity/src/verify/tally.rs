@@ -1,0 +1,85 @@
+//! Counts and levels, by lane and surface.
+
+use std::collections::HashMap;
+
+use crate::verdict::{Counts, LaneVerdict, Level, Surface, SurfaceVerdict};
+
+/// What was seen of one surface in one lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cell {
+    pub(super) counts: Counts,
+    /// The lowest level that a difference left; `None` inside where not even E0 was left.
+    floor: Option<Option<Level>>,
+}
+
+impl Cell {
+    fn join(&mut self, other: &Self) {
+        let (mine, theirs) = (&mut self.counts, &other.counts);
+        mine.compared += theirs.compared;
+        mine.equal += theirs.equal;
+        mine.masked += theirs.masked;
+        mine.excluded += theirs.excluded;
+        mine.echoed += theirs.echoed;
+        mine.absent += theirs.absent;
+        if let Some(floor) = other.floor {
+            self.lower(floor);
+        }
+    }
+
+    fn lower(&mut self, holds: Option<Level>) {
+        self.floor = Some(self.floor.map_or(holds, |floor| floor.min(holds)));
+    }
+
+    /// The level that is left; nothing where nothing was compared.
+    fn level(&self) -> Option<Level> {
+        let floor = self.floor.unwrap_or(Some(Level::E4));
+        let compared = self.counts.compared > 0;
+        floor.filter(|level| compared && *level >= Level::E1)
+    }
+}
+
+/// All cells.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    cells: HashMap<(usize, Surface), Cell>,
+}
+
+impl Tally {
+    /// The counts of a surface in a lane.
+    pub(super) fn counts(&mut self, lane: usize, surface: Surface) -> &mut Counts {
+        &mut self.cells.entry((lane, surface)).or_default().counts
+    }
+
+    /// A difference holds up to this level.
+    pub(super) fn lower(&mut self, lane: usize, surface: Surface, holds: Option<Level>) {
+        self.cells.entry((lane, surface)).or_default().lower(holds);
+    }
+
+    /// The level of the whole, if anything was compared: what the lowest surface has.
+    pub(super) fn level(&self) -> Option<Option<Level>> {
+        let compared = self.cells.values().any(|cell| cell.counts.compared > 0);
+        let floors = self.cells.values().filter_map(|cell| cell.floor);
+        compared.then(|| floors.min().unwrap_or(Some(Level::E4)))
+    }
+
+    pub(super) fn surfaces(&self) -> Vec<SurfaceVerdict> {
+        let whole = |surface: Surface| {
+            let mut whole = Cell::default();
+            let cells = self.cells.iter().filter(|((_, of), _)| *of == surface);
+            cells.for_each(|(_, cell)| whole.join(cell));
+            verdict(surface, &whole)
+        };
+        Surface::ALL.into_iter().map(whole).collect()
+    }
+
+    pub(super) fn lane(&self, lane: usize, golden: Option<String>, candidate: Option<String>) -> LaneVerdict {
+        let of_lane = |surface: Surface| {
+            verdict(surface, &self.cells.get(&(lane, surface)).copied().unwrap_or_default())
+        };
+        LaneVerdict { golden, candidate, surfaces: Surface::ALL.into_iter().map(of_lane).collect() }
+    }
+}
+
+fn verdict(surface: Surface, cell: &Cell) -> SurfaceVerdict {
+    SurfaceVerdict { surface, level: cell.level(), counts: cell.counts }
+}

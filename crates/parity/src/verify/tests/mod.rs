@@ -1,0 +1,313 @@
+//! Recordings that only exist here, changed in one place each.
+
+mod change;
+mod story;
+
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use recording::lanes::LaneKind;
+use wire::dialect::Dialect;
+
+use self::change::change;
+use self::story::{Story, story};
+use super::{Rules, compare};
+use crate::{Difference, Level, Outcome, Verdict};
+
+const DIALECTS: [(&str, Dialect); 3] = [
+    ("anthropic", Dialect::AnthropicMessages),
+    ("chat", Dialect::OpenAiChat),
+    ("responses", Dialect::OpenAiResponses),
+];
+
+fn dialect(name: &str) -> Dialect {
+    DIALECTS.iter().find(|(known, _)| *known == name).expect("a dialect").1
+}
+
+fn judged(golden: &Story, candidate: &Story, rules: &str, wanted: Level) -> Verdict {
+    let rules = Rules::parse(rules, Path::new("parity.toml")).expect("good rules");
+    let (mine, theirs) = (golden.ordered(), candidate.ordered());
+    compare(&golden.side("golden", &mine), &candidate.side("candidate", &theirs), &rules, wanted)
+}
+
+/// A line a difference.
+fn told(verdict: &Verdict) -> String {
+    let level = |level: Option<Level>| level.map_or("-".to_owned(), |level| level.to_string());
+    let line = |difference: &Difference| {
+        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, .. } = difference;
+        let value = |value: &Option<String>| value.as_deref().unwrap_or("-").replace('\n', "\\n");
+        format!(
+            "{} {} {lane} {turn} {pointer}: {what}: {} / {}\n",
+            level(*holds),
+            surface.name(),
+            value(golden),
+            value(candidate)
+        )
+    };
+    let lines: String = verdict.differences.iter().map(line).collect();
+    format!("{} {:?}\n{lines}", level(verdict.level), verdict.outcome)
+}
+
+#[test]
+fn a_copy_is_equal_to_the_byte_and_nothing_is_said() {
+    for (name, dialect) in DIALECTS {
+        let golden = story(dialect);
+        let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E4);
+        assert_eq!(verdict.outcome, Outcome::Match, "{name}: {}", told(&verdict));
+        assert_eq!((verdict.level, verdict.differences.len()), (Some(Level::E4), 0), "{name}");
+        for surface in &verdict.surfaces {
+            assert_eq!(surface.level, Some(Level::E4), "{name}: {surface:?}");
+            assert_eq!(surface.counts.compared, surface.counts.equal, "{name}: {surface:?}");
+        }
+        assert_eq!(verdict.lanes.len(), golden.ordered().lanes.lanes.len());
+        assert!(
+            golden.ordered().lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Sub).count() == 2,
+            "{name}"
+        );
+    }
+}
+
+/// A line of the table.
+struct Mutation {
+    line: &'static str,
+    dialect: Dialect,
+    request: &'static str,
+    change: &'static str,
+    /// Surface, lane, turn and pointer.
+    place: [&'static str; 4],
+    holds: &'static str,
+}
+
+fn mutations() -> Vec<Mutation> {
+    let lines = include_str!("mutations.txt").lines().filter(|line| !line.starts_with('#'));
+    let mutation = |line: &'static str| {
+        let columns: Vec<&str> = line.split(" | ").collect();
+        let [name, request, change, surface, lane, turn, pointer, holds] = columns[..] else {
+            panic!("not eight columns: {line}")
+        };
+        Mutation {
+            line,
+            dialect: dialect(name),
+            request,
+            change,
+            place: [surface, lane, turn, pointer],
+            holds,
+        }
+    };
+    lines.map(mutation).collect()
+}
+
+fn mutated(mutation: &Mutation) -> (Story, Story) {
+    let golden = story(mutation.dialect);
+    let mut candidate = golden.clone();
+    change(&mut candidate, mutation.request, mutation.change);
+    (golden, candidate)
+}
+
+#[test]
+fn every_change_is_named_at_its_place() {
+    let mut missed = String::new();
+    let mut named = 0;
+    for mutation in mutations() {
+        let (golden, candidate) = mutated(&mutation);
+        let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+        let [surface, lane, turn, pointer] = mutation.place;
+        let is_it = |difference: &&Difference| {
+            difference.surface.name() == surface
+                && difference.lane == lane
+                && difference.turn.to_string() == turn
+                && difference.pointer == pointer
+        };
+        // `same` is a change that a mask or another spelling covers.
+        let found = verdict.differences.iter().find(is_it).and_then(|difference| difference.holds);
+        let right = match mutation.holds {
+            "same" => verdict.differences.iter().all(|difference| difference.holds == Some(Level::E3)),
+            "E3" if verdict.outcome == Outcome::Match => found == Some(Level::E3),
+            holds => found.map(|level| level.to_string()).as_deref() == Some(holds),
+        };
+        // A verdict is as low as its lowest difference, and a few at most come from one change.
+        let fails = ["same", "E3"].contains(&mutation.holds) || verdict.outcome == Outcome::Differs;
+        if right && fails && verdict.differences.len() <= 12 {
+            named += 1;
+        } else {
+            missed.push_str(&format!("{}\n{}\n", mutation.line, told(&verdict)));
+        }
+    }
+    assert!(missed.is_empty(), "{missed}");
+    assert!(named >= 60, "only {named} changes are tried");
+}
+
+#[test]
+fn the_rule_that_comes_with_a_difference_covers_it() {
+    let mut left = String::new();
+    for mutation in mutations() {
+        let (golden, candidate) = mutated(&mutation);
+        let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+        let failing = verdict.differences.iter().filter(|difference| difference.holds < Some(Level::E3));
+        let mut rules: Vec<String> = failing.filter_map(|difference| difference.mask.clone()).collect();
+        rules.sort();
+        rules.dedup();
+        let rules = format!("format = 1\n{}", rules.join("\n"));
+        let verdict = judged(&golden, &candidate, &rules, Level::E3);
+        if verdict.outcome != Outcome::Match {
+            left.push_str(&format!("{}\n{rules}\n{}{:?}\n\n", mutation.line, told(&verdict), verdict.rules));
+        }
+    }
+    assert!(left.is_empty(), "{left}");
+}
+
+/// One change, and all that is said of it.
+fn check(name: &str, request: &str, line: &str, expected: Expect) {
+    let golden = story(dialect(name));
+    let mut candidate = golden.clone();
+    change(&mut candidate, request, line);
+    expected.assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+}
+
+#[test]
+fn a_history_that_is_rewritten_is_named_once() {
+    check(
+        "anthropic",
+        "r6",
+        r#"word /messages/0/content/0/text trip voyage"#,
+        expect![[r#"
+        E2 Differs
+        E2 prompt main 3 /messages/0/content/0/text: a text differs: Plan the trip. / Plan the voyage.
+    "#]],
+    );
+    let golden = story(Dialect::AnthropicMessages);
+    let mut candidate = golden.clone();
+    for request in ["r4", "r6"] {
+        change(&mut candidate, request, "word /messages/0/content/0/text trip voyage");
+    }
+    expect![[r#"
+        E2 Differs
+        E2 prompt main 2 /messages/0/content/0/text: a text differs: Plan the trip. / Plan the voyage.
+    "#]]
+    .assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+}
+
+#[test]
+fn a_run_that_came_to_another_end_holds_nothing() {
+    let golden = story(Dialect::AnthropicMessages);
+    let mut candidate = golden.clone();
+    candidate.facts.exit_code = Some(1);
+    candidate.cut("r6");
+    expect![[r#"
+        - Differs
+        - routing main 0 lane:exit_code: the harness ended with another exit code: 0 / 1
+        - routing main 3 lane:answer: whether it was answered differs: answered / not answered
+    "#]]
+    .assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E0)));
+    let mut candidate = golden.clone();
+    candidate.forget("r5");
+    candidate.forget("r6");
+    expect![[r#"
+        E0 Differs
+        E1 routing main 1 lane:tree: its number of turns differs: 3 turns / 2 turns
+        E0 jobs main 1 job:story: other things became of sub-1: acknowledgement, poll, delivery / acknowledgement, poll
+        E0 jobs main 1 job:story: other things became of sub-2: acknowledgement, announcement, delivery / acknowledgement
+        E0 calls main 3 /messages/3/content/0: only the golden has this turn, which brings 1 unit: 1 unit / -
+        E0 jobs main 3 /messages/4/content/0: only the golden has this turn, which brings 2 units: 2 units / -
+        E1 routing sub-1 1 lane:tree: its number of turns differs: 2 turns / 1 turns
+        E0 calls sub-1 2 /messages/1/content/0: only the golden has this turn, which brings 2 units: 2 units / -
+        E0 results sub-1 2 /messages/2/content/0: only the golden has this turn, which brings 2 units: 2 units / -
+    "#]].assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E1)));
+}
+
+#[test]
+fn nothing_compared_is_no_match() {
+    let mut golden = story(Dialect::AnthropicMessages);
+    golden.exchanges.clear();
+    golden.facts.ran = false;
+    let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E0);
+    assert!(matches!(verdict.outcome, Outcome::Inconclusive(_)), "{:?}", verdict.outcome);
+    assert!(verdict.surfaces.iter().all(|surface| surface.level.is_none()));
+}
+
+#[test]
+fn another_run_of_the_same_agrees_under_masks() {
+    let golden = story(Dialect::AnthropicMessages);
+    let mut candidate = golden.clone();
+    candidate.facts.folders = vec![("cwd", "/elsewhere/entirely".into())];
+    let names = [
+        ("/work/here", "/elsewhere/entirely"),
+        ("ses_0a1b2c3d4e", "ses_7a7b7c7d7e"),
+        ("job_a1f03c", "job_999e9a"),
+        ("job_b7e219", "job_0b0b0b"),
+        ("2026-11-15", "2027-01-31"),
+        ("00112233aabbccdd", "ffeeddccbbaa9988"),
+        ("127.0.0.1:4000", "127.0.0.1:51234"),
+    ];
+    candidate.rename(&names);
+    let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+    expect![[r#"
+        E3 Match
+    "#]]
+    .assert_eq(&told(&verdict));
+    let hit = verdict.masks.iter().filter(|mask| mask.differed > 0);
+    let hit: Vec<String> = hit.map(|mask| format!("{} {}/{}", mask.name, mask.differed, mask.hits)).collect();
+    expect![[r#"
+        cwd 3/3
+        date 4/5
+        id 9/23
+        secret 3/3
+        host 3/6"#]]
+    .assert_eq(&hit.join("\n"));
+    expect![[r#"[("ses_0a1b2c3d4e", "ses_7a7b7c7d7e"), ("00112233aabbccdd", "ffeeddccbbaa9988"), ("a1f03c", "999e9a"), ("b7e219", "0b0b0b")]"#]].assert_eq(&format!("{:?}", verdict.ids));
+    // Where equal bytes are wanted, every one of them is listed.
+    let verdict = judged(&golden, &candidate, "format = 1", Level::E4);
+    assert_eq!((verdict.level, verdict.outcome), (Some(Level::E3), Outcome::Differs));
+    assert!(verdict.differences.len() > 10);
+}
+
+#[test]
+fn results_in_another_order_matter_where_order_is_promised() {
+    let mut golden = story(Dialect::AnthropicMessages);
+    golden.facts.harness = Some("claude-code".into());
+    let mut candidate = golden.clone();
+    change(&mut candidate, "r5", "swap /messages/2/content/0 /messages/2/content/1");
+    // The marker stays on the last of them.
+    change(&mut candidate, "r5", "drop /messages/2/content/0/cache_control");
+    change(&mut candidate, "r5", r#"add /messages/2/content/1/cache_control {"type":"ephemeral"}"#);
+    let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+    expect![[r#"
+        E3 Match
+        E3 results sub-1 2 /messages/2/content/0: results come in another order, which this harness does not promise: call_r3 / call_r4
+        results of one message were compared as a set: this harness sends them as they end
+        sub-1, sub-2 were started together: they were compared as a set, paired by what they were asked"#]].assert_eq(&format!("{}{}", told(&verdict), verdict.notes.join("\n")));
+}
+
+#[test]
+fn rules_are_strict_and_a_stale_one_fails() {
+    let golden = story(Dialect::AnthropicMessages);
+    let stale =
+        "format = 1\n[[mask]]\nsurface = \"prompt\"\npointer = \"/system/7/text\"\nreason = \"gone\"\n";
+    let verdict = judged(&golden, &golden.clone(), stale, Level::E3);
+    assert_eq!((verdict.level, verdict.outcome.clone()), (Some(Level::E4), Outcome::Differs));
+    let other = format!("{stale}applies_to = {{ harness = \"claude-code\", versions = \"before 2.1\" }}\n");
+    let verdict = judged(&golden, &golden.clone(), &other, Level::E3);
+    assert_eq!((verdict.outcome, verdict.rules[0].stale), (Outcome::Match, false));
+    let mistakes = [
+        "format = 2\n",
+        "format = 1\n\n[[mask]]\nsurface = \"prompts\"\npointer = \"/a\"\nreason = \"x\"\n",
+        "format = 1\n[[exclude]]\nsurface = \"prompt\"\npointer = \"/a\"\npattern = \"x\"\nreason = \"x\"\n",
+        "format = 1\n[[mask]]\nsurface = \"prompt\"\npointer = \"/a\"\npattern = \"(\"\nreason = \"x\"\n",
+        "format = 1\n[[mask]]\nsurface = \"prompt\"\npointer = \"system\"\nreason = \"x\"\n",
+        "format = 1\n[[mask]]\nsurface = \"prompt\"\npointer = \"/a\"\nreason = \" \"\n",
+        "format = 1\n[[mask]]\nsurface = \"prompt\"\npointer = \"/a\"\nreason = \"x\"\nbecause = \"y\"\n",
+    ];
+    let said =
+        mistakes.map(|text| Rules::parse(text, Path::new("parity.toml")).expect_err("a mistake").to_string());
+    expect![[r#"
+        cannot use the rules in `parity.toml`, line 1: format 2 is not known; this version knows 1
+        cannot use the rules in `parity.toml`, line 4: unknown variant `prompts`, expected one of `prompt`, `tools`, `settings`, `calls`, `results`, `jobs`, `routing`
+        cannot use the rules in `parity.toml`, line 2: an exclusion has no `pattern`; a mask may have one
+        cannot use the rules in `parity.toml`, line 2: `pattern` is no regular expression: regex parse error:
+            (
+            ^
+        error: unclosed group
+        cannot use the rules in `parity.toml`, line 2: `system` is no pointer; write one as in `/system/0/text` or `header:user-agent`
+        cannot use the rules in `parity.toml`, line 2: a rule needs a `reason`
+        cannot use the rules in `parity.toml`, line 6: unknown field `because`, expected one of `surface`, `pointer`, `reason`, `applies_to`, `pattern`"#]].assert_eq(&said.join("\n"));
+}

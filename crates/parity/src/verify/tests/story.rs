@@ -1,0 +1,366 @@
+//! A small recording in three dialects: two agents in the background, one polled, the other announced.
+
+use std::collections::HashMap;
+
+use recording::lanes::{Heard, LaneTracker};
+use recording::source::{Asked, Content, Named, Ordered, Summary};
+use serde_json::{Value, json};
+use session::{Block, CallId, Reply, RequestId, StopReason, ToolCall, Usage};
+use wire::Header;
+use wire::dialect::Dialect;
+
+use crate::{Facts, Requests, Side};
+
+/// A recording that only exists here.
+#[derive(Clone)]
+pub(super) struct Story {
+    pub(super) dialect: Dialect,
+    pub(super) exchanges: Vec<Told>,
+    pub(super) facts: Facts,
+    /// `+r1` for a request, `-r1` for the end of its answer.
+    events: Vec<&'static str>,
+}
+
+/// One exchange.
+#[derive(Clone)]
+pub(super) struct Told {
+    pub(super) id: &'static str,
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) headers: Vec<Header>,
+    pub(super) body: Value,
+    reply: Option<Reply>,
+}
+
+/// What a conversation is made of here.
+enum Said {
+    User(Vec<&'static str>),
+    Calls(Vec<(&'static str, &'static str, Value)>),
+    Results(Vec<(&'static str, &'static str)>),
+}
+
+use Said::{Calls, Results, User};
+
+fn spawns() -> Said {
+    let spawn = |prompt: &str| json!({"agent": "looker", "prompt": prompt});
+    Calls(vec![
+        ("call_a1", "Task", spawn("Look at the tides.")),
+        ("call_b2", "Task", spawn("Look at the boats.")),
+    ])
+}
+
+fn poll() -> Said {
+    Calls(vec![("call_p5", "JobOutput", json!({"id": "job_a1f03c"}))])
+}
+
+fn reads() -> Said {
+    let read = |path: &str| json!({"path": path, "lines": 20});
+    Calls(vec![("call_r3", "Read", read("tides.md")), ("call_r4", "Read", read("moons.md"))])
+}
+
+fn acknowledged() -> Vec<Said> {
+    let launched = [("call_a1", "started job_a1f03c"), ("call_b2", "started job_b7e219")];
+    vec![User(vec!["Plan the trip.", "It is 2026-11-15."]), spawns(), Results(launched.to_vec())]
+}
+
+/// The story in a dialect.
+pub(super) fn story(dialect: Dialect) -> Story {
+    let main = ("ses_0a1b2c3d4e", None);
+    let subs = [("ses_1f2e3d4c5b", Some(main.0)), ("ses_2c4d6e8f0a", Some(main.0))];
+    let opening = || vec![User(vec!["Plan the trip.", "It is 2026-11-15."])];
+    let done = ("call_p5", "job_a1f03c is done after all: high at noon");
+    let told = User(vec!["job_b7e219 has ended: boats are in"]);
+    let tides = || vec![User(vec!["Look at the tides."])];
+    let files = Results(vec![("call_r3", "low at dawn"), ("call_r4", "new on friday the third")]);
+    let with = |mut history: Vec<Said>, more: Vec<Said>| {
+        history.extend(more);
+        history
+    };
+    let exchanges = vec![
+        told_by(dialect, "r1", main, opening(), Some(spawns())),
+        told_by(dialect, "r2", subs[0], tides(), Some(reads())),
+        told_by(
+            dialect,
+            "r3",
+            subs[1],
+            vec![User(vec!["Look at the boats."])],
+            Some(User(vec!["boats are in"])),
+        ),
+        told_by(dialect, "r4", main, acknowledged(), Some(poll())),
+        told_by(
+            dialect,
+            "r5",
+            subs[0],
+            with(tides(), vec![reads(), files]),
+            Some(User(vec!["high at noon"])),
+        ),
+        told_by(
+            dialect,
+            "r6",
+            main,
+            with(acknowledged(), vec![poll(), Results(vec![done]), told]),
+            Some(User(vec!["All is planned."])),
+        ),
+    ];
+    let events = vec!["+r1", "-r1", "+r2", "+r3", "+r4", "-r2", "-r4", "+r5", "-r5", "-r3", "+r6", "-r6"];
+    let facts = Facts {
+        harness: Some("opencode".into()),
+        version: Some("1.2.3".into()),
+        ran: true,
+        exit_code: Some(0),
+        folders: vec![("cwd", "/work/here".into())],
+        ..Facts::default()
+    };
+    Story { dialect, exchanges, facts, events }
+}
+
+fn told_by(
+    dialect: Dialect,
+    id: &'static str,
+    (session, parent): (&str, Option<&str>),
+    history: Vec<Said>,
+    reply: Option<Said>,
+) -> Told {
+    let plain = |name: &str, value: &str| Header::Plain { name: name.into(), value: value.into() };
+    let mut headers = vec![
+        plain("User-Agent", "boatswain/1.2.3"),
+        plain("x-beta", "tides-2025-01-01,moons"),
+        plain("x-session-id", session),
+        plain("Host", "127.0.0.1:4000"),
+        plain("Content-Length", "1"),
+        Header::Secret {
+            name: "Authorization".into(),
+            present: true,
+            fingerprint: "00112233aabbccdd".into(),
+        },
+    ];
+    headers.extend(parent.map(|parent| plain("x-parent-session-id", parent)));
+    let is_main = parent.is_none();
+    let path = match dialect {
+        Dialect::AnthropicMessages => "/v1/messages?beta=true",
+        Dialect::OpenAiChat => "/v1/chat/completions",
+        Dialect::OpenAiResponses => "/v1/responses",
+    };
+    let body = match dialect {
+        Dialect::AnthropicMessages => anthropic(session, is_main, &history),
+        Dialect::OpenAiChat => chat(is_main, &history),
+        Dialect::OpenAiResponses => responses(session, is_main, &history),
+    };
+    let reply = reply.map(|said| answer(id, said));
+    Told { id, method: "POST".into(), path: path.into(), headers, body, reply }
+}
+
+fn answer(id: &str, said: Said) -> Reply {
+    let (blocks, stop) = match said {
+        User(texts) => {
+            let text = |text: &&str| Block::Text { text: (*text).to_owned() };
+            (texts.iter().map(text).collect(), StopReason::EndTurn)
+        }
+        Calls(calls) => {
+            let call = |(id, name, input): &(&str, &str, Value)| {
+                Block::ToolCall(ToolCall {
+                    id: CallId::new(*id),
+                    name: (*name).to_owned(),
+                    input: input.to_string(),
+                    server: false,
+                })
+            };
+            (calls.iter().map(call).collect(), StopReason::ToolUse)
+        }
+        Results(_) => unreachable!("a model gives no results"),
+    };
+    Reply { id: format!("msg_{id}"), model: "m".into(), blocks, stop: Some(stop), usage: Usage::default() }
+}
+
+const WORDS: [&str; 2] = ["You plan trips in /work/here and waste no words.", "Today's date is 2026-11-15."];
+
+fn schema(name: &str) -> Value {
+    let text = |what: &str| json!({"type": "string", "description": what});
+    match name {
+        "Task" => {
+            json!({"type": "object", "properties": {"agent": text("Who looks"), "prompt": text("What at")},
+            "required": ["agent", "prompt"]})
+        }
+        "JobOutput" => json!({"type": "object", "properties": {"id": text("Which job")}, "required": ["id"]}),
+        _ => {
+            json!({"type": "object", "properties": {"path": text("Which file"), "lines": {"type": "integer"}},
+            "required": ["path"]})
+        }
+    }
+}
+
+fn offered(is_main: bool) -> Vec<(&'static str, &'static str)> {
+    match is_main {
+        true => vec![
+            ("Task", "Sends somebody to look."),
+            ("JobOutput", "Asks after a job."),
+            ("Read", "Reads a file."),
+        ],
+        false => vec![("Read", "Reads a file.")],
+    }
+}
+
+fn anthropic(session: &str, is_main: bool, history: &[Said]) -> Value {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let mut messages: Vec<Value> = Vec::new();
+    for said in history {
+        let (role, content): (&str, Vec<Value>) = match said {
+            User(texts) => ("user", texts.iter().map(|said| text(said)).collect()),
+            Calls(calls) => {
+                let call = |(id, name, input): &(&str, &str, Value)| json!({"type": "tool_use", "id": id, "name": name, "input": input});
+                ("assistant", calls.iter().map(call).collect())
+            }
+            Results(results) => {
+                let result = |(call, said): &(&str, &str)| json!({"type": "tool_result", "tool_use_id": call, "content": [text(said)], "is_error": false});
+                ("user", results.iter().map(result).collect())
+            }
+        };
+        messages.push(json!({"role": role, "content": content}));
+    }
+    let last = messages.last_mut().and_then(|message| message["content"].as_array_mut()?.last_mut());
+    last.expect("a message")["cache_control"] = json!({"type": "ephemeral"});
+    let tool = |(name, words): (&str, &str)| json!({"name": name, "description": words, "input_schema": schema(name)});
+    let mut system: Vec<Value> = WORDS.iter().map(|words| text(words)).collect();
+    system[1]["cache_control"] = json!({"type": "ephemeral"});
+    json!({"model": "tern-3", "max_tokens": 4096, "temperature": 0.5, "thinking": {"type": "enabled", "budget_tokens": 1024},
+        "metadata": {"user_id": session}, "system": system,
+        "tools": offered(is_main).into_iter().map(tool).collect::<Vec<_>>(), "messages": messages, "stream": true})
+}
+
+fn chat(is_main: bool, history: &[Said]) -> Value {
+    let mut messages = vec![json!({"role": "system", "content": WORDS.join(" ")})];
+    for said in history {
+        match said {
+            User(texts) => {
+                let part = |text: &&str| json!({"type": "text", "text": text});
+                messages.push(json!({"role": "user", "content": texts.iter().map(part).collect::<Vec<_>>()}));
+            }
+            Calls(calls) => {
+                let call = |(id, name, input): &(&str, &str, Value)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": input.to_string()}});
+                let calls: Vec<Value> = calls.iter().map(call).collect();
+                messages.push(json!({"role": "assistant", "content": "", "tool_calls": calls}));
+            }
+            Results(results) => messages.extend(
+                results
+                    .iter()
+                    .map(|(call, said)| json!({"role": "tool", "tool_call_id": call, "content": said})),
+            ),
+        }
+    }
+    let tool = |(name, words): (&str, &str)| json!({"type": "function", "function": {"name": name, "description": words, "parameters": schema(name)}});
+    json!({"model": "tern-3", "temperature": 0.5, "max_tokens": 4096, "messages": messages,
+        "tools": offered(is_main).into_iter().map(tool).collect::<Vec<_>>(), "tool_choice": "auto", "stream": true,
+        "stream_options": {"include_usage": true}})
+}
+
+fn responses(session: &str, is_main: bool, history: &[Said]) -> Value {
+    let mut input = vec![json!({"role": "developer", "content": WORDS[1]})];
+    for said in history {
+        match said {
+            User(texts) => {
+                let part = |text: &&str| json!({"type": "input_text", "text": text});
+                input.push(json!({"role": "user", "content": texts.iter().map(part).collect::<Vec<_>>()}));
+            }
+            Calls(calls) => input.extend(calls.iter().map(|(id, name, arguments)| {
+                json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments.to_string()})
+            })),
+            Results(results) => input.extend(results.iter().map(|(call, said)| {
+                json!({"type": "function_call_output", "call_id": call, "output": said})
+            })),
+        }
+    }
+    let tool = |(name, words): (&str, &str)| json!({"type": "function", "name": name, "description": words, "parameters": schema(name)});
+    json!({"model": "tern-3", "instructions": WORDS[0], "input": input, "store": false,
+        "reasoning": {"effort": "high"}, "max_output_tokens": 4096, "prompt_cache_key": session,
+        "tools": offered(is_main).into_iter().map(tool).collect::<Vec<_>>(), "stream": true})
+}
+
+impl Told {
+    fn asked(&self) -> Asked {
+        Asked {
+            id: RequestId::new(self.id),
+            timestamp: None,
+            method: self.method.clone(),
+            url: format!("http://127.0.0.1:4000{}", self.path),
+            headers: self.headers.clone(),
+            named: Named::default(),
+            body: Content { bytes: Some(self.body.to_string().into_bytes()), ..Content::default() },
+        }
+    }
+}
+
+impl Story {
+    pub(super) fn told(&mut self, id: &str) -> &mut Told {
+        self.exchanges.iter_mut().find(|told| told.id == id).expect("an exchange of the story")
+    }
+
+    /// Puts other names everywhere.
+    pub(super) fn rename(&mut self, names: &[(&str, &str)]) {
+        let all = |text: String| names.iter().fold(text, |text, (old, new)| text.replace(old, new));
+        for told in &mut self.exchanges {
+            told.body = serde_json::from_str(&all(told.body.to_string())).expect("JSON");
+            let headers = serde_json::to_string(&told.headers).expect("JSON");
+            told.headers = serde_json::from_str(&all(headers)).expect("headers");
+            let reply = serde_json::to_string(&told.reply).expect("JSON");
+            told.reply = serde_json::from_str(&all(reply)).expect("a reply");
+        }
+    }
+
+    /// Leaves an answer without its end.
+    pub(super) fn cut(&mut self, id: &str) {
+        self.told(id).reply = None;
+    }
+
+    /// Leaves an exchange out.
+    pub(super) fn forget(&mut self, id: &str) {
+        self.exchanges.retain(|told| told.id != id);
+    }
+
+    /// The lanes, found as they would be in a recording.
+    pub(super) fn ordered(&self) -> Ordered {
+        let mut tracker = LaneTracker::new();
+        let by_id: HashMap<&str, &Told> = self.exchanges.iter().map(|told| (told.id, told)).collect();
+        let mut exchanges = Vec::new();
+        for event in &self.events {
+            let (sign, id) = event.split_at(1);
+            let Some(told) = by_id.get(id) else { continue };
+            let request = RequestId::new(id);
+            if sign == "+" {
+                let asked = told.asked();
+                let body = asked.body.bytes.clone().unwrap_or_default();
+                let prompt = self.dialect.decode_request(&body).expect("a request");
+                tracker.asked(&request, &prompt, &asked.identity(&body, &prompt));
+                exchanges.push(summary(self.dialect, request));
+            } else if let Some(reply) = &told.reply {
+                let body = self.dialect.encode_reply(reply).expect("a reply");
+                tracker.answered(&request, &Heard::of(self.dialect, 200, &body));
+            }
+        }
+        Ordered { lanes: tracker.finish(), exchanges, problems: Vec::new() }
+    }
+
+    pub(super) fn side<'s>(&'s self, folder: &str, ordered: &'s Ordered) -> Side<'s> {
+        Side { folder: folder.into(), facts: self.facts.clone(), ordered, requests: self }
+    }
+}
+
+impl Requests for Story {
+    fn asked(&self, id: &RequestId) -> Option<Asked> {
+        self.exchanges.iter().find(|told| told.id == id.as_str()).map(Told::asked)
+    }
+}
+
+fn summary(dialect: Dialect, id: RequestId) -> Summary {
+    Summary {
+        id,
+        method: "POST".into(),
+        url: "http://127.0.0.1:4000".into(),
+        dialect: Some(dialect),
+        model: None,
+        status: Some(200),
+        ending: None,
+        started_us: None,
+        took_us: None,
+        error: None,
+    }
+}

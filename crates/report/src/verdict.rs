@@ -1,0 +1,220 @@
+//! `offshoot verify` as people read it: the answer, what changed, the surfaces, then every difference.
+
+use std::fmt::Write as _;
+
+use parity::{Difference, Level, Outcome, SurfaceVerdict, Verdict};
+
+use crate::text::{fit, plain};
+use crate::words::{Change, word_diff};
+
+/// Longer values are shown as a word diff.
+const LONG: usize = 60;
+/// How much of what both have is shown around a change.
+const AROUND: usize = 32;
+/// Stretches of a word diff that are shown.
+const STRETCHES: usize = 12;
+/// Columns of a line that is cut, where nobody says how many there are.
+const USUAL: usize = 160;
+
+/// A verdict, the most important first.
+pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
+    let mut out = Page { text: String::new(), width };
+    out.line(&answer(verdict));
+    out.line(&format!("golden     {}  {}", plain(&verdict.golden), plain(&verdict.about[0])));
+    out.line(&format!("candidate  {}  {}", plain(&verdict.candidate), plain(&verdict.about[1])));
+    if !verdict.summary.is_empty() {
+        out.line("");
+        for line in &verdict.summary {
+            let indent = if line.starts_with(' ') { "    " } else { "" };
+            out.line(&format!("{indent}{}", plain(line.trim_start())));
+        }
+    }
+    out.line("");
+    out.surfaces("surface", &verdict.surfaces);
+    let lanes =
+        verdict.lanes.iter().filter(|lane| lane.surfaces.iter().any(|surface| surface.counts.compared > 0));
+    let mut lines = Vec::new();
+    for lane in lanes {
+        let names = [lane.golden.as_deref().unwrap_or("-"), lane.candidate.as_deref().unwrap_or("-")];
+        let name =
+            if names[0] == names[1] { names[0].to_owned() } else { format!("{} = {}", names[0], names[1]) };
+        let levels = lane
+            .surfaces
+            .iter()
+            .map(|surface| format!("{} {}", surface.surface.name(), level(surface.level)));
+        lines.push((name, levels.collect::<Vec<_>>().join("  ")));
+    }
+    let longest = lines.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    out.line("");
+    lines.iter().for_each(|(name, levels)| out.line(&format!("{name:<longest$}  {levels}")));
+    for difference in &verdict.differences {
+        out.difference(difference);
+    }
+    out.masks(verdict);
+    out.text
+}
+
+struct Page {
+    text: String,
+    width: usize,
+}
+
+impl Page {
+    /// A line that may be cut.
+    fn line(&mut self, line: &str) {
+        let line = fit(line, self.width);
+        writeln!(self.text, "{}", line.trim_end()).expect("a string takes everything");
+    }
+
+    fn surfaces(&mut self, head: &str, surfaces: &[SurfaceVerdict]) {
+        self.line(&format!("{head:<9} level  compared  equal  masked  excluded  echoed  absent"));
+        for SurfaceVerdict { surface, level: of, counts } in surfaces {
+            self.line(&format!(
+                "{:<9} {:<5}  {:>8}  {:>5}  {:>6}  {:>8}  {:>6}  {:>6}",
+                surface.name(),
+                level(*of),
+                counts.compared,
+                counts.equal,
+                counts.masked,
+                counts.excluded,
+                counts.echoed,
+                counts.absent
+            ));
+        }
+    }
+
+    fn difference(&mut self, difference: &Difference) {
+        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, mask } = difference;
+        let holds = match holds {
+            Some(Level::E0) => "holds nothing above E0".to_owned(),
+            Some(level) => format!("holds {level}"),
+            None => "fails E0".to_owned(),
+        };
+        self.line("");
+        self.line(&format!("{}  {lane}, turn {turn}  {pointer}", surface.name()));
+        self.line(&format!("  {} ({holds})", plain(what)));
+        match (golden, candidate) {
+            (Some(golden), Some(candidate)) if golden.len().max(candidate.len()) > LONG => {
+                self.words(golden, candidate);
+            }
+            _ => {
+                for (whose, value) in [("golden   ", golden), ("candidate", candidate)] {
+                    if let Some(value) = value {
+                        let width = self.width.min(USUAL);
+                        self.line(&fit(&format!("  {whose}  {}", plain(value)), width));
+                    }
+                }
+            }
+        }
+        for line in mask.iter().flat_map(|mask| mask.lines()) {
+            writeln!(self.text, "    {line}").expect("a string takes everything");
+        }
+    }
+
+    /// A long text, word by word, only around what differs.
+    fn words(&mut self, golden: &str, candidate: &str) {
+        let stretches = word_diff(golden, candidate);
+        let mut line = String::new();
+        let last = stretches.len().saturating_sub(1);
+        for (at, stretch) in stretches.iter().enumerate().take(STRETCHES) {
+            match stretch {
+                Change::Both(text) => line.push_str(&around(text, at == 0, at == last)),
+                Change::Golden(text) => {
+                    write!(line, "[-{}-]", shortened(text)).expect("a string takes everything")
+                }
+                Change::Candidate(text) => {
+                    write!(line, "{{+{}+}}", shortened(text)).expect("a string takes everything")
+                }
+            }
+        }
+        if stretches.len() > STRETCHES {
+            line.push_str(" … and more");
+        }
+        writeln!(self.text, "  {}", plain(&line).trim_end()).expect("a string takes everything");
+    }
+
+    fn masks(&mut self, verdict: &Verdict) {
+        let hit: Vec<_> = verdict.masks.iter().filter(|mask| mask.hits > 0).collect();
+        if !hit.is_empty() {
+            self.line("");
+            self.line("mask            hits  differed  covers");
+        }
+        for mask in hit {
+            self.line(&format!("{:<14} {:>5}  {:>8}  {}", mask.name, mask.hits, mask.differed, mask.covers));
+        }
+        if !verdict.rules.is_empty() {
+            self.line("");
+            self.line("rules of parity.toml");
+        }
+        for rule in &verdict.rules {
+            let stale = if rule.stale { "  STALE: it covers nothing, remove it" } else { "" };
+            self.line(&format!(
+                "  {} {}  {} hits  {}{stale}",
+                rule.surface.name(),
+                plain(&rule.pointer),
+                rule.hits,
+                plain(&rule.reason)
+            ));
+        }
+        if !verdict.ids.is_empty() {
+            self.line("");
+            self.line(&format!("{} ids stand for others", verdict.ids.len()));
+        }
+        if !verdict.notes.is_empty() {
+            self.line("");
+        }
+        for note in &verdict.notes {
+            writeln!(self.text, "note: {}", plain(note)).expect("a string takes everything");
+        }
+    }
+}
+
+fn answer(verdict: &Verdict) -> String {
+    let level = level(verdict.level);
+    let wanted = verdict.wanted;
+    let stale = verdict.rules.iter().filter(|rule| rule.stale).count();
+    match &verdict.outcome {
+        Outcome::Match => format!("they agree: {level} holds, {wanted} was wanted"),
+        Outcome::Inconclusive(because) => format!("nobody can say whether they agree: {because}"),
+        Outcome::Differs if stale > 0 && verdict.level >= Some(wanted) => {
+            format!(
+                "{level} holds, but of parity.toml {} nothing any more",
+                if stale == 1 { "1 rule covers".to_owned() } else { format!("{stale} rules cover") }
+            )
+        }
+        Outcome::Differs if verdict.level.is_none() => {
+            format!("they differ: not even E0 holds, {wanted} was wanted")
+        }
+        Outcome::Differs => {
+            let count = verdict.differences.len();
+            format!("they differ: {level} holds, {wanted} was wanted; {}", counted(count, "difference"))
+        }
+    }
+}
+
+fn counted(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+fn level(level: Option<Level>) -> String {
+    level.map_or_else(|| "-".to_owned(), |level| level.to_string())
+}
+
+/// What both have, as much as is needed to find the place.
+fn around(text: &str, first: bool, last: bool) -> String {
+    let count = text.chars().count();
+    let head: String = text.chars().take(AROUND).collect();
+    let tail: String = text.chars().skip(count.saturating_sub(AROUND)).collect();
+    match (first, last) {
+        _ if count <= 2 * AROUND => text.to_owned(),
+        (true, _) => format!("…{tail}"),
+        (_, true) => format!("{head}…"),
+        _ => format!("{head} … {tail}"),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    let kept: String = text.chars().take(6 * AROUND).collect();
+    if count > 6 * AROUND { format!("{kept}…") } else { kept }
+}
