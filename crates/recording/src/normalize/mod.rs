@@ -134,7 +134,8 @@ pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normali
         exported.name_lanes(&mut ordered.lanes);
     }
     let target = source.dir().join(folder::NORMALIZED);
-    if target.exists() && !target.join(MANIFEST).exists() {
+    let is_there = fs::symlink_metadata(&target);
+    if is_there.is_ok_and(|found| !found.is_dir() || !target.join(MANIFEST).exists()) {
         return Err(NormalizeError::InTheWay { path: target });
     }
     let fresh = source.dir().join(format!(".{}.new", folder::NORMALIZED));

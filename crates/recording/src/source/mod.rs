@@ -14,11 +14,11 @@ use wire::dialect::Dialect;
 use wire::{Ending, Header};
 
 use crate::lanes::{Heard, Identity, LaneTracker, Lanes};
-use crate::open::{OpenError, Recording};
+use crate::open::{OpenError, Recording, State};
 use crate::{folder, hints};
 
 /// Bodies are unpacked to at most this size.
-const UNPACKED: usize = 256 << 20;
+const UNPACKED: usize = 64 << 20;
 
 /// A folder of exchanges.
 #[derive(Debug)]
@@ -172,12 +172,18 @@ pub struct Ordered {
 
 impl Source {
     /// Opens a recording, or a folder of `*_request.json` and `*_response.json`.
+    ///
+    /// A recording of ours is looked through: whatever in it is cut off, gone or leads elsewhere is an error. A folder
+    /// of dumps may have been written by anybody, so what is wrong with one of them is a [`Problem`]; but nothing
+    /// outside of it is ever read either.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
-        let of_log = |recording| {
+        let of_log = |recording: Recording| {
+            recording.look_through()?;
             Ok(Self { dir: dir.to_owned(), from: From::Log(Box::new(recording)), problems: Vec::new() })
         };
         let of_dumps = |(dumps, problems)| Self { dir: dir.to_owned(), from: From::Dumps(dumps), problems };
         match Recording::open(dir) {
+            Ok(recording) if recording.state() == &State::Sealed => of_log(recording),
             Ok(recording) if !recording.is_empty() || !dir.join(folder::DUMPS).is_dir() => of_log(recording),
             // One that lost its log still has its dumps; one in which nothing was asked has neither.
             Ok(recording) => match dumps::Dumps::open(dir) {
