@@ -1,11 +1,14 @@
 //! One file per command.
 
+pub(crate) mod accept;
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod normalize;
 pub(crate) mod proxy;
+pub(crate) mod review;
 pub(crate) mod show;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -46,7 +49,8 @@ fn hint(error: &OpenError) -> Option<String> {
             path.display()
         ),
         OpenError::Damaged { .. } | OpenError::Log { .. } | OpenError::TooLong { .. } => {
-            "bring the recording back from a copy; its `provider_dumps/` can still be given by itself".to_owned()
+            "bring the recording back from a copy; its `provider_dumps/` can still be given by itself"
+                .to_owned()
         }
         OpenError::Outside { path } | OpenError::NotAFile { path } => {
             format!("nothing outside of a recording is read; look at it first: `ls -l {}`", path.display())

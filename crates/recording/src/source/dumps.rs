@@ -15,9 +15,9 @@ use session::RequestId;
 use wire::{Ending, Header};
 
 use super::{Answered, Asked, Content, Event, Named, Origin, Problem};
-use crate::{bounds, folder};
 use crate::open::OpenError;
 use crate::time::micros;
+use crate::{bounds, folder};
 
 const REQUEST: &str = "_request.json";
 const RESPONSE: &str = "_response.json";
@@ -322,7 +322,8 @@ impl Pairing<'_> {
         match read(self.root, self.inside, name) {
             Ok(dump) => Some(dump),
             Err(error) => {
-                let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), |e| e.to_string());
+                let cause =
+                    std::error::Error::source(&error).map_or_else(|| error.to_string(), |e| e.to_string());
                 self.problem(name, format!("it cannot be read: {cause}"));
                 None
             }

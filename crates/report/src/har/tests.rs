@@ -231,7 +231,11 @@ fn whatever_is_missing_or_odd_the_file_is_valid() {
         None,
         Some(answered(body(&[0xfe]), [Some(9), Some(3)])),
         Some(answered(lost(), [None, None])),
-        Some(Answered { status: None, headers: vec![plain("Set-Cookie", "odd")], ..answered(lost(), [None, Some(7)]) }),
+        Some(Answered {
+            status: None,
+            headers: vec![plain("Set-Cookie", "odd")],
+            ..answered(lost(), [None, Some(7)])
+        }),
         Some(answered(Content { origin: Origin::Unpacked, ..body(b"unpacked") }, [Some(u64::MAX), Some(1)])),
     ];
     let mut entries = Vec::new();
@@ -251,7 +255,10 @@ fn whatever_is_missing_or_odd_the_file_is_valid() {
         assert!((time - sum).abs() <= time * 1e-9, "{time} is not {sum}");
     }
     let odd = &har["log"]["entries"];
-    assert_eq!(odd[15]["request"]["postData"], json!({"mimeType": "", "text": "/wA=", "_encoding": "base64"}));
+    assert_eq!(
+        odd[15]["request"]["postData"],
+        json!({"mimeType": "", "text": "/wA=", "_encoding": "base64"})
+    );
     assert_eq!(odd[3]["response"]["content"]["encoding"], "base64");
     assert_eq!(odd[12]["response"]["bodySize"], -1, "of what was unpacked nobody counted the bytes");
 }
@@ -264,8 +271,14 @@ fn the_check_finds_what_is_wrong() {
     let breaks: [(Break, &str); 7] = [
         (|har| har["log"]["version"] = json!("1.1"), "/log/version is not \"1.2\""),
         (|har| har["log"]["entries"][0]["time"] = json!("1"), "/log/entries/0/time is no \"number\""),
-        (|har| har["log"]["entries"][0]["timings"]["send"] = json!(-1), "/log/entries/0/timings/send is too low"),
-        (|har| har["log"]["entries"][0]["startedDateTime"] = json!("x"), "/log/entries/0/startedDateTime is no time"),
+        (
+            |har| har["log"]["entries"][0]["timings"]["send"] = json!(-1),
+            "/log/entries/0/timings/send is too low",
+        ),
+        (
+            |har| har["log"]["entries"][0]["startedDateTime"] = json!("x"),
+            "/log/entries/0/startedDateTime is no time",
+        ),
         (
             |har| har["log"]["entries"][0]["request"]["headers"][0] = json!({"name": "a"}),
             "/log/entries/0/request/headers/0 has no \"value\"",
