@@ -20,7 +20,10 @@ fn recorded() -> TestEnv {
     let env = TestEnv::new();
     env.write("script.yaml", SCRIPT);
     let proxy = Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "rec"]);
-    let key = format!("X-Api-Key: {}\r\nCookie: session=abcdefgh1234\r\n", ["sk", "ant", &"Qv7".repeat(12)].join("-"));
+    let key = format!(
+        "X-Api-Key: {}\r\nCookie: session=abcdefgh1234\r\n",
+        ["sk", "ant", &"Qv7".repeat(12)].join("-")
+    );
     let tools = r#""tools":[{"name":"look","input_schema":{}}]"#;
     let first = format!(r#"{{"model":"m",{tools},"messages":[{{"role":"user","content":"Look."}}]}}"#);
     let second = format!(
@@ -55,7 +58,8 @@ fn a_har_file_has_every_exchange_in_order_and_no_secret() {
     }
     assert!(entries[0]["startedDateTime"].as_str() < entries[1]["startedDateTime"].as_str());
     let sent = entries[1]["request"]["postData"]["text"].as_str().unwrap();
-    let dump: serde_json::Value = serde_json::from_str(&env.read("rec/provider_dumps/r000002_request.json")).unwrap();
+    let dump: serde_json::Value =
+        serde_json::from_str(&env.read("rec/provider_dumps/r000002_request.json")).unwrap();
     assert_eq!(dump["body"]["text"], sent, "byte for byte");
 }
 
@@ -75,8 +79,14 @@ fn a_page_stands_by_itself() {
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), ""), "{said:?}");
     let page = env.read("page.html");
     assert!(page.contains("default-src 'none'"), "{page}");
-    assert!(page.contains("It is &lt;/script&gt; empty.") && page.contains("&lt;b&gt;all&lt;/b&gt;"), "{page}");
-    assert!(!page.contains("http-equiv=\"refresh\"") && !page.contains("src=") && !page.contains("href="), "{page}");
+    assert!(
+        page.contains("It is &lt;/script&gt; empty.") && page.contains("&lt;b&gt;all&lt;/b&gt;"),
+        "{page}"
+    );
+    assert!(
+        !page.contains("http-equiv=\"refresh\"") && !page.contains("src=") && !page.contains("href="),
+        "{page}"
+    );
     // A block for each exchange, and the script that reads them.
     assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (3, 3));
 }
@@ -108,5 +118,8 @@ fn what_was_changed_is_exported_and_said() {
     let said = env.run(&["export", "rec", "--format", "har"]);
     assert_eq!(said.code, Some(0));
     assert!(said.stdout.contains("Luck."));
-    assert_eq!(said.stderr, "damaged since it was sealed: `provider_dumps/r000001_request.json` was changed\n");
+    assert_eq!(
+        said.stderr,
+        "damaged since it was sealed: `provider_dumps/r000001_request.json` was changed\n"
+    );
 }

@@ -111,7 +111,11 @@ fn review_without_a_terminal_lists_and_decides() {
     assert_eq!(run(&["review"]), (Some(0), "nothing waits\n".to_owned()));
     let runs = ["a", "b", "c"].map(|run| format!("{SCENARIO}/runs/{run}"));
     runs.iter().for_each(|run| captured(&env, run, "s"));
-    assert_eq!(run(&["review"]), (Some(0), "nothing waits\n".to_owned()), "without a golden nothing can wait");
+    assert_eq!(
+        run(&["review"]),
+        (Some(0), "nothing waits\n".to_owned()),
+        "without a golden nothing can wait"
+    );
     assert_eq!(run(&["accept", &runs[0]]).0, Some(0));
     let listed = format!("{} and 1 older\n", runs[2]);
     assert_eq!(run(&["review"]), (Some(1), listed.clone()));

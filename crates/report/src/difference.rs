@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use parity::Difference;
 
 use crate::diff::{Piece, pieces};
-use crate::text::{fit, plain};
+use crate::text::{fit, plain, visible};
 
 /// So much of what is the same is shown around a change.
 const AROUND: usize = 60;
@@ -54,19 +54,27 @@ fn changes(old: &str, new: &str, line: &mut dyn FnMut(String)) {
         if count > MOST_LINES {
             continue;
         }
-        let (before, after) =
-            (around(at.checked_sub(1).and_then(|at| pieces.get(at))), around(pieces.get(at + 1)));
+        let same = |piece: &&Piece<'_>| matches!(piece, Piece::Same(_));
+        let before = around(pieces[..at].iter().rev().find(same));
+        let after = around(pieces[at..].iter().find(same));
         let before = &before[before.ceil_char_boundary(before.len().saturating_sub(AROUND))..];
         let after = &after[..after.floor_char_boundary(AROUND)];
-        match piece {
-            Piece::Gone(text) => line(format!("  - …{}[{}]{}…", plain(before), plain(text), plain(after))),
-            Piece::New(text) => line(format!("  + …{}[{}]{}…", plain(before), plain(text), plain(after))),
-            Piece::Same(_) => {}
-        }
+        let (sign, text) = match piece {
+            Piece::Gone(text) => ('-', text),
+            Piece::New(text) => ('+', text),
+            Piece::Same(_) => continue,
+        };
+        line(format!("  {sign} …{}[{}]{}…", flat(before), flat(text), flat(after)));
     }
     if count > MOST_LINES {
         line(format!("  and {} more places", count - MOST_LINES));
     }
+}
+
+/// A text on one line, with a space wherever there was any.
+fn flat(text: &str) -> String {
+    let lines: Vec<&str> = text.split(char::is_whitespace).collect();
+    visible(&lines.join(" "))
 }
 
 fn around<'t>(piece: Option<&Piece<'t>>) -> &'t str {
@@ -89,8 +97,8 @@ mod tests {
         expect![[r#"
             prompt of main, turn 1: a text differs (E2 holds)
               at /system/1/text
-              - …u are a careful agent that reads before it writes. Today is[Monday]…
-              + …[Sunday]. You are a careful agent that reads before it writes. You a…
+              - …u are a careful agent that reads before it writes. Today is [Monday]. You are a careful agent…
+              + …u are a careful agent that reads before it writes. Today is [Sunday]. You are a careful agent…
             results of main, turn 2: </pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\u{1b}…
               at /system/1/text
               - "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\u{1b}[2J\u{202e}"'&]]>\u{…

@@ -14,7 +14,7 @@ use wire::dialect::Dialect;
 use wire::{Ending, Header};
 
 use crate::lanes::{Heard, Identity, LaneTracker, Lanes};
-use crate::open::{OpenError, Recording, State};
+use crate::open::{OpenError, Recording};
 use crate::{folder, hints};
 
 /// Bodies are unpacked to at most this size.
@@ -183,7 +183,10 @@ impl Source {
         };
         let of_dumps = |(dumps, problems)| Self { dir: dir.to_owned(), from: From::Dumps(dumps), problems };
         match Recording::open(dir) {
-            Ok(recording) if recording.state() == &State::Sealed => of_log(recording),
+            // What was sealed had a log.
+            Ok(recording) if recording.manifest().is_some_and(|manifest| manifest.sealed) => {
+                of_log(recording)
+            }
             Ok(recording) if !recording.is_empty() || !dir.join(folder::DUMPS).is_dir() => of_log(recording),
             // One that lost its log still has its dumps; one in which nothing was asked has neither.
             Ok(recording) => match dumps::Dumps::open(dir) {
