@@ -8,7 +8,8 @@ use super::*;
 /// What is wrong with a value, by place. Names that the schema does not know must begin with `_`.
 fn complaints(schema: &Value, value: &Value, all: &Value, place: &str) -> Vec<String> {
     if let Some(name) = schema["$ref"].as_str() {
-        return complaints(&all["definitions"][name], value, all, place);
+        let named = all.pointer(name.trim_start_matches('#')).expect("the schema defines it");
+        return complaints(named, value, all, place);
     }
     let fits = match schema["type"].as_str().expect("each part of the schema has a type") {
         "object" => value.is_object(),

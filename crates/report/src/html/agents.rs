@@ -194,9 +194,6 @@ fn top(page: &PageOf<'_>) -> String {
     if let Some(manifest) = recording.and_then(Recording::manifest) {
         fact("began", &manifest.started_at);
         if let Some(harness) = &manifest.harness {
-            let version = harness.version.as_deref().unwrap_or_default();
-            fact("harness", &format!("{} {version}", harness.name));
-            fact("scenario", &harness.scenario);
             fact("model", &harness.model);
         }
         manifest.lost.iter().for_each(|loss| fact("not kept", &loss.to_string()));
@@ -219,12 +216,15 @@ impl Tree<'_> {
             Some(job) if job.background => ", background",
             _ => "",
         };
+        let count = match lane.turns.len() {
+            1 => "1 turn".to_owned(),
+            n => format!("{} turns", grouped(n)),
+        };
         let turns: String = lane.turns.iter().map(|turn| self.turn(turn)).collect();
         format!(
-            "<details class=\"lane\"{}><summary>{}{kind} <span class=\"faint\">{} turns, {}{model}{job}</span></summary>{turns}</details>\n",
+            "<details class=\"lane\"{}><summary>{}{kind} <span class=\"faint\">{count}, {}{model}{job}</span></summary>{turns}</details>\n",
             if lane.parent.is_none() && lane.id == "main" { " open" } else { "" },
             line(&lane.id),
-            lane.turns.len(),
             tokens(&lane.usage),
         )
     }
@@ -245,9 +245,16 @@ impl Tree<'_> {
         if let Some(text) = &turn.text {
             part("the model", text);
         }
-        turn.calls.iter().for_each(|call| out += &self.call(call));
+        turn.calls.iter().for_each(|made| out += &call(made));
         turn.requests.iter().for_each(|request| out += &self.raw(request.as_str()));
-        out + "</details>\n"
+        out += "</details>\n";
+        // Beside the turn and not in it, so that the agents are seen without opening any.
+        let started: String =
+            turn.calls.iter().flat_map(|call| &call.started).map(|lane| self.lane(lane)).collect();
+        if !started.is_empty() {
+            write!(out, "<div class=\"started\">{started}</div>").expect("a string takes everything");
+        }
+        out
     }
 
     fn turn_head(&self, turn: &SessionTurn) -> String {
@@ -269,24 +276,6 @@ impl Tree<'_> {
         format!("{} {said} <span class=\"faint\">{}</span>", turn.turn, facts.join(", "))
     }
 
-    fn call(&self, call: &SessionCall) -> String {
-        let input = match &call.input {
-            Value::String(text) => text.clone(),
-            other => serde_json::to_string_pretty(other).unwrap_or_default(),
-        };
-        let started: String = call.started.iter().map(|lane| self.lane(lane)).collect();
-        let started = match started.is_empty() {
-            true => started,
-            false => format!("<div class=\"started\">{started}</div>"),
-        };
-        format!(
-            "<p class=\"label\">call <code>{}</code> of {}</p><pre>{}</pre>{started}",
-            line(call.id.as_str()),
-            line(&call.name),
-            excerpt(&input, MOST)
-        )
-    }
-
     /// A place for the bodies of an exchange, filled when it is opened.
     fn raw(&self, id: &str) -> String {
         let (Some(number), Some(it)) = (self.numbers.get(id), self.summary(id)) else { return String::new() };
@@ -302,6 +291,19 @@ impl Tree<'_> {
     fn summary(&self, id: &str) -> Option<&Summary> {
         self.exchanges.get(*self.numbers.get(id)?)
     }
+}
+
+fn call(call: &SessionCall) -> String {
+    let input = match &call.input {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    };
+    format!(
+        "<p class=\"label\">call <code>{}</code> of {}</p><pre>{}</pre>",
+        line(call.id.as_str()),
+        line(&call.name),
+        excerpt(&input, MOST)
+    )
 }
 
 fn role(role: session::Role) -> String {

@@ -233,7 +233,7 @@ fn ids(verdict: &Verdict) -> String {
     };
     let rows: String = verdict.ids.iter().take(MOST).map(row).collect();
     format!(
-        "<h2>Ids</h2><details><summary>{} stand for each other</summary>{}</details>\n",
+        "<h2>Ids</h2><details><summary>pairs that stand for each other: {}</summary>{}</details>\n",
         grouped(verdict.ids.len()),
         table(&[("golden", false), ("candidate", false)], &rows)
     )
