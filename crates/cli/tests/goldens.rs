@@ -127,7 +127,9 @@ fn review_without_a_terminal_lists_and_decides() {
     assert_eq!(run(&["review", "--all"]).0, Some(0));
     assert_eq!(golden(&env)["run"], "d");
     assert_eq!(golden(&env)["rejected"].as_array().unwrap().len(), 2);
-    for usage in [&["review", "--reject"][..], &["review", "--all", "--list"]] {
+    for usage in
+        [&["review", "--reject"][..], &["review", "--all", "--list"], &["review", "--goldens", "nowhere"]]
+    {
         assert_eq!(run(usage).0, Some(2), "{usage:?}");
     }
 }

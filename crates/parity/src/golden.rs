@@ -94,6 +94,12 @@ pub enum GoldenError {
         /// The scenario's folder.
         dir: PathBuf,
     },
+    /// The golden is not what was accepted.
+    #[error("`{}` is not the recording that was accepted", run.display())]
+    Changed {
+        /// Its folder.
+        run: PathBuf,
+    },
     /// A file cannot be read or written.
     #[error("cannot {what} `{}`", path.display())]
     Io {
@@ -192,13 +198,31 @@ impl ScenarioFolder {
         Ok(golden)
     }
 
-    /// Copies a recording here as a run of that name, or of one like it where that is taken; returns the name.
+    /// The folder of the golden; an error where it is not the recording that was accepted.
+    pub fn accepted(&self) -> Result<PathBuf, GoldenError> {
+        let golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
+        let run = self.run(&golden.run);
+        let path = run.join(MANIFEST);
+        let manifest = fs::read(&path);
+        match manifest.map_err(|source| GoldenError::Io { what: "read", path, source })? {
+            manifest if sha256(&manifest) == golden.sha256 => Ok(run),
+            _ => Err(GoldenError::Changed { run }),
+        }
+    }
+
+    /// Copies a recording here as a run of that name, or of one like it where that is taken; returns the name. One that
+    /// is here already is not copied again.
     ///
     /// Links are not copied: no recording of ours has any.
     pub fn bring(&self, recording: &Path, name: &str) -> Result<String, GoldenError> {
         let names = std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}-{n}")));
-        let mut free = names.filter(|run| !self.run(run).exists());
-        let run = free.next().expect("there are names without end");
+        let manifest = fs::read(recording.join(MANIFEST)).ok();
+        let is_it = |run: &str| manifest.is_some() && fs::read(self.run(run).join(MANIFEST)).ok() == manifest;
+        let mut fitting = names.filter(|run| !self.run(run).exists() || is_it(run));
+        let run = fitting.next().expect("there are names without end");
+        if self.run(&run).exists() {
+            return Ok(run);
+        }
         let beside = self.run(&format!(".{run}.new"));
         let failed = |source| GoldenError::Io { what: "write", path: beside.clone(), source };
         if beside.exists() {

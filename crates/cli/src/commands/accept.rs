@@ -16,7 +16,7 @@ use crate::failure::{Kind, OrFail, marked};
 /// other is copied there first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  offshoot accept goldens/claude-code/2.1.325/async-subagents/runs/20261115T100000000000Z
+  offshoot accept goldens/opencode/1.0.185/wakeup/runs/20261115T100000Z
   offshoot accept /tmp/recording --goldens tests/goldens")]
 pub(crate) struct Arguments {
     /// The recording's folder
@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             let folder = folder_of(&arguments.goldens, manifest.harness.as_ref())?;
             folder.golden().map_err(explain)?; // before anything is copied
             let run = folder.bring(&arguments.recording, &run_name(&manifest)).map_err(explain)?;
+            sealed(&folder.run(&run))?; // what is accepted is the copy
             (folder, run)
         }
     };
@@ -126,6 +127,10 @@ pub(crate) fn explain(error: GoldenError) -> anyhow::Error {
         GoldenError::NoGolden { .. } => {
             (Kind::Usage, Some("accept a first one: `offshoot accept RECORDING`".to_owned()))
         }
+        GoldenError::Changed { .. } => (
+            Kind::Usage,
+            Some("bring it back from a copy, or accept another: `offshoot accept RECORDING`".into()),
+        ),
         GoldenError::Io { .. } => (Kind::Outside, None),
     };
     marked(kind, hint, error.into())

@@ -142,6 +142,18 @@ fn a_copy_is_whole_and_has_a_name_of_its_own() {
     );
     assert!(!folder.run("b").join("link").exists());
     assert!(folder.bring(&shelf.place.path().join("nowhere"), "c").is_err());
-    let runs = fs::read_dir(folder.dir().join(RUNS)).expect("a folder").count();
-    assert_eq!(runs, 3, "nothing half done is left");
+    let runs = || fs::read_dir(folder.dir().join(RUNS)).expect("a folder").count();
+    assert_eq!(runs(), 3, "nothing half done is left");
+    assert_eq!(folder.bring(&folder.run("a"), "a").expect("found"), "a");
+    assert_eq!(runs(), 3, "what is here already is not copied again");
+}
+
+#[test]
+fn a_golden_that_was_changed_is_none() {
+    let shelf = Shelf::with(&[("a", 1, true)]);
+    let folder = shelf.folder();
+    folder.accept("a", at(10)).expect("accepted");
+    assert_eq!(folder.accepted().expect("as it was"), folder.run("a"));
+    fs::write(folder.run("a").join(MANIFEST), "{}").expect("written");
+    assert!(matches!(folder.accepted(), Err(GoldenError::Changed { .. })));
 }

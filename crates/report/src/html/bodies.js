@@ -54,10 +54,14 @@ function half(title, half, inside) {
   show(half.body, inside);
 }
 
-document.addEventListener("toggle", ({ target }) => {
-  const n = target.dataset.n;
-  if (n === undefined || !target.open || target.childElementCount > 1) return;
+function fill(details) {
+  const n = details.dataset.n;
+  if (n === undefined || !details.open || details.childElementCount > 1) return;
   const { request, response } = exchange(n);
-  half("request", request, target);
-  half("response", response, target);
-}, true);
+  half("request", request, details);
+  half("response", response, details);
+}
+
+document.addEventListener("toggle", ({ target }) => fill(target), true);
+// Somebody may have been faster than the page.
+document.querySelectorAll("details[data-n][open]").forEach(fill);

@@ -197,11 +197,3 @@ fn a_line_without_end_is_there_once_and_shown_in_part() {
 fn numbers_are_grouped() {
     assert_eq!([0, 999, 1000, 1234567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
 }
-
-/// Writes the page of a verdict to look at: `OFFSHOOT_PAGE=verdict.html cargo test -p report`.
-#[test]
-fn a_verdict_to_look_at() {
-    if let Some(path) = std::env::var_os("OFFSHOOT_PAGE") {
-        std::fs::write(path, verdict_page(&verdict())).expect("written");
-    }
-}

@@ -3,7 +3,7 @@
 mod walk;
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use parity::ScenarioFolder;
 
 use super::accept::{accept, explain, sealed};
 use super::print;
-use crate::failure::{self, Kind};
+use crate::failure::{self, Kind, OrFail};
 use crate::judge::judge;
 use walk::{Terminal, Walk};
 
@@ -22,12 +22,12 @@ use walk::{Terminal, Walk};
 #[command(after_help = "Examples:
   offshoot review                  one difference after the other
   offshoot review --list           only name what waits
-  offshoot review --all            accept the newest run of every scenario, unseen
+  offshoot review --all            accept the newest of each, unseen
   offshoot review --all --reject   reject everything that waits")]
 pub(crate) struct Arguments {
-    /// Where goldens are
-    #[arg(long, value_name = "DIR", default_value = "goldens")]
-    goldens: PathBuf,
+    /// Where goldens are; ./goldens without
+    #[arg(long, value_name = "DIR")]
+    goldens: Option<PathBuf>,
     /// Accept everything that waits, and ask nothing
     #[arg(long)]
     all: bool,
@@ -75,7 +75,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn waiting(arguments: &Arguments) -> anyhow::Result<Vec<Waiting>> {
     let mut waiting = Vec::new();
-    for folder in ScenarioFolder::all(&arguments.goldens).map_err(explain)? {
+    if let Some(given) = arguments.goldens.as_ref().filter(|given| !given.is_dir()) {
+        let error = anyhow::anyhow!("there is no folder `{}`", given.display());
+        return Err(error)
+            .or_fail_with(Kind::Usage, || "give the folder that holds HARNESS/VERSION/SCENARIO".into());
+    }
+    let goldens = arguments.goldens.as_deref().unwrap_or(Path::new("goldens"));
+    for folder in ScenarioFolder::all(goldens).map_err(explain)? {
         let pending = folder.pending().map_err(explain)?;
         for (run, why) in &pending.passed_over {
             eprintln!("passed over `{}`: {}", folder.run(run).display(), report::plain(why));

@@ -51,10 +51,10 @@ impl Walk<'_> {
 
     fn run(&mut self, waiting: &Waiting) -> anyhow::Result<Key> {
         let folder = &waiting.folder;
-        let golden = folder.golden().map_err(explain)?;
-        let golden = golden.map(|golden| golden.run).unwrap_or_default();
+        let golden = folder.accepted().map_err(explain)?;
         let candidate = folder.run(waiting.newest());
-        let verdict = self.judge.judge(folder, &folder.run(&golden), &candidate)?;
+        let verdict = self.judge.judge(folder, &golden, &candidate)?;
+        let golden = golden.file_name().unwrap_or_default().to_string_lossy();
         self.say(&format!("\n{}\n{}\n", candidate.display(), headline(&verdict, &golden)))?;
         for line in &verdict.summary {
             self.say(&format!("  {}\n", report::plain(line)))?;
