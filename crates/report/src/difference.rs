@@ -30,8 +30,7 @@ pub fn difference_text(it: &Difference, width: usize) -> String {
     match (&it.golden, &it.candidate) {
         (Some(old), Some(new)) if old.len().max(new.len()) > width.min(200) => changes(old, new, &mut line),
         (golden, candidate) => {
-            let value =
-                |value: &Option<String>| value.as_deref().map_or("nothing".to_owned(), |it| quoted(it));
+            let value = |value: &Option<String>| value.as_deref().map_or("nothing".to_owned(), quoted);
             line(format!("  - {}", value(golden)));
             line(format!("  + {}", value(candidate)));
         }
