@@ -61,13 +61,18 @@ pub(crate) fn marked(kind: Kind, hint: Option<String>, error: anyhow::Error) -> 
 
 /// Prints an error with its causes and its hint; an error that nobody marked is our bug.
 pub(crate) fn print(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error}");
+    eprintln!("error: {}", harmless(&error.to_string()));
     for cause in error.chain().skip(1) {
-        eprintln!("  because: {cause}");
+        eprintln!("  because: {}", harmless(&cause.to_string()));
     }
     let failure = error.downcast_ref::<Failure>();
     if let Some(hint) = failure.and_then(|failure| failure.hint.as_deref()) {
-        eprintln!("hint: {hint}");
+        eprintln!("hint: {}", harmless(hint));
     }
     ExitCode::from(failure.map_or(Kind::Bug, |failure| failure.kind) as u8)
+}
+
+/// An error may quote what a file says; only its line breaks reach the terminal as they are.
+fn harmless(text: &str) -> String {
+    text.split('\n').map(report::visible).collect::<Vec<_>>().join("\n")
 }

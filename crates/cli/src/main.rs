@@ -5,6 +5,7 @@
 mod child;
 mod commands;
 mod failure;
+mod judge;
 mod paths;
 mod progress;
 mod record;
@@ -24,13 +25,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Accept(commands::accept::Arguments),
     Capture(commands::capture::Arguments),
     Check(commands::check::Arguments),
+    Export(commands::export::Arguments),
     Import(commands::import::Arguments),
     Normalize(commands::normalize::Arguments),
     Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
     Replay(commands::replay::Arguments),
+    Review(commands::review::Arguments),
     Show(commands::show::Arguments),
     Verify(commands::verify::Arguments),
 }
@@ -45,13 +49,16 @@ fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG"))
         .init();
     let done = match arguments.command {
+        Command::Accept(arguments) => commands::accept::run(&arguments),
         Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Export(arguments) => commands::export::run(&arguments),
         Command::Import(arguments) => commands::import::run(&arguments),
         Command::Normalize(arguments) => commands::normalize::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Replay(arguments) => commands::replay::run(arguments),
+        Command::Review(arguments) => commands::review::run(&arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     };

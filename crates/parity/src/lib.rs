@@ -7,12 +7,16 @@
 mod agreement;
 mod check;
 mod evidence;
+mod golden;
 mod verdict;
 mod verify;
 
 pub use agreement::{Disagreement, disagreements};
 pub use check::{Answer, Check, Criterion, check};
 pub use evidence::{Evidence, EvidenceError, Scenario};
+pub use golden::{
+    Earlier, GOLDEN_FORMAT, Golden, GoldenError, Pending, Rejected, ScenarioFolder, is_name, with_reason,
+};
 pub use verdict::{
     Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, RuleUse, Surface, SurfaceVerdict,
     VERDICT_FORMAT, Verdict,

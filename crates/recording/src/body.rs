@@ -215,6 +215,11 @@ fn sniffed(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// SHA-256 of some bytes, in hex as everywhere in a recording.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(Sha256::digest(bytes))
+}
+
 pub(crate) fn hex(digest: impl AsRef<[u8]>) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

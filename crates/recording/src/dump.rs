@@ -241,6 +241,9 @@ pub enum DumpError {
         /// Its version.
         found: u32,
     },
+    /// It has no version.
+    #[error("the dump has format 0, which was never written")]
+    NoFormat,
     /// It is not what it should be.
     #[error("not a dump of format {DUMP_FORMAT}")]
     Malformed(#[from] serde_json::Error),
@@ -268,6 +271,7 @@ fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DumpError> {
         format: u32,
     }
     match serde_json::from_slice::<Versioned>(bytes)?.format {
+        0 => Err(DumpError::NoFormat),
         found if found > DUMP_FORMAT => Err(DumpError::Newer { found }),
         _ => Ok(serde_json::from_slice(bytes)?),
     }

@@ -6,6 +6,7 @@
 
 mod assembly;
 mod body;
+mod bounds;
 mod bring;
 mod disk;
 mod dump;
@@ -27,6 +28,7 @@ pub mod source;
 mod tap;
 mod time;
 
+pub use body::sha256;
 pub use bring::Incoming;
 pub use disk::{Disk, Folder};
 pub use dump::{BodyDump, DUMP_FORMAT, DumpError, RequestDump, ResponseDump};
@@ -41,4 +43,4 @@ pub use open::{OpenError, Recording, State};
 pub use recorder::{CreateError, Finished, Output, Recorder, Settings};
 pub use seal::{SealError, Sealed};
 pub use tap::ExchangeTap;
-pub use time::iso;
+pub use time::{iso, iso_of};

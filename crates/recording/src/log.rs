@@ -4,12 +4,17 @@
 //! was cut off is recognised. Bodies are not in it: a record says in which dump or blob its body is,
 //! and that file was whole before the record was written.
 
+use std::io::{BufRead as _, Read as _};
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wire::{Ending, Header, Read};
 
 /// The version that is written.
 pub const LOG_FORMAT: u32 = 1;
+
+/// The longest record: the one at an exchange's end has a place for each read.
+const LONGEST: u64 = 64 << 20;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,6 +159,9 @@ pub enum LogError {
         /// Its version.
         found: u32,
     },
+    /// It has no version.
+    #[error("the log has format 0, which was never written")]
+    NoFormat,
     /// The line of a record whose checksum is right says something unknown.
     #[error("record at byte {offset} is not one of format {LOG_FORMAT}")]
     Strange {
@@ -162,6 +170,18 @@ pub enum LogError {
         /// What the reader stumbled on.
         #[source]
         source: serde_json::Error,
+    },
+    /// An exchange has the name of another, or one that cannot be part of a file's name.
+    #[error("`{}` cannot be the name of an exchange", id.escape_debug())]
+    BadId {
+        /// The name.
+        id: String,
+    },
+    /// A record is longer than any that was ever written.
+    #[error("the record at byte {offset} is over {LONGEST} bytes long")]
+    TooLong {
+        /// Where the record begins.
+        offset: u64,
     },
     /// The file could not be read.
     #[error("cannot read the log")]
@@ -208,9 +228,19 @@ impl<R: std::io::BufRead> Reader<R> {
     }
 
     pub(crate) fn next(&mut self) -> Result<Option<Record>, LogError> {
+        // A file of zeros, or of anything else that is no log, is not read to its end to find that out.
+        match self.input.fill_buf()? {
+            [] => return Ok(None),
+            [first, ..] if !first.is_ascii_hexdigit() => {
+                self.torn = true;
+                return Ok(None);
+            }
+            _ => {}
+        }
         let mut line = Vec::new();
-        if self.input.read_until(b'\n', &mut line)? == 0 {
-            return Ok(None);
+        self.input.by_ref().take(LONGEST + 1).read_until(b'\n', &mut line)?;
+        if line.len() as u64 > LONGEST {
+            return Err(LogError::TooLong { offset: self.at });
         }
         let Some(json) = whole(&line) else {
             self.torn = true;
@@ -236,6 +266,7 @@ fn parse(json: &str, offset: u64) -> Result<Record, LogError> {
         Record::Opened(Opened { format, .. }) if format > LOG_FORMAT => {
             Err(LogError::Newer { found: format })
         }
+        Record::Opened(Opened { format: 0, .. }) => Err(LogError::NoFormat),
         record => Ok(record),
     }
 }

@@ -276,6 +276,7 @@ impl Manifest {
         }
         match serde_json::from_slice::<Versioned>(bytes) {
             Err(error) => Reading::Bad(error.to_string()),
+            Ok(Versioned { format: 0 }) => Reading::Bad("format 0 was never written".to_owned()),
             Ok(Versioned { format }) if format > MANIFEST_FORMAT => Reading::Newer(format),
             Ok(_) => match serde_json::from_slice(bytes) {
                 Ok(manifest) => Reading::Good(Box::new(manifest)),

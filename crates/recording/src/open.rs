@@ -1,6 +1,6 @@
 //! Reading a recording back, sealed or not.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,8 @@ use serde::Deserialize;
 use thiserror::Error;
 use wire::{Body, Ending, Exchange, Request, Response};
 
-use crate::dump::BodyDump;
+use crate::bounds;
+use crate::dump::{BodyDump, DumpError, RequestDump, ResponseDump};
 use crate::folder;
 use crate::log::{Answered, Arrived, Asked, Ended, LogError, Place, Reader, Record, StoredBody};
 use crate::manifest::{Manifest, Reading};
@@ -45,6 +46,42 @@ pub enum OpenError {
         /// Why.
         #[source]
         source: LogError,
+    },
+    /// The manifest is not one.
+    #[error("`{}` is not the manifest of a recording: {why}", path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A file is not what the log says it is.
+    #[error("`{}` is damaged: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Something names a file elsewhere.
+    #[error("`{}` leads out of the recording's folder", path.display())]
+    Outside {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// There is something that can neither be read nor walked through.
+    #[error("`{}` is neither a file nor a folder", path.display())]
+    NotAFile {
+        /// It.
+        path: PathBuf,
+    },
+    /// A file is too long to be what it should be.
+    #[error("`{}` is longer than such a file can be ({longest} bytes)", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The longest there can be.
+        longest: u64,
     },
     /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
@@ -100,10 +137,9 @@ impl Recording {
         if manifest.is_none() && !log.exists() {
             return Err(OpenError::NotARecording { dir: dir.to_owned() });
         }
-        let (entries, torn_bytes) = match File::open(&log) {
-            Ok(file) => read_log(file).map_err(|source| OpenError::Log { path: log, source })?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), 0),
-            Err(source) => return Err(OpenError::Io { path: log, source }),
+        let (entries, torn_bytes) = match bounds::open(dir, folder::LOG, u64::MAX)? {
+            Some((file, path)) => read_log(file).map_err(|source| OpenError::Log { path, source })?,
+            None => (Vec::new(), 0),
         };
         if torn_bytes > 0 && state == State::Sealed {
             state = State::Unsealed { because: "the log was damaged after sealing".into() };
@@ -156,14 +192,20 @@ impl Recording {
         self.entries.get(n).map(|entry| (entry.arrived.us, entry.ended.as_ref().map(|ended| ended.us)))
     }
 
+    /// How long the request of the `n`th exchange (from 0) took to arrive, in microseconds.
+    pub fn sending(&self, n: usize) -> Option<u64> {
+        let entry = self.entries.get(n)?;
+        Some(entry.asked.as_ref()?.us.saturating_sub(entry.arrived.us))
+    }
+
     /// The bytes of a body, from its blob where it is in one; `None` where it is lost.
     pub fn bytes_of(&self, body: &Body) -> Result<Option<Vec<u8>>, OpenError> {
         match body {
             Body::Here(bytes) => Ok(Some(bytes.clone())),
             Body::Lost => Ok(None),
             Body::Blob { sha256, .. } => {
-                let path = self.dir.join(folder::blob(sha256));
-                fs::read(&path).map(Some).map_err(|source| OpenError::Io { path, source })
+                let gone = || damaged(self.dir.join(folder::blob(sha256)), "it is gone");
+                bounds::blob(&self.dir, sha256)?.map(Some).ok_or_else(gone)
             }
         }
     }
@@ -181,6 +223,73 @@ impl Recording {
         });
         let new = found.keys().filter(|name| !manifest.digests.contains_key(*name));
         Ok(changed.chain(new.map(|name| format!("`{name}` is new"))).collect())
+    }
+
+    /// Whether every file that the log speaks of is there and is what it should be; and nothing in the folder leads
+    /// out of it.
+    pub(crate) fn look_through(&self) -> Result<(), OpenError> {
+        bounds::look_through(&self.dir, "")?;
+        let log = self.dir.join(folder::LOG);
+        let sealed = self.manifest.as_ref().filter(|manifest| manifest.sealed);
+        if self.torn_bytes > 0 && sealed.is_some() {
+            return Err(damaged(log, "it was whole when the recording was sealed, and is cut off now"));
+        }
+        if let Some(manifest) = sealed.filter(|manifest| manifest.counts.exchanges != self.len() as u64) {
+            let (sealed, now) = (manifest.counts.exchanges, self.len());
+            return Err(damaged(log, &format!("{sealed} exchanges were sealed, and it has {now}")));
+        }
+        for entry in &self.entries {
+            if let Some(asked) = &entry.asked {
+                let bytes = |dump: &[u8]| RequestDump::read(dump).map(|dump| dump.body.bytes());
+                self.look_at(&asked.body, &folder::request_dump(&asked.id), bytes)?;
+            }
+            if let Some(ended) = &entry.ended {
+                let bytes = |dump: &[u8]| ResponseDump::read(dump).map(|dump| dump.body.bytes());
+                self.look_at(&ended.body, &folder::response_dump(&ended.id), bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at(
+        &self,
+        stored: &StoredBody,
+        dump: &str,
+        body: impl FnOnce(&[u8]) -> Result<Option<Vec<u8>>, DumpError>,
+    ) -> Result<(), OpenError> {
+        let not_whole = |name: &str, why: &str| damaged(self.dir.join(name), why);
+        match stored.at {
+            Place::Lost => Ok(()),
+            Place::Blob if !bounds::is_digest(&stored.sha256) => {
+                Err(OpenError::Outside { path: self.dir.join(folder::blob(&stored.sha256)) })
+            }
+            Place::Blob => {
+                let name = folder::blob(&stored.sha256);
+                match bounds::file(&self.dir, &name)? {
+                    None => Err(not_whole(&name, "it is gone")),
+                    Some((path, length)) if length > bounds::LONGEST_BODY => {
+                        Err(OpenError::TooLong { path, longest: bounds::LONGEST_BODY })
+                    }
+                    Some((_, length)) if length != stored.bytes => {
+                        let why = format!("it has {length} bytes, and had {}", stored.bytes);
+                        Err(not_whole(&name, &why))
+                    }
+                    Some(_) => Ok(()),
+                }
+            }
+            Place::Dump => {
+                let bytes = bounds::read(&self.dir, dump, bounds::LONGEST_DUMP)?;
+                let bytes = bytes.ok_or_else(|| not_whole(dump, "it is gone"))?;
+                match body(&bytes) {
+                    Ok(Some(_)) => Ok(()),
+                    Ok(None) => Err(not_whole(dump, "it holds no body that can be read")),
+                    Err(error) => {
+                        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                        Err(not_whole(dump, &format!("{error}{}", cause.unwrap_or_default())))
+                    }
+                }
+            }
+        }
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {
@@ -237,25 +346,21 @@ impl Recording {
         struct Dump {
             body: BodyDump,
         }
-        let path = self.dir.join(name);
-        let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|source| OpenError::Io { path: path.clone(), source })?,
-        };
-        let dump: Dump =
-            serde_json::from_slice(&bytes).map_err(|error| OpenError::Io { path, source: error.into() })?;
+        let Some(bytes) = bounds::read(&self.dir, name, bounds::LONGEST_DUMP)? else { return Ok(None) };
+        let dump: Dump = serde_json::from_slice(&bytes)
+            .map_err(|error| OpenError::Io { path: self.dir.join(name), source: error.into() })?;
         Ok(dump.body.bytes())
     }
 }
 
+fn damaged(path: PathBuf, why: &str) -> OpenError {
+    OpenError::Damaged { path, why: why.to_owned() }
+}
+
 fn read_manifest(dir: &Path) -> Result<(Option<Manifest>, State), OpenError> {
     let path = dir.join(folder::MANIFEST);
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok((None, State::Unsealed { because: "it has no `recording.json`".into() }));
-        }
-        Err(source) => return Err(OpenError::Io { path, source }),
+    let Some(bytes) = bounds::read(dir, folder::MANIFEST, bounds::LONGEST_TEXT)? else {
+        return Ok((None, State::Unsealed { because: "it has no `recording.json`".into() }));
     };
     match Manifest::read(&bytes) {
         Reading::Good(manifest) if manifest.sealed => Ok((Some(*manifest), State::Sealed)),
@@ -264,9 +369,8 @@ fn read_manifest(dir: &Path) -> Result<(Option<Manifest>, State), OpenError> {
             Ok((Some(*manifest), State::Unsealed { because }))
         }
         Reading::Newer(format) => Err(OpenError::Newer { dir: dir.to_owned(), format }),
-        Reading::Bad(error) => {
-            Ok((None, State::Unsealed { because: format!("its `recording.json` cannot be read: {error}") }))
-        }
+        // It is written beside and renamed, so half a manifest is not what a killed recorder leaves.
+        Reading::Bad(why) => Err(OpenError::Manifest { path, why }),
     }
 }
 
@@ -280,6 +384,9 @@ fn read_log(file: File) -> Result<(Vec<Entry>, u64), LogError> {
         match record {
             Record::Opened(_) => {}
             Record::Arrived(arrived) => {
+                if !bounds::is_id(&arrived.id) || places.contains_key(&arrived.id) {
+                    return Err(LogError::BadId { id: arrived.id });
+                }
                 places.insert(arrived.id.clone(), entries.len());
                 entries.push(Entry { arrived, asked: None, answered: None, ended: None });
             }

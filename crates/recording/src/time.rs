@@ -1,6 +1,6 @@
 //! Times as people read them.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// ISO 8601 in UTC with microseconds, as in `2026-11-15T06:03:05.000123Z`.
 pub fn iso(time: SystemTime) -> String {
@@ -14,9 +14,40 @@ pub(crate) fn parse(text: &str) -> Option<SystemTime> {
     text.parse::<jiff::Timestamp>().ok().map(SystemTime::from)
 }
 
+/// The time that a dump names, in microseconds since 1970: as ISO says it, or as seconds, milliseconds or microseconds.
+pub(crate) fn micros(timestamp: &str) -> Option<i128> {
+    if let Ok(number) = timestamp.parse::<f64>() {
+        let scale = [(1e14, 1.0), (1e11, 1e3)]
+            .into_iter()
+            .find(|(from, _)| number >= *from)
+            .map_or(1e6, |(_, scale)| scale);
+        // Later than anybody's clock is no time.
+        return (0.0..1e18).contains(&(number * scale)).then_some((number * scale) as i128);
+    }
+    let since = parse(timestamp)?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    i128::try_from(since.as_micros()).ok()
+}
+
+/// The time that a dump names, as [`iso`] writes it.
+pub fn iso_of(timestamp: &str) -> Option<String> {
+    let micros = u64::try_from(micros(timestamp)?).ok()?;
+    Some(iso(SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(micros))?))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn whatever_others_write_becomes_one_spelling() {
+        let same = Some("2026-11-15T10:00:00.000000Z".to_owned());
+        for time in ["2026-11-15T10:00:00Z", "2026-11-15T11:00:00+01:00", "1794736800", "1794736800000"] {
+            assert_eq!(super::iso_of(time), same, "{time}");
+        }
+        for none in ["", "yesterday", "NaN", "inf", "1e300", "-5"] {
+            assert_eq!(super::iso_of(none), None, "{none}");
+        }
+    }
 
     #[test]
     fn microseconds_are_always_there() {

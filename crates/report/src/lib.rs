@@ -1,20 +1,34 @@
 //! Values in, text out: what people read.
 //!
-//! Start at [`show_text`]. Nothing here reads a file or decides anything.
+//! Start at [`show_text`] for people, at [`har_entry`] for programs, at [`verdict_page`] for browsers. Nothing here reads a file or decides anything.
 
 mod check;
+mod diff;
+mod difference;
+mod har;
+mod html;
+mod junit;
+mod place;
 mod show;
 mod text;
 mod tree;
 mod verdict;
 mod words;
+mod url;
 
 pub use check::check_text;
+pub use difference::difference_text;
+pub use har::{HarEntry, HarWriter, har_entry};
+pub use html::{PageOf, RecordingPage, verdict_page};
+pub use junit::junit;
+pub use place::{Place, places};
 pub use show::{About, show_json, show_text};
-pub use text::{duration, fit, plain, tokens};
+pub use text::{duration, fit, plain, tokens, visible};
 pub use tree::tree;
 pub use verdict::verdict_text;
 pub use words::{Change, word_diff};
 
+#[cfg(test)]
+mod sample;
 #[cfg(test)]
 mod tests;

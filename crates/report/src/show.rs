@@ -30,7 +30,7 @@ pub fn show_text(ordered: &Ordered, about: &About<'_>, width: usize) -> String {
     );
     match about.recording.map(Recording::state) {
         Some(State::Sealed) => line(format!("sealed, {counts}")),
-        Some(State::Unsealed { because }) => line(format!("unsealed, {counts}: {because}")),
+        Some(State::Unsealed { because }) => line(format!("unsealed, {counts}: {}", plain(because))),
         None => line(format!("a folder of dumps, {counts}")),
     }
     line(tree(ordered, width).trim_end().to_owned());
@@ -42,14 +42,14 @@ pub fn show_text(ordered: &Ordered, about: &About<'_>, width: usize) -> String {
             line(format!("the last {} bytes of the log are not a whole record", recording.torn_bytes()));
         }
         for loss in recording.manifest().map_or(&[][..], |manifest| &manifest.lost) {
-            line(format!("not kept: {loss}"));
+            line(format!("not kept: {}", plain(&loss.to_string())));
         }
         for file in recording.manifest().map_or(&[][..], |manifest| &manifest.suspicious) {
-            line(format!("random, of no known kind: `{file}`"));
+            line(format!("random, of no known kind: `{}`", plain(file)));
         }
     }
     for file in about.damage {
-        line(format!("damaged: {file}"));
+        line(format!("damaged: {}", plain(file)));
     }
     text
 }

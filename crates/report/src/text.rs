@@ -26,7 +26,20 @@ pub fn plain(text: &str) -> String {
     line
 }
 
-fn is_harmless(c: char) -> bool {
+/// A text from elsewhere with its spaces: what could move the cursor or turn the direction of writing is shown by its
+/// number.
+pub fn visible(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_harmless(c) {
+            true => line.push(c),
+            false => write!(line, "\\u{{{:x}}}", u32::from(c)).expect("a string takes everything"),
+        }
+    }
+    line
+}
+
+pub(crate) fn is_harmless(c: char) -> bool {
     let turns =
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
     !c.is_control() && !turns

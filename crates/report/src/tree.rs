@@ -99,7 +99,7 @@ impl<'o> Drawing<'o> {
             ));
         }
         facts.extend(last.and_then(trouble));
-        let request = turn.attempts.last().map_or("", |request| request.as_str());
+        let request = turn.attempts.last().map_or_else(String::new, |request| plain(request.as_str()));
         self.line(&format!("{first}{} {request}  {}", turn.turn, facts.join(", ")));
         if let Some(text) = &turn.text {
             self.line(&format!("{rest}\"{}\"", plain(text)));

@@ -24,17 +24,19 @@ pub struct Usage {
 impl Usage {
     /// All input tokens, however they were billed.
     pub fn input_total(&self) -> u64 {
-        self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
+        let cached = self.cache_read.saturating_add(self.cache_write_5m).saturating_add(self.cache_write_1h);
+        self.input.saturating_add(cached)
     }
 }
 
 impl std::ops::AddAssign for Usage {
+    /// A provider may write any number; a sum that is too large stays at the largest.
     fn add_assign(&mut self, other: Self) {
-        self.input += other.input;
-        self.output += other.output;
-        self.cache_read += other.cache_read;
-        self.cache_write_5m += other.cache_write_5m;
-        self.cache_write_1h += other.cache_write_1h;
-        self.reasoning += other.reasoning;
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write_5m = self.cache_write_5m.saturating_add(other.cache_write_5m);
+        self.cache_write_1h = self.cache_write_1h.saturating_add(other.cache_write_1h);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
     }
 }

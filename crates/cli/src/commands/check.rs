@@ -30,7 +30,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// Judges a recording.
 pub(crate) fn checked(source: &Source) -> anyhow::Result<Check> {
-    Ok(parity::check(&Evidence::gather(source).or_fail(Kind::Outside)?))
+    // Whatever cannot be read was opened before: what is wrong now is what it says.
+    Ok(parity::check(&Evidence::gather(source).or_fail(Kind::Usage)?))
 }
 
 /// The criteria that do not hold, in one line.

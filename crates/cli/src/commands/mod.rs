@@ -1,12 +1,15 @@
 //! One file per command.
 
+pub(crate) mod accept;
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod normalize;
 pub(crate) mod proxy;
 pub(crate) mod replay;
+pub(crate) mod review;
 pub(crate) mod show;
 pub(crate) mod verify;
 
@@ -14,8 +17,9 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
 use recording::source::Source;
+use recording::{LogError, OpenError};
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{Kind, marked};
 
 /// Columns where nobody says how many there are.
 const USUAL_WIDTH: usize = 80;
@@ -31,9 +35,30 @@ pub(crate) enum Format {
 
 /// Opens a recording or a folder of dumps.
 pub(crate) fn open(dir: &Path) -> anyhow::Result<Source> {
-    let hint =
-        || "give the folder of a recording, the one that `--out` named, or a folder of dumps".to_owned();
-    Source::open(dir).or_fail_with(Kind::Usage, hint)
+    Source::open(dir).map_err(|error| marked(Kind::Usage, hint(&error), error.into()))
+}
+
+fn hint(error: &OpenError) -> Option<String> {
+    Some(match error {
+        OpenError::Missing { .. } | OpenError::NotARecording { .. } => {
+            "give the folder of a recording, the one that `--out` named, or a folder of dumps".to_owned()
+        }
+        OpenError::Newer { .. } | OpenError::Log { source: LogError::Newer { .. }, .. } => {
+            "install the version of offshoot that wrote it, or a newer one".to_owned()
+        }
+        OpenError::Manifest { path, .. } => format!(
+            "bring it back from a copy; `mv {0} {0}.bad` opens the recording as one that was never sealed",
+            path.display()
+        ),
+        OpenError::Damaged { .. } | OpenError::Log { .. } | OpenError::TooLong { .. } => {
+            "bring the recording back from a copy; its `provider_dumps/` can still be given by itself"
+                .to_owned()
+        }
+        OpenError::Outside { path } | OpenError::NotAFile { path } => {
+            format!("nothing outside of a recording is read; look at it first: `ls -l {}`", path.display())
+        }
+        OpenError::Io { .. } => return None,
+    })
 }
 
 /// Prints data. A reader that has seen enough, as `head` has, is no failure.

@@ -33,6 +33,10 @@ pub(crate) enum VerdictFormat {
     Text,
     /// For programs: stable and versioned
     Json,
+    /// For continuous integration
+    Junit,
+    /// One page for a browser
+    Html,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -42,6 +46,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let verdict = parity::verify(&golden, &candidate, &rules, arguments.level);
     print(&match arguments.format {
         VerdictFormat::Text => report::verdict_text(&verdict, super::width()),
+        VerdictFormat::Junit => report::junit(&verdict),
+        VerdictFormat::Html => report::verdict_page(&verdict),
         VerdictFormat::Json => format!("{}\n", serde_json::to_string(&verdict).or_fail(Kind::Bug)?),
     });
     Ok(ExitCode::from(if verdict.outcome == Outcome::Match { 0 } else { Kind::Verdict as u8 }))

@@ -134,7 +134,8 @@ pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normali
         exported.name_lanes(&mut ordered.lanes);
     }
     let target = source.dir().join(folder::NORMALIZED);
-    if target.exists() && !target.join(MANIFEST).exists() {
+    let is_there = fs::symlink_metadata(&target);
+    if is_there.is_ok_and(|found| !found.is_dir() || !target.join(MANIFEST).exists()) {
         return Err(NormalizeError::InTheWay { path: target });
     }
     let fresh = source.dir().join(format!(".{}.new", folder::NORMALIZED));
@@ -163,7 +164,21 @@ pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normali
     Ok(Normalized { ordered, envelope })
 }
 
-/// The session as one tree, without writing anything.
+/// The exchanges in order and the session as one tree, as [`normalize`] finds them, without writing anything.
+pub fn session(source: &Source, exported: Option<&Envelope>) -> (Ordered, Envelope) {
+    let mut ordered = source.order();
+    let exported = exported.map(Exported::of);
+    if let Some(exported) = &exported {
+        exported.name_lanes(&mut ordered.lanes);
+    }
+    let mut envelope = envelope(source, &ordered);
+    if let Some(exported) = &exported {
+        exported.name_messages(&mut envelope);
+    }
+    (ordered, envelope)
+}
+
+/// The session as one tree, of what is on the wire alone.
 pub fn envelope(source: &Source, ordered: &Ordered) -> Envelope {
     let stands = stands(ordered);
     let mut turns = HashMap::new();

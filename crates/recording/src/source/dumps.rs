@@ -15,9 +15,9 @@ use session::RequestId;
 use wire::{Ending, Header};
 
 use super::{Answered, Asked, Content, Event, Named, Origin, Problem};
-use crate::folder;
 use crate::open::OpenError;
-use crate::time::parse;
+use crate::time::micros;
+use crate::{bounds, folder};
 
 const REQUEST: &str = "_request.json";
 const RESPONSE: &str = "_response.json";
@@ -25,16 +25,18 @@ const RESPONSE: &str = "_response.json";
 /// The dumps of a folder, paired.
 #[derive(Debug)]
 pub(super) struct Dumps {
-    /// The folder with the bodies that are too long for a dump.
-    blobs: PathBuf,
+    /// The folder with `blobs/`, the bodies that are too long for a dump.
+    root: PathBuf,
+    /// The folder of the dumps, in that one.
+    inside: &'static str,
     pairs: Vec<Pair>,
 }
 
 #[derive(Debug)]
 struct Pair {
     id: String,
-    request: PathBuf,
-    response: Option<PathBuf>,
+    request: String,
+    response: Option<String>,
     asked_at: Option<i128>,
     ended_at: Option<i128>,
 }
@@ -133,8 +135,11 @@ struct Wrapped<'b> {
 impl Dumps {
     /// Pairs the dumps of a folder, or of the one in it that is meant for them.
     pub(super) fn open(dir: &Path) -> Result<(Self, Vec<Problem>), OpenError> {
-        let inner = dir.join(folder::DUMPS);
-        let place = if inner.is_dir() { inner } else { dir.to_owned() };
+        let (root, inside) = place(dir)?;
+        let place = root.join(inside);
+        for name in ["scenario.json", "exports"] {
+            bounds::look_through(dir, name)?;
+        }
         let io = |source| OpenError::Io { path: place.clone(), source };
         let mut names: Vec<String> = Vec::new();
         for entry in fs::read_dir(&place).map_err(io)? {
@@ -143,8 +148,13 @@ impl Dumps {
         }
         // Shorter first: `r9` before `r10`, and `r1` before a copy of it under a longer name.
         names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+        for name in names.iter().filter(|name| name.ends_with(REQUEST) || name.ends_with(RESPONSE)) {
+            if let Err(outside @ OpenError::Outside { .. }) = bounds::file(&root, &below(inside, name)) {
+                return Err(outside);
+            }
+        }
         let mut pairing =
-            Pairing { place: &place, pairs: Vec::new(), by_id: HashMap::new(), problems: Vec::new() };
+            Pairing { root: &root, inside, pairs: Vec::new(), by_id: HashMap::new(), problems: Vec::new() };
         for name in names.iter().filter(|name| name.ends_with(REQUEST)) {
             pairing.request(name);
         }
@@ -152,8 +162,12 @@ impl Dumps {
             pairing.response(name);
         }
         let Pairing { mut pairs, problems, .. } = pairing;
-        if pairs.is_empty() && problems.is_empty() {
-            return Err(OpenError::NotARecording { dir: dir.to_owned() });
+        match &problems[..] {
+            _ if !pairs.is_empty() => {}
+            [] => return Err(OpenError::NotARecording { dir: dir.to_owned() }),
+            [Problem { what, why }, ..] => {
+                return Err(OpenError::Damaged { path: place.join(what), why: why.clone() });
+            }
         }
         // By time where all have one, else by name.
         if pairs.iter().all(|pair| pair.asked_at.is_some()) {
@@ -161,8 +175,7 @@ impl Dumps {
         } else {
             pairs.iter_mut().for_each(|pair| (pair.asked_at, pair.ended_at) = (None, None));
         }
-        let blobs = place.parent().unwrap_or(&place).join(folder::BLOBS);
-        Ok((Self { blobs, pairs }, problems))
+        Ok((Self { root, inside, pairs }, problems))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -195,7 +208,7 @@ impl Dumps {
 
     pub(super) fn asked(&self, n: usize) -> Result<Asked, OpenError> {
         let pair = &self.pairs[n];
-        let dump = read(&pair.request)?;
+        let dump = read(&self.root, self.inside, &pair.request)?;
         let headers = headers(dump.headers.as_ref());
         let body = self.content(&dump, &headers);
         Ok(Asked {
@@ -215,8 +228,8 @@ impl Dumps {
     }
 
     pub(super) fn answered(&self, n: usize) -> Result<Option<Answered>, OpenError> {
-        let Some(path) = &self.pairs[n].response else { return Ok(None) };
-        let dump = read(path)?;
+        let Some(name) = &self.pairs[n].response else { return Ok(None) };
+        let dump = read(&self.root, self.inside, name)?;
         let headers = headers(dump.headers.as_ref());
         let body = self.content(&dump, &headers);
         let error = dump.error.filter(|error| !error.is_null()).map(|error| match error {
@@ -257,7 +270,7 @@ impl Dumps {
             Wrapped { json: Some(json), .. } => with(json.get(), Origin::Rewritten),
             Wrapped { text: Some(text), .. } => whole(Some(text.into())),
             Wrapped { base64: Some(base64), .. } => whole(STANDARD.decode(base64).ok()),
-            Wrapped { blob: Some(blob), .. } => whole(fs::read(self.blobs.join(blob)).ok()),
+            Wrapped { blob: Some(blob), .. } => whole(bounds::blob(&self.root, &blob).ok().flatten()),
             Wrapped { excerpt: Some(text), .. } => with(&text, Origin::Excerpt),
             Wrapped { lost: true, .. } => lost,
             _ if body.starts_with('{') && body != "{}" => with(body, Origin::Object),
@@ -267,7 +280,8 @@ impl Dumps {
 }
 
 struct Pairing<'p> {
-    place: &'p Path,
+    root: &'p Path,
+    inside: &'static str,
     pairs: Vec<Pair>,
     by_id: HashMap<String, usize>,
     problems: Vec<Problem>,
@@ -283,7 +297,7 @@ impl Pairing<'_> {
         }
         let asked_at = dump.timestamp.as_deref().and_then(micros);
         let pair =
-            Pair { id: id.clone(), request: self.place.join(name), response: None, asked_at, ended_at: None };
+            Pair { id: id.clone(), request: name.to_owned(), response: None, asked_at, ended_at: None };
         self.by_id.insert(id, self.pairs.len());
         // A response may be named like the request and still say another id, or none.
         self.by_id.entry(stem).or_insert(self.pairs.len());
@@ -305,14 +319,15 @@ impl Pairing<'_> {
         let began = dump.timestamp.as_deref().and_then(micros);
         let took = dump.end_us.zip(pair.asked_at).map(|(us, asked)| asked + i128::from(us));
         pair.ended_at = took.or(began);
-        pair.response = Some(self.place.join(name));
+        pair.response = Some(name.to_owned());
     }
 
     fn read(&mut self, name: &str) -> Option<Dump> {
-        match read(&self.place.join(name)) {
+        match read(self.root, self.inside, name) {
             Ok(dump) => Some(dump),
             Err(error) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                let cause =
+                    std::error::Error::source(&error).map_or_else(|| error.to_string(), |e| e.to_string());
                 self.problem(name, format!("it cannot be read: {cause}"));
                 None
             }
@@ -324,26 +339,32 @@ impl Pairing<'_> {
     }
 }
 
-fn read(path: &Path) -> Result<Dump, OpenError> {
-    let failed = |source| OpenError::Io { path: path.to_owned(), source };
-    let bytes = fs::read(path).map_err(failed)?;
+/// The folder that everything is read from, and the one in it that holds the dumps: that of a recording, or the folder
+/// itself. Somebody may also give the dumps' own folder in a recording.
+fn place(dir: &Path) -> Result<(PathBuf, &'static str), OpenError> {
+    if bounds::has_folder(dir, folder::DUMPS)? {
+        return Ok((dir.to_owned(), folder::DUMPS));
+    }
+    let real = dir.canonicalize().map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
+    match real.parent() {
+        Some(parent) if real.ends_with(folder::DUMPS) => Ok((parent.to_owned(), folder::DUMPS)),
+        _ => Ok((dir.to_owned(), "")),
+    }
+}
+
+fn below(inside: &str, name: &str) -> String {
+    if inside.is_empty() { name.to_owned() } else { format!("{inside}/{name}") }
+}
+
+fn read(root: &Path, inside: &str, name: &str) -> Result<Dump, OpenError> {
+    let name = below(inside, name);
+    let failed = |source| OpenError::Io { path: root.join(&name), source };
+    let bytes = bounds::read(root, &name, bounds::LONGEST_DUMP)?;
+    let bytes = bytes.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(failed(std::io::Error::other("it is not a JSON object")));
     }
     serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))
-}
-
-/// A time as ISO says it, or as seconds, milliseconds or microseconds since 1970.
-fn micros(timestamp: &str) -> Option<i128> {
-    if let Ok(number) = timestamp.parse::<f64>() {
-        let scale = [(1e14, 1.0), (1e11, 1e3)]
-            .into_iter()
-            .find(|(from, _)| number >= *from)
-            .map_or(1e6, |(_, scale)| scale);
-        return Some((number * scale) as i128);
-    }
-    let since = parse(timestamp)?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    i128::try_from(since.as_micros()).ok()
 }
 
 /// Headers as a list of `{name, value}` or of pairs, or as a map of strings or lists.

@@ -20,7 +20,7 @@ use crate::{folder, hints};
 pub use timeline::{Happened, Moment};
 
 /// Bodies are unpacked to at most this size.
-const UNPACKED: usize = 256 << 20;
+const UNPACKED: usize = 64 << 20;
 
 /// A folder of exchanges.
 #[derive(Debug)]
@@ -174,12 +174,21 @@ pub struct Ordered {
 
 impl Source {
     /// Opens a recording, or a folder of `*_request.json` and `*_response.json`.
+    ///
+    /// A recording of ours is looked through: whatever in it is cut off, gone or leads elsewhere is an error. A folder
+    /// of dumps may have been written by anybody, so what is wrong with one of them is a [`Problem`]; but nothing
+    /// outside of it is ever read either.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
-        let of_log = |recording| {
+        let of_log = |recording: Recording| {
+            recording.look_through()?;
             Ok(Self { dir: dir.to_owned(), from: From::Log(Box::new(recording)), problems: Vec::new() })
         };
         let of_dumps = |(dumps, problems)| Self { dir: dir.to_owned(), from: From::Dumps(dumps), problems };
         match Recording::open(dir) {
+            // What was sealed had a log.
+            Ok(recording) if recording.manifest().is_some_and(|manifest| manifest.sealed) => {
+                of_log(recording)
+            }
             Ok(recording) if !recording.is_empty() || !dir.join(folder::DUMPS).is_dir() => of_log(recording),
             // One that lost its log still has its dumps; one in which nothing was asked has neither.
             Ok(recording) => match dumps::Dumps::open(dir) {

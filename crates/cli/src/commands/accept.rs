@@ -1,0 +1,137 @@
+//! `offshoot accept`: a recording becomes the golden of its scenario.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use parity::{GoldenError, ScenarioFolder, is_name};
+use recording::{Harness, Manifest, State};
+
+use super::{open, print};
+use crate::failure::{Kind, OrFail, marked};
+
+/// Make a recording the golden of its scenario; the golden before it is kept
+///
+/// A recording in goldens/HARNESS/VERSION/SCENARIO/runs stays where it is, and golden.json beside runs/ names it. Any
+/// other is copied there first.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot accept goldens/opencode/1.0.185/wakeup/runs/20261115T100000Z
+  offshoot accept /tmp/recording --goldens tests/goldens")]
+pub(crate) struct Arguments {
+    /// The recording's folder
+    recording: PathBuf,
+    /// Where goldens are
+    #[arg(long, value_name = "DIR", default_value = "goldens")]
+    goldens: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let manifest = sealed(&arguments.recording)?;
+    let scenario = manifest.harness.as_ref().map(|harness| harness.scenario.as_str());
+    let around = ScenarioFolder::around(&arguments.recording, scenario).or_fail(Kind::Outside)?;
+    let (folder, run) = match around {
+        Some(found) => found,
+        None => {
+            let folder = folder_of(&arguments.goldens, manifest.harness.as_ref())?;
+            folder.golden().map_err(explain)?; // before anything is copied
+            let run = folder.bring(&arguments.recording, &run_name(&manifest)).map_err(explain)?;
+            sealed(&folder.run(&run))?; // what is accepted is the copy
+            (folder, run)
+        }
+    };
+    print(&accept(&folder, &run)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a run the golden, and says so.
+pub(crate) fn accept(folder: &ScenarioFolder, run: &str) -> anyhow::Result<String> {
+    let before = folder.golden().map_err(explain)?;
+    folder.accept(run, SystemTime::now()).map_err(explain)?;
+    let path = folder.run(run);
+    Ok(match before {
+        Some(before) if before.run == run => format!("`{}` is the golden\n", path.display()),
+        Some(before) => {
+            format!("`{}` is the golden now; `{}` was, and is kept\n", path.display(), before.run)
+        }
+        None => format!("`{}` is the golden now, the first one\n", path.display()),
+    })
+}
+
+/// The manifest of a recording that is whole: sealed, and as it was then.
+pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
+    let source = open(dir)?;
+    let refuse =
+        |what: String, hint: &str| Err(marked(Kind::Usage, Some(hint.to_owned()), anyhow::anyhow!(what)));
+    let shown = dir.display();
+    let Some(recording) = source.recording() else {
+        let what = format!("`{shown}` is a folder of dumps, and only a sealed recording can be a golden");
+        return refuse(what, "record it with `offshoot capture` or `offshoot proxy`");
+    };
+    if let State::Unsealed { because } = recording.state() {
+        return refuse(format!("`{shown}` is not sealed: {because}"), "record it again, to its end");
+    }
+    let damage = recording.damage().or_fail(Kind::Usage)?;
+    if let Some(first) = damage.first() {
+        let what = format!("`{shown}` is not what was sealed: {first}");
+        return refuse(what, &format!("`offshoot show {shown}` says what else was changed"));
+    }
+    match recording.manifest() {
+        Some(manifest) => Ok(manifest.clone()),
+        None => refuse(format!("`{shown}` has no manifest"), "record it again, to its end"),
+    }
+}
+
+/// Where the golden of a harness's scenario is.
+fn folder_of(goldens: &Path, harness: Option<&Harness>) -> anyhow::Result<ScenarioFolder> {
+    let Some(harness) = harness else {
+        let error = anyhow::anyhow!(
+            "it is not the recording of a scenario, so nobody knows which golden it should be"
+        );
+        return Err(error).or_fail_with(Kind::Usage, || {
+            let runs = goldens.join("HARNESS/VERSION/SCENARIO/runs");
+            format!("move it to a folder in `{}`, and accept it there", runs.display())
+        });
+    };
+    let version = harness.version.as_deref().unwrap_or("none");
+    let version = match &harness.host {
+        Some(host) => format!("{}_{}__{}_{version}", host.name, host.version, harness.name),
+        None => version.to_owned(),
+    };
+    for name in [&harness.name, &version, &harness.scenario] {
+        if !is_name(name) {
+            let error =
+                anyhow::anyhow!("`{}` in its manifest cannot be the name of a folder", name.escape_debug());
+            return Err(error)
+                .or_fail_with(Kind::Usage, || "record it again with `offshoot capture`".to_owned());
+        }
+    }
+    Ok(ScenarioFolder::new(goldens.join(&harness.name).join(version).join(&harness.scenario)))
+}
+
+/// As `capture` names runs: by the time they began, so that they sort.
+fn run_name(manifest: &Manifest) -> String {
+    let name: String = manifest.started_at.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
+    if name.is_empty() { "run".to_owned() } else { name }
+}
+
+/// Says whose turn it is.
+pub(crate) fn explain(error: GoldenError) -> anyhow::Error {
+    let (kind, hint) = match &error {
+        GoldenError::Malformed { path, .. } => {
+            (Kind::Usage, Some(format!("bring it back: `git checkout {}`", path.display())))
+        }
+        GoldenError::Newer { .. } => {
+            (Kind::Usage, Some("install the version of offshoot that wrote it, or a newer one".to_owned()))
+        }
+        GoldenError::NoGolden { .. } => {
+            (Kind::Usage, Some("accept a first one: `offshoot accept RECORDING`".to_owned()))
+        }
+        GoldenError::Changed { .. } => (
+            Kind::Usage,
+            Some("bring it back from a copy, or accept another: `offshoot accept RECORDING`".into()),
+        ),
+        GoldenError::Io { .. } => (Kind::Outside, None),
+    };
+    marked(kind, hint, error.into())
+}

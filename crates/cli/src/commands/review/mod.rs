@@ -1,0 +1,142 @@
+//! `offshoot review`: what waits to be accepted, one after the other.
+
+mod walk;
+
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use parity::ScenarioFolder;
+
+use super::accept::{accept, explain, sealed};
+use super::print;
+use crate::failure::{self, Kind, OrFail};
+use crate::judge::judge;
+use walk::{Terminal, Walk};
+
+/// Look at runs that are newer than their golden, and accept, reject or mask what differs
+///
+/// Without a terminal it lists them, and exits with 1 where there are any.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot review                  one difference after the other
+  offshoot review --list           only name what waits
+  offshoot review --all            accept the newest of each, unseen
+  offshoot review --all --reject   reject everything that waits")]
+pub(crate) struct Arguments {
+    /// Where goldens are; ./goldens without
+    #[arg(long, value_name = "DIR")]
+    goldens: Option<PathBuf>,
+    /// Accept everything that waits, and ask nothing
+    #[arg(long)]
+    all: bool,
+    /// With --all: reject it instead
+    #[arg(long, requires = "all")]
+    reject: bool,
+    /// List what waits, and change nothing
+    #[arg(long, conflicts_with = "all")]
+    list: bool,
+}
+
+/// A scenario and its runs that nobody has decided on, oldest first.
+struct Waiting {
+    folder: ScenarioFolder,
+    runs: Vec<String>,
+}
+
+impl Waiting {
+    fn newest(&self) -> &str {
+        self.runs.last().map_or("", String::as_str)
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let waiting = waiting(arguments)?;
+    match arguments {
+        Arguments { all: true, reject, .. } => Ok(decide_all(&waiting, *reject)),
+        Arguments { list: true, .. } => {
+            print(&list(&waiting));
+            Ok(ExitCode::SUCCESS)
+        }
+        _ if !io::stdin().is_terminal() => {
+            print(&list(&waiting));
+            Ok(ExitCode::from(if waiting.is_empty() { 0 } else { Kind::Verdict as u8 }))
+        }
+        _ => {
+            let judge = judge();
+            let (mut input, mut out) = (io::stdin().lock(), io::stderr().lock());
+            let terminal = Terminal { input: &mut input, out: &mut out, width: super::width() };
+            let left = Walk { judge: &judge, terminal }.through(&waiting)?;
+            Ok(ExitCode::from(if left == 0 { 0 } else { Kind::Verdict as u8 }))
+        }
+    }
+}
+
+fn waiting(arguments: &Arguments) -> anyhow::Result<Vec<Waiting>> {
+    let mut waiting = Vec::new();
+    if let Some(given) = arguments.goldens.as_ref().filter(|given| !given.is_dir()) {
+        let error = anyhow::anyhow!("there is no folder `{}`", given.display());
+        return Err(error)
+            .or_fail_with(Kind::Usage, || "give the folder that holds HARNESS/VERSION/SCENARIO".into());
+    }
+    let goldens = arguments.goldens.as_deref().unwrap_or(Path::new("goldens"));
+    for folder in ScenarioFolder::all(goldens).map_err(explain)? {
+        let pending = folder.pending().map_err(explain)?;
+        for (run, why) in &pending.passed_over {
+            eprintln!("passed over `{}`: {}", folder.run(run).display(), report::plain(why));
+        }
+        if !pending.runs.is_empty() {
+            waiting.push(Waiting { folder, runs: pending.runs });
+        }
+    }
+    Ok(waiting)
+}
+
+fn list(waiting: &[Waiting]) -> String {
+    let line = |waiting: &Waiting| match waiting.runs.len() {
+        1 => format!("{}\n", waiting.folder.run(waiting.newest()).display()),
+        n => format!("{} and {} older\n", waiting.folder.run(waiting.newest()).display(), n - 1),
+    };
+    match waiting {
+        [] => "nothing waits\n".to_owned(),
+        waiting => waiting.iter().map(line).collect(),
+    }
+}
+
+/// Goes on where one cannot be accepted, and says so at the end by its exit code.
+fn decide_all(waiting: &[Waiting], reject: bool) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for waiting in waiting {
+        let done = match reject {
+            true => reject_runs(waiting),
+            false => accept_newest(waiting),
+        };
+        match done {
+            Ok(said) => print(&said),
+            Err(error) => code = failure::print(&error),
+        }
+    }
+    if waiting.is_empty() {
+        print(&list(waiting));
+    }
+    code
+}
+
+fn accept_newest(waiting: &Waiting) -> anyhow::Result<String> {
+    let run = waiting.newest();
+    sealed(&waiting.folder.run(run))?;
+    accept(&waiting.folder, run)
+}
+
+fn reject_runs(waiting: &Waiting) -> anyhow::Result<String> {
+    let mut said = String::new();
+    for run in &waiting.runs {
+        waiting.folder.reject(run, SystemTime::now()).map_err(explain)?;
+        said += &format!("rejected `{}`\n", waiting.folder.run(run).display());
+    }
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests;

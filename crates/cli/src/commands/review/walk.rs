@@ -1,0 +1,148 @@
+//! One difference after the other, with somebody who decides.
+
+use std::io::{BufRead, Write};
+use std::time::SystemTime;
+
+use parity::{Outcome, Verdict, with_reason};
+
+use super::{Waiting, accept_newest};
+use crate::commands::accept::explain;
+use crate::failure::{Kind, OrFail};
+use crate::judge::Judge;
+
+/// Somebody who reads and answers.
+pub(super) struct Terminal<'t> {
+    pub(super) input: &'t mut dyn BufRead,
+    pub(super) out: &'t mut dyn Write,
+    pub(super) width: usize,
+}
+
+pub(super) struct Walk<'w> {
+    pub(super) judge: &'w dyn Judge,
+    pub(super) terminal: Terminal<'w>,
+}
+
+/// What somebody wants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Accept,
+    Reject,
+    Skip,
+    Mask,
+    Quit,
+}
+
+impl Walk<'_> {
+    /// Asks about the newest run of each scenario; returns how many are still undecided.
+    pub(super) fn through(&mut self, waiting: &[Waiting]) -> anyhow::Result<usize> {
+        let mut decided = 0;
+        for waiting in waiting {
+            match self.run(waiting)? {
+                Key::Accept | Key::Reject => decided += 1,
+                Key::Skip | Key::Mask => {}
+                Key::Quit => break,
+            }
+        }
+        if waiting.is_empty() {
+            self.say("nothing waits\n")?;
+        }
+        Ok(waiting.len() - decided)
+    }
+
+    fn run(&mut self, waiting: &Waiting) -> anyhow::Result<Key> {
+        let folder = &waiting.folder;
+        let golden = folder.accepted().map_err(explain)?;
+        let candidate = folder.run(waiting.newest());
+        let verdict = self.judge.judge(folder, &golden, &candidate)?;
+        let golden = golden.file_name().unwrap_or_default().to_string_lossy();
+        self.say(&format!("\n{}\n{}\n", candidate.display(), headline(&verdict, &golden)))?;
+        for line in &verdict.summary {
+            self.say(&format!("  {}\n", report::plain(line)))?;
+        }
+        let mut masked = 0;
+        for (n, difference) in verdict.differences.iter().enumerate() {
+            let shown = report::difference_text(difference, self.terminal.width);
+            self.say(&format!("\n{}/{} {shown}", n + 1, verdict.differences.len()))?;
+            match self.ask(difference.mask.is_some())? {
+                Key::Skip => {}
+                Key::Mask => masked += usize::from(self.mask(waiting, difference.mask.as_deref())?),
+                decided => return self.decided(waiting, decided),
+            }
+        }
+        if verdict.differences.is_empty() {
+            let key = self.ask(false)?;
+            return self.decided(waiting, key);
+        }
+        if masked > 0 {
+            let rules = folder.rules();
+            self.say(&format!("{masked} masked in `{}`; it is compared anew next time\n", rules.display()))?;
+        }
+        Ok(Key::Skip)
+    }
+
+    fn decided(&mut self, waiting: &Waiting, key: Key) -> anyhow::Result<Key> {
+        match key {
+            Key::Accept => {
+                let said = accept_newest(waiting)?;
+                self.say(&said)?;
+            }
+            Key::Reject => {
+                let run = waiting.newest();
+                waiting.folder.reject(run, SystemTime::now()).map_err(explain)?;
+                self.say(&format!("rejected `{run}`\n"))?;
+            }
+            Key::Skip | Key::Mask | Key::Quit => {}
+        }
+        Ok(key)
+    }
+
+    /// Asks for a reason and writes the rule down; no reason, no rule.
+    fn mask(&mut self, waiting: &Waiting, mask: Option<&str>) -> anyhow::Result<bool> {
+        let Some(mask) = mask else { return Ok(false) };
+        self.say("why? ")?;
+        let reason = self.line()?.unwrap_or_default();
+        if reason.is_empty() {
+            self.say("a mask needs a reason; it is skipped\n")?;
+            return Ok(false);
+        }
+        waiting.folder.add_rule(&with_reason(mask, &reason)).map_err(explain)?;
+        Ok(true)
+    }
+
+    fn ask(&mut self, can_mask: bool) -> anyhow::Result<Key> {
+        let mask = if can_mask { ", (m)ask" } else { "" };
+        loop {
+            self.say(&format!("(a)ccept the run, (r)eject it, (s)kip{mask}, (q)uit? "))?;
+            let Some(line) = self.line()? else { return Ok(Key::Quit) };
+            match line.as_str() {
+                "a" | "accept" => return Ok(Key::Accept),
+                "r" | "reject" => return Ok(Key::Reject),
+                "s" | "skip" => return Ok(Key::Skip),
+                "m" | "mask" if can_mask => return Ok(Key::Mask),
+                "q" | "quit" => return Ok(Key::Quit),
+                _ => {}
+            }
+        }
+    }
+
+    fn line(&mut self) -> anyhow::Result<Option<String>> {
+        let mut line = String::new();
+        let read = self.terminal.input.read_line(&mut line).or_fail(Kind::Outside)?;
+        Ok((read > 0).then(|| line.trim().to_owned()))
+    }
+
+    fn say(&mut self, text: &str) -> anyhow::Result<()> {
+        let out = &mut self.terminal.out;
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).or_fail(Kind::Outside)
+    }
+}
+
+fn headline(verdict: &Verdict, golden: &str) -> String {
+    let level = verdict.level.map_or("not even E0".to_owned(), |level| level.to_string());
+    let word = match &verdict.outcome {
+        Outcome::Match => "matches".to_owned(),
+        Outcome::Differs => "differs from".to_owned(),
+        Outcome::Inconclusive(why) => format!("cannot be compared ({}) with", report::plain(why)),
+    };
+    format!("{word} the golden `{golden}`: {level} holds, {} was asked for", verdict.wanted)
+}

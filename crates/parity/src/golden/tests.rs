@@ -1,0 +1,159 @@
+//! Scenario folders with runs in every state.
+
+use std::time::{Duration, SystemTime};
+
+use recording::Manifest;
+use tempfile::TempDir;
+
+use super::*;
+
+struct Shelf {
+    place: TempDir,
+}
+
+impl Shelf {
+    /// Runs by name, the second of 2026 they began in, and whether they are sealed.
+    fn with(runs: &[(&str, u32, bool)]) -> Self {
+        let shelf = Self { place: tempfile::tempdir().expect("a folder") };
+        for (run, second, sealed) in runs {
+            let dir = shelf.folder().run(run);
+            fs::create_dir_all(&dir).expect("made");
+            let started_at = format!("2026-01-01T00:00:{second:02}.000000Z");
+            let manifest = Manifest { format: 1, sealed: *sealed, started_at, ..Manifest::default() };
+            fs::write(dir.join(MANIFEST), manifest.to_json()).expect("written");
+        }
+        shelf
+    }
+
+    fn folder(&self) -> ScenarioFolder {
+        ScenarioFolder::new(self.place.path().join("goldens/h/1.0/s"))
+    }
+
+    fn pending(&self) -> Vec<String> {
+        self.folder().pending().expect("readable").runs
+    }
+}
+
+fn at(second: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(second)
+}
+
+#[test]
+fn an_old_golden_is_kept() {
+    let shelf = Shelf::with(&[("a", 1, true), ("b", 2, true)]);
+    let folder = shelf.folder();
+    assert_eq!(folder.golden().expect("readable"), None);
+    folder.accept("a", at(10)).expect("accepted");
+    let golden = folder.accept("b", at(20)).expect("accepted");
+    assert_eq!(folder.golden().expect("readable"), Some(golden.clone()));
+    assert_eq!((golden.run.as_str(), golden.accepted_at.as_str()), ("b", "1970-01-01T00:00:20.000000Z"));
+    let [earlier] = &golden.earlier[..] else { panic!("{golden:?}") };
+    assert_eq!((earlier.run.as_str(), earlier.until.as_str()), ("a", golden.accepted_at.as_str()));
+    let manifest = fs::read(folder.run("b").join(MANIFEST)).expect("there");
+    assert_eq!(golden.sha256, sha256(&manifest));
+    assert_eq!(folder.accept("b", at(30)).expect("accepted"), golden, "a second time changes nothing");
+    let files = fs::read_dir(folder.dir()).expect("a folder").count();
+    assert_eq!(files, 2, "golden.json and runs, and nothing left over");
+}
+
+#[test]
+fn what_is_newer_and_undecided_is_pending() {
+    let shelf =
+        Shelf::with(&[("d", 4, true), ("a", 1, true), ("c", 3, true), ("b", 2, true), ("half", 5, false)]);
+    let folder = shelf.folder();
+    assert!(matches!(folder.pending(), Err(GoldenError::NoGolden { .. })));
+    folder.accept("b", at(10)).expect("accepted");
+    assert_eq!(shelf.pending(), ["c", "d"], "`a` is older than the golden");
+    let passed_over = folder.pending().expect("readable").passed_over;
+    assert_eq!(passed_over, [("half".to_owned(), "it is not sealed: it was never sealed".to_owned())]);
+    folder.reject("d", at(11)).expect("rejected");
+    assert_eq!(shelf.pending(), ["c"]);
+    folder.accept("c", at(12)).expect("accepted");
+    assert_eq!(shelf.pending(), [""; 0]);
+    let golden = folder.accept("d", at(13)).expect("accepted");
+    assert_eq!(golden.rejected, [], "who accepts it wants it after all");
+    assert_eq!(ScenarioFolder::all(&shelf.place.path().join("goldens")).expect("readable"), [folder]);
+    assert_eq!(ScenarioFolder::all(&shelf.place.path().join("nowhere")).expect("readable"), []);
+}
+
+#[test]
+fn a_recording_knows_its_scenario_by_where_it_lies() {
+    let shelf = Shelf::with(&[("a", 1, true)]);
+    let run = shelf.folder().run("a");
+    let around = |scenario| ScenarioFolder::around(&run, scenario).expect("readable");
+    assert_eq!(around(Some("s")), Some((shelf.folder(), "a".to_owned())));
+    assert_eq!(around(None), Some((shelf.folder(), "a".to_owned())));
+    assert_eq!(around(Some("another")), None);
+    assert_eq!(ScenarioFolder::around(shelf.place.path(), None).expect("readable"), None);
+}
+
+#[test]
+fn a_file_that_is_none_of_ours_is_named() {
+    let shelf = Shelf::with(&[("a", 1, true)]);
+    let folder = shelf.folder();
+    let said = |text: &str| {
+        fs::write(folder.dir().join(GOLDEN), text).expect("written");
+        let error = folder.golden().expect_err("not a golden").to_string();
+        error.split("golden.json` ").nth(1).expect("it names the file").to_owned()
+    };
+    assert_eq!(said(r#"{"format":2}"#), "was written by a newer version of offshoot (format 2)");
+    assert!(said("{").starts_with("is not what it should be: EOF"));
+    assert!(said(r#"{"format":1}"#).starts_with("is not what it should be: missing field `run`"));
+    let outside = r#"{"format":1,"run":"../../x","accepted_at":"","sha256":"","earlier":[],"rejected":[]}"#;
+    assert_eq!(said(outside), "is not what it should be: its run is not a folder in `runs/`");
+}
+
+#[test]
+fn rules_are_added_and_keep_what_is_there() {
+    let shelf = Shelf::with(&[("a", 1, true)]);
+    let folder = shelf.folder();
+    let rule = with_reason("[[mask]]\npointer = \"/a\"\nreason = \"\"\n", "a \"clock\"\n");
+    folder.add_rule(&rule).expect("added");
+    let bare = with_reason("[[exclude]]\npointer = \"/b\"", "noise");
+    fs::write(folder.rules(), fs::read_to_string(folder.rules()).expect("there") + "# mine\n")
+        .expect("written");
+    folder.add_rule(&bare).expect("added");
+    expect_test::expect![[r#"
+        [[mask]]
+        pointer = "/a"
+        reason = "a \"clock\"\u000A"
+        # mine
+
+        [[exclude]]
+        pointer = "/b"
+        reason = "noise"
+    "#]]
+    .assert_eq(&fs::read_to_string(folder.rules()).expect("there"));
+}
+
+#[test]
+fn a_copy_is_whole_and_has_a_name_of_its_own() {
+    let shelf = Shelf::with(&[("a", 1, true)]);
+    let folder = shelf.folder();
+    let elsewhere = shelf.place.path().join("elsewhere");
+    fs::create_dir_all(elsewhere.join("provider_dumps")).expect("made");
+    fs::write(elsewhere.join("provider_dumps/r1_request.json"), "{}").expect("written");
+    std::os::unix::fs::symlink("/etc/passwd", elsewhere.join("link")).expect("linked");
+    assert_eq!(folder.bring(&elsewhere, "b").expect("copied"), "b");
+    assert_eq!(folder.bring(&elsewhere, "b").expect("copied"), "b-2");
+    assert_eq!(
+        fs::read_to_string(folder.run("b-2").join("provider_dumps/r1_request.json")).expect("there"),
+        "{}"
+    );
+    assert!(!folder.run("b").join("link").exists());
+    assert!(folder.bring(&shelf.place.path().join("nowhere"), "c").is_err());
+    let runs = || fs::read_dir(folder.dir().join(RUNS)).expect("a folder").count();
+    assert_eq!(runs(), 3, "nothing half done is left");
+    assert_eq!(folder.bring(&folder.run("a"), "a").expect("found"), "a");
+    assert_eq!(runs(), 3, "what is here already is not copied again");
+}
+
+#[test]
+fn a_golden_that_was_changed_is_none() {
+    let shelf = Shelf::with(&[("a", 1, true)]);
+    let folder = shelf.folder();
+    folder.accept("a", at(10)).expect("accepted");
+    assert_eq!(folder.accepted().expect("as it was"), folder.run("a"));
+    fs::write(folder.run("a").join(MANIFEST), "{}").expect("written");
+    assert!(matches!(folder.accepted(), Err(GoldenError::Changed { .. })));
+}

@@ -1,0 +1,32 @@
+//! Where each exchange stands among the lanes.
+
+use std::collections::HashMap;
+
+use recording::source::Ordered;
+
+/// Where an exchange stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'o> {
+    /// The lane, as in `main`.
+    pub lane: &'o str,
+    /// The turn in it, from 1.
+    pub turn: u32,
+    /// Which attempt at that turn, from 1.
+    pub attempt: usize,
+    /// The turn's number in the recording, from 1.
+    pub seq: u32,
+}
+
+/// The place of each exchange by its id.
+pub fn places(ordered: &Ordered) -> HashMap<&str, Place<'_>> {
+    let mut places = HashMap::new();
+    for lane in &ordered.lanes.lanes {
+        for turn in &lane.turns {
+            for (n, request) in turn.attempts.iter().enumerate() {
+                let place = Place { lane: &lane.id, turn: turn.turn, attempt: n + 1, seq: turn.seq };
+                places.insert(request.as_str(), place);
+            }
+        }
+    }
+    places
+}

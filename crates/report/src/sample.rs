@@ -1,0 +1,104 @@
+//! A verdict with something of everything, hostile texts included.
+
+use parity::{
+    Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, RuleUse, Surface, SurfaceVerdict,
+    VERDICT_FORMAT, Verdict,
+};
+
+/// Markup, a script's end, an escape, a turn of the direction of writing, and what XML cannot hold.
+pub(crate) const HOSTILE: &str = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\u{1b}[2J\u{202e}\"'&]]>\u{0}\u{ffff}";
+
+fn surface(surface: Surface, level: Option<Level>, compared: u64, equal: u64) -> SurfaceVerdict {
+    SurfaceVerdict { surface, level, counts: Counts { compared, equal, ..Counts::default() } }
+}
+
+fn difference(surface: Surface, lane: &str, turn: u32, values: [Option<&str>; 2]) -> Difference {
+    Difference {
+        surface,
+        holds: Some(Level::E1),
+        lane: lane.to_owned(),
+        turn,
+        pointer: "/system/1/text".to_owned(),
+        what: "a text differs".to_owned(),
+        golden: values[0].map(str::to_owned),
+        candidate: values[1].map(str::to_owned),
+        mask: Some(
+            "[[mask]]\nsurface = \"prompt\"\npointer = \"/system/1/text\"\nreason = \"\"\n".to_owned(),
+        ),
+    }
+}
+
+/// Two lanes, three differences, one stale rule.
+pub(crate) fn verdict() -> Verdict {
+    let long = |word: &str| {
+        let line = "You are a careful agent that reads before it writes. ";
+        format!("{}Today is {word}. {}", line.repeat(40), line.repeat(30))
+    };
+    let main: Vec<SurfaceVerdict> = vec![
+        surface(Surface::Prompt, Some(Level::E2), 12, 9),
+        surface(Surface::Tools, Some(Level::E4), 18, 18),
+        surface(Surface::Settings, Some(Level::E3), 40, 38),
+        surface(Surface::Calls, Some(Level::E4), 6, 6),
+        surface(Surface::Results, None, 6, 2),
+        surface(Surface::Jobs, None, 0, 0),
+        surface(Surface::Routing, Some(Level::E4), 2, 2),
+    ];
+    let sub =
+        vec![surface(Surface::Prompt, Some(Level::E4), 4, 4), surface(Surface::Tools, Some(Level::E3), 7, 6)];
+    Verdict {
+        format: VERDICT_FORMAT,
+        golden: "goldens/a-harness/2.0.0/two-agents/runs/1".to_owned(),
+        candidate: "goldens/a-harness/2.1.0/two-agents/runs/2".to_owned(),
+        about: ["a-harness 2.0.0, two-agents".to_owned(), "a-harness 2.1.0, two-agents".to_owned()],
+        wanted: Level::E3,
+        level: Some(Level::E1),
+        outcome: Outcome::Differs,
+        summary: vec![
+            "the version went from 2.0.0 to 2.1.0".to_owned(),
+            "tool `Look` has one more parameter".to_owned(),
+        ],
+        surfaces: main.clone(),
+        lanes: vec![
+            LaneVerdict {
+                golden: Some("main".to_owned()),
+                candidate: Some("main".to_owned()),
+                surfaces: main,
+            },
+            LaneVerdict {
+                golden: Some("sub-1".to_owned()),
+                candidate: Some("sub-2".to_owned()),
+                surfaces: sub,
+            },
+        ],
+        differences: vec![
+            Difference {
+                holds: Some(Level::E2),
+                ..difference(Surface::Prompt, "main", 1, [Some(&long("Monday")), Some(&long("Sunday"))])
+            },
+            Difference {
+                what: HOSTILE.to_owned(),
+                holds: None,
+                ..difference(Surface::Results, "main", 2, [Some(HOSTILE), None])
+            },
+            Difference {
+                holds: Some(Level::E3),
+                ..difference(Surface::Tools, "sub-1", 1, [Some("1"), Some("1.0")])
+            },
+        ],
+        masks: vec![MaskUse {
+            name: "date".to_owned(),
+            covers: "days and times in prompts".to_owned(),
+            hits: 14,
+            differed: 2,
+        }],
+        rules: vec![RuleUse {
+            surface: Surface::Jobs,
+            pointer: "/messages/3".to_owned(),
+            reason: "waits are random".to_owned(),
+            hits: 0,
+            stale: true,
+        }],
+        ids: vec![("toolu_a".to_owned(), "toolu_b".to_owned())],
+        notes: vec!["two siblings were compared as a set".to_owned()],
+    }
+}
