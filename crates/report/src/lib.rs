@@ -12,9 +12,9 @@ mod place;
 mod show;
 mod text;
 mod tree;
+mod url;
 mod verdict;
 mod words;
-mod url;
 
 pub use check::check_text;
 pub use difference::difference_text;

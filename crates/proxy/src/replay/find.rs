@@ -9,6 +9,8 @@ use super::tape::Tape;
 
 /// A sub-agent's prompt that shares less than this, in thousands, is another one.
 const ALIKE: usize = 400;
+/// An agent that was there before begins again only with nearly the same words.
+const VERY_ALIKE: usize = 800;
 
 /// Who stands where.
 #[derive(Debug, Default)]
@@ -133,18 +135,26 @@ impl Finder {
             return Ok(spot);
         }
         let unasked: Vec<usize> = candidates.iter().copied().filter(|spot| stand(spot).is_none()).collect();
-        if let Some(spot) = nearest(tape, &unasked, outline) {
+        // Nobody else can be meant by the only main agent that is left.
+        let bar = |kind| if matches!(kind, LaneKind::Sub | LaneKind::Fork) { ALIKE } else { 0 };
+        if let Some(spot) = nearest(tape, &unasked, outline, bar) {
             return Ok(spot);
         }
         let again = candidates.iter().rev().copied().find(same);
         let tried = || candidates.iter().rev().copied().find(failed);
-        let alike = || nearest(tape, &candidates, outline);
+        let bar = |kind| if kind == LaneKind::Side { 0 } else { VERY_ALIKE };
+        let alike = || nearest(tape, &candidates, outline, bar);
         again.or_else(tried).or_else(alike).ok_or_else(|| nowhere(tape, outline, dialect, &candidates))
     }
 }
 
 /// The one of several turns whose request is most like this one; `None` where none is like it at all.
-fn nearest(tape: &Tape, spots: &[usize], outline: &Outline) -> Option<usize> {
+fn nearest(
+    tape: &Tape,
+    spots: &[usize],
+    outline: &Outline,
+    bar: impl Fn(LaneKind) -> usize,
+) -> Option<usize> {
     let of = |spot: &usize| &tape.takes[tape.spots[*spot].takes[0]].outline;
     let exact = |spot: &&usize| of(spot).texts == outline.texts;
     let by_looks = |spots: &[usize]| {
@@ -167,8 +177,7 @@ fn nearest(tape: &Tape, spots: &[usize], outline: &Outline) -> Option<usize> {
     let shared = |spot: &usize| likeness(&blanked(&of(spot).texts), &blank);
     let best = spots.iter().rev().copied().max_by_key(shared)?;
     let kind = tape.takes[tape.spots[best].takes[0]].kind;
-    let is_strict = outline.is_first && matches!(kind, LaneKind::Sub | LaneKind::Fork);
-    (!is_strict || shared(&best) >= ALIKE).then_some(best)
+    (!outline.is_first || shared(&best) >= bar(kind)).then_some(best)
 }
 
 /// The words without a digit in them.

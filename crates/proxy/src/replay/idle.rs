@@ -78,20 +78,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_that_waits_is_at_rest_and_one_that_works_is_not() {
+        use std::os::unix::process::CommandExt as _;
         let shell = |script: &str| {
-            std::process::Command::new("sh").args(["-c", script]).spawn().expect("there is a shell")
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", script]).process_group(0).spawn().expect("there is a shell")
         };
         let mut waits = shell("sleep 60 & wait");
-        assert!(rest(waits.id(), Duration::from_secs(20)).await);
+        let rested = rest(waits.id(), Duration::from_secs(20)).await;
         let mut works = shell("while :; do :; done & wait");
-        assert!(!rest(works.id(), Duration::from_millis(300)).await);
-        let used = used(works.id());
-        for child in used.threads.keys().filter(|tid| **tid != works.id()) {
-            let _ = std::process::Command::new("kill").arg(child.to_string()).status();
-        }
+        let worked = !rest(works.id(), Duration::from_millis(300)).await;
         for process in [&mut waits, &mut works] {
-            process.kill().expect("it is ours");
+            let group = format!("-{}", process.id());
+            let killed = std::process::Command::new("kill").args(["-KILL", "--", &group]).status();
+            assert!(killed.expect("there is a kill").success());
             process.wait().expect("it was killed");
         }
+        assert!(rested && worked, "{rested} {worked}");
     }
 }

@@ -18,6 +18,9 @@ mod stage;
 mod tape;
 mod tokens;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

@@ -88,7 +88,29 @@ pub(super) fn align<'n>(old: &str, new: &str, wanted: &[&'n str]) -> Vec<(&'n st
             }
         }
     }
+    let missing: Vec<&'n str> =
+        wanted.iter().copied().filter(|name| pairs.iter().all(|(known, _)| known != name)).collect();
+    pairs.extend(in_sequence(&old, &new, &missing));
     pairs
+}
+
+/// Where the words around them changed too much, the ids still come in their order.
+fn in_sequence<'n>(old: &[&str], new: &[&str], wanted: &[&'n str]) -> Vec<(&'n str, String)> {
+    let ids = |tokens: &[&str]| -> Vec<String> {
+        let mut ids: Vec<String> = Vec::new();
+        for token in tokens.iter().filter(|token| is_id(token)) {
+            if !ids.iter().any(|known| known == token) {
+                ids.push((*token).to_owned());
+            }
+        }
+        ids
+    };
+    let (old, new) = (ids(old), ids(new));
+    if old.len() != new.len() {
+        return Vec::new();
+    }
+    let at = |name: &&str| old.iter().position(|id| id == name);
+    wanted.iter().filter_map(|name| Some((*name, new[at(name)?].clone()))).collect()
 }
 
 /// The tokens that stand opposite of each other.
@@ -168,10 +190,10 @@ mod tests {
     #[test]
     fn a_word_more_does_not_move_the_rest() {
         let old = "started ses_0123abcd and ses_4567cdef";
-        let new = "well, started now ses_89abaaaa and ses_cdefbbbb too";
+        let new = "well, started now ses_89abaaa1 and ses_cdef0bbb too";
         assert_eq!(
             aligned(old, new, &["ses_0123abcd", "ses_4567cdef"]),
-            "ses_0123abcd=ses_89abaaaa ses_4567cdef=ses_cdefbbbb"
+            "ses_0123abcd=ses_89abaaa1 ses_4567cdef=ses_cdef0bbb"
         );
     }
 }

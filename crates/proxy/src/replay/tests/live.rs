@@ -1,0 +1,177 @@
+//! Positions, attempts, names and misses.
+
+use super::*;
+use crate::replay::OnMiss;
+
+const PAIR: &str = "
+    main > look around
+    main < call t1 Task scan the root folder; call t2 Task scan the source folder
+    a > scan the root folder
+    b > scan the source folder
+    b < text the source is fine
+    a < text the root is fine
+    main > result t2 the source is fine; result t1 the root is fine
+    main < text all is fine
+";
+
+#[tokio::test]
+async fn every_lane_gets_its_own_answers_whoever_asks_first() {
+    let mut live = Story::new(PAIR).play(&Settings::default()).await;
+    assert_eq!(
+        live.ask("main", "look around").await,
+        "call t1 Task scan the root folder; call t2 Task scan the source folder"
+    );
+    assert_eq!(live.ask("b", "scan the source folder").await, "text the source is fine");
+    assert_eq!(live.ask("a", "scan the root folder").await, "text the root is fine");
+    // The order of results is the harness's business, and not the position's.
+    let results = "result t1 the root is fine; result t2 the source is fine";
+    assert_eq!(live.ask("main", results).await, "text all is fine");
+    let report = live.player.report();
+    assert!(report.is_whole(), "{report}");
+    assert_eq!((report.served, report.again), (4, 0));
+}
+
+#[tokio::test]
+async fn twins_come_in_the_order_they_were_recorded_in() {
+    let story = Story::new(
+        "
+        main > go
+        main < call t1 Task count the files; call t2 Task count the files
+        a > count the files
+        b > count the files
+        a < call a1 Task one
+        b < call b1 Task two
+        a > result a1 x
+        b > result b1 x
+        a < text three
+        b < text four
+        main > result t1 three; result t2 four
+        main < text done
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    live.ask("main", "go").await;
+    assert_eq!(live.ask("x", "count the files").await, "call a1 Task one");
+    assert_eq!(live.ask("y", "count the files").await, "call b1 Task two");
+    assert_eq!(live.ask("y", "result b1 x").await, "text four");
+    assert_eq!(live.ask("x", "result a1 x").await, "text three");
+}
+
+#[tokio::test]
+async fn recorded_attempts_are_played_in_order() {
+    let story = Story::new(
+        "
+        main > hello
+        main < status 529
+        main > again
+        main < status 529
+        main > again
+        main < text at last
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    assert!(live.ask("main", "hello").await.starts_with("529"));
+    assert!(live.ask("main", "again").await.starts_with("529"));
+    assert_eq!(live.ask("main", "again").await, "text at last");
+}
+
+#[tokio::test]
+async fn what_is_asked_once_more_gets_the_same_answer_and_is_counted() {
+    let mut live = Story::new("main > hello\nmain < text good day").play(&Settings::default()).await;
+    for _ in 0..3 {
+        assert_eq!(live.ask("main", "hello").await, "text good day");
+        live.lanes.clear();
+    }
+    let report = live.player.report();
+    assert_eq!((report.served, report.again), (3, 2));
+}
+
+#[tokio::test]
+async fn a_lane_that_says_the_same_twice_gets_both_answers() {
+    let story = Story::new(
+        "
+        main > ping
+        main < text pong
+        main > ping
+        main < text stop it
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    assert_eq!(live.ask("main", "ping").await, "text pong");
+    assert_eq!(live.ask("main", "ping").await, "text stop it");
+}
+
+#[tokio::test]
+async fn names_the_harness_made_are_put_into_the_replies() {
+    let story = Story::new(
+        "
+        main > work in /tmp/box/7/ws please
+        main < call t1 Task look into /tmp/box/7/ws/src
+        main > result t1 started as job_0011aa and job_2233bb
+        main < call t2 Wait job_2233bb then job_0011aa
+        main > result t2 both are done
+        main < text job_0011aa is done, /tmp/box/7/ws is clean
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    assert_eq!(
+        live.ask("main", "work in /home/somebody/else please").await,
+        "call t1 Task look into /home/somebody/else/src"
+    );
+    assert_eq!(
+        live.ask("main", "result t1 started as alpha and beta, hurry").await,
+        "call t2 Wait job_2233bb then job_0011aa",
+        "a word that could be anything is no name"
+    );
+    let mut live = story.play(&Settings::default()).await;
+    live.ask("main", "work in /tmp/box/7/ws please").await;
+    assert_eq!(
+        live.ask("main", "result t1 started as job_ccddee9 and job_445566").await,
+        "call t2 Wait job_445566 then job_ccddee9"
+    );
+    // What was said with other names in it is still what was said.
+    assert_eq!(
+        live.ask("main", "result t2 both are done").await,
+        "text job_ccddee9 is done, /tmp/box/7/ws is clean"
+    );
+    let mapped = live.player.report().mapped;
+    assert_eq!(
+        mapped,
+        [("job_0011aa", "job_ccddee9"), ("job_2233bb", "job_445566")]
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+    );
+}
+
+#[tokio::test]
+async fn a_request_that_was_not_recorded_gets_an_error_that_names_the_nearest() {
+    let story = Story::new(PAIR);
+    let mut live = story.play(&Settings::default()).await;
+    live.ask("main", "look around").await;
+    let answer = live.ask("c", "write a poem about nothing in particular").await;
+    assert!(answer.starts_with("500") && answer.contains("no recorded agent begins like this"), "{answer}");
+    let report = live.player.report();
+    assert_eq!(report.misses.len(), 1);
+    assert!(!report.is_whole() && report.misses[0].nearest.is_some(), "{report}");
+    let difference = report.misses[0].difference.as_deref().expect("both are JSON");
+    assert!(difference.contains("/messages/0/content/0/text"), "{difference}");
+    let mut live = story.play(&Settings { on_miss: OnMiss::Nearest, ..Settings::default() }).await;
+    live.ask("main", "look around").await;
+    assert!(live.ask("c", "scan everything you like folder").await.starts_with("text the "));
+}
+
+#[tokio::test]
+async fn side_calls_are_answered_as_often_as_they_come() {
+    let story = Story::new(
+        "
+        main > hello
+        title > name this chat: hello
+        title < text A greeting
+        main < text good day
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    assert_eq!(live.ask("title", "name this chat: hello").await, "text A greeting");
+    assert_eq!(live.ask("title2", "name this chat: hello").await, "text A greeting");
+    assert_eq!(live.ask("main", "hello").await, "text good day");
+    assert!(live.player.report().is_whole());
+}

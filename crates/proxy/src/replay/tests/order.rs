@@ -1,0 +1,182 @@
+//! The recorded order, and others.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::replay::Order;
+use crate::replay::score::{Step, recorded, seeded};
+
+fn check(story: &str, expected: Expect) {
+    let story = Story::new(story);
+    expected.assert_eq(&in_words(&story.tape(), &recorded(&story.tape())));
+}
+
+fn in_words(tape: &Tape, steps: &[Step]) -> String {
+    let name = |take: &usize| format!("{} {}", tape.takes[*take].lane, tape.takes[*take].turn);
+    let mut text = String::new();
+    for step in steps {
+        match step {
+            Step::Arrive(take, _) => writeln!(text, "> {}", name(take)),
+            Step::Send(take, _) => writeln!(text, "< {}", name(take)),
+            Step::Rest(_) => writeln!(text, "  until it rests"),
+            Step::Pause(time) => writeln!(text, "  {time:?}"),
+            Step::Since(take, _) => writeln!(text, "  since {}", name(take)),
+        }
+        .expect("a string takes everything");
+    }
+    text
+}
+
+#[test]
+fn one_end_is_noticed_before_the_next_comes() {
+    check(
+        "
+        main > look around
+        main < call t1 Task scan the root folder; call t2 Task scan the source folder
+        a > scan the root folder
+        b > scan the source folder
+        b < text the source is fine
+        a < text the root is fine
+        main > result t2 the source is fine; result t1 the root is fine
+        main < text all is fine
+        ",
+        expect![[r#"
+            > main 1
+            < main 1
+            > sub-1 1
+            > sub-2 1
+            < sub-2 1
+              until it rests
+            < sub-1 1
+            > main 2
+            < main 2
+        "#]],
+    );
+}
+
+#[test]
+fn an_end_that_a_text_announces_waits_for_the_request_before_it() {
+    check(
+        "
+        main > look around
+        main < call t1 Task scan the root folder
+        main > result t1 started as job_0011aa
+        a > scan the root folder
+        main < call t2 Read something
+        a < text the root is fine
+        main > result t2 read
+        main < text waiting
+        main > job_0011aa has ended: the root is fine
+        main < text done
+        ",
+        expect![[r#"
+            > main 1
+            < main 1
+            > main 2
+            > sub-1 1
+            < main 2
+            > main 3
+            < sub-1 1
+              300ms
+            < main 3
+            > main 4
+            < main 4
+        "#]],
+    );
+}
+
+#[test]
+fn another_order_is_legal_and_the_same_for_the_same_seed() {
+    let story = Story::new(
+        "
+        main > go
+        main < call t1 Task count the files; call t2 Task count the lines; call t3 Task count the words
+        a > count the files
+        b > count the lines
+        c > count the words
+        a < text three
+        b < text four
+        c < text five
+        main > result t1 three; result t2 four; result t3 five
+        main < text done
+    ",
+    );
+    let tape = story.tape();
+    let orders: Vec<String> = (0..20).map(|seed| in_words(&tape, &seeded(&tape, seed))).collect();
+    assert_eq!(orders[7], in_words(&tape, &seeded(&tape, 7)));
+    assert!(orders.iter().any(|order| *order != orders[0]), "some are different");
+    for order in &orders {
+        let at =
+            |line: &str| order.lines().position(|found| found == line).unwrap_or_else(|| panic!("{order}"));
+        for sub in ["sub-1 1", "sub-2 1", "sub-3 1"] {
+            assert!(at("< main 1") < at(&format!("> {sub}")), "{order}");
+            assert!(at(&format!("< {sub}")) < at("> main 2"), "{order}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_recorded_order_is_kept_whoever_asks_first() {
+    let story = Story::new(
+        "
+        main > go
+        main < call t1 Task count the files; call t2 Task count the lines
+        a > count the files
+        b > count the lines
+        b < text four
+        a < text three
+        main > result t2 four; result t1 three
+        main < text done
+    ",
+    );
+    let settings = Settings { order: Order::Recorded, settle: Some(Duration::ZERO), ..Settings::default() };
+    let mut live = story.play(&settings).await;
+    live.ask("main", "go").await;
+    let addr = live.player.addr();
+    let ended = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let ask = |said: &'static str| {
+        let ended = ended.clone();
+        async move {
+            let mut messages = Vec::new();
+            said_by_user(&mut messages, said);
+            let body = request("sub", &messages);
+            let mut tcp = TcpStream::connect(addr).await.expect("it listens");
+            let head = format!(
+                "POST /v1/messages HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            tcp.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice()).await.expect("it reads");
+            let mut bytes = Vec::new();
+            tcp.read_to_end(&mut bytes).await.expect("it answers");
+            ended.lock().expect("nobody panics").push(said);
+        }
+    };
+    tokio::join!(ask("count the files"), ask("count the lines"));
+    assert_eq!(*ended.lock().expect("nobody panics"), ["count the lines", "count the files"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_never_comes_is_given_up_and_named() {
+    let story = Story::new(
+        "
+        main > go
+        main < call t1 Task count the files; call t2 Task count the lines
+        a > count the files
+        b > count the lines
+        a < text three
+        b < text four
+        main > result t1 three; result t2 four
+        main < text done
+    ",
+    );
+    let mut live = story.play(&Settings { order: Order::Recorded, ..Settings::default() }).await;
+    live.ask("main", "go").await;
+    assert_eq!(live.ask("b", "count the lines").await, "text four");
+    assert_eq!(live.ask("main", "result t1 three; result t2 four").await, "text done");
+    let report = live.player.report();
+    assert_eq!(report.unasked.len(), 1, "{report}");
+    assert!(report.waits.iter().any(|wait| !wait.came && wait.what.contains("sub-1")), "{report}");
+}
