@@ -27,6 +27,7 @@ fn capture(scenario: &str, version: &str, agents: &[&str]) -> (TestEnv, PathBuf)
     lanes_are_true(&env, "rec", agents);
     without_headers(&recording, &env.path("bare"));
     lanes_are_true(&env, "bare", agents);
+    replays(&env, "rec", "again");
     (env, recording)
 }
 
@@ -34,7 +35,7 @@ fn record(env: &TestEnv, scenario: &str, version: &str, out: &str) -> PathBuf {
     let prefix = cache_dir().join("harness/claude-code").join(version);
     let there = claude_code().program(&prefix).is_ok();
     assert!(there, "Claude Code {version} is not in the cache: `cargo xtask test` installs it");
-    let canary = "wX4jPq9TzR2bLm7";
+    let canary = CANARY;
     let said = Said::of(
         env.offshoot(&["capture", "claude-code", "--scenario", scenario, "--harness-version", version])
             .args(["--out", out, "--env", "SERVICE_PASSWORD"])

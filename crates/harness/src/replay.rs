@@ -10,7 +10,8 @@ use crate::error::HarnessError;
 use crate::scenario::{AsRun, find as find_scenario};
 
 /// What has to be captured to run the harness of a recording again. `version` is another version than the recorded
-/// one.
+/// one; `env` is what the harness is given beside the scenario's.
+#[allow(clippy::too_many_arguments, reason = "they are a capture's own, taken over one by one")]
 pub fn again(
     dir: &Path,
     replaying: Replaying,
@@ -18,6 +19,7 @@ pub fn again(
     config_dir: Option<&Path>,
     places: Places,
     out: Option<PathBuf>,
+    env: BTreeMap<String, String>,
     user_env: BTreeMap<String, String>,
 ) -> Result<Asked, HarnessError> {
     let recording = Recording::open(dir).map_err(|error| {
@@ -47,7 +49,7 @@ pub fn again(
     };
     let as_run = AsRun::read(dir)?;
     let known = find_scenario(as_run.name(), config_dir).ok();
-    let scenario = as_run.scenario(dir, manifest, known.as_ref())?;
+    let scenario = as_run.scenario(dir, manifest, known.as_ref(), &env)?;
     Ok(Asked {
         harness,
         version: version.or_else(|| recorded.version.clone()),
@@ -64,7 +66,7 @@ pub fn again(
         timeout: None,
         out,
         arguments: as_run.arguments,
-        env: BTreeMap::new(),
+        env,
         sealed: manifest.network.as_ref().is_none_or(|network| network.because.is_none()),
         places,
         user_env,

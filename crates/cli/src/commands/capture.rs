@@ -176,7 +176,7 @@ fn asked(arguments: Arguments) -> anyhow::Result<Asked> {
     })
 }
 
-fn variables(
+pub(crate) fn variables(
     given: &[String],
     user_env: &BTreeMap<String, String>,
 ) -> anyhow::Result<BTreeMap<String, String>> {

@@ -70,6 +70,9 @@ pub(crate) struct Arguments {
     /// End the harness after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
+    /// Pass this variable on to the recorded harness, or set it (repeatable)
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
     /// The new recording's own folder; must not exist or be empty
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -153,6 +156,7 @@ fn start_again(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
     let dir = &arguments.recording;
     let replaying = Replaying { name: dir.display().to_string(), tape, settings };
     let config = paths::config_dir().ok();
+    let user_env = capture::user_env();
     let mut asked = harness::again(
         dir,
         replaying,
@@ -160,7 +164,8 @@ fn start_again(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
         config.as_deref(),
         capture::places()?,
         arguments.out,
-        capture::user_env(),
+        capture::variables(&arguments.env, &user_env)?,
+        user_env,
     )
     .map_err(capture::explain)?;
     asked.fixture_dir = arguments.fixture_dir;

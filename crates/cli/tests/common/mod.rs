@@ -67,6 +67,25 @@ impl TestEnv {
     }
 }
 
+/// Lets a recording of a real harness stand in for its model: the harness must do the same again.
+pub(crate) fn replays(env: &TestEnv, recording: &str, again: &str) {
+    let said = Said::of(
+        env.offshoot(&["replay", recording, "--out", again, "--order", "recorded"])
+            .args(["--env", "SERVICE_PASSWORD"])
+            .env("SERVICE_PASSWORD", CANARY)
+            .env("OFFSHOOT_CACHE_DIR", cache_dir())
+            .env("OFFSHOOT_SLOTS_DIR", env.path("slots"))
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let verdict = env.run(&["verify", recording, again, "--level", "E3"]);
+    assert_eq!(verdict.code, Some(0), "{}\n{said:?}", verdict.stdout);
+}
+
+/// A secret that no recording may hold.
+pub(crate) const CANARY: &str = "wX4jPq9TzR2bLm7";
+
 /// Where the real harnesses are.
 pub(crate) fn cache_dir() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -50,6 +50,7 @@ impl AsRun {
         recording: &Path,
         manifest: &Manifest,
         known: Option<&Scenario>,
+        given: &BTreeMap<String, String>,
     ) -> Result<Scenario, HarnessError> {
         let known_files = known.map(|known| known.workspace(&self.harness, None)).unwrap_or_default();
         let left = recording.join("workspace");
@@ -69,10 +70,11 @@ impl AsRun {
             files.push((format!("workspace/{name}"), file.clone()));
         }
         let env: BTreeMap<String, String> = known.map(|known| known.env(&self.harness)).unwrap_or_default();
-        if let Some(missing) = self.env.iter().find(|name| !env.contains_key(*name)) {
+        let is_missing = |name: &&String| !env.contains_key(*name) && !given.contains_key(*name);
+        if let Some(missing) = self.env.iter().find(is_missing) {
             return Err(HarnessError::you(
                 format!("the harness was given the variable `{missing}`, whose value no recording holds"),
-                format!("give the command behind `--`, with `{missing}` in its environment"),
+                format!("give it as in `--env {missing}=value`"),
             ));
         }
         Ok(Scenario {

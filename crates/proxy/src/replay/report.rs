@@ -67,6 +67,8 @@ pub struct FaultUse {
     pub fault: String,
     /// How often it happened.
     pub hits: u32,
+    /// What the harness did about it: each time it asked for that turn again.
+    pub then: Vec<String>,
 }
 
 impl Report {
@@ -114,8 +116,17 @@ impl fmt::Display for Report {
         })?;
         list(f, "faults", &self.faults, |fault| match fault.hits {
             0 => format!("`{}` never happened", fault.fault),
-            1 => format!("`{}` happened", fault.fault),
-            hits => format!("`{}` happened {hits} times", fault.fault),
+            hits => {
+                let times = if hits == 1 { String::new() } else { format!(" {hits} times") };
+                let then = match &fault.then[..] {
+                    [] => "the harness did not ask again".to_owned(),
+                    [then @ .., last] if then.len() >= SHOWN => {
+                        format!("{}, …, {last}", then[..SHOWN - 1].join(", "))
+                    }
+                    then => then.join(", "),
+                };
+                format!("`{}` happened{times}: {then}", fault.fault)
+            }
         })?;
         for miss in &self.misses {
             let times = if miss.count == 1 { String::new() } else { format!(", {} times", miss.count) };

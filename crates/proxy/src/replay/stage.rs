@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use recording::lanes::{Heard, Replies};
 use recording::source::Source;
+use tokio::time::Instant;
 use wire::dialect::{Dialect, Prompt};
 use wire::difference::{Difference, first_difference};
 
@@ -40,6 +41,10 @@ struct State {
     again: u64,
     misses: Vec<Miss>,
     hits: Vec<u32>,
+    /// What was done about each fault.
+    then: Vec<Vec<String>>,
+    /// The newest fault of a turn: which, when, and whether a stream was asked for.
+    struck: HashMap<usize, (usize, Instant, bool)>,
 }
 
 /// A request that has its answer.
@@ -57,7 +62,8 @@ pub(super) struct Ticket {
 impl Stage {
     pub(super) fn new(tape: Arc<Tape>, settings: &Settings) -> Self {
         let state =
-            State { replies: tape.replies.clone(), hits: vec![0; settings.faults.len()], ..State::default() };
+            State { replies: tape.replies.clone(), hits: vec![0; settings.faults.len()],
+            then: vec![Vec::new(); settings.faults.len()], ..State::default() };
         Self { tape, state: Mutex::new(state), faults: settings.faults.clone(), on_miss: settings.on_miss }
     }
 
@@ -82,10 +88,19 @@ impl Stage {
         let take = &self.tape.takes[found.take];
         self.tape.names.learn(take.exchange, prompt, &mut state.mapping);
         let mut reply = Reply::of(&take.response, &state.mapping.renames());
+        if let Some((fault, at, streamed)) = state.struck.remove(&found.spot) {
+            let how = match (streamed, prompt.stream) {
+                (true, false) => " without streaming",
+                (false, true) => " with streaming",
+                _ => "",
+            };
+            state.then[fault].push(format!("asked again after {:.1} s{how}", at.elapsed().as_secs_f64()));
+        }
         let fault = self.fault(&found);
         let mut fails = !take.whole;
         if let Some(fault) = fault {
             state.hits[fault] += 1;
+            state.struck.insert(found.spot, (fault, Instant::now(), prompt.stream));
             fails = !self.faults[fault].apply(prompt.dialect, &mut reply);
         }
         // A fault stands for an answer that was never recorded: the recorded one is still to come.
@@ -198,7 +213,7 @@ impl Stage {
         let places = |spots: Vec<usize>| -> Vec<Place> {
             spots.into_iter().map(|spot| self.place(self.tape.spots[spot].takes[0])).collect()
         };
-        let faults = self.faults.iter().zip(&state.hits);
+        let faults = self.faults.iter().zip(&state.hits).zip(&state.then);
         Report {
             recorded: self.tape.len(),
             served: state.served,
@@ -209,7 +224,13 @@ impl Stage {
             conflicts: state.mapping.conflicts().to_vec(),
             waits: Vec::new(),
             misses: state.misses.clone(),
-            faults: faults.map(|(fault, hits)| FaultUse { fault: fault.to_string(), hits: *hits }).collect(),
+            faults: faults
+                .map(|((fault, hits), then)| FaultUse {
+                    fault: fault.to_string(),
+                    hits: *hits,
+                    then: then.clone(),
+                })
+                .collect(),
         }
     }
 }

@@ -155,7 +155,8 @@ mod tests {
     use super::*;
 
     fn aligned(old: &str, new: &str, names: &[&str]) -> String {
-        let pairs = align(old, new, names);
+        let mut pairs = align(old, new, names);
+        pairs.sort_by_key(|(name, _)| names.iter().position(|wanted| wanted == name));
         pairs.iter().map(|(old, new)| format!("{old}={new}")).collect::<Vec<_>>().join(" ")
     }
 

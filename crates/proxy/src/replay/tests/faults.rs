@@ -67,6 +67,7 @@ async fn behind_a_fault_comes_what_was_recorded() {
     let report = live.player.report();
     assert!(report.is_whole(), "{report}");
     assert_eq!((report.served, report.faults[0].hits), (1, 1));
+    assert!(report.to_string().contains("happened: asked again after 0.0 s"), "{report}");
 }
 
 #[tokio::test]
