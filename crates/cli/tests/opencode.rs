@@ -34,6 +34,7 @@ fn capture(harness: (&str, &str), model: &str, scenario: &str, agents: &[&str]) 
     let exports = recording.join("exports");
     assert!(exports.join("opencode_export.json").exists());
     assert_eq!(exports.read_dir().unwrap().count(), agents.len(), "one for each session");
+    replays(&env, "rec", "again");
     (env, recording)
 }
 

@@ -61,9 +61,12 @@ pub(super) struct Ticket {
 
 impl Stage {
     pub(super) fn new(tape: Arc<Tape>, settings: &Settings) -> Self {
-        let state =
-            State { replies: tape.replies.clone(), hits: vec![0; settings.faults.len()],
-            then: vec![Vec::new(); settings.faults.len()], ..State::default() };
+        let state = State {
+            replies: tape.replies.clone(),
+            hits: vec![0; settings.faults.len()],
+            then: vec![Vec::new(); settings.faults.len()],
+            ..State::default()
+        };
         Self { tape, state: Mutex::new(state), faults: settings.faults.clone(), on_miss: settings.on_miss }
     }
 

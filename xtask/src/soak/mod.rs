@@ -1,7 +1,9 @@
 //! `cargo xtask soak`: long matrices, whose dated tables go into `docs/`.
 //!
 //! `capture` records every scenario with every version of every harness, over every provider it speaks to, and looks
-//! whether the check holds and every lane is true.
+//! whether the check holds and every lane is true. `replay` lets each recording stand in for its model, ten times.
+
+mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +13,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::Value;
 
 use crate::command::{cargo, output};
@@ -21,12 +23,14 @@ use crate::{cache, harnesses};
 #[derive(Subcommand)]
 pub(crate) enum Soak {
     /// Every harness, version, provider and scenario: captured, checked, and every lane true
-    Capture(CaptureArgs),
+    Capture(Args),
+    /// Every harness, version and scenario: captured, and replayed in the recorded order
+    Replay(replay::ReplayArgs),
 }
 
 /// How much of it.
-#[derive(Args)]
-pub(crate) struct CaptureArgs {
+#[derive(clap::Args)]
+pub(crate) struct Args {
     /// Only this harness (repeatable)
     #[arg(long)]
     harness: Vec<String>,
@@ -52,6 +56,7 @@ impl Soak {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Soak::Capture(args) => capture(&args),
+            Soak::Replay(args) => replay::soak(&args),
         }
     }
 }
@@ -75,35 +80,45 @@ struct Cell {
 /// How a capture went: seconds, or what was wrong.
 type Outcome = Result<u64, String>;
 
-fn capture(args: &CaptureArgs) -> Result<()> {
+fn capture(args: &Args) -> Result<()> {
     harnesses::provide_all()?;
     output(&mut cargo(["build", "--package", "cli"]))?;
     let program = built_program()?;
     let cells = cells(args);
     ensure!(!cells.is_empty(), "no capture fits these choices");
     let rounds: Vec<Cell> = (0..args.rounds).flat_map(|_| cells.clone()).collect();
-    eprintln!("{} captures, {} at once", rounds.len(), args.jobs);
-    let (queue, results) =
-        (Mutex::new(rounds.into_iter()), Mutex::new(BTreeMap::<Cell, Vec<Outcome>>::new()));
-    let next = || queue.lock().expect("nobody panics with it").next();
-    std::thread::scope(|scope| {
-        for _ in 0..args.jobs {
-            scope.spawn(|| {
-                while let Some(cell) = next() {
-                    let outcome = one(&program, &cell, args.keep.as_deref());
-                    eprintln!("{}: {}", cell.label(), said(&outcome));
-                    results.lock().expect("nobody panics with it").entry(cell).or_default().push(outcome);
-                }
-            });
-        }
-    });
-    let results = results.into_inner().expect("nobody panics with it");
+    let mut results = BTreeMap::<Cell, Vec<Outcome>>::new();
+    for (cell, outcome) in side_by_side(rounds, args.jobs, |cell| {
+        let outcome = one(&program, cell, args.keep.as_deref());
+        eprintln!("{}: {}", cell.label(), said(&outcome));
+        outcome
+    }) {
+        results.entry(cell).or_default().push(outcome);
+    }
     print!("{}", table(&results));
     let failed = results.values().flatten().filter(|outcome| outcome.is_err()).count();
     if failed > 0 {
         bail!("{failed} captures went wrong");
     }
     Ok(())
+}
+
+/// Does something for each cell, a few at a time.
+fn side_by_side<T: Send>(cells: Vec<Cell>, jobs: u8, work: impl Fn(&Cell) -> T + Sync) -> Vec<(Cell, T)> {
+    eprintln!("{} cells, {jobs} at once", cells.len());
+    let (queue, results) = (Mutex::new(cells.into_iter()), Mutex::new(Vec::new()));
+    let next = || queue.lock().expect("nobody panics with it").next();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(cell) = next() {
+                    let result = work(&cell);
+                    results.lock().expect("nobody panics with it").push((cell, result));
+                }
+            });
+        }
+    });
+    results.into_inner().expect("nobody panics with it")
 }
 
 fn built_program() -> Result<PathBuf> {
@@ -113,7 +128,7 @@ fn built_program() -> Result<PathBuf> {
     Ok(Path::new(target).join("debug/offshoot"))
 }
 
-fn cells(args: &CaptureArgs) -> Vec<Cell> {
+fn cells(args: &Args) -> Vec<Cell> {
     let wanted = |all: &[String], one: &str| all.is_empty() || all.iter().any(|name| name == one);
     let mut cells = Vec::new();
     for kind in harness::list().into_iter().filter(|kind| wanted(&args.harness, kind.name())) {
@@ -147,12 +162,7 @@ fn one(program: &Path, cell: &Cell, keep: Option<&Path>) -> Outcome {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let recording = place.path().join("recording");
     let begun = Instant::now();
-    let mut command = Command::new(program);
-    command.args(["capture", &cell.harness, "--scenario", cell.scenario, "--harness-version", &cell.version]);
-    command.args(cell.model.iter().flat_map(|model| ["--model", model])).arg("--out").arg(&recording);
-    let cache = cache::folder().map_err(|error| error.to_string())?;
-    command.env("OFFSHOOT_CACHE_DIR", cache).env("OFFSHOOT_DATA_DIR", place.path().join("data"));
-    let ran = command.current_dir(place.path()).output().map_err(|error| error.to_string())?;
+    let ran = captured(program, cell, place.path(), &recording)?;
     let seconds = begun.elapsed().as_secs();
     let outcome = match ran.status.success() {
         true => lanes_are_true(program, &recording).map(|()| seconds),
@@ -164,6 +174,25 @@ fn one(program: &Path, cell: &Cell, keep: Option<&Path>) -> Outcome {
         let _ = Command::new("cp").arg("-r").arg(&recording).arg(kept).status();
     }
     outcome
+}
+
+fn captured(
+    program: &Path,
+    cell: &Cell,
+    place: &Path,
+    recording: &Path,
+) -> Result<std::process::Output, String> {
+    let mut command = Command::new(program);
+    command.args(["capture", &cell.harness, "--scenario", cell.scenario, "--harness-version", &cell.version]);
+    command.args(cell.model.iter().flat_map(|model| ["--model", model])).arg("--out").arg(recording);
+    run(command, place)
+}
+
+/// Runs the program with our harnesses and a data folder of its own.
+fn run(mut command: Command, place: &Path) -> Result<std::process::Output, String> {
+    let cache = cache::folder().map_err(|error| error.to_string())?;
+    command.env("OFFSHOOT_CACHE_DIR", cache).env("OFFSHOOT_DATA_DIR", place.join("data"));
+    command.current_dir(place).output().map_err(|error| error.to_string())
 }
 
 fn first_error(stderr: &str) -> String {
