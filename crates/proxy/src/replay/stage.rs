@@ -90,7 +90,8 @@ impl Stage {
         let found = state.finder.find(&self.tape, &outline, prompt.dialect, nearest)?;
         let take = &self.tape.takes[found.take];
         self.tape.names.learn(take.exchange, prompt, &mut state.mapping);
-        let mut reply = Reply::of(&take.response, &state.mapping.renames());
+        let mut reply =
+            Reply::of(&take.response, &state.mapping.renames()).in_form(prompt.dialect, prompt.stream);
         if let Some((fault, at, streamed)) = state.struck.remove(&found.spot) {
             let how = match (streamed, prompt.stream) {
                 (true, false) => " without streaming",

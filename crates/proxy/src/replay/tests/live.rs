@@ -175,3 +175,18 @@ async fn side_calls_are_answered_as_often_as_they_come() {
     assert_eq!(live.ask("main", "hello").await, "text good day");
     assert!(live.player.report().is_whole());
 }
+
+#[tokio::test]
+async fn an_answer_comes_in_the_form_that_is_asked_for() {
+    let live =
+        Story::new("main > hello\nmain < text good day; call t1 Task look").play(&Settings::default()).await;
+    let mut messages = Vec::new();
+    said_by_user(&mut messages, "hello");
+    let body = request("main", &messages).replace("\"stream\":true", "\"stream\":false");
+    let (status, whole) = post(&live.player, &body).await;
+    let whole: Value = serde_json::from_str(&whole).expect("one JSON text");
+    assert_eq!((status, whole["content"][0]["text"].as_str()), (200, Some("good day")));
+    assert_eq!(whole["content"][1]["input"]["prompt"], "look");
+    let (_, stream) = post(&live.player, &request("main", &messages)).await;
+    assert!(stream.starts_with("event: message_start"), "{stream}");
+}
