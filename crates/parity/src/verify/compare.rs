@@ -211,7 +211,7 @@ impl Comparison<'_> {
             let (g, c) = (Some(conflict.golden.as_str()), Some(conflict.candidate.as_str()));
             let what = format!("an id stands for two: {elsewhere}");
             let difference = spot.difference(Some(Level::E2), &place.pointer, what, g, c);
-            *self.changes.others.entry((place.surface, "an id stands for two".into())).or_default() += 1;
+            self.changes.tell(place.surface, "an id stands for two");
             self.differ(lane, difference);
         }
     }

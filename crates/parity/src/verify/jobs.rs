@@ -139,11 +139,7 @@ impl Comparison<'_> {
             let spot = Spot { surface: Surface::Routing, lane: name, turn: *g };
             let what = format!("the {kind} of {} comes at another turn", golden.lane);
             let (mine, theirs) = (format!("turn {g}"), format!("turn {c}"));
-            *self
-                .changes
-                .others
-                .entry((Surface::Routing, format!("the {kind} comes at another turn")))
-                .or_default() += 1;
+            self.changes.tell(Surface::Routing, format!("the {kind} comes at another turn"));
             let difference = spot.structural(Some(Level::E1), "job:turn", what, Some(&mine), Some(&theirs));
             if !self.excluded(number, Surface::Routing, "job:turn") {
                 self.differ(number, difference);
