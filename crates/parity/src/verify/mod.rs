@@ -28,6 +28,7 @@ mod unit;
 
 use std::collections::HashMap;
 
+use recording::State;
 use recording::source::{Asked, Ordered, Source};
 use session::RequestId;
 
@@ -45,6 +46,10 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
     });
     let mut verdict = compare(&mine.side(), &theirs.side(), rules, wanted);
     for (whose, read) in [("golden", &mine), ("candidate", &theirs)] {
+        let state = read.source.recording().map(|recording| recording.state());
+        if let Some(State::Unsealed { because }) = state {
+            verdict.notes.push(format!("the {whose} is not sealed: {because}"));
+        }
         let problems = &read.ordered.problems;
         verdict
             .notes

@@ -18,7 +18,7 @@ impl Comparison<'_> {
         }
         let rows = lay_out(lane, g, c);
         let mut standing = Standing::default();
-        let mut fresh: Vec<(usize, usize)> = Vec::new();
+        let (mut met, mut fresh): (Vec<(usize, usize)>, Vec<(usize, usize)>) = Default::default();
         let mut clean = true;
         for (mine, theirs) in rows {
             match (mine, theirs) {
@@ -32,6 +32,7 @@ impl Comparison<'_> {
                         clean &= unit.hash == counterpart.hash;
                         continue;
                     }
+                    met.push((at, other));
                     self.uneven |= unit.hash != counterpart.hash;
                     if lane.is_known(unit, counterpart, &mut standing) {
                         continue;
@@ -65,28 +66,34 @@ impl Comparison<'_> {
             let region = region(&g.parts[at], g.parts.len() - at);
             self.marker(lane, turn, &region, (&g.parts[at], g), (&c.parts[other], c));
         }
-        self.order_of_parts(lane, turn, &fresh, g, c);
+        self.order_of_parts(lane, turn, &met, g, c);
         self.cuts(lane, turn, &fresh, g, c);
         clean
     }
 
-    /// The order of what is new at this turn and was said by the harness.
+    /// The order of what the harness said; another order is named once.
     fn order_of_parts(
         &mut self,
         lane: &mut LaneWork<'_>,
         turn: u32,
-        fresh: &[(usize, usize)],
+        met: &[(usize, usize)],
         g: &Projected,
         c: &Projected,
     ) {
         let mut said: Vec<(usize, usize)> =
-            fresh.iter().copied().filter(|(at, _)| g.parts[*at].role != Some(Role::Assistant)).collect();
+            met.iter().copied().filter(|(at, _)| g.parts[*at].role != Some(Role::Assistant)).collect();
         said.sort_unstable();
         let mut highest: Option<(usize, usize)> = None;
         let mut late: Option<[(usize, usize); 2]> = None;
         for pair in said {
             match highest {
-                Some(high) if pair.1 < high.1 => late = late.or(Some([high, pair])),
+                Some(high) if pair.1 < high.1 => {
+                    let hash = |at: usize| g.parts[at].hash.to_string();
+                    if lane.orders.insert(vec![hash(high.0), hash(pair.0)]) {
+                        late = late.or(Some([high, pair]));
+                    }
+                    self.uneven = true;
+                }
                 _ => highest = Some(pair),
             }
         }
