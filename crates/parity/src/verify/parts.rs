@@ -18,7 +18,8 @@ impl Comparison<'_> {
         }
         let rows = lay_out(lane, g, c);
         let mut standing = Standing::default();
-        let (mut met, mut fresh): (Vec<(usize, usize)>, Vec<(usize, usize)>) = Default::default();
+        let mut met: Vec<(usize, usize)> = Vec::new();
+        let mut fresh: Vec<(usize, usize)> = Vec::new();
         let mut clean = true;
         for (mine, theirs) in rows {
             match (mine, theirs) {
@@ -107,9 +108,10 @@ impl Comparison<'_> {
         };
         let results = units.iter().all(|unit| unit.kind == Kind::Result);
         let announced = surfaces == [Surface::Jobs; 2] && units.iter().all(|unit| unit.kind == Kind::Said);
-        let promised = !announced && !results
-            || results && self.sides[0].facts.promises_order()
-            || results && self.sides[1].facts.promises_order();
+        let promised = match results {
+            true => self.sides.iter().any(|side| side.facts.promises_order()),
+            false => !announced,
+        };
         let holds = if promised { Level::E1 } else { Level::E3 };
         let what = match (results, promised) {
             _ if announced => "announcements come in another order, which no harness promises",
