@@ -66,8 +66,11 @@ fn results(calls: &HashMap<&str, &str>, g: &Projected, c: &Projected) -> Vec<Row
 
 fn likeness(g: (&Unit, &Projected), c: (&Unit, &Projected)) -> u32 {
     let (a, b) = (g.0, c.0);
-    if a.kind != b.kind || (a.kind == Kind::Said && a.key != b.key) {
+    if a.kind != b.kind {
         return 0;
+    }
+    if matches!(a.kind, Kind::Said | Kind::System) && a.key != b.key {
+        return 1;
     }
     if a.hash == b.hash && a.role == b.role {
         return 60;

@@ -63,6 +63,11 @@ impl Comparison<'_> {
         g: (&Unit, &Projected),
         c: (&Unit, &Projected),
     ) {
+        // A block that has more than its text meets another as a whole.
+        if g.0.is_narrow() != c.0.is_narrow() && !g.0.bare && !c.0.bare {
+            let (wide, other) = (g.0.widened(), c.0.widened());
+            return self.unit(lane, turn, (&wide, g.1), (&other, c.1));
+        }
         let (unit, other) = (g.0, c.0);
         let surface = lane.surface(0, unit, g.1);
         let at = At {

@@ -60,6 +60,8 @@ pub(super) struct Unit {
     pub(super) late: bool,
     /// A text that is a bare string instead of a block.
     pub(super) bare: bool,
+    /// The block around a text that is compared without it: where it is, and its bytes.
+    block: Option<(String, Bytes)>,
 }
 
 /// Where a unit's bytes are.
@@ -130,7 +132,21 @@ impl Unit {
             call: None,
             late: false,
             bare: false,
+            block: None,
         }
+    }
+
+    /// With the block around it, where it is compared without.
+    pub(super) fn widened(&self) -> Self {
+        match self.block.clone() {
+            Some((pointer, bytes)) => Self { pointer, bytes, block: None, ..self.clone() },
+            None => self.clone(),
+        }
+    }
+
+    /// Whether it is a text that is compared without the block around it.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.block.is_some()
     }
 
     /// With the digest of its bytes.
@@ -356,11 +372,13 @@ fn said(part: &Part, body: &str) -> Unit {
     if !bare && frame != FRAME && frame != OPENAI_FRAME {
         return unit.hashed(body);
     }
+    let block = (!bare).then(|| (unit.pointer.clone(), unit.bytes.clone()));
     Unit {
         bytes: Bytes::Body(content.span.clone(), None),
         pointer: content.pointer.clone(),
         hash: digest(&[inside]),
         bare,
+        block,
         ..unit
     }
 }
