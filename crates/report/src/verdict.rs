@@ -91,7 +91,7 @@ impl Page {
             None => "fails E0".to_owned(),
         };
         self.line("");
-        self.line(&format!("{}  {lane}, turn {turn}  {pointer}", surface.name()));
+        self.line(&format!("{}  {}, turn {turn}  {}", surface.name(), plain(lane), plain(pointer)));
         self.line(&format!("  {} ({holds})", plain(what)));
         match (golden, candidate) {
             (Some(golden), Some(candidate)) if golden.len().max(candidate.len()) > LONG => {
@@ -217,4 +217,151 @@ fn shortened(text: &str) -> String {
     let count = text.chars().count();
     let kept: String = text.chars().take(6 * AROUND).collect();
     if count > 6 * AROUND { format!("{kept}…") } else { kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use parity::{Counts, LaneVerdict, MaskUse, RuleUse, Surface};
+
+    use super::*;
+
+    /// A verdict with one of everything.
+    fn verdict() -> Verdict {
+        let counts = Counts { compared: 12, equal: 9, masked: 2, excluded: 1, echoed: 3, absent: 1 };
+        let difference =
+            |surface, holds, pointer: &str, what: &str, golden: Option<&str>, candidate: Option<&str>| {
+                Difference {
+                    surface,
+                    holds,
+                    lane: "main".into(),
+                    turn: 2,
+                    pointer: pointer.into(),
+                    what: what.into(),
+                    golden: golden.map(str::to_owned),
+                    candidate: candidate.map(str::to_owned),
+                    mask: Some("[[mask]]\nsurface = \"prompt\"\n".into()),
+                }
+            };
+        let long = |word: &str| {
+            format!("A text that is too long to be shown twice, for it {word} on and on for a while.")
+        };
+        Verdict {
+            format: 1,
+            golden: "golden".into(),
+            candidate: "out".into(),
+            about: ["tern 1.0, tides".into(), "tern 2.0, tides".into()],
+            wanted: Level::E3,
+            level: Some(Level::E0),
+            outcome: Outcome::Differs,
+            summary: vec![
+                "tern 1.0 against tern 2.0".into(),
+                "tools: Task is now Agent;".into(),
+                "    gone: Glob".into(),
+            ],
+            surfaces: vec![
+                SurfaceVerdict { surface: Surface::Prompt, level: Some(Level::E2), counts },
+                SurfaceVerdict { surface: Surface::Jobs, level: None, counts: Counts::default() },
+            ],
+            lanes: vec![LaneVerdict {
+                golden: Some("sub-1".into()),
+                candidate: Some("sub-2".into()),
+                surfaces: vec![SurfaceVerdict { surface: Surface::Prompt, level: Some(Level::E2), counts }],
+            }],
+            differences: vec![
+                difference(
+                    Surface::Prompt,
+                    Some(Level::E2),
+                    "/system/0/text",
+                    "the instructions differ",
+                    Some(&long("goes")),
+                    Some(&long("runs")),
+                ),
+                difference(
+                    Surface::Tools,
+                    Some(Level::E0),
+                    "/tools/0",
+                    "the tool `Glob` is gone",
+                    Some("{}"),
+                    None,
+                ),
+            ],
+            masks: vec![MaskUse { name: "port".into(), covers: "ports".into(), hits: 4, differed: 1 }],
+            rules: vec![RuleUse {
+                surface: Surface::Results,
+                pointer: "/a".into(),
+                reason: "it varies".into(),
+                hits: 0,
+                stale: true,
+            }],
+            ids: vec![("a".into(), "b".into())],
+            notes: vec!["sub-1, sub-2 were compared as a set".into()],
+        }
+    }
+
+    #[test]
+    fn a_verdict_says_first_what_matters_most() {
+        expect![[r#"
+            they differ: E0 holds, E3 was wanted; 2 differences
+            golden     golden  tern 1.0, tides
+            candidate  out  tern 2.0, tides
+
+            tern 1.0 against tern 2.0
+            tools: Task is now Agent;
+                gone: Glob
+
+            surface   level  compared  equal  masked  excluded  echoed  absent
+            prompt    E2           12      9       2         1       3       1
+            jobs      -             0      0       0         0       0       0
+
+            sub-1 = sub-2  prompt E2
+
+            prompt  main, turn 2  /system/0/text
+              the instructions differ (holds E2)
+              A text that is too long to be shown twice, for it [-goes-]{+runs+} on and on for a while.
+                [[mask]]
+                surface = "prompt"
+
+            tools  main, turn 2  /tools/0
+              the tool `Glob` is gone (holds nothing above E0)
+              golden     {}
+                [[mask]]
+                surface = "prompt"
+
+            mask            hits  differed  covers
+            port               4         1  ports
+
+            rules of parity.toml
+              results /a  0 hits  it varies  STALE: it covers nothing, remove it
+
+            1 ids stand for others
+
+            note: sub-1, sub-2 were compared as a set
+        "#]]
+        .assert_eq(&verdict_text(&verdict(), usize::MAX));
+    }
+
+    #[test]
+    fn the_answer_fits_the_outcome() {
+        let first = |change: fn(&mut Verdict)| {
+            let mut verdict = verdict();
+            change(&mut verdict);
+            verdict_text(&verdict, 80).lines().next().unwrap_or_default().to_owned()
+        };
+        let answers = [
+            first(|verdict| verdict.level = None),
+            first(|verdict| verdict.level = Some(Level::E4)),
+            first(|verdict| verdict.outcome = Outcome::Inconclusive("nothing was compared".into())),
+            first(|verdict| {
+                verdict.outcome = Outcome::Match;
+                verdict.level = Some(Level::E4);
+            }),
+        ];
+        expect![[r#"
+            they differ: not even E0 holds, E3 was wanted
+            E4 holds, but of parity.toml 1 rule covers nothing any more
+            nobody can say whether they agree: nothing was compared
+            they agree: E4 holds, E3 was wanted"#]]
+        .assert_eq(&answers.join("\n"));
+    }
 }

@@ -1,5 +1,6 @@
 //! Two recordings in, a verdict out. Requests are asked for one pair at a time.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use recording::lanes::{Job, LaneKind, Turn};
@@ -71,12 +72,20 @@ impl Comparison<'_> {
     fn run(&mut self) {
         let [golden, candidate] = self.sides;
         let (g_lanes, c_lanes) = (&golden.ordered.lanes, &candidate.ordered.lanes);
-        let looks = [0, 1].map(|side| self.side_looks(side));
-        self.pairs = pair(g_lanes, c_lanes, |g, c| {
-            let empty = Vec::new();
-            let (mine, theirs) = (looks[0].get(&g).unwrap_or(&empty), looks[1].get(&c).unwrap_or(&empty));
-            mine.iter().filter(|look| theirs.contains(look)).count() as u32
+        let looks = RefCell::new(HashMap::new());
+        let look = |side: usize, lane: usize| -> Vec<u64> {
+            let known = looks.borrow().get(&(side, lane)).cloned();
+            known.unwrap_or_else(|| {
+                let look = self.look(side, lane);
+                looks.borrow_mut().insert((side, lane), look.clone());
+                look
+            })
+        };
+        let pairs = pair(g_lanes, c_lanes, |g, c| {
+            let (mine, theirs) = (look(0, g), look(1, c));
+            mine.iter().filter(|unit| theirs.contains(unit)).count() as u32
         });
+        self.pairs = pairs;
         let pairs = self.pairs.clone();
         for (number, pair) in pairs.iter().enumerate() {
             self.lane(number, pair);
@@ -137,15 +146,11 @@ impl Comparison<'_> {
         }
     }
 
-    /// What the first requests of side calls look like, by lane.
-    fn side_looks(&self, side: usize) -> HashMap<usize, Vec<u64>> {
-        let lanes = self.sides[side].ordered.lanes.lanes.iter().enumerate();
-        let sides = lanes.filter(|(_, lane)| lane.kind == LaneKind::Side);
-        let look = |(number, lane): (usize, &recording::lanes::Lane)| {
-            let first = self.load(side, lane.turns.first()?)?;
-            Some((number, first.parts.iter().map(|unit| unit.hash).collect()))
-        };
-        sides.filter_map(look).collect()
+    /// What the first request of a lane looks like.
+    fn look(&self, side: usize, lane: usize) -> Vec<u64> {
+        let first = self.sides[side].ordered.lanes.lanes[lane].turns.first();
+        let first = first.and_then(|turn| self.load(side, turn));
+        first.iter().flat_map(|request| &request.parts).map(|unit| unit.hash).collect()
     }
 
     /// The request of a turn that counts, taken apart.
@@ -211,7 +216,7 @@ impl Comparison<'_> {
             let (g, c) = (Some(conflict.golden.as_str()), Some(conflict.candidate.as_str()));
             let what = format!("an id stands for two: {elsewhere}");
             let difference = spot.difference(Some(Level::E2), &place.pointer, what, g, c);
-            *self.changes.others.entry((place.surface, "an id stands for two".into())).or_default() += 1;
+            self.changes.tell(place.surface, "an id stands for two");
             self.differ(lane, difference);
         }
     }

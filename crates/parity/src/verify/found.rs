@@ -76,11 +76,12 @@ pub(super) fn what(unit: &Unit, surface: Surface, leaf: &Leaf) -> String {
         Kind::Line => format!("the request's {}", unit.key),
         Kind::Identity => format!("the id in `{}`", unit.key),
     };
+    let differ = if unit.kind == Kind::System { "differ" } else { "differs" };
     match (&leaf.golden, &leaf.candidate) {
         (Some(_), None) => format!("{thing} lacks it"),
         (None, Some(_)) => format!("{thing} has it, the golden's has not"),
-        _ if leaf.masked => format!("{thing} differs under a mask"),
-        _ => format!("{thing} differs"),
+        _ if leaf.masked => format!("{thing} {differ} under a mask"),
+        _ => format!("{thing} {differ}"),
     }
 }
 
@@ -141,10 +142,6 @@ fn shown(golden: Option<String>, candidate: Option<String>) -> (Option<String>, 
 
 /// The rule for `parity.toml` that would cover a difference.
 fn mask(surface: Surface, pointer: &str, golden: Option<&str>, candidate: Option<&str>) -> String {
-    let quoted = |text: &str| {
-        let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-        format!("\"{}\"", escaped.replace('\n', "\\n").replace('\t', "\\t"))
-    };
     let (table, pattern) = match (golden, candidate) {
         (Some(golden), Some(candidate)) => ("mask", pattern(golden, candidate)),
         // What is not there cannot be masked.
@@ -156,6 +153,24 @@ fn mask(surface: Surface, pointer: &str, golden: Option<&str>, candidate: Option
         surface.name(),
         quoted(pointer)
     )
+}
+
+/// A text as a TOML string on one line, with nothing in it that could move a cursor.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() || ('\u{200b}'..='\u{206f}').contains(&c) => {
+                out.push_str(&format!("\\u{:04X}", c as u32));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// A pattern for the one stretch in which two longer texts differ; nothing where the whole value is as good.

@@ -139,11 +139,7 @@ impl Comparison<'_> {
             let spot = Spot { surface: Surface::Routing, lane: name, turn: *g };
             let what = format!("the {kind} of {} comes at another turn", golden.lane);
             let (mine, theirs) = (format!("turn {g}"), format!("turn {c}"));
-            *self
-                .changes
-                .others
-                .entry((Surface::Routing, format!("the {kind} comes at another turn")))
-                .or_default() += 1;
+            self.changes.tell(Surface::Routing, format!("the {kind} comes at another turn"));
             let difference = spot.structural(Some(Level::E1), "job:turn", what, Some(&mine), Some(&theirs));
             if !self.excluded(number, Surface::Routing, "job:turn") {
                 self.differ(number, difference);
@@ -154,7 +150,9 @@ impl Comparison<'_> {
 
 /// Agents that were started by the same turn, lane by lane of the parent.
 pub(super) fn siblings(lanes: &Lanes) -> Vec<Vec<String>> {
-    let mut groups: Vec<((Option<String>, Option<usize>), Vec<String>)> = Vec::new();
+    /// A parent and its turn.
+    type Start = (Option<String>, Option<usize>);
+    let mut groups: Vec<(Start, Vec<String>)> = Vec::new();
     for lane in lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Sub) {
         let parent = lane.parent.as_deref().and_then(|parent| lanes.lane(parent));
         let turn = parent.and_then(|parent| super::pair::spawn_place(parent, lane)).map(|(turn, _)| turn);

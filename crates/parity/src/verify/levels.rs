@@ -26,6 +26,7 @@ pub(super) fn of_value(
         Kind::Result if golden.is_some() && candidate.is_some() && is_said(inside) => Level::E2,
         Kind::Result => Level::E1,
         Kind::System | Kind::Said | Kind::Reply if surface == Surface::Jobs => Level::E2,
+        Kind::System | Kind::Said if inside == "/type" => Level::E1,
         Kind::System | Kind::Said | Kind::Reply => match (golden, candidate) {
             (Some(golden), Some(candidate)) if same_length_class(golden.len(), candidate.len()) => Level::E2,
             _ => Level::E1,

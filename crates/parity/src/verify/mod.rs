@@ -1,8 +1,8 @@
 //! Whether two recordings agree, surface by surface.
 //!
 //! Start at [`verify`], which reads two folders, or at [`compare`], which judges and reads nothing by itself.
-//! A request is taken apart into units (`unit`), units of both sides are laid side by side (`pair`, `align`, `lane`)
-//! and compared value by value (`judge`), under masks (`mask`), rules (`rules`) and one pairing of ids (`ids`).
+//! A request is taken apart into units (`unit`), lanes, turns and units of both sides are laid side by side (`pair`,
+//! `layout`, `align`) and compared value by value (`lane`, `meet`, `judge`), under masks (`mask`), rules (`rules`) and one pairing of ids (`ids`).
 
 mod align;
 mod changes;
@@ -12,9 +12,13 @@ mod ids;
 mod jobs;
 mod judge;
 mod lane;
+mod layout;
 mod levels;
 mod mask;
+mod meet;
+mod named;
 mod pair;
+mod parts;
 mod routing;
 mod rules;
 mod side;
@@ -24,6 +28,7 @@ mod unit;
 
 use std::collections::HashMap;
 
+use recording::State;
 use recording::source::{Asked, Ordered, Source};
 use session::RequestId;
 
@@ -41,6 +46,10 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
     });
     let mut verdict = compare(&mine.side(), &theirs.side(), rules, wanted);
     for (whose, read) in [("golden", &mine), ("candidate", &theirs)] {
+        let state = read.source.recording().map(|recording| recording.state());
+        if let Some(State::Unsealed { because }) = state {
+            verdict.notes.push(format!("the {whose} is not sealed: {because}"));
+        }
         let problems = &read.ordered.problems;
         verdict
             .notes

@@ -18,7 +18,8 @@ pub(super) struct LanePair {
     pub(super) turns: Vec<Row>,
 }
 
-/// Lays two trees side by side. `alike` counts what the first requests of two side calls have in common.
+/// Lays two trees side by side. `alike` counts what the first requests of two lanes have in common; it is
+/// asked only where the tree does not tell.
 pub(super) fn pair(golden: &Lanes, candidate: &Lanes, alike: impl Fn(usize, usize) -> u32) -> Vec<LanePair> {
     let mut pairing = Pairing { golden, candidate, pairs: Vec::new() };
     let of_kind = |lanes: &Lanes, kind: LaneKind| -> Vec<usize> {
@@ -76,12 +77,16 @@ impl Pairing<'_> {
             let fits = |at: &usize| !taken.contains(at) && (lanes.lanes[*at].kind == LaneKind::Side) == side;
             (0..lanes.lanes.len()).filter(fits).collect()
         };
-        for side in [false, true] {
+        for (side, strays) in [(false, false), (false, true), (true, false)] {
             let g_taken = self.pairs.iter().filter_map(|pair| pair.golden).collect();
             let c_taken = self.pairs.iter().filter_map(|pair| pair.candidate).collect();
             let (mine, theirs) = (free(self.golden, g_taken, side), free(self.candidate, c_taken, side));
             let score = |g: usize, c: usize| {
                 let (a, b) = (&self.golden.lanes[g], &self.candidate.lanes[c]);
+                // An agent whose prompt changed is no longer known by the call that started it.
+                if strays {
+                    return 2 * alike(g, c);
+                }
                 if a.kind != b.kind || a.parent.is_some() != b.parent.is_some() {
                     return 0;
                 }

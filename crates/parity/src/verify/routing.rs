@@ -73,11 +73,7 @@ impl Comparison<'_> {
         let sides = if side == 0 { [Some(about.as_str()), None] } else { [None, Some(about.as_str())] };
         let spot = Spot { surface: Surface::Routing, lane: &lane.id, turn: 1 };
         let what = format!("only the {whose} has this lane");
-        *self
-            .changes
-            .others
-            .entry((Surface::Routing, format!("lanes that only the {whose} has")))
-            .or_default() += 1;
+        self.changes.tell(Surface::Routing, format!("lanes that only the {whose} has"));
         let difference = spot.structural(levels::UNPAIRED, "lane:tree", what, sides[0], sides[1]);
         if !self.excluded(number, Surface::Routing, "lane:tree") {
             self.differ(number, difference);
@@ -124,11 +120,7 @@ impl Comparison<'_> {
             if !same && !self.excluded(number, Surface::Routing, "lane:tree") {
                 let spot = Spot { surface: Surface::Routing, lane: name, turn: 1 };
                 let what = format!("{what} differs");
-                *self
-                    .changes
-                    .others
-                    .entry((Surface::Routing, format!("{what}: {mine} / {theirs}")))
-                    .or_default() += 1;
+                self.changes.tell(Surface::Routing, format!("{what}: {mine} / {theirs}"));
                 let difference = spot.structural(Some(holds), "lane:tree", what, Some(&mine), Some(&theirs));
                 self.differ(number, difference);
             }

@@ -38,9 +38,8 @@ pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&Facts; 2]) -> Ve
             Surface::Jobs => jobs(changes),
             Surface::Routing => routing(changes),
         };
-        let others = changes.others.iter().filter(|((of, _), _)| *of == surface);
-        let others = others.map(|((_, what), count)| times(what, *count)).collect();
-        let told: Vec<String> = [told, others].concat();
+        let own = changes.told(surface).map(|(what, count)| times(what, count)).collect();
+        let told: Vec<String> = [own, told].concat();
         lines.extend(wrapped(surface.name(), &told));
     }
     if lines.len() > LINES {
@@ -96,14 +95,18 @@ fn counted(count: usize, one: &str, more: &str) -> Option<String> {
 
 fn prompt(changes: &Changes) -> Vec<String> {
     let differ = [How::Differs, How::Reworded];
-    let both = |kind: Kind| differ.iter().map(|how| changes.count(kind, *how)).sum();
+    let both = |kind: Kind| differ.iter().map(|how| changes.count(Surface::Prompt, kind, *how)).sum();
     let told = [
         counted(both(Kind::System), "block of instructions reworded", "blocks of instructions reworded"),
-        counted(changes.count(Kind::System, How::New), "such block new", "such blocks new"),
-        counted(changes.count(Kind::System, How::Gone), "such block gone", "such blocks gone"),
+        counted(changes.count(Surface::Prompt, Kind::System, How::New), "such block new", "such blocks new"),
+        counted(
+            changes.count(Surface::Prompt, Kind::System, How::Gone),
+            "such block gone",
+            "such blocks gone",
+        ),
         counted(both(Kind::Said), "text reworded", "texts reworded"),
-        counted(changes.count(Kind::Said, How::New), "text new", "texts new"),
-        counted(changes.count(Kind::Said, How::Gone), "text gone", "texts gone"),
+        counted(changes.count(Surface::Prompt, Kind::Said, How::New), "text new", "texts new"),
+        counted(changes.count(Surface::Prompt, Kind::Said, How::Gone), "text gone", "texts gone"),
     ];
     told.into_iter().flatten().collect()
 }
@@ -114,14 +117,14 @@ fn tools(changes: &Changes) -> Vec<String> {
     let is_renamed = |name: &str| renamed.iter().any(|(from, to)| from == name || to == name);
     let plain = |how: How| -> Vec<(&str, usize)> {
         changes
-            .of(Kind::Tool, how)
+            .of(Surface::Tools, Kind::Tool, how)
             .into_iter()
             .filter(|(name, _)| !is_renamed(name) && !elsewhere(name))
             .collect()
     };
-    let differs: Vec<_> = changes.of(Kind::Tool, How::Differs);
+    let differs: Vec<_> = changes.of(Surface::Tools, Kind::Tool, How::Differs);
     let reworded: Vec<_> = changes
-        .of(Kind::Tool, How::Reworded)
+        .of(Surface::Tools, Kind::Tool, How::Reworded)
         .into_iter()
         .filter(|(name, _)| !differs.iter().any(|(other, _)| other == name))
         .collect();
@@ -154,43 +157,50 @@ fn renamed_tools(changes: &Changes) -> Vec<(String, String)> {
 
 fn settings(changes: &Changes) -> Vec<String> {
     let mut told = Vec::new();
-    told.extend(listed("members gone:", &changes.of(Kind::Setting, How::Gone)));
-    told.extend(listed("new:", &changes.of(Kind::Setting, How::New)));
-    told.extend(listed("other values:", &changes.of(Kind::Setting, How::Differs)));
-    let markers: Vec<String> = changes
-        .markers
-        .iter()
-        .map(|(how, count)| match how {
-            How::Gone => format!("{count} gone"),
-            How::New => format!("{count} new"),
-            _ => format!("{count} others"),
-        })
-        .collect();
-    if !markers.is_empty() {
-        told.push(format!("cache markers moved ({})", markers.join(", ")));
-    }
-    told.extend(listed("headers gone:", &changes.of(Kind::Header, How::Gone)));
-    told.extend(listed("headers new:", &changes.of(Kind::Header, How::New)));
-    told.extend(listed("headers differ:", &changes.of(Kind::Header, How::Differs)));
+    told.extend(listed("members gone:", &changes.of(Surface::Settings, Kind::Setting, How::Gone)));
+    told.extend(listed("new:", &changes.of(Surface::Settings, Kind::Setting, How::New)));
+    told.extend(listed("other values:", &changes.of(Surface::Settings, Kind::Setting, How::Differs)));
+    let markers = |how: How| changes.markers.get(&how).copied().unwrap_or_default();
+    told.extend(match (markers(How::Gone), markers(How::New)) {
+        (0, 0) => counted(markers(How::Differs), "cache marker differs", "cache markers differ"),
+        (gone, 0) => counted(gone, "cache marker gone", "cache markers gone"),
+        (0, new) => counted(new, "cache marker new", "cache markers new"),
+        (gone, new) => Some(format!("cache markers moved ({gone} gone, {new} new)")),
+    });
+    told.extend(listed("headers gone:", &changes.of(Surface::Settings, Kind::Header, How::Gone)));
+    told.extend(listed("headers new:", &changes.of(Surface::Settings, Kind::Header, How::New)));
+    told.extend(listed("headers differ:", &changes.of(Surface::Settings, Kind::Header, How::Differs)));
     told
 }
 
 fn calls(changes: &Changes) -> Vec<String> {
     let mut told: Vec<String> =
         changes.renamed.iter().map(|(from, to)| format!("{from} is called as {to}")).collect();
-    told.extend(listed("no longer called:", &changes.of(Kind::Call, How::Gone)));
-    told.extend(listed("now called:", &changes.of(Kind::Call, How::New)));
-    told.extend(listed("other arguments:", &changes.of(Kind::Call, How::Differs)));
+    told.extend(listed("no longer called:", &changes.of(Surface::Calls, Kind::Call, How::Gone)));
+    told.extend(listed("now called:", &changes.of(Surface::Calls, Kind::Call, How::New)));
+    told.extend(listed("other arguments:", &changes.of(Surface::Calls, Kind::Call, How::Differs)));
     told
 }
 
 fn results(changes: &Changes) -> Vec<String> {
     let mut told = Vec::new();
-    told.extend(counted(changes.count(Kind::Result, How::Gone), "result gone", "results gone"));
-    told.extend(counted(changes.count(Kind::Result, How::New), "result new", "results new"));
-    told.extend(counted(changes.count(Kind::Result, How::Differs), "of another kind", "of another kind"));
     told.extend(counted(
-        changes.count(Kind::Result, How::Reworded),
+        changes.count(Surface::Results, Kind::Result, How::Gone),
+        "result gone",
+        "results gone",
+    ));
+    told.extend(counted(
+        changes.count(Surface::Results, Kind::Result, How::New),
+        "result new",
+        "results new",
+    ));
+    told.extend(counted(
+        changes.count(Surface::Results, Kind::Result, How::Differs),
+        "of another kind",
+        "of another kind",
+    ));
+    told.extend(counted(
+        changes.count(Surface::Results, Kind::Result, How::Reworded),
         "says something else",
         "say something else",
     ));
@@ -217,14 +227,19 @@ fn jobs(changes: &Changes) -> Vec<String> {
             told.push(line);
         }
     }
+    let jobs = |kind: Kind, how: How| changes.count(Surface::Jobs, kind, how);
+    told.extend(counted(jobs(Kind::Said, How::New), "announcement new", "announcements new"));
+    told.extend(counted(jobs(Kind::Said, How::Gone), "announcement gone", "announcements gone"));
+    told.extend(counted(jobs(Kind::Said, How::Reworded), "announcement reworded", "announcements reworded"));
+    told.extend(counted(jobs(Kind::Result, How::Reworded), "answer reworded", "answers reworded"));
     told
 }
 
 fn routing(changes: &Changes) -> Vec<String> {
     let mut told = Vec::new();
-    told.extend(listed("ids gone:", &changes.of(Kind::Identity, How::Gone)));
-    told.extend(listed("ids new:", &changes.of(Kind::Identity, How::New)));
-    told.extend(listed("ids differ:", &changes.of(Kind::Identity, How::Differs)));
-    told.extend(listed("another", &changes.of(Kind::Line, How::Differs)));
+    told.extend(listed("ids gone:", &changes.of(Surface::Routing, Kind::Identity, How::Gone)));
+    told.extend(listed("ids new:", &changes.of(Surface::Routing, Kind::Identity, How::New)));
+    told.extend(listed("ids differ:", &changes.of(Surface::Routing, Kind::Identity, How::Differs)));
+    told.extend(listed("another", &changes.of(Surface::Routing, Kind::Line, How::Differs)));
     told
 }

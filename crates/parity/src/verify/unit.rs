@@ -60,6 +60,8 @@ pub(super) struct Unit {
     pub(super) late: bool,
     /// A text that is a bare string instead of a block.
     pub(super) bare: bool,
+    /// The block around a text that is compared without it: where it is, and its bytes.
+    block: Option<(String, Bytes)>,
 }
 
 /// Where a unit's bytes are.
@@ -84,7 +86,10 @@ pub(super) struct Projected {
 impl Projected {
     /// Takes a request apart; one that speaks no dialect is one setting.
     pub(super) fn of(asked: Asked) -> Self {
-        let body = String::from_utf8_lossy(&asked.body.bytes.unwrap_or_default()).into_owned();
+        let body = match String::from_utf8(asked.body.bytes.unwrap_or_default()) {
+            Ok(body) => body,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        };
         let mut named = head(&asked.method, &asked.url, &asked.headers);
         let mut parts = Vec::new();
         match Document::parse(body.as_bytes()) {
@@ -114,8 +119,8 @@ impl Projected {
 }
 
 impl Unit {
-    fn new(kind: Kind, key: impl Into<String>, pointer: &str, bytes: Bytes, body: &str) -> Self {
-        let mut unit = Self {
+    fn new(kind: Kind, key: impl Into<String>, pointer: &str, bytes: Bytes) -> Self {
+        Self {
             kind,
             key: key.into(),
             pointer: pointer.to_owned(),
@@ -127,17 +132,41 @@ impl Unit {
             call: None,
             late: false,
             bare: false,
+            block: None,
+        }
+    }
+
+    /// With the block around it, where it is compared without.
+    pub(super) fn widened(&self) -> Self {
+        match self.block.clone() {
+            Some((pointer, bytes)) => Self { pointer, bytes, block: None, ..self.clone() },
+            None => self.clone(),
+        }
+    }
+
+    /// Whether it is a text that is compared without the block around it.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// With the digest of its bytes.
+    fn hashed(mut self, body: &str) -> Self {
+        self.hash = match &self.bytes {
+            Bytes::Own(json) => digest(&[json]),
+            Bytes::Body(span, None) => digest(&[&body[span.clone()]]),
+            Bytes::Body(span, Some(hole)) => {
+                digest(&[&body[span.start..hole.start], &body[hole.end..span.end]])
+            }
         };
-        unit.hash = digest(&[&unit.raw(body)]);
-        unit
+        self
     }
 
     fn in_body(kind: Kind, key: impl Into<String>, pointer: &str, span: Range<usize>, body: &str) -> Self {
-        Self::new(kind, key, pointer, Bytes::Body(span, None), body)
+        Self::new(kind, key, pointer, Bytes::Body(span, None)).hashed(body)
     }
 
     fn own(kind: Kind, key: impl Into<String>, pointer: &str, json: &str) -> Self {
-        Self::new(kind, key, pointer, Bytes::Own(json.to_owned()), "")
+        Self::new(kind, key, pointer, Bytes::Own(json.to_owned())).hashed("")
     }
 
     fn whole(body: &str) -> Self {
@@ -148,7 +177,6 @@ impl Unit {
         if let (Some(marker), Bytes::Body(span, hole)) = (marker, &mut self.bytes) {
             *hole = Some(member_around(body, &marker.place.span, span));
             self.marker = Some(marker.clone());
-            self.hash = digest(&[&self.raw(body)]);
         }
         self
     }
@@ -243,8 +271,8 @@ fn tools<'p>(prompt: &'p Prompt, body: &'p str) -> impl Iterator<Item = Unit> + 
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
     listed.map(|tool| {
         let span = tool.place.span.clone();
-        let unit = Unit::in_body(Kind::Tool, &tool.name, &tool.place.pointer, span, body);
-        unit.marked(tool.marker.as_ref(), body)
+        let unit = Unit::new(Kind::Tool, &tool.name, &tool.place.pointer, Bytes::Body(span, None));
+        unit.marked(tool.marker.as_ref(), body).hashed(body)
     })
 }
 
@@ -311,8 +339,9 @@ fn conversation(prompt: &Prompt, body: &str) -> Vec<Unit> {
 
 fn block(part: &Part, role: Role, body: &str) -> Unit {
     let in_body = |kind: Kind, key: &str| {
-        Unit::in_body(kind, key, &part.place.pointer, part.place.span.clone(), body)
+        Unit::new(kind, key, &part.place.pointer, Bytes::Body(part.place.span.clone(), None))
             .marked(part.marker.as_ref(), body)
+            .hashed(body)
     };
     match &part.block {
         Block::ToolCall(call) if !call.server => {
@@ -333,20 +362,23 @@ fn said(part: &Part, body: &str) -> Unit {
     const OPENAI_FRAME: usize = r#"{"type":"input_text","text":}"#.len();
     let (place, text) = (&part.place, matches!(part.block, Block::Text { .. }));
     let key = if text { "text" } else { part.kind.as_str() };
-    let unit = Unit::in_body(Kind::Said, key, &place.pointer, place.span.clone(), body)
+    let unit = Unit::new(Kind::Said, key, &place.pointer, Bytes::Body(place.span.clone(), None))
         .marked(part.marker.as_ref(), body);
-    let Some(content) = part.content.as_ref().filter(|_| text) else { return unit };
+    let Some(content) = part.content.as_ref().filter(|_| text) else { return unit.hashed(body) };
     let inside = &body[content.span.clone()];
     let bare = content.span == place.span;
-    let frame = unit.raw(body).len() - inside.len();
+    let hole = unit.marker.is_some().then(|| unit.raw(body).len());
+    let frame = hole.unwrap_or(place.span.len()) - inside.len();
     if !bare && frame != FRAME && frame != OPENAI_FRAME {
-        return unit;
+        return unit.hashed(body);
     }
+    let block = (!bare).then(|| (unit.pointer.clone(), unit.bytes.clone()));
     Unit {
         bytes: Bytes::Body(content.span.clone(), None),
         pointer: content.pointer.clone(),
         hash: digest(&[inside]),
         bare,
+        block,
         ..unit
     }
 }

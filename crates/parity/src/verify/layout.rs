@@ -1,0 +1,120 @@
+//! Two conversations, side by side.
+
+use std::collections::HashMap;
+
+use super::align::{Row, align};
+use super::lane::LaneWork;
+use super::unit::{Kind, Projected, Unit};
+
+/// Lays two conversations side by side: in order, but results by the calls they answer.
+pub(super) fn lay_out(lane: &LaneWork<'_>, g: &Projected, c: &Projected) -> Vec<Row> {
+    let without_results = |of: &Projected| -> Vec<usize> {
+        (0..of.parts.len()).filter(|at| of.parts[*at].kind != Kind::Result).collect()
+    };
+    let (mine, theirs) = (without_results(g), without_results(c));
+    let same = |a: usize, b: usize| {
+        let (a, b) = (&g.parts[mine[a]], &c.parts[theirs[b]]);
+        a.kind == b.kind
+            && a.role == b.role
+            && (a.hash == b.hash || lane.pairs.contains_key(&(a.hash, b.hash)))
+    };
+    let score = |a: usize, b: usize| likeness((&g.parts[mine[a]], g), (&c.parts[theirs[b]], c));
+    let rows = align(mine.len(), theirs.len(), same, score);
+    let mut rows: Vec<Row> =
+        rows.into_iter().map(|(a, b)| (a.map(|a| mine[a]), b.map(|b| theirs[b]))).collect();
+    let mut calls: HashMap<&str, &str> = HashMap::new();
+    for row in &rows {
+        if let (Some(a), Some(b)) = row
+            && let (Some(a), Some(b)) = (&g.parts[*a].call, &c.parts[*b].call)
+        {
+            calls.insert(a, b);
+        }
+    }
+    lane.pair_announcements(&mut rows, g, c);
+    rows.extend(results(&calls, g, c));
+    rows.sort_by_key(|(a, b)| (a.is_none(), *a, *b));
+    rows
+}
+
+fn results(calls: &HashMap<&str, &str>, g: &Projected, c: &Projected) -> Vec<Row> {
+    let of = |of: &Projected| -> Vec<usize> {
+        (0..of.parts.len()).filter(|at| of.parts[*at].kind == Kind::Result).collect()
+    };
+    let mut by_call: HashMap<&str, Vec<usize>> = HashMap::new();
+    for at in of(c).into_iter().rev() {
+        by_call.entry(c.parts[at].call.as_deref().unwrap_or_default()).or_default().push(at);
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    let mut left = Vec::new();
+    for at in of(g) {
+        let call = g.parts[at].call.as_deref().unwrap_or_default();
+        let theirs = calls.get(call).copied().unwrap_or(call);
+        match by_call.get_mut(theirs).and_then(Vec::pop) {
+            Some(other) => rows.push((Some(at), Some(other))),
+            None => left.push(at),
+        }
+    }
+    let mut others: Vec<usize> = by_call.into_values().flatten().collect();
+    others.sort_unstable();
+    // A result that names another call is still one that was given in its stead.
+    let shared = left.len().min(others.len());
+    rows.extend(left.iter().zip(&others).map(|(a, b)| (Some(*a), Some(*b))));
+    rows.extend(left[shared..].iter().map(|a| (Some(*a), None)));
+    rows.extend(others[shared..].iter().map(|b| (None, Some(*b))));
+    rows
+}
+
+fn likeness(g: (&Unit, &Projected), c: (&Unit, &Projected)) -> u32 {
+    let (a, b) = (g.0, c.0);
+    if a.kind != b.kind {
+        return 0;
+    }
+    if matches!(a.kind, Kind::Said | Kind::System) && a.key != b.key {
+        return 1;
+    }
+    if a.hash == b.hash && a.role == b.role {
+        return 60;
+    }
+    let same_name = 6 * u32::from(a.key == b.key);
+    let base = 2 + 4 * u32::from(a.role == b.role);
+    match a.kind {
+        Kind::Call => base + same_name + 20 * u32::from(a.call == b.call),
+        _ => {
+            let (mine, theirs) = (g.1.raw(a), c.1.raw(b));
+            let shared = mine.bytes().zip(theirs.bytes()).take(64).take_while(|(x, y)| x == y).count();
+            base + (shared / 4) as u32
+        }
+    }
+}
+
+impl LaneWork<'_> {
+    /// Announcements meet by the jobs that they name: jobs end in any order.
+    fn pair_announcements(&self, rows: &mut [Row], g: &Projected, c: &Projected) {
+        let jobs = |side: usize, at: usize, of: &Projected| self.jobs[side].named(&of.raw(&of.parts[at]));
+        let is_open = |row: &Row| match row {
+            (Some(a), Some(b)) => {
+                let (a, b) = (&g.parts[*a], &c.parts[*b]);
+                let known = a.hash == b.hash || self.pairs.contains_key(&(a.hash, b.hash));
+                a.kind == Kind::Said && a.late && !known
+            }
+            _ => false,
+        };
+        let open: Vec<usize> = (0..rows.len()).filter(|at| is_open(&rows[*at])).collect();
+        for here in open.iter().copied() {
+            let (Some(a), Some(b)) = rows[here] else { continue };
+            let (mine, theirs) = (jobs(0, a, g), jobs(1, b, c));
+            if mine.is_empty() || mine == theirs {
+                continue;
+            }
+            let fits = |there: &&usize| {
+                rows[**there].1.is_some_and(|b| jobs(1, b, c) == mine)
+                    && rows[**there].0.is_some_and(|a| jobs(0, a, g) != mine)
+            };
+            if let Some(there) = open.iter().find(fits).copied() {
+                let other = rows[there].1;
+                rows[there].1 = rows[here].1;
+                rows[here].1 = other;
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Two units that meet, their cache markers, and a unit that meets nobody.
+
+use std::collections::BTreeSet;
+
+use wire::json::Document;
+
+use super::changes::How;
+use super::compare::Comparison;
+use super::found::{Spot, short, unpaired, what};
+use super::judge::At;
+use super::lane::LaneWork;
+use super::levels;
+use super::unit::{Kind, Projected, Unit};
+use crate::verdict::{Difference, Level, Surface};
+
+impl Comparison<'_> {
+    /// The cache markers of two units that meet.
+    pub(super) fn marker(
+        &mut self,
+        lane: &mut LaneWork<'_>,
+        turn: u32,
+        region: &str,
+        g: (&Unit, &Projected),
+        c: (&Unit, &Projected),
+    ) {
+        let raw = |(unit, of): (&Unit, &Projected)| {
+            unit.marker.as_ref().map(|marker| of.body[marker.place.span.clone()].to_owned())
+        };
+        let (mine, theirs) = (raw(g), raw(c));
+        if mine.is_none() && theirs.is_none() {
+            return;
+        }
+        self.uneven |= mine != theirs;
+        let new = lane.markers.insert((region.to_owned(), mine.clone(), theirs.clone()));
+        let marker = g.0.marker.as_ref().or(c.0.marker.as_ref());
+        let pointer = marker.map(|marker| marker.place.pointer.clone()).unwrap_or_default();
+        if !new || self.excluded(lane.number, Surface::Settings, &pointer) {
+            return;
+        }
+        let counts = self.tally.counts(lane.number, Surface::Settings);
+        counts.compared += u64::from(mine.is_some());
+        counts.absent += u64::from(mine.is_none());
+        counts.equal += u64::from(mine == theirs);
+        if mine == theirs {
+            return;
+        }
+        let (how, what) = match (&mine, &theirs) {
+            (Some(_), None) => (How::Gone, "a cache marker is gone"),
+            (None, Some(_)) => (How::New, "a cache marker is new"),
+            _ => (How::Differs, "a cache marker differs"),
+        };
+        *self.changes.markers.entry(how).or_default() += 1;
+        let spot = Spot { surface: Surface::Settings, lane: lane.name, turn };
+        let difference = spot.structural(Some(Level::E1), &pointer, what, mine.as_deref(), theirs.as_deref());
+        self.differ(lane.number, difference);
+    }
+
+    /// Two units that meet.
+    pub(super) fn unit(
+        &mut self,
+        lane: &mut LaneWork<'_>,
+        turn: u32,
+        g: (&Unit, &Projected),
+        c: (&Unit, &Projected),
+    ) {
+        // A block that has more than its text meets another as a whole.
+        if g.0.is_narrow() != c.0.is_narrow() && !g.0.bare && !c.0.bare {
+            let (wide, other) = (g.0.widened(), c.0.widened());
+            return self.unit(lane, turn, (&wide, g.1), (&other, c.1));
+        }
+        let (unit, other) = (g.0, c.0);
+        let surface = lane.surface(0, unit, g.1);
+        let at = At {
+            surface,
+            kind: unit.kind,
+            key: &unit.key,
+            lane: lane.name,
+            turn,
+            pointer: &unit.pointer,
+            any_order: lane.any_order(unit),
+        };
+        let (golden, candidate) = (g.1.raw(unit), c.1.raw(other));
+        let judged = self.judge.compare(&at, &golden, &candidate);
+        let equal = golden == candidate;
+        let counts = self.tally.counts(lane.number, surface);
+        if judged.excluded {
+            counts.excluded += 1;
+        } else {
+            counts.compared += 1;
+            counts.equal += u64::from(equal);
+            counts.masked += u64::from(judged.masked);
+        }
+        let spot = Spot { surface, lane: lane.name, turn };
+        if !equal && judged.leaves.is_empty() && !judged.excluded {
+            let what = "the same value, written in other bytes";
+            let difference =
+                spot.difference(Some(Level::E3), &unit.pointer, what, Some(&golden), Some(&candidate));
+            return self.differ(lane.number, difference);
+        }
+        for leaf in &judged.leaves {
+            let inside = leaf.pointer.strip_prefix(unit.pointer.as_str()).unwrap_or_default();
+            let holds = match leaf.masked {
+                true => Level::E3,
+                false => levels::of_value(
+                    unit.kind,
+                    surface,
+                    inside,
+                    leaf.golden.as_deref(),
+                    leaf.candidate.as_deref(),
+                ),
+            };
+            let what = what(unit, surface, leaf);
+            let difference = spot.difference(
+                Some(holds),
+                &leaf.pointer,
+                what,
+                leaf.golden.as_deref(),
+                leaf.candidate.as_deref(),
+            );
+            if leaf.masked {
+                self.differ_by_byte(lane.number, difference);
+                continue;
+            }
+            match (unit.kind, holds) {
+                (Kind::Call, Level::E0) => {
+                    self.changes.renamed.insert((unit.key.clone(), other.key.clone()));
+                }
+                (Kind::Model, _) => {
+                    let what = format!("model {} is now {}", short(&golden), short(&candidate));
+                    self.changes.tell(surface, what);
+                }
+                (kind, Level::E2) if kind != Kind::Identity => {
+                    self.changes.add(surface, unit.kind, How::Reworded, &unit.key)
+                }
+                _ => self.changes.add(surface, unit.kind, How::Differs, &unit.key),
+            }
+            self.differ(lane.number, difference);
+        }
+        if judged.more > 0 {
+            self.note(format!(
+                "{} more values differ at `{}` in turn {turn} of {}",
+                judged.more, unit.pointer, lane.name
+            ));
+        }
+    }
+
+    /// A unit without a counterpart.
+    pub(super) fn alone(&mut self, lane: &LaneWork<'_>, turn: u32, side: usize, unit: &Unit, of: &Projected) {
+        let surface = lane.surface(side, unit, of);
+        if self.excluded(lane.number, surface, &unit.pointer) {
+            return;
+        }
+        let counts = self.tally.counts(lane.number, surface);
+        if side == 0 {
+            counts.compared += 1
+        } else {
+            counts.absent += 1
+        }
+        let raw = of.raw(unit);
+        let sides = if side == 0 { [Some(raw.as_ref()), None] } else { [None, Some(raw.as_ref())] };
+        let holds = match unit.kind {
+            Kind::Setting | Kind::Header | Kind::Identity | Kind::Line => Some(Level::E1),
+            _ => levels::UNPAIRED,
+        };
+        let what = unpaired(unit, surface, side == 0);
+        self.changes.add(surface, unit.kind, if side == 0 { How::Gone } else { How::New }, &unit.key);
+        if unit.kind == Kind::Tool {
+            self.changes.schemas[side].insert(unit.key.clone(), arguments(&raw));
+        }
+        let spot = Spot { surface, lane: lane.name, turn };
+        let difference: Difference = spot.difference(holds, &unit.pointer, what, sides[0], sides[1]);
+        self.differ(lane.number, difference);
+    }
+}
+
+/// The names of the arguments that a tool takes.
+fn arguments(raw: &str) -> BTreeSet<String> {
+    let Ok(tool) = Document::parse(raw.as_bytes()) else { return BTreeSet::new() };
+    let places = ["/input_schema/properties", "/function/parameters/properties", "/parameters/properties"];
+    let properties = places.iter().find_map(|place| tool.root().pointer(place));
+    properties
+        .into_iter()
+        .flat_map(|object| object.members())
+        .map(|member| member.name().into_owned())
+        .collect()
+}

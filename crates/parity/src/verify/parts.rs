@@ -1,0 +1,199 @@
+//! What meets in order: instructions and messages.
+
+use session::Role;
+
+use super::compare::Comparison;
+use super::found::{Spot, short};
+use super::lane::{LaneWork, Standing};
+use super::layout::lay_out;
+use super::unit::{Kind, Projected, Unit};
+use crate::verdict::{Level, Surface};
+
+impl Comparison<'_> {
+    /// Instructions and messages. Returns whether nothing was left aside that may differ.
+    pub(super) fn parts(&mut self, lane: &mut LaneWork<'_>, turn: u32, g: &Projected, c: &Projected) -> bool {
+        for unit in g.parts.iter().filter(|unit| unit.kind == Kind::Call) {
+            let call = unit.call.clone().unwrap_or_default();
+            lane.tools.entry(call).or_insert_with(|| unit.key.clone());
+        }
+        let rows = lay_out(lane, g, c);
+        let mut standing = Standing::default();
+        let mut met: Vec<(usize, usize)> = Vec::new();
+        let mut fresh: Vec<(usize, usize)> = Vec::new();
+        let mut clean = true;
+        for (mine, theirs) in rows {
+            match (mine, theirs) {
+                (Some(at), Some(other)) => {
+                    let (unit, counterpart) = (&g.parts[at], &c.parts[other]);
+                    if unit.kind != Kind::Result {
+                        let region = region(unit, g.parts.len() - at);
+                        self.marker(lane, turn, &region, (unit, g), (counterpart, c));
+                    }
+                    if unit.kind == Kind::Reply {
+                        clean &= unit.hash == counterpart.hash;
+                        continue;
+                    }
+                    met.push((at, other));
+                    self.uneven |= unit.hash != counterpart.hash;
+                    if lane.is_known(unit, counterpart, &mut standing) {
+                        continue;
+                    }
+                    fresh.push((at, other));
+                    self.frame(lane, turn, (unit, g), (counterpart, c));
+                    self.unit(lane, turn, (unit, g), (counterpart, c));
+                }
+                (Some(at), None) => {
+                    let unit = &g.parts[at];
+                    clean = false;
+                    if unit.kind != Kind::Reply && !lane.is_known_alone(0, unit, &mut standing) {
+                        self.alone(lane, turn, 0, unit, g);
+                    }
+                }
+                (None, Some(other)) => {
+                    let unit = &c.parts[other];
+                    clean = false;
+                    if unit.kind != Kind::Reply && !lane.is_known_alone(1, unit, &mut standing) {
+                        self.alone(lane, turn, 1, unit, c);
+                    }
+                }
+                (None, None) => {}
+            }
+        }
+        // Results may have changed places; what a request marks, it marks by place.
+        let results = |of: &Projected| -> Vec<usize> {
+            (0..of.parts.len()).filter(|at| of.parts[*at].kind == Kind::Result).collect()
+        };
+        for (at, other) in results(g).into_iter().zip(results(c)) {
+            let region = region(&g.parts[at], g.parts.len() - at);
+            self.marker(lane, turn, &region, (&g.parts[at], g), (&c.parts[other], c));
+        }
+        self.order_of_parts(lane, turn, &met, g, c);
+        self.cuts(lane, turn, &fresh, g, c);
+        clean
+    }
+
+    /// The order of what the harness said; another order is named once.
+    fn order_of_parts(
+        &mut self,
+        lane: &mut LaneWork<'_>,
+        turn: u32,
+        met: &[(usize, usize)],
+        g: &Projected,
+        c: &Projected,
+    ) {
+        let mut said: Vec<(usize, usize)> =
+            met.iter().copied().filter(|(at, _)| g.parts[*at].role != Some(Role::Assistant)).collect();
+        said.sort_unstable();
+        let mut highest: Option<(usize, usize)> = None;
+        let mut late: Option<[(usize, usize); 2]> = None;
+        for pair in said {
+            match highest {
+                Some(high) if pair.1 < high.1 => {
+                    let hash = |at: usize| g.parts[at].hash.to_string();
+                    if lane.orders.insert(vec![hash(high.0), hash(pair.0)]) {
+                        late = late.or(Some([high, pair]));
+                    }
+                    self.uneven = true;
+                }
+                _ => highest = Some(pair),
+            }
+        }
+        let Some([early, late]) = late else { return };
+        let units = [&g.parts[early.0], &g.parts[late.0]];
+        let surfaces = units.map(|unit| lane.surface(0, unit, g));
+        let surface = match surfaces {
+            all if all.contains(&Surface::Jobs) => Surface::Jobs,
+            all if all.contains(&Surface::Results) => Surface::Results,
+            _ => Surface::Prompt,
+        };
+        let results = units.iter().all(|unit| unit.kind == Kind::Result);
+        let announced = surfaces == [Surface::Jobs; 2] && units.iter().all(|unit| unit.kind == Kind::Said);
+        let promised = match results {
+            true => self.sides.iter().any(|side| side.facts.promises_order()),
+            false => !announced,
+        };
+        let holds = if promised { Level::E1 } else { Level::E3 };
+        let what = match (results, promised) {
+            _ if announced => "announcements come in another order, which no harness promises",
+            (true, true) => "results come in another order",
+            (true, false) => "results come in another order, which this harness does not promise",
+            _ if surface == Surface::Jobs => {
+                "an answer about a job and what is announced have changed places"
+            }
+            _ => "what is said comes in another order",
+        };
+        if announced {
+            self.note("announcements were compared as a set: jobs end in any order".into());
+        } else if !promised {
+            self.note(
+                "results of one message were compared as a set: this harness sends them as they end".into(),
+            );
+        }
+        let spot = Spot { surface, lane: lane.name, turn };
+        let name = |unit: &Unit, of: &Projected| unit.call.clone().unwrap_or_else(|| short(&of.raw(unit)));
+        let (golden, candidate) = (name(units[0], g), name(&c.parts[late.1], c));
+        let difference =
+            spot.structural(Some(holds), &units[0].pointer, what, Some(&golden), Some(&candidate));
+        if !self.excluded(lane.number, surface, &difference.pointer) {
+            self.differ(lane.number, difference);
+        }
+    }
+
+    /// How many messages bring the results that are new.
+    fn cuts(
+        &mut self,
+        lane: &LaneWork<'_>,
+        turn: u32,
+        fresh: &[(usize, usize)],
+        g: &Projected,
+        c: &Projected,
+    ) {
+        let results: Vec<_> = fresh.iter().filter(|(at, _)| g.parts[*at].kind == Kind::Result).collect();
+        let mine = results.iter().filter(|(at, _)| g.parts[*at].opens).count();
+        let theirs = results.iter().filter(|(_, other)| c.parts[*other].opens).count();
+        let Some((first, _)) = results.first().filter(|_| mine != theirs) else { return };
+        let (surface, pointer) = (Surface::Results, g.parts[*first].pointer.clone());
+        let spot = Spot { surface, lane: lane.name, turn };
+        let words = [mine, theirs].map(|count| format!("opens {count} messages"));
+        let what = "results are cut into messages at another place";
+        let difference = spot.structural(Some(Level::E1), &pointer, what, Some(&words[0]), Some(&words[1]));
+        if !self.excluded(lane.number, surface, &pointer) {
+            self.differ(lane.number, difference);
+        }
+    }
+
+    /// In whose name a unit is said, where a message begins, and whether it is a bare string.
+    fn frame(&mut self, lane: &LaneWork<'_>, turn: u32, g: (&Unit, &Projected), c: (&Unit, &Projected)) {
+        let (unit, other) = (g.0, c.0);
+        let surface = lane.surface(0, unit, g.1);
+        let spot = Spot { surface, lane: lane.name, turn };
+        let role = |unit: &Unit| unit.role.map(|role| format!("{role:?}").to_ascii_lowercase());
+        let found = if unit.role != other.role {
+            Some((Level::E0, "it is said in another name", role(unit), role(other)))
+        } else if unit.opens != other.opens && unit.kind != Kind::Result {
+            let place =
+                |unit: &Unit| Some(if unit.opens { "opens a message" } else { "goes on in one" }.to_owned());
+            Some((Level::E1, "messages are cut at another place", place(unit), place(other)))
+        } else if unit.bare != other.bare {
+            let form = |unit: &Unit| Some(if unit.bare { "a string" } else { "a block" }.to_owned());
+            Some((Level::E3, "the same text in another form", form(unit), form(other)))
+        } else {
+            None
+        };
+        let Some((holds, what, golden, candidate)) = found else { return };
+        let difference =
+            spot.structural(Some(holds), &unit.pointer, what, golden.as_deref(), candidate.as_deref());
+        if !self.excluded(lane.number, surface, &difference.pointer) {
+            self.differ(lane.number, difference);
+        }
+    }
+}
+
+/// What a marker's place is called: in a message it is counted from the end, for markers move with it.
+fn region(unit: &Unit, from_end: usize) -> String {
+    match unit.kind {
+        Kind::System => unit.pointer.clone(),
+        _ if !unit.late => unit.pointer.clone(),
+        _ => format!("-{from_end}"),
+    }
+}
