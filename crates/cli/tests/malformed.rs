@@ -609,6 +609,34 @@ fn depth_in_a_body_overflows_nothing() {
     assert!(har.contains(&list[..1000]), "the body is there as it was sent");
 }
 
+/// Agents that start agents that start agents, more often than a stack has room for.
+#[test]
+fn depth_of_agents_overflows_nothing() {
+    let env = TestEnv::in_memory();
+    fs::create_dir(env.path("rec")).unwrap();
+    for n in 0..2_500 {
+        let prompt = |n: usize| format!("Please do piece number {n} of the work.");
+        let tools = serde_json::json!([{"name": "Task", "input_schema": {}}]);
+        let request = serde_json::json!({"model": "m", "tools": tools, "messages": [{"role": "user", "content": prompt(n)}]});
+        let call = serde_json::json!({"type": "tool_use", "id": format!("c{n}"), "name": "Task", "input": {"prompt": prompt(n + 1)}});
+        let reply = serde_json::json!({"type": "message", "role": "assistant", "id": "i", "model": "m", "content": [call], "usage": {}});
+        for (half, body) in [("request", request), ("response", reply)] {
+            let dump = serde_json::json!({"request_id": format!("r{n}"), "timestamp": 1_794_736_800 + n, "method": "POST",
+                "targetUrl": "https://p.test/v1/messages", "status": 200, "body": {"text": body.to_string()}});
+            env.write(&format!("rec/r{n:05}_{half}.json"), &dump.to_string());
+        }
+    }
+    for command in [
+        &["show", "rec"][..],
+        &["export", "rec", "--format", "session"],
+        &["export", "rec", "--format", "html"],
+    ] {
+        let said = run(&env, command);
+        assert_eq!(said.code, Some(0), "{command:?}: {}", said.stderr);
+        assert!(said.stdout.len() < 64 << 20, "{command:?}: {}", said.stdout.len());
+    }
+}
+
 /// Dumps that another tool could have written, and that nobody should believe.
 #[test]
 fn a_folder_of_dumps_is_never_left() {
