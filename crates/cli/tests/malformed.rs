@@ -367,12 +367,12 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
             truncate(&rec.join("exchanges.log"), |_| 0);
             truncate(&rec.join("exchanges.log"), |_| TERA);
         },
-        "is cut off now",
+        "longer than such a file can be",
     ),
     (
         "log with a hole of a terabyte",
         |rec, _| truncate(&rec.join("exchanges.log"), |_| TERA),
-        "is cut off now",
+        "longer than such a file can be",
     ),
     (
         "log of one line",
@@ -508,6 +508,31 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
             symlink("/etc/passwd", rec.join("exports/x/s.jsonl")).unwrap();
         },
         "leads out of the recording's folder",
+    ),
+    (
+        "an export of a terabyte",
+        |rec, _| {
+            fs::create_dir(rec.join("exports")).unwrap();
+            fs::write(rec.join("exports/s.jsonl"), "{}").unwrap();
+            truncate(&rec.join("exports/s.jsonl"), |_| TERA);
+        },
+        "longer than such a file can be",
+    ),
+    (
+        "a scenario of a terabyte",
+        |rec, _| {
+            fs::write(rec.join("scenario.json"), "{}").unwrap();
+            truncate(&rec.join("scenario.json"), |_| TERA);
+        },
+        "longer than such a file can be",
+    ),
+    (
+        "an output of a terabyte",
+        |rec, _| {
+            fs::write(rec.join("stdout.txt"), "").unwrap();
+            truncate(&rec.join("stdout.txt"), |_| TERA);
+        },
+        "longer than such a file can be",
     ),
     (
         "a link to the root",
