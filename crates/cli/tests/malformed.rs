@@ -367,12 +367,12 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
             truncate(&rec.join("exchanges.log"), |_| 0);
             truncate(&rec.join("exchanges.log"), |_| TERA);
         },
-        "is cut off now",
+        "longer than such a file can be",
     ),
     (
         "log with a hole of a terabyte",
         |rec, _| truncate(&rec.join("exchanges.log"), |_| TERA),
-        "is cut off now",
+        "longer than such a file can be",
     ),
     (
         "log of one line",
@@ -510,6 +510,31 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
         "leads out of the recording's folder",
     ),
     (
+        "an export of a terabyte",
+        |rec, _| {
+            fs::create_dir(rec.join("exports")).unwrap();
+            fs::write(rec.join("exports/s.jsonl"), "{}").unwrap();
+            truncate(&rec.join("exports/s.jsonl"), |_| TERA);
+        },
+        "longer than such a file can be",
+    ),
+    (
+        "a scenario of a terabyte",
+        |rec, _| {
+            fs::write(rec.join("scenario.json"), "{}").unwrap();
+            truncate(&rec.join("scenario.json"), |_| TERA);
+        },
+        "longer than such a file can be",
+    ),
+    (
+        "an output of a terabyte",
+        |rec, _| {
+            fs::write(rec.join("stdout.txt"), "").unwrap();
+            truncate(&rec.join("stdout.txt"), |_| TERA);
+        },
+        "longer than such a file can be",
+    ),
+    (
         "a link to the root",
         |rec, _| symlink("/", rec.join("workspace")).unwrap(),
         "leads out of the recording's folder",
@@ -607,6 +632,34 @@ fn depth_in_a_body_overflows_nothing() {
     }
     let har = env.read("out.har");
     assert!(har.contains(&list[..1000]), "the body is there as it was sent");
+}
+
+/// Agents that start agents that start agents, more often than a stack has room for.
+#[test]
+fn depth_of_agents_overflows_nothing() {
+    let env = TestEnv::in_memory();
+    fs::create_dir(env.path("rec")).unwrap();
+    for n in 0..2_500 {
+        let prompt = |n: usize| format!("Please do piece number {n} of the work.");
+        let tools = serde_json::json!([{"name": "Task", "input_schema": {}}]);
+        let request = serde_json::json!({"model": "m", "tools": tools, "messages": [{"role": "user", "content": prompt(n)}]});
+        let call = serde_json::json!({"type": "tool_use", "id": format!("c{n}"), "name": "Task", "input": {"prompt": prompt(n + 1)}});
+        let reply = serde_json::json!({"type": "message", "role": "assistant", "id": "i", "model": "m", "content": [call], "usage": {}});
+        for (half, body) in [("request", request), ("response", reply)] {
+            let dump = serde_json::json!({"request_id": format!("r{n}"), "timestamp": 1_794_736_800 + n, "method": "POST",
+                "targetUrl": "https://p.test/v1/messages", "status": 200, "body": {"text": body.to_string()}});
+            env.write(&format!("rec/r{n:05}_{half}.json"), &dump.to_string());
+        }
+    }
+    for command in [
+        &["show", "rec"][..],
+        &["export", "rec", "--format", "session"],
+        &["export", "rec", "--format", "html"],
+    ] {
+        let said = run(&env, command);
+        assert_eq!(said.code, Some(0), "{command:?}: {}", said.stderr);
+        assert!(said.stdout.len() < 64 << 20, "{command:?}: {}", said.stdout.len());
+    }
 }
 
 /// Dumps that another tool could have written, and that nobody should believe.

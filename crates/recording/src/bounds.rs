@@ -17,6 +17,8 @@ pub(crate) const LONGEST_TEXT: u64 = 64 << 20;
 pub(crate) const LONGEST_DUMP: u64 = 256 << 20;
 /// The longest body.
 pub(crate) const LONGEST_BODY: u64 = 1 << 30;
+/// The longest file of any kind: all of them are read to compare digests.
+const LONGEST_FILE: u64 = 4 << 30;
 
 /// A file's bytes; `None` where there is no such file.
 pub(crate) fn read(root: &Path, name: &str, longest: u64) -> Result<Option<Vec<u8>>, OpenError> {
@@ -25,7 +27,7 @@ pub(crate) fn read(root: &Path, name: &str, longest: u64) -> Result<Option<Vec<u
     // It may grow while it is read.
     match file.take(longest + 1).read_to_end(&mut bytes) {
         Err(source) => Err(OpenError::Io { path, source }),
-        Ok(read) if read as u64 > longest => Err(too_long(path, longest)),
+        Ok(read) if read as u64 > longest => Err(too_long(longest, path)),
         Ok(_) => Ok(Some(bytes)),
     }
 }
@@ -34,7 +36,7 @@ pub(crate) fn read(root: &Path, name: &str, longest: u64) -> Result<Option<Vec<u
 pub(crate) fn open(root: &Path, name: &str, longest: u64) -> Result<Option<(File, PathBuf)>, OpenError> {
     let Some((path, length)) = file(root, name)? else { return Ok(None) };
     if length > longest {
-        return Err(too_long(path, longest));
+        return Err(too_long(longest, path));
     }
     match File::open(&path) {
         Ok(file) => Ok(Some((file, path))),
@@ -72,13 +74,14 @@ pub(crate) fn has_folder(root: &Path, name: &str) -> Result<bool, OpenError> {
     stays(root, &path).map(|()| true)
 }
 
-/// Refuses a folder in which a link leads out, or in which there is something that is neither file nor folder.
+/// Refuses a folder in which a link leads out, in which there is something that is neither file nor folder, or a file
+/// that nobody can have written.
 pub(crate) fn look_through(root: &Path, name: &str) -> Result<(), OpenError> {
     let mut waiting = vec![root.join(name)];
     while let Some(path) = waiting.pop() {
         let failed = |source| OpenError::Io { path: path.clone(), source };
-        let kind = match fs::symlink_metadata(&path) {
-            Ok(found) => found.file_type(),
+        let (kind, length) = match fs::symlink_metadata(&path) {
+            Ok(found) => (found.file_type(), found.len()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(source) => return Err(failed(source)),
         };
@@ -90,6 +93,8 @@ pub(crate) fn look_through(root: &Path, name: &str) -> Result<(), OpenError> {
             stays(root, &path)?;
         } else if !kind.is_file() {
             return Err(OpenError::NotAFile { path });
+        } else if length > longest(root, &path) {
+            return Err(too_long(longest(root, &path), path));
         }
     }
     Ok(())
@@ -114,6 +119,15 @@ pub(crate) fn blob(root: &Path, sha256: &str) -> Result<Option<Vec<u8>>, OpenErr
     }
 }
 
+/// The longest that a file may be, by its place.
+fn longest(root: &Path, path: &Path) -> u64 {
+    match path.strip_prefix(root) {
+        Ok(name) if name.starts_with(folder::EXPORTS) => LONGEST_DUMP,
+        Ok(name) if name == Path::new(folder::SCENARIO) => LONGEST_TEXT,
+        _ => LONGEST_FILE,
+    }
+}
+
 fn is_below(name: &str) -> bool {
     Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
 }
@@ -126,7 +140,7 @@ fn stays(root: &Path, path: &Path) -> Result<(), OpenError> {
     if real.starts_with(root) { Ok(()) } else { Err(outside()) }
 }
 
-fn too_long(path: PathBuf, longest: u64) -> OpenError {
+fn too_long(longest: u64, path: PathBuf) -> OpenError {
     OpenError::TooLong { path, longest }
 }
 

@@ -4,6 +4,10 @@
 pub(crate) const MANIFEST: &str = "recording.json";
 /// The log.
 pub(crate) const LOG: &str = "exchanges.log";
+/// The scenario as it was run.
+pub(crate) const SCENARIO: &str = "scenario.json";
+/// What the harness wrote down by itself.
+pub(crate) const EXPORTS: &str = "exports";
 /// The folder of the dump files.
 pub(crate) const DUMPS: &str = "provider_dumps";
 /// The folder of bodies that are too long for a dump.

@@ -150,6 +150,7 @@ mod tests {
         check("", "new", "[+new+]");
         check("gone", "", "[-gone-]");
         check("same", "same", "same");
+        check("a b", "x a b z", "[+x +]a b[+ z+]");
         check("x=1,y=2", "x=1,z=2", "x=1,[-y-][+z+]=2");
         check("häuser äße", "häuser öße", "häuser [-äße-][+öße+]");
     }

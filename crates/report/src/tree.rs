@@ -1,9 +1,9 @@
 //! The lane tree: each agent's turns, and under a spawning call the agent it started.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use recording::lanes::{Job, Lane, LaneKind, Mark, Turn};
+use recording::lanes::{Job, Lane, LaneKind, Mark, Turn, too_deep};
 use recording::source::{Ordered, Summary};
 
 use crate::text::{duration, fit, plain, tokens};
@@ -12,9 +12,11 @@ use crate::text::{duration, fit, plain, tokens};
 pub fn tree(ordered: &Ordered, width: usize) -> String {
     let exchanges = ordered.exchanges.iter().map(|exchange| (exchange.id.as_str(), exchange)).collect();
     let jobs = ordered.lanes.jobs().into_iter().map(|job| (job.lane.clone(), job)).collect();
-    let mut drawing = Drawing { ordered, exchanges, jobs, width, text: String::new() };
     let lanes = &ordered.lanes;
-    for lane in lanes.lanes.iter().filter(|lane| lane.kind != LaneKind::Side && !hangs(lanes, lane)) {
+    let deep = too_deep(lanes.lanes.iter().map(|lane| (lane.id.as_str(), lane.parent.as_deref())));
+    let is_root = |lane: &&Lane| deep.contains(lane.id.as_str()) || !hangs(lanes, lane);
+    let mut drawing = Drawing { ordered, exchanges, jobs, deep: deep.clone(), width, text: String::new() };
+    for lane in lanes.lanes.iter().filter(|lane| lane.kind != LaneKind::Side).filter(is_root) {
         drawing.lane(lane, "", "");
     }
     let sides: Vec<&Lane> = lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Side).collect();
@@ -37,6 +39,8 @@ struct Drawing<'o> {
     ordered: &'o Ordered,
     exchanges: HashMap<&'o str, &'o Summary>,
     jobs: HashMap<String, Job>,
+    /// Lanes that are drawn by themselves.
+    deep: HashSet<&'o str>,
     width: usize,
     text: String,
 }
@@ -114,6 +118,10 @@ impl<'o> Drawing<'o> {
             let ordered = self.ordered;
             let children = ordered.lanes.children(&lane.id).filter(|child| child.kind != LaneKind::Side);
             for child in children.filter(|child| child.spawned_by.as_ref() == Some(&call.id)) {
+                if self.deep.contains(child.id.as_str()) {
+                    self.line(&format!("{rest}  {} is drawn by itself", child.id));
+                    continue;
+                }
                 self.lane(child, &format!("{rest}  "), &format!("{rest}  "));
             }
         }

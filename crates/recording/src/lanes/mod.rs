@@ -4,6 +4,7 @@
 //! positions come out. The scripted model, normalizing and replay all use this one.
 
 mod asking;
+mod depth;
 mod heard;
 mod identity;
 mod jobs;
@@ -17,6 +18,7 @@ mod tree;
 mod tests;
 
 pub use asking::{Carried, Said};
+pub use depth::too_deep;
 pub use heard::Heard;
 pub use identity::Identity;
 pub use jobs::{Job, Notice, Touch};

@@ -1,12 +1,12 @@
 //! `replay_session.json`: one tree with every lane's turns.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use session::{CallId, RequestId, Role, StopReason, Usage};
 
-use crate::lanes::{Job, LaneKind, Mark};
+use crate::lanes::{Job, LaneKind, Mark, too_deep};
 
 /// The version that is written.
 pub const ENVELOPE_FORMAT: u32 = 1;
@@ -19,8 +19,8 @@ pub struct Envelope {
     pub format: u32,
     /// What it was made from: `wire`, `opencode-export`, `claude-transcript`.
     pub source: String,
-    /// The lanes that nobody started: `main` and its like, then forks and agents whose call is not
-    /// known.
+    /// The lanes that nobody started: `main` and its like, then forks, agents whose call is not known, and
+    /// agents that nest deeper than 16 levels.
     pub lanes: Vec<SessionLane>,
     /// Titles, warm-ups and counts.
     pub side: Vec<SessionLane>,
@@ -132,13 +132,20 @@ impl Envelope {
                 calls.map(|call| ((lane.id.clone(), call.id.clone()), ())).collect::<Vec<_>>()
             })
             .collect();
+        let deep: HashSet<String> =
+            too_deep(flat.iter().map(|lane| (lane.id.as_str(), lane.parent.as_deref())))
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
         let mut envelope = Self { format: ENVELOPE_FORMAT, source: source.to_owned(), ..Self::default() };
         let mut children: Vec<SessionLane> = Vec::new();
         for lane in flat {
             let caller = lane.parent.clone().zip(lane.spawned_by.clone());
             match (lane.kind, caller) {
                 (LaneKind::Side, _) => envelope.side.push(lane),
-                (_, Some(caller)) if made.contains_key(&caller) => children.push(lane),
+                (_, Some(caller)) if made.contains_key(&caller) && !deep.contains(&lane.id) => {
+                    children.push(lane);
+                }
                 _ => envelope.lanes.push(lane),
             }
         }

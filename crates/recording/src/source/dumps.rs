@@ -137,7 +137,7 @@ impl Dumps {
     pub(super) fn open(dir: &Path) -> Result<(Self, Vec<Problem>), OpenError> {
         let (root, inside) = place(dir)?;
         let place = root.join(inside);
-        for name in ["scenario.json", "exports"] {
+        for name in [folder::SCENARIO, folder::EXPORTS] {
             bounds::look_through(dir, name)?;
         }
         let io = |source| OpenError::Io { path: place.clone(), source };
