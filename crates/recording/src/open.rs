@@ -225,6 +225,11 @@ impl Recording {
         Ok(changed.chain(new.map(|name| format!("`{name}` is new"))).collect())
     }
 
+    /// The manifest of a recording that was sealed without a loss: its log had every exchange.
+    pub(crate) fn kept_whole(&self) -> Option<&Manifest> {
+        self.manifest.as_ref().filter(|manifest| manifest.sealed && manifest.lost.is_empty())
+    }
+
     /// Whether every file that the log speaks of is there and is what it should be; and nothing in the folder leads
     /// out of it.
     pub(crate) fn look_through(&self) -> Result<(), OpenError> {
@@ -234,7 +239,9 @@ impl Recording {
         if self.torn_bytes > 0 && sealed.is_some() {
             return Err(damaged(log, "it was whole when the recording was sealed, and is cut off now"));
         }
-        if let Some(manifest) = sealed.filter(|manifest| manifest.counts.exchanges != self.len() as u64) {
+        if let Some(manifest) = self.kept_whole()
+            && manifest.counts.exchanges != self.len() as u64
+        {
             let (sealed, now) = (manifest.counts.exchanges, self.len());
             return Err(damaged(log, &format!("{sealed} exchanges were sealed, and it has {now}")));
         }

@@ -19,11 +19,8 @@ pub fn too_deep<'l>(lanes: impl Iterator<Item = (&'l str, Option<&'l str>)>) -> 
             way.push(lane);
             here = parents.get(lane).copied().flatten();
         }
-        let mut level = here.and_then(|known| levels.get(known)).map_or(0, |level| level + 1);
-        for lane in way.into_iter().rev() {
-            levels.insert(lane, level);
-            level += 1;
-        }
+        let first = here.and_then(|known| levels.get(known)).map_or(0, |level| level + 1);
+        levels.extend(way.into_iter().rev().zip(first..));
     }
     levels
         .into_iter()

@@ -185,10 +185,7 @@ impl Source {
         };
         let of_dumps = |(dumps, problems)| Self { dir: dir.to_owned(), from: From::Dumps(dumps), problems };
         match Recording::open(dir) {
-            // What was sealed had a log.
-            Ok(recording) if recording.manifest().is_some_and(|manifest| manifest.sealed) => {
-                of_log(recording)
-            }
+            Ok(recording) if recording.kept_whole().is_some() => of_log(recording),
             Ok(recording) if !recording.is_empty() || !dir.join(folder::DUMPS).is_dir() => of_log(recording),
             // One that lost its log still has its dumps; one in which nothing was asked has neither.
             Ok(recording) => match dumps::Dumps::open(dir) {
