@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// How many captures go on at once
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
+    /// The `offshoot` to soak; it is built without
+    #[arg(long)]
+    program: Option<PathBuf>,
     /// Keep the recordings of what went wrong in this folder
     #[arg(long)]
     keep: Option<PathBuf>,
@@ -82,8 +85,7 @@ type Outcome = Result<u64, String>;
 
 fn capture(args: &Args) -> Result<()> {
     harnesses::provide_all()?;
-    output(&mut cargo(["build", "--package", "cli"]))?;
-    let program = built_program()?;
+    let program = program(args)?;
     let cells = cells(args);
     ensure!(!cells.is_empty(), "no capture fits these choices");
     let rounds: Vec<Cell> = (0..args.rounds).flat_map(|_| cells.clone()).collect();
@@ -121,7 +123,12 @@ fn side_by_side<T: Send>(cells: Vec<Cell>, jobs: u8, work: impl Fn(&Cell) -> T +
     results.into_inner().expect("nobody panics with it")
 }
 
-fn built_program() -> Result<PathBuf> {
+/// The program that was given, or the one that is built now.
+fn program(args: &Args) -> Result<PathBuf> {
+    if let Some(program) = &args.program {
+        return program.canonicalize().with_context(|| format!("there is no `{}`", program.display()));
+    }
+    output(&mut cargo(["build", "--package", "cli"]))?;
     let metadata = output(&mut cargo(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Value = serde_json::from_str(&metadata).context("cargo's metadata is not JSON")?;
     let target = metadata["target_directory"].as_str().context("cargo's metadata has no target folder")?;

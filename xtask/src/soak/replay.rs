@@ -8,10 +8,7 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 
-use super::{
-    Args, Cell, Outcome, built_program, captured, cells, first_error, run, said, side_by_side, table,
-};
-use crate::command::{cargo, output};
+use super::{Args, Cell, Outcome, captured, cells, first_error, program, run, said, side_by_side, table};
 use crate::harnesses;
 
 /// How much of it.
@@ -36,8 +33,7 @@ struct Replays {
 
 pub(super) fn soak(args: &ReplayArgs) -> Result<()> {
     harnesses::provide_all()?;
-    output(&mut cargo(["build", "--package", "cli"]))?;
-    let program = built_program()?;
+    let program = program(&args.which)?;
     let first = super::MODELS[0];
     let mut cells = cells(&args.which);
     cells.retain(|cell| args.providers || cell.model.is_none_or(|model| model == first));
