@@ -35,12 +35,13 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Records. `started` hears of the command's process; `ended` is called when all traffic is over.
-    pub(crate) async fn record<T>(
+    /// Records. `started` hears of the command's process; `ended` is called when all traffic is over, and may give a file
+    /// for the recording.
+    pub(crate) async fn record(
         self,
         signals: &mut Signals,
         started: impl FnOnce(u32),
-        ended: impl FnOnce() -> T,
+        ended: impl FnOnce() -> Option<(&'static str, Vec<u8>)>,
     ) -> anyhow::Result<ExitCode> {
         check_command(&self.command)?;
         let data_dir = paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
@@ -77,8 +78,8 @@ impl Session {
             }
         };
         let reach = capture.stop(patience).await;
-        ended();
-        let finished = recorder
+        let file = ended();
+        let mut finished = recorder
             .finish(DISK_DEADLINE)
             .ok_or_else(|| anyhow::anyhow!("the recorder stopped by itself"))
             .or_fail(Kind::Bug)?;
@@ -87,6 +88,9 @@ impl Session {
         manifest.ended_at = Some(iso(SystemTime::now()));
         if let Some(command) = &mut manifest.command {
             command.exit_code = code;
+        }
+        if let Some((name, bytes)) = file {
+            finished.bring_text(&self.out, name, &bytes).or_fail(Kind::Outside)?;
         }
         conclude(finished, &self.out, manifest, &reach, code)
     }

@@ -80,7 +80,14 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         },
     };
     session
-        .record(&mut signals, |_| {}, || scripted.as_ref().map(|model| tell_unanswered(&model.report())))
+        .record(
+            &mut signals,
+            |_| {},
+            || {
+                scripted.iter().for_each(|model| tell_unanswered(&model.report()));
+                None
+            },
+        )
         .await
 }
 

@@ -223,7 +223,13 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
                 upstreams,
                 about,
             };
-            session.record(&mut signals, |pid| player.watch_process(pid), || ()).await?
+            session
+                .record(
+                    &mut signals,
+                    |pid| player.watch_process(pid),
+                    || Some(("replay.json", player.report().to_json())),
+                )
+                .await?
         }
         None if arguments.command.is_empty() => {
             println!("http://{}", player.addr());

@@ -19,6 +19,7 @@ mod meet;
 mod named;
 mod pair;
 mod parts;
+mod racy;
 mod routing;
 mod rules;
 mod side;
@@ -45,6 +46,11 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
         (Read::of(golden), theirs.join().expect("ordering a recording does not panic"))
     });
     let mut verdict = compare(&mine.side(), &theirs.side(), rules, wanted);
+    let manifest =
+        |source: &'_ Source| source.recording().and_then(|recording| recording.manifest()).cloned();
+    let (of_golden, of_candidate) = (manifest(golden), manifest(candidate));
+    let racy = racy::notes((&mine.ordered.lanes, of_golden.as_ref()), of_candidate.as_ref(), &verdict);
+    verdict.notes.extend(racy);
     for (whose, read) in [("golden", &mine), ("candidate", &theirs)] {
         let state = read.source.recording().map(|recording| recording.state());
         if let Some(State::Unsealed { because }) = state {
