@@ -111,14 +111,9 @@ impl Finder {
     }
 
     fn place(&self, tape: &Tape, outline: &Outline, dialect: Dialect) -> Result<usize, Nowhere> {
-        let fits = |spot: &usize| {
-            let take = &tape.takes[tape.spots[*spot].takes[0]];
-            take.dialect == Some(dialect)
-                && take.outline.has_tools == outline.has_tools
-                && take.outline.is_probe == outline.is_probe
-        };
+        let speaks = |spot: &usize| tape.first_of(*spot).dialect == Some(dialect);
         let listed = |index: &HashMap<u64, Vec<usize>>, key: u64| -> Vec<usize> {
-            index.get(&key).into_iter().flatten().copied().filter(fits).collect()
+            index.get(&key).into_iter().flatten().copied().filter(speaks).collect()
         };
         let mut candidates = listed(&tape.by_spine, self.spine(outline));
         if candidates.is_empty()
@@ -127,24 +122,40 @@ impl Finder {
             // A history that was cut short or told anew still ends with the same words.
             candidates = listed(&tape.by_last, last);
         }
+        let is_kin = |spot: &usize| {
+            let recorded = &tape.first_of(*spot).outline;
+            recorded.has_tools == outline.has_tools && recorded.is_probe == outline.is_probe
+        };
+        let (kin, others): (Vec<usize>, Vec<usize>) = candidates.iter().copied().partition(is_kin);
+        // Nobody else can be meant by the only main agent that is left.
+        let bar = |kind| if matches!(kind, LaneKind::Sub | LaneKind::Fork) { ALIKE } else { 0 };
+        let found = self.among(tape, &kin, outline, bar);
+        // Whether there are tools tells a question aside from an agent, unless the words say who it is.
+        let found = found.or_else(|| self.among(tape, &others, outline, |_| VERY_ALIKE));
+        found.ok_or_else(|| nowhere(tape, outline, dialect, &candidates))
+    }
+
+    /// The one of several turns that a request stands at.
+    fn among(
+        &self,
+        tape: &Tape,
+        candidates: &[usize],
+        outline: &Outline,
+        bar: impl Fn(LaneKind) -> usize,
+    ) -> Option<usize> {
         let stand = |spot: &usize| self.spots.get(spot);
         let same = |spot: &usize| stand(spot).is_some_and(|stand| stand.history == outline.history);
         let failed = |spot: &usize| stand(spot).is_some_and(|stand| stand.failed);
-        let tried = candidates.iter().copied().find(|spot| failed(spot) && same(spot));
-        if let Some(spot) = tried {
-            return Ok(spot);
+        let retried = candidates.iter().copied().find(|spot| failed(spot) && same(spot));
+        if retried.is_some() {
+            return retried;
         }
         let unasked: Vec<usize> = candidates.iter().copied().filter(|spot| stand(spot).is_none()).collect();
-        // Nobody else can be meant by the only main agent that is left.
-        let bar = |kind| if matches!(kind, LaneKind::Sub | LaneKind::Fork) { ALIKE } else { 0 };
-        if let Some(spot) = nearest(tape, &unasked, outline, bar) {
-            return Ok(spot);
-        }
-        let again = candidates.iter().rev().copied().find(same);
-        let tried = || candidates.iter().rev().copied().find(failed);
-        let bar = |kind| if kind == LaneKind::Side { 0 } else { VERY_ALIKE };
-        let alike = || nearest(tape, &candidates, outline, bar);
-        again.or_else(tried).or_else(alike).ok_or_else(|| nowhere(tape, outline, dialect, &candidates))
+        let again = || candidates.iter().rev().copied().find(same);
+        let retried = || candidates.iter().rev().copied().find(failed);
+        let bar_again = |kind| if kind == LaneKind::Side { 0 } else { VERY_ALIKE };
+        let alike = || nearest(tape, candidates, outline, bar_again);
+        nearest(tape, &unasked, outline, bar).or_else(again).or_else(retried).or_else(alike)
     }
 }
 
@@ -155,7 +166,7 @@ fn nearest(
     outline: &Outline,
     bar: impl Fn(LaneKind) -> usize,
 ) -> Option<usize> {
-    let of = |spot: &usize| &tape.takes[tape.spots[*spot].takes[0]].outline;
+    let of = |spot: &usize| &tape.first_of(*spot).outline;
     let exact = |spot: &&usize| of(spot).texts == outline.texts;
     let by_looks = |spots: &[usize]| {
         let looks = |spot: &usize| (of(spot).tools == outline.tools, of(spot).system == outline.system);
@@ -176,7 +187,7 @@ fn nearest(
     }
     let shared = |spot: &usize| likeness(&blanked(&of(spot).texts), &blank);
     let best = spots.iter().rev().copied().max_by_key(shared)?;
-    let kind = tape.takes[tape.spots[best].takes[0]].kind;
+    let kind = tape.first_of(best).kind;
     (!outline.is_first || shared(&best) >= bar(kind)).then_some(best)
 }
 
@@ -195,20 +206,17 @@ fn likeness(a: &[&str], b: &[&str]) -> usize {
 
 fn nowhere(tape: &Tape, outline: &Outline, dialect: Dialect, candidates: &[usize]) -> Nowhere {
     let same_kind = |spot: &usize| {
-        let take = &tape.takes[tape.spots[*spot].takes[0]];
+        let take = tape.first_of(*spot);
         take.dialect == Some(dialect) && take.outline.has_tools == outline.has_tools
     };
     let all: Vec<usize> = (0..tape.spots.len()).collect();
     let mut near: Vec<usize> = candidates.to_vec();
     near.extend(all.iter().copied().filter(same_kind));
     near.extend(all);
-    let firsts = |spot: &usize| {
-        let take = &tape.takes[tape.spots[*spot].takes[0]];
-        take.outline.is_first == outline.is_first
-    };
+    let firsts = |spot: &usize| tape.first_of(*spot).outline.is_first == outline.is_first;
     let blank = blanked(&outline.texts);
     let score = |spot: &usize| {
-        let recorded = &tape.takes[tape.spots[*spot].takes[0]].outline;
+        let recorded = &tape.first_of(*spot).outline;
         (same_kind(spot), firsts(spot), likeness(&blanked(&recorded.texts), &blank))
     };
     let nearest = near.iter().rev().copied().max_by_key(score);

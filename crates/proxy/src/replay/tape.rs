@@ -159,6 +159,11 @@ impl Tape {
         }
     }
 
+    /// The first attempt at a turn.
+    pub(super) fn first_of(&self, spot: usize) -> &Take {
+        &self.takes[self.spots[spot].takes[0]]
+    }
+
     /// How many exchanges there are.
     pub fn len(&self) -> usize {
         self.takes.len()

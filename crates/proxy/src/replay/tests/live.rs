@@ -190,3 +190,12 @@ async fn an_answer_comes_in_the_form_that_is_asked_for() {
     let (_, stream) = post(&live.player, &request("main", &messages)).await;
     assert!(stream.starts_with("event: message_start"), "{stream}");
 }
+
+#[tokio::test]
+async fn an_agent_without_its_tools_is_known_by_its_words() {
+    let mut live = Story::new(PAIR).play(&Settings::default()).await;
+    let asked = live.ask("title of another kind: main", "look around").await;
+    assert!(asked.starts_with("call t1"), "{asked}");
+    assert_eq!(live.ask("title b", "scan the source folder").await, "text the source is fine");
+    assert!(live.ask("title c", "what is this about?").await.starts_with("500"));
+}
