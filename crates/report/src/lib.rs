@@ -14,7 +14,6 @@ mod text;
 mod tree;
 mod url;
 mod verdict;
-mod words;
 
 pub use check::check_text;
 pub use difference::difference_text;
@@ -26,7 +25,6 @@ pub use show::{About, show_json, show_text};
 pub use text::{duration, fit, plain, tokens, visible};
 pub use tree::tree;
 pub use verdict::verdict_text;
-pub use words::{Change, word_diff};
 
 #[cfg(test)]
 mod sample;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use parity::{Difference, Level, Outcome, SurfaceVerdict, Verdict};
 
+use crate::diff::{Piece, pieces};
 use crate::text::{fit, plain};
-use crate::words::{Change, word_diff};
 
 /// Longer values are shown as a word diff.
 const LONG: usize = 60;
@@ -113,16 +113,16 @@ impl Page {
 
     /// A long text, word by word, only around what differs.
     fn words(&mut self, golden: &str, candidate: &str) {
-        let stretches = word_diff(golden, candidate);
+        let stretches = pieces(golden, candidate);
         let mut line = String::new();
         let last = stretches.len().saturating_sub(1);
         for (at, stretch) in stretches.iter().enumerate().take(STRETCHES) {
             match stretch {
-                Change::Both(text) => line.push_str(&around(text, at == 0, at == last)),
-                Change::Golden(text) => {
+                Piece::Same(text) => line.push_str(&around(text, at == 0, at == last)),
+                Piece::Gone(text) => {
                     write!(line, "[-{}-]", shortened(text)).expect("a string takes everything")
                 }
-                Change::Candidate(text) => {
+                Piece::New(text) => {
                     write!(line, "{{+{}+}}", shortened(text)).expect("a string takes everything")
                 }
             }

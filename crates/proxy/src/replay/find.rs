@@ -201,7 +201,7 @@ fn blanked(texts: &[String]) -> Vec<&str> {
 fn likeness(a: &[&str], b: &[&str]) -> usize {
     let (a, b): (HashSet<&str>, HashSet<&str>) = (a.iter().copied().collect(), b.iter().copied().collect());
     let union = a.union(&b).count();
-    if union == 0 { 1000 } else { a.intersection(&b).count() * 1000 / union }
+    (a.intersection(&b).count() * 1000).checked_div(union).unwrap_or(1000)
 }
 
 fn nowhere(tape: &Tape, outline: &Outline, dialect: Dialect, candidates: &[usize]) -> Nowhere {

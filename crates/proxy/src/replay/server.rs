@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use wire::dialect::{Dialect, ProviderError};
 
@@ -18,7 +18,7 @@ use super::response::{End, Reply};
 use super::stage::{Stage, Ticket};
 use super::tape::Tape;
 use super::{Order, Pace, Settings, score};
-use crate::serve::{Client, Request, http};
+use crate::serve::{Client, Request, accept, http};
 
 /// How long a response that never ended is held.
 const HOLD: Duration = Duration::from_secs(60);
@@ -53,7 +53,10 @@ impl Player {
         let (conductor, conducting) = Conductor::start(&tape, steps, told, settings.settle);
         let stage = Stage::new(tape, settings);
         let shared = Arc::new(Shared { stage, conductor, pace: settings.pace });
-        let serving = tokio::spawn(accept(listener, shared.clone()));
+        let serving = tokio::spawn({
+            let shared = shared.clone();
+            accept(listener, move |tcp| serve(tcp, shared.clone()))
+        });
         Ok(Self { addr, shared, pid, serving, conducting })
     }
 
@@ -77,25 +80,6 @@ impl Drop for Player {
     fn drop(&mut self) {
         self.serving.abort();
         self.conducting.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((tcp, _)) => {
-                    connections.spawn(serve(tcp, shared.clone()));
-                }
-                Err(error) => {
-                    // Too many open files, as a rule: others may close some.
-                    tracing::warn!("the replay cannot accept a connection: {error}");
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
-        }
     }
 }
 

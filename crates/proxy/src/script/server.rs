@@ -9,7 +9,7 @@ use std::time::Duration;
 use recording::lanes::Heard;
 use session::RequestId;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use wire::dialect::{Dialect, EncodeError, ProviderError};
 
 use super::endpoint::Endpoint;
@@ -17,7 +17,7 @@ use super::format::Pace;
 use super::play::{Line, Miss};
 use super::stage::Stage;
 use super::{Report, Script};
-use crate::serve::{Client, Request, http};
+use crate::serve::{Client, Request, accept, http};
 
 /// Characters in one event of a streamed text.
 const CHUNK: usize = 24;
@@ -37,7 +37,10 @@ impl ScriptedModel {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?;
         let stage = Arc::new(Stage::new(script, workspace.display().to_string()));
-        let serving = tokio::spawn(accept(listener, stage.clone()));
+        let serving = tokio::spawn({
+            let stage = stage.clone();
+            accept(listener, move |tcp| serve(tcp, stage.clone()))
+        });
         Ok(Self { addr, stage, serving })
     }
 
@@ -55,25 +58,6 @@ impl ScriptedModel {
 impl Drop for ScriptedModel {
     fn drop(&mut self) {
         self.serving.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, stage: Arc<Stage>) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((tcp, _)) => {
-                    connections.spawn(serve(tcp, stage.clone()));
-                }
-                Err(error) => {
-                    // Too many open files, as a rule: others may close some.
-                    tracing::warn!("the scripted model cannot accept a connection: {error}");
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
-        }
     }
 }
 
