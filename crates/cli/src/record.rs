@@ -106,7 +106,7 @@ pub(crate) fn check_command(command: &[String]) -> anyhow::Result<()> {
 }
 
 /// What to do where a port is taken.
-pub(crate) fn free_port_hint(listen: SocketAddr) -> String {
+fn free_port_hint(listen: SocketAddr) -> String {
     format!("leave `--listen` out to take any free port, or try `ss -ltnp 'sport = :{}'`", listen.port())
 }
 

@@ -112,16 +112,18 @@ fn main_lanes(evidence: &Evidence) -> impl Iterator<Item = &Lane> {
 
 fn files(evidence: &Evidence) -> Finding {
     let has = |name: &str| evidence.files.contains(name);
-    let mut wanted: Vec<String> =
-        ["recording.json", "exchanges.log", "normalized/manifest.json", "normalized/replay_session.json"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut wanted = ["recording.json", "exchanges.log"].map(str::to_owned).to_vec();
+    // Only a capture makes what is derived; anybody can at any time.
+    let is_normalized = evidence.scenario.is_some() || has("normalized");
+    if is_normalized {
+        wanted.extend(["normalized/manifest.json", "normalized/replay_session.json"].map(str::to_owned));
+    }
     if evidence.scenario.is_some() {
         wanted.extend(
             ["scenario.json", "stderr.txt", "exit_code.txt", "workspace", "exports"].map(str::to_owned),
         );
     }
-    for turn in evidence.ordered.lanes.lanes.iter().flat_map(|lane| &lane.turns) {
+    for turn in evidence.ordered.lanes.lanes.iter().flat_map(|lane| &lane.turns).filter(|_| is_normalized) {
         wanted.push(format!("normalized/turn_{:03}_request.json", turn.seq));
     }
     for exchange in &evidence.ordered.exchanges {

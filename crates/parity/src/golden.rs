@@ -18,6 +18,8 @@ use recording::{Recording, State, iso, sha256};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::verify::RULES_FORMAT;
+
 /// The version that is written.
 pub const GOLDEN_FORMAT: u32 = 1;
 /// The file that names the accepted run.
@@ -277,11 +279,11 @@ impl ScenarioFolder {
             }
             before => before.unwrap_or_default(),
         };
-        let gap = match before.trim_end() {
-            "" => "",
-            _ => "\n\n",
+        let before = match before.trim_end() {
+            "" => format!("format = {RULES_FORMAT}"),
+            before => before.to_owned(),
         };
-        let text = format!("{}{gap}{}\n", before.trim_end(), rule.trim());
+        let text = format!("{before}\n\n{}\n", rule.trim());
         replace(&path, text.as_bytes()).map_err(|source| GoldenError::Io { what: "write", path, source })
     }
 

@@ -299,6 +299,9 @@ impl Manifest {
         if let Some(harness) = &mut self.harness {
             line("model", &mut harness.model);
         }
+        if let Some(replay) = &mut self.replay {
+            line("replayed recording", &mut replay.of);
+        }
         for round in &mut self.round_the_proxy {
             line("host", &mut round.host);
         }

@@ -77,6 +77,13 @@ pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
         return refuse(what, &format!("`offshoot show {shown}` says what else was changed"));
     }
     match recording.manifest() {
+        Some(Manifest { replay: Some(replay), .. }) if !replay.faults.is_empty() => refuse(
+            format!(
+                "`{shown}` is a replay in which things went wrong on purpose: {}",
+                replay.faults.join(", ")
+            ),
+            "accept a capture, or a replay without `--fault`",
+        ),
         Some(manifest) => Ok(manifest.clone()),
         None => refuse(format!("`{shown}` has no manifest"), "record it again, to its end"),
     }

@@ -24,13 +24,18 @@ use crate::signals::Signals;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot capture claude-code --scenario async-subagents
-  offshoot capture claude-code --harness-version 2.0.76 --scenario ./my-scenario --out rec
-  offshoot capture command --scenario ./my-scenario -- ./my-agent --ask {prompt}
-  ANTHROPIC_API_KEY=… offshoot capture claude-code --scenario cancel --live --max-budget-usd 0.50
+  offshoot capture claude-code --harness-version 2.0.76 --scenario ./mine
+  offshoot capture command --scenario ./mine -- ./my-agent --ask {prompt}
+  ANTHROPIC_API_KEY=… offshoot capture claude-code --scenario cancel \\
+                      --live --max-budget-usd 0.50
 
-Exit codes: 0 it ran and the check holds; 1 the check says no, or the recording still holds what
-looks like a secret; 2 you can fix it; 3 the harness, the provider, the registry or the disk failed. What was
-recorded until then is kept; where it is not whole, it stays unsealed and says why.")]
+Exit codes:
+  0  it ran and the check holds
+  1  the check says no, or the recording still holds what looks like a secret
+  2  you can fix it
+  3  the harness, the provider, the registry or the disk failed
+What was recorded until then is kept; where it is not whole, it stays
+unsealed and says why.")]
 pub(crate) struct Arguments {
     /// What to capture
     #[arg(value_name = "HARNESS", value_parser = parse_harness)]
@@ -181,6 +186,8 @@ pub(crate) fn variables(
     user_env: &BTreeMap<String, String>,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     let one = |text: &String| match text.split_once('=') {
+        Some(("", _)) => Err(anyhow::anyhow!("`{text}` names no variable"))
+            .or_fail_with(Kind::Usage, || "give it as in `--env NAME=value`".to_owned()),
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
         None => match user_env.get(text) {
             Some(value) => Ok((text.clone(), value.clone())),

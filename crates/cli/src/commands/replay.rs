@@ -13,7 +13,7 @@ use recording::{Manifest, Replay};
 
 use super::capture;
 use crate::failure::{Kind, OrFail};
-use crate::record::{Session, base_urls, check_command, free_port_hint};
+use crate::record::{Session, base_urls, check_command};
 use crate::signals::Signals;
 use crate::{child, paths};
 
@@ -30,11 +30,16 @@ use crate::{child, paths};
   offshoot replay rec --listen 127.0.0.1:8080 --order free
   offshoot replay rec --fault lane=main,turn=2,event=5:cut --out cut
 
-A fault is `lane=L,turn=N[,attempt=N|all][,event=N]:KIND`; the kinds are status=CODE[,retry-after=S],
-cut, reset, stall[=TIME], slow=TIME, garbage, half, duplicate, error=TYPE, end, content-type=TYPE.
+A fault is lane=L,turn=N[,attempt=N|all][,event=N]:KIND, and KIND one of
+  status=CODE[,retry-after=S]  cut  reset  stall[=TIME]  slow=TIME  garbage
+  half  duplicate  error=TYPE  end  content-type=TYPE
 
-Exit codes: the command's own when that is not 0; else 0 every request had its answer and every
-recorded turn was asked for; 1 not so; 2 you can fix it; 3 the harness or the disk failed.")]
+Exit codes: the command's own when that is not 0; else
+  0  every request had its answer, every recorded turn was asked for, and
+     every fault happened
+  1  not so
+  2  you can fix it
+  3  the harness or the disk failed")]
 pub(crate) struct Arguments {
     /// A recording, or a folder of dumps
     #[arg(value_name = "RECORDING")]
@@ -62,18 +67,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "error|nearest", default_value = "error", value_parser = parse_on_miss)]
     on_miss: OnMiss,
     /// Another version of the recorded harness
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", conflicts_with_all = ["command", "listen"])]
     harness_version: Option<String>,
     /// Another workspace than the recorded one
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "listen"])]
     fixture_dir: Option<PathBuf>,
     /// End the harness after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["command", "listen"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
     /// Pass this variable on to the recorded harness, or set it (repeatable)
-    #[arg(long, value_name = "NAME[=VALUE]")]
+    #[arg(long, value_name = "NAME[=VALUE]", conflicts_with_all = ["command", "listen"])]
     env: Vec<String>,
-    /// The new recording's own folder; must not exist or be empty
+    /// The new recording's own folder; must not exist or be empty; a harness that is started again goes to ./replays/…
+    /// without
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The command to replay it to, behind `--`
@@ -187,6 +194,10 @@ fn start_again(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
 async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     check_command(&arguments.command)?;
+    if let Some(pid) = arguments.pid.filter(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+        Err(anyhow::anyhow!("there is no process {pid}"))
+            .or_fail_with(Kind::Usage, || "`pgrep -af NAME` finds the harness's".to_owned())?;
+    }
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let wanted = arguments.listen.unwrap_or(any);
     if !wanted.ip().is_loopback() {
@@ -195,8 +206,10 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
     }
     // With a recording between, the proxy takes the address that was asked for.
     let own = if arguments.out.is_some() { any } else { wanted };
-    let listener =
-        tokio::net::TcpListener::bind(own).await.or_fail_with(Kind::Usage, || free_port_hint(wanted))?;
+    let listener = tokio::net::TcpListener::bind(own)
+        .await
+        .map_err(|error| anyhow::Error::new(error).context(format!("cannot listen on `{own}`")))
+        .or_fail_with(Kind::Usage, || "let it take any free port: `--listen 127.0.0.1:0`".to_owned())?;
     let player = Player::start(tape, &settings, listener).or_fail(Kind::Outside)?;
     if let Some(pid) = arguments.pid {
         player.watch_process(pid);

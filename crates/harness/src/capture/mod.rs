@@ -290,15 +290,20 @@ impl Show {
     async fn close(mut self, outcome: Outcome) -> Result<Captured, HarnessError> {
         let reach = self.capture.stop(tokio::time::sleep(DRAIN)).await;
         let mut warnings = Vec::new();
+        // Whoever interrupts does not want to wait for a harness to tell its story.
+        let patience = if matches!(outcome, Outcome::Interrupted) { Duration::ZERO } else { EXPORT_DEADLINE };
         let exports = self.planned.harness.exports(&self.plan, &self.sandbox, &mut self.warden);
-        let exports = match tokio::time::timeout(EXPORT_DEADLINE, exports).await {
+        let exports = match tokio::time::timeout(patience, exports).await {
             Ok(Ok(exports)) => exports,
             Ok(Err(error)) => {
                 warnings.push(format!("not exported: {error}"));
                 Vec::new()
             }
             Err(_) => {
-                warnings.push("not exported: the harness took too long".to_owned());
+                warnings.push(match patience.is_zero() {
+                    true => "not exported: it was interrupted".to_owned(),
+                    false => "not exported: the harness took too long".to_owned(),
+                });
                 Vec::new()
             }
         };
@@ -341,6 +346,20 @@ impl Show {
         }
         let spent = self.planned.speaker.is_live().then_some(self.meter.spent);
         let failure = verdict.failure.or_else(|| unreachable(&reach));
+        // Why a harness gave up is to be found with whoever did not answer it.
+        let because = match &replayed {
+            Some(report) if !report.faults.is_empty() => {
+                Some("a fault was asked for; the report above says what happened".to_owned())
+            }
+            Some(report) if !report.misses.is_empty() => {
+                Some("the report above says what was not recorded".to_owned())
+            }
+            _ => self
+                .answering
+                .unanswered()
+                .map(|_| "mend the script; the warning above says what it has no answer to".to_owned()),
+        };
+        let failure = failure.map(|failure| Failure { hint: because.unwrap_or(failure.hint), ..failure });
         let captured = seal(finished, dir, manifest, failure, warnings, spent)?;
         Ok(Captured { replayed, ..captured })
     }
@@ -452,8 +471,15 @@ impl Verdict {
     }
 }
 
-/// The default folder of a recording: `goldens/HARNESS/VERSION/SCENARIO/runs/RUN`.
-pub(crate) fn default_dir(harness: &dyn Harness, folder: &str, scenario: &str, at: SystemTime) -> PathBuf {
+/// The default folder of a recording: `goldens/HARNESS/VERSION/SCENARIO/runs/RUN`. Replays are no candidates for goldens
+/// and have a root of their own.
+pub(crate) fn default_dir(
+    root: &str,
+    harness: &dyn Harness,
+    folder: &str,
+    scenario: &str,
+    at: SystemTime,
+) -> PathBuf {
     let run: String = iso(at).chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-    Path::new("goldens").join(harness.name()).join(folder).join(scenario).join("runs").join(run)
+    Path::new(root).join(harness.name()).join(folder).join(scenario).join("runs").join(run)
 }

@@ -218,8 +218,9 @@ impl Planned {
 
     /// The recording's folder.
     pub(super) fn dir(&self, at: SystemTime) -> PathBuf {
+        let root = if matches!(self.speaker, Speaker::Replay(_)) { "replays" } else { "goldens" };
         self.out.clone().unwrap_or_else(|| {
-            super::default_dir(&*self.harness, &self.release.folder(), &self.scenario.name, at)
+            super::default_dir(root, &*self.harness, &self.release.folder(), &self.scenario.name, at)
         })
     }
 

@@ -33,7 +33,11 @@ fn from_folder(folder: &Path) -> Result<Scenario, HarnessError> {
     let name = folder.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
     let name = name.unwrap_or_else(|| "scenario".to_owned());
     let read = |folder: &Path| Files::read(folder).map_err(HarnessError::io("read", folder));
-    Scenario::read(&name, folder, read(folder)?, |base| read(&folder.join(base)))
+    let base = |base: &str| {
+        let place = folder.join(base);
+        Files::read(&place).map_err(|source| HarnessError::Fixture { dir: place, source })
+    };
+    Scenario::read(&name, folder, read(folder)?, base)
 }
 
 fn from_shipped(name: &str, config_dir: Option<&Path>) -> Result<Scenario, HarnessError> {

@@ -38,7 +38,15 @@ impl AsRun {
     /// Reads what was run.
     pub(crate) fn read(recording: &Path) -> Result<Self, HarnessError> {
         let path = recording.join("scenario.json");
-        let bytes = fs::read(&path).map_err(HarnessError::io("read", &path))?;
+        let bytes = fs::read(&path).map_err(|error| {
+            HarnessError::you(
+                format!("cannot read `{}`: {error}", path.display()),
+                format!(
+                    "a recording that was not sealed may lack it; give the command, as in `offshoot replay {} -- COMMAND`",
+                    recording.display()
+                ),
+            )
+        })?;
         serde_json::from_slice(&bytes)
             .map_err(|error| HarnessError::Scenario { path, reason: error.to_string() })
     }

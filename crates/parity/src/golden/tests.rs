@@ -114,6 +114,8 @@ fn rules_are_added_and_keep_what_is_there() {
         .expect("written");
     folder.add_rule(&bare).expect("added");
     expect_test::expect![[r#"
+        format = 1
+
         [[mask]]
         pointer = "/a"
         reason = "a \"clock\"\u000A"

@@ -146,7 +146,17 @@ impl Comparison<'_> {
 
     /// How two turns that meet were asked and answered.
     pub(super) fn attempts(&mut self, number: usize, name: &str, golden: &Turn, candidate: &Turn) {
-        let counts = [golden, candidate].map(|turn| turn.attempts.len());
+        // How often a side call was made is not judged, and a second try looks just the same.
+        let is_side = self.sides[0]
+            .ordered
+            .lanes
+            .lanes
+            .iter()
+            .any(|lane| lane.id == name && lane.kind == LaneKind::Side);
+        let counts = match is_side {
+            true => [1, 1],
+            false => [golden, candidate].map(|turn| turn.attempts.len()),
+        };
         let answered = [self.was_answered(0, golden), self.was_answered(1, candidate)];
         let tally = self.tally.counts(number, Surface::Routing);
         tally.compared += 1;

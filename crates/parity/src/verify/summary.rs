@@ -39,7 +39,14 @@ pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&Facts; 2]) -> Ve
             Surface::Routing => routing(changes),
         };
         let own = changes.told(surface).map(|(what, count)| times(what, count)).collect();
-        let told: Vec<String> = [own, told].concat();
+        let mut told: Vec<String> = [own, told].concat();
+        if told.is_empty() {
+            // What has no words of its own speaks by its differences.
+            let of =
+                verdict.differences.iter().filter(|it| it.surface == surface && it.holds < Some(Level::E3));
+            told.extend(of.map(|difference| difference.what.clone()));
+            told.dedup();
+        }
         lines.extend(wrapped(surface.name(), &told));
     }
     if lines.len() > LINES {
@@ -149,7 +156,12 @@ fn renamed_tools(changes: &Changes) -> Vec<(String, String)> {
         let free = new
             .iter()
             .filter(|(to, _)| !gone.contains_key(*to) && !renamed.iter().any(|(_, taken)| taken == *to));
-        let best = free.filter_map(|(to, theirs)| Some((alike(theirs)?, to))).max();
+        // The same word in another case is surely the same tool.
+        let is_same = |to: &str| to.eq_ignore_ascii_case(from);
+        let same = new.keys().find(|to| is_same(to) && !gone.contains_key(*to)).map(|to| (usize::MAX, to));
+        let free =
+            free.filter(|(to, _)| !gone.keys().any(|other| other != from && other.eq_ignore_ascii_case(to)));
+        let best = same.or_else(|| free.filter_map(|(to, theirs)| Some((alike(theirs)?, to))).max());
         renamed.extend(best.map(|(_, to)| (from.clone(), to.clone())));
     }
     renamed

@@ -220,6 +220,10 @@ fn nowhere(tape: &Tape, outline: &Outline, dialect: Dialect, candidates: &[usize
         (same_kind(spot), firsts(spot), likeness(&blanked(&recorded.texts), &blank))
     };
     let nearest = near.iter().rev().copied().max_by_key(score);
+    let speaks = |spot: usize| tape.first_of(spot).dialect == Some(dialect);
+    if !(0..tape.spots.len()).any(speaks) {
+        return Nowhere { why: format!("nothing was recorded in the dialect {dialect}"), nearest: None };
+    }
     let why = match (outline.is_first, outline.has_tools) {
         (true, true) => "no recorded agent begins like this request",
         (true, false) => "no recorded side call is like this request",

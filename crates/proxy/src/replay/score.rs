@@ -167,6 +167,12 @@ impl Ends {
         })
     }
 
+    /// Whether the first take is of the lane that started the second one's in the background.
+    fn is_parent(&self, tape: &Tape, parent: usize, child: usize) -> bool {
+        let lane = |take: usize| &tape.takes[take].lane;
+        self.jobs.iter().any(|job| job.background && job.lane == *lane(child) && job.parent == *lane(parent))
+    }
+
     /// Ends that must wait for the request before the text that announces them, and that request.
     fn reordered(&self, tape: &Tape, steps: &[Timed]) -> Vec<(usize, usize)> {
         let position = |wanted: &dyn Fn(&Step) -> bool| steps.iter().position(|(_, step)| wanted(step));
@@ -252,7 +258,9 @@ fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
             continue;
         }
         let gap = Duration::from_micros(next_us.saturating_sub(*us));
-        out.push(match (linked.contains(&take), next) {
+        // A parent that waits for its own answer cannot go on meanwhile, and may be about to ask after this agent.
+        let parent_waits = matches!(next, Step::Send(next, _) if ends.is_parent(tape, *next, take));
+        out.push(match (linked.contains(&take) || parent_waits, next) {
             (true, Step::Arrive(..)) => continue,
             (true, _) => Step::Pause(gap.clamp(LINKED.0, LINKED.1)),
             (false, _) if is_held(tape, ends, take, &ended) => Step::Rest(gap.max(NOTICE)),

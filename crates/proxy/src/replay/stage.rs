@@ -179,7 +179,10 @@ impl Stage {
             first_difference(&asked.body.bytes?, &request.body).map(|difference| in_words(&difference))
         });
         let miss = Miss {
-            request: format!("{} {}", request.method, request.path()),
+            request: match request.path() {
+                "" => format!("{} /", request.method),
+                path => format!("{} {path}", request.method),
+            },
             why: nowhere.why,
             is_side,
             nearest: nearest.map(|take| self.place(take)),

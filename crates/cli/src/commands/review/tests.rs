@@ -141,7 +141,7 @@ fn a_mask_needs_a_reason() {
     assert_eq!(left, 1, "it is compared anew");
     assert!(said.contains("a mask needs a reason") && said.contains("1 masked in"), "{said}");
     let rules = std::fs::read_to_string(shelf.folder().rules()).expect("written");
-    assert_eq!(rules, "[[mask]]\npointer = \"/system/1\"\nreason = \"the clock\"\n");
+    assert_eq!(rules, "format = 1\n\n[[mask]]\npointer = \"/system/1\"\nreason = \"the clock\"\n");
 }
 
 #[test]

@@ -89,6 +89,33 @@ fn an_end_that_a_text_announces_waits_for_the_request_before_it() {
 }
 
 #[test]
+fn a_parent_that_is_about_to_ask_after_an_agent_lets_its_end_be_noticed() {
+    check(
+        "
+        main > look around
+        main < call t1 Task scan the root folder
+        main > result t1 started as job_0011aa
+        a > scan the root folder
+        a < text the root is fine
+        main < call t2 Poll job_0011aa
+        main > result t2 job_0011aa: the root is fine
+        main < text done
+        ",
+        expect![[r#"
+            > main 1
+            < main 1
+            > main 2
+            > sub-1 1
+            < sub-1 1
+              300ms
+            < main 2
+            > main 3
+            < main 3
+        "#]],
+    );
+}
+
+#[test]
 fn another_order_is_legal_and_the_same_for_the_same_seed() {
     let story = Story::new(
         "
