@@ -14,7 +14,7 @@ use super::tape::Tape;
 /// How long a harness that never rests is waited for.
 const RESTLESS: Duration = Duration::from_secs(5);
 /// How long a harness may take to read what it asked for.
-const UNREAD: Duration = Duration::from_secs(30);
+const UNREAD: Duration = Duration::from_secs(10);
 /// Waits shorter than this are not worth a line.
 const SHORT: Duration = Duration::from_millis(100);
 

@@ -89,6 +89,11 @@ impl Fault {
         self.lane == lane && self.turn == turn && attempts
     }
 
+    /// Whether the reply has the event that it happens at.
+    pub(super) fn reaches(&self, reply: &Reply) -> bool {
+        matches!(self.kind, Kind::Status { .. } | Kind::ContentType(_)) || self.event <= reply.events()
+    }
+
     /// What becomes of the reply. Whether the recorded answer still arrives in full.
     pub(super) fn apply(&self, dialect: Dialect, reply: &mut Reply) -> bool {
         match &self.kind {
@@ -104,6 +109,12 @@ impl Fault {
                 reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
                 reply.headers.push(("content-type".to_owned(), kind.clone()));
                 return true;
+            }
+            // Outside of a stream an error comes instead of the answer.
+            Kind::Error(kind) if !reply.is_stream() => {
+                let error = ProviderError::new(kind.as_str(), "a fault that was asked for");
+                *reply = Reply::error(500, dialect.encode_error(&error));
+                return false;
             }
             _ => {}
         }

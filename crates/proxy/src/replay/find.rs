@@ -151,12 +151,30 @@ impl Finder {
             return retried;
         }
         let unasked: Vec<usize> = candidates.iter().copied().filter(|spot| stand(spot).is_none()).collect();
+        let exact = || by_looks(tape, &said_exactly(tape, &unasked, outline), outline);
         let again = || candidates.iter().rev().copied().find(same);
         let retried = || candidates.iter().rev().copied().find(failed);
         let bar_again = |kind| if kind == LaneKind::Side { 0 } else { VERY_ALIKE };
         let alike = || nearest(tape, candidates, outline, bar_again);
-        nearest(tape, &unasked, outline, bar).or_else(again).or_else(retried).or_else(alike)
+        // What was asked before is meant again, rather than something else that nobody has asked for.
+        let new = || nearest(tape, &unasked, outline, bar);
+        exact().or_else(again).or_else(new).or_else(retried).or_else(alike)
     }
+}
+
+/// Those of several turns whose request said the very same.
+fn said_exactly(tape: &Tape, spots: &[usize], outline: &Outline) -> Vec<usize> {
+    spots.iter().copied().filter(|spot| tape.first_of(*spot).outline.texts == outline.texts).collect()
+}
+
+/// The one with the same tools and instructions; the first of those that are alike, so that twins come in the order they
+/// were recorded in.
+fn by_looks(tape: &Tape, spots: &[usize], outline: &Outline) -> Option<usize> {
+    let looks = |spot: &usize| {
+        let recorded = &tape.first_of(*spot).outline;
+        (recorded.tools == outline.tools, recorded.system == outline.system)
+    };
+    spots.iter().rev().copied().max_by_key(looks)
 }
 
 /// The one of several turns whose request is most like this one; `None` where none is like it at all.
@@ -167,15 +185,9 @@ fn nearest(
     bar: impl Fn(LaneKind) -> usize,
 ) -> Option<usize> {
     let of = |spot: &usize| &tape.first_of(*spot).outline;
-    let exact = |spot: &&usize| of(spot).texts == outline.texts;
-    let by_looks = |spots: &[usize]| {
-        let looks = |spot: &usize| (of(spot).tools == outline.tools, of(spot).system == outline.system);
-        // The first of those that are alike: twins come in the order they were recorded in.
-        spots.iter().rev().copied().max_by_key(looks)
-    };
-    let equal: Vec<usize> = spots.iter().filter(exact).copied().collect();
+    let equal = said_exactly(tape, spots, outline);
     if !equal.is_empty() {
-        return by_looks(&equal);
+        return by_looks(tape, &equal, outline);
     }
     if !outline.is_first && spots.len() == 1 {
         return spots.first().copied();
@@ -183,12 +195,24 @@ fn nearest(
     let blank = blanked(&outline.texts);
     let equal: Vec<usize> = spots.iter().filter(|spot| blanked(&of(spot).texts) == blank).copied().collect();
     if !equal.is_empty() {
-        return by_looks(&equal);
+        return by_looks(tape, &equal, outline);
+    }
+    // A version may add words of its own around those that were handed over.
+    let handed =
+        |spot: &&usize| of(spot).texts.iter().any(|text| is_words(text) && outline.texts.contains(text));
+    let equal: Vec<usize> = spots.iter().filter(handed).copied().collect();
+    if !equal.is_empty() {
+        return by_looks(tape, &equal, outline);
     }
     let shared = |spot: &usize| likeness(&blanked(&of(spot).texts), &blank);
-    let best = spots.iter().rev().copied().max_by_key(shared)?;
-    let kind = tape.first_of(best).kind;
-    (!outline.is_first || shared(&best) >= bar(kind)).then_some(best)
+    let passes = |spot: &usize| !outline.is_first || shared(spot) >= bar(tape.first_of(*spot).kind);
+    spots.iter().rev().copied().filter(passes).max_by_key(shared)
+}
+
+/// Whether a text is what somebody says, and not a reminder in tags that every agent gets.
+fn is_words(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && !text.starts_with('<')
 }
 
 /// The words without a digit in them.
@@ -217,7 +241,8 @@ fn nowhere(tape: &Tape, outline: &Outline, dialect: Dialect, candidates: &[usize
     let blank = blanked(&outline.texts);
     let score = |spot: &usize| {
         let recorded = &tape.first_of(*spot).outline;
-        (same_kind(spot), firsts(spot), likeness(&blanked(&recorded.texts), &blank))
+        let looks = (recorded.tools == outline.tools, recorded.system == outline.system);
+        (same_kind(spot), firsts(spot), looks, likeness(&blanked(&recorded.texts), &blank))
     };
     let nearest = near.iter().rev().copied().max_by_key(score);
     let speaks = |spot: usize| tape.first_of(spot).dialect == Some(dialect);

@@ -50,7 +50,7 @@ pub struct Miss {
     pub request: String,
     /// Why there is none.
     pub why: String,
-    /// It asks for no agent's turn: a title, a count, a list of models.
+    /// It asks no model: a list of models, a look whether anybody is there.
     pub is_side: bool,
     /// What comes nearest.
     pub nearest: Option<Place>,

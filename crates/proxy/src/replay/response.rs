@@ -158,16 +158,27 @@ impl Reply {
     pub(super) fn stop(&mut self, at: usize, end: End) {
         self.pieces.truncate(at);
         self.end = end;
-        if end == End::Clean {
-            // What a length says must hold, or it would be a cut.
-            self.length = self.length.map(|_| self.pieces.iter().map(|piece| piece.bytes.len()).sum());
+    }
+
+    /// What the head says of a body that goes out in full must hold.
+    pub(super) fn settle_length(&mut self) {
+        if self.length.is_some() && self.end == End::Clean {
+            self.length = Some(self.pieces.iter().map(|piece| piece.bytes.len()).sum());
         }
+    }
+
+    pub(super) fn is_stream(&self) -> bool {
+        self.is_stream
+    }
+
+    /// How many events there are; of what is no stream, two.
+    pub(super) fn events(&self) -> usize {
+        if self.is_stream { event_starts(&self.body()).len() } else { 2 }
     }
 
     pub(super) fn insert(&mut self, at: usize, piece: Piece) {
         let before =
             self.pieces.get(at).or(self.pieces.last()).map_or((0, 0), |piece| (piece.part, piece.us));
-        self.length = self.length.map(|length| length + piece.bytes.len());
         self.pieces.insert(at, Piece { part: before.0, us: before.1, ..piece });
     }
 

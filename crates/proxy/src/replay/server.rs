@@ -117,7 +117,8 @@ impl Shared {
         let Some(prompt) = prompt else {
             let Some(reply) = self.stage.other(request) else {
                 let nowhere = Nowhere { why: "nothing like it was recorded".to_owned(), nearest: None };
-                return self.refuse(client, request, dialect, nowhere, true).await;
+                let is_side = request.method != "POST";
+                return self.refuse(client, request, dialect, nowhere, is_side).await;
             };
             let head_only = request.method == "HEAD";
             return self.send(client, &reply, None, begun, head_only).await;
@@ -125,10 +126,7 @@ impl Shared {
         let ticket = self.stage.arrive(&prompt, request, |take| self.conductor.arrived(take));
         let ticket = match ticket {
             Ok(ticket) => ticket,
-            Err(nowhere) => {
-                let is_side = prompt.tools.is_empty();
-                return self.refuse(client, request, dialect, nowhere, is_side).await;
-            }
+            Err(nowhere) => return self.refuse(client, request, dialect, nowhere, false).await,
         };
         let sent = self.send(client, &ticket.reply, Some(&ticket), begun, false).await;
         self.stage.done(&ticket, sent.is_ok());
@@ -201,6 +199,8 @@ impl Shared {
             let since = begun.elapsed();
             client.wait(due.saturating_sub(since) + piece.delay).await?;
             match reply.is_chunked() {
+                // An empty chunk would be the end.
+                true if piece.bytes.is_empty() => {}
                 true => waiting.extend(http::chunk(&piece.bytes)),
                 false => waiting.extend_from_slice(&piece.bytes),
             }

@@ -1,6 +1,6 @@
 //! What all connections of a replay share: positions, names and the report, under one lock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use recording::lanes::{Heard, Replies};
@@ -14,7 +14,7 @@ use super::find::{Finder, Found, Nowhere};
 use super::names::Mapping;
 use super::report::{FaultUse, Miss, Place, Report};
 use super::response::Reply;
-use super::tape::{Tape, identity};
+use super::tape::{Tape, digest, identity};
 use super::{OnMiss, Settings};
 use crate::serve::Request;
 
@@ -35,8 +35,8 @@ struct State {
     mapping: Mapping,
     /// What was said live.
     replies: Replies,
-    /// How many of each kind of request that asks no model were answered.
-    others: HashMap<String, usize>,
+    /// Takes that ask no model and were played.
+    others: HashSet<usize>,
     served: u64,
     again: u64,
     misses: Vec<Miss>,
@@ -100,12 +100,17 @@ impl Stage {
             };
             state.then[fault].push(format!("asked again after {:.1} s{how}", at.elapsed().as_secs_f64()));
         }
-        let fault = self.fault(&found);
+        let fault = self.fault(&found).filter(|fault| self.faults[*fault].reaches(&reply));
         let mut fails = !take.whole;
         if let Some(fault) = fault {
             state.hits[fault] += 1;
             state.struck.insert(found.spot, (fault, Instant::now(), prompt.stream));
             fails = !self.faults[fault].apply(prompt.dialect, &mut reply);
+            reply.settle_length();
+        }
+        if fails {
+            // Told before it goes out: the next try may come before its end is noticed here.
+            state.finder.failed(found.spot);
         }
         // A fault stands for an answer that was never recorded: the recorded one is still to come.
         if fault.is_none() || !fails {
@@ -147,25 +152,30 @@ impl Stage {
         }
     }
 
-    /// The recorded answer to a request that asks no model.
+    /// The recorded answer to a request that asks no model: to the same body where there was one, else in order.
     pub(super) fn other(&self, request: &Request) -> Option<Reply> {
         let path = request.path();
-        let key = |path: &str| format!("{} {path}", request.method);
         // The recorded address may have had a prefix that this one has not, or the other way round.
         let fits = |known: &&String| {
             known.split_once(' ').is_some_and(|(method, known)| {
-                method == request.method
-                    && !known.is_empty()
-                    && (path.ends_with(known) || known.ends_with(path))
+                let prefixed = !known.is_empty() && !path.is_empty();
+                let alike = prefixed && (path.ends_with(known) || known.ends_with(path));
+                method == request.method && (known == path || alike)
             })
         };
-        let known = self.tape.others.get_key_value(&key(path)).map(|(known, _)| known);
+        let same = format!("{} {path}", request.method);
+        let known = self.tape.others.get_key_value(&same).map(|(known, _)| known);
         let known = known.or_else(|| self.tape.others.keys().filter(fits).min())?;
         let takes = &self.tape.others[known];
+        let body = digest(&request.body);
+        let is_same = |take: &usize| self.tape.takes[*take].outline.history == body;
         let mut state = self.lock();
-        let played = state.others.entry(known.clone()).or_default();
-        let take = takes[(*played).min(takes.len() - 1)];
-        *played += 1;
+        let is_new = |take: &usize| !state.others.contains(take);
+        let new = takes.iter().find(|take| is_new(take) && is_same(take));
+        let again = || takes.iter().rfind(|take| is_same(take));
+        let next = || takes.iter().find(|take| is_new(take));
+        let take = *new.or_else(again).or_else(next).or(takes.last())?;
+        state.again += u64::from(!state.others.insert(take));
         state.served += 1;
         Some(Reply::of(&self.tape.takes[take].response, &state.mapping.renames()))
     }

@@ -1,6 +1,7 @@
 //! A recording, ready to be played: every response, and the position that each answers.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use recording::OpenError;
@@ -93,7 +94,7 @@ pub(super) struct Spot {
 }
 
 /// A recorded response.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Recorded {
     /// Nothing where not even that came.
     pub(super) status: Option<u16>,
@@ -116,6 +117,7 @@ impl Tape {
         let mut reading = Loading { parts: parts(&timeline), timeline, ..Loading::default() };
         let ordered = source.order_watched(&mut reading);
         reading.place(&ordered.lanes);
+        reading.missing(&source);
         if let Some((id, why)) = reading.unplayable {
             return Err(TapeError::Unplayable { dir: dir.display().to_string(), id, why });
         }
@@ -221,6 +223,15 @@ struct Loading {
 }
 
 impl Loading {
+    /// A response that is there and cannot be read is no missing one.
+    fn missing(&mut self, source: &Source) {
+        for take in self.takes.iter().filter(|take| take.response.status.is_none()) {
+            if let Err(error) = source.answered(take.exchange) {
+                self.unplayable.get_or_insert((take.id.clone(), error.to_string()));
+            }
+        }
+    }
+
     /// Gives every take its lane and turn.
     fn place(&mut self, lanes: &Lanes) {
         let mut places = HashMap::new();
@@ -287,7 +298,12 @@ impl Watch for Loading {
                 None => format!("{} {}", asked.method, path(&asked.url)),
             },
             after: outline.spine,
-            outline,
+            outline: match prompt {
+                Some(_) => outline,
+                None => {
+                    Outline { history: digest(asked.body.bytes.as_deref().unwrap_or_default()), ..outline }
+                }
+            },
             asked_us: 0,
             response: Recorded::default(),
             whole: false,
@@ -317,6 +333,20 @@ impl Watch for Loading {
     }
 }
 
+impl Default for Recorded {
+    /// Nothing came back: there is one part, and it is empty.
+    fn default() -> Self {
+        Self {
+            status: None,
+            headers: Vec::new(),
+            body: Vec::new(),
+            is_stream: false,
+            parts: vec![(0, 0)],
+            ending: None,
+        }
+    }
+}
+
 impl Recorded {
     fn of(answered: &Answered, mut parts: Vec<(usize, u64)>) -> Result<Self, String> {
         let body = match (&answered.body.bytes, answered.body.origin) {
@@ -328,9 +358,22 @@ impl Recorded {
             (None, _) if answered.ending.is_none() => Vec::new(),
             (None, _) => return Err("its body was not kept".to_owned()),
         };
+        if let Some(status) = answered.status.filter(|status| !(200..600).contains(status)) {
+            return Err(format!("its status is {status}"));
+        }
+        // A body that could not be unpacked goes out as it was stored, and says so.
+        let is_packed = answered.body.origin == Origin::Raw && std::str::from_utf8(&body).is_err();
+        let is_kept =
+            |name: &str| is_kept(name) || (is_packed && name.eq_ignore_ascii_case("content-encoding"));
         let plain = |header: &Header| Some((header.name().to_owned(), header.value()?.to_owned()));
-        let headers: Vec<(String, String)> =
-            answered.headers.iter().filter_map(plain).filter(|(name, _)| is_kept(name)).collect();
+        // What would end the line would end the head.
+        let is_line = |text: &str| !text.contains(['\r', '\n', '\0']);
+        let headers: Vec<(String, String)> = answered
+            .headers
+            .iter()
+            .filter_map(plain)
+            .filter(|(name, value)| is_kept(name) && is_line(name) && is_line(value))
+            .collect();
         let kind = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         let is_stream = kind.is_some_and(|(_, kind)| kind.contains("event-stream"))
             || (kind.is_none() && (body.starts_with(b"event:") || body.starts_with(b"data:")));
@@ -384,6 +427,13 @@ fn is_kept(name: &str) -> bool {
         "upgrade",
     ];
     !OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours))
+}
+
+/// A body as a number.
+pub(super) fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The path of an address, without its query.

@@ -2,8 +2,14 @@
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// Shortest word that may be an id.
+/// Shortest word of letters alone that may be an id.
 const ID: usize = 6;
+/// Shortest one with letters and digits.
+const SHORT: usize = 3;
+/// Shortest number that may be one.
+const NUMBER: usize = 4;
+/// Shortest words with a dash between them.
+const DASHED: usize = 8;
 /// Texts with more words than this are not aligned.
 const MANY: usize = 200_000;
 
@@ -42,19 +48,31 @@ fn is_path(token: &str) -> bool {
     token.starts_with('/') && token.len() > 1
 }
 
-/// Whether a word looks like an id: long enough, with a digit in it or made of hex letters only.
+/// Whether a word looks like a name that was made up: letters with digits, many digits, hex, capitals, or words with a
+/// dash between them. A word of any language is none.
 fn is_id(token: &str) -> bool {
-    token.len() >= ID
-        && token.chars().all(is_word)
-        && (token.bytes().any(|byte| byte.is_ascii_digit())
-            || token.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    let count = |is: fn(&u8) -> bool| token.bytes().filter(is).count();
+    let digits = count(u8::is_ascii_digit);
+    let letters = count(u8::is_ascii_alphabetic);
+    let long = token.len() >= ID;
+    let is_hex = long && token.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_capitals = long && count(u8::is_ascii_uppercase) == token.len();
+    let is_dashed = token.len() >= DASHED && token.trim_matches('-').contains('-') && digits == 0;
+    token.chars().all(is_word)
+        && ((digits > 0 && letters > 0 && token.len() >= SHORT)
+            || digits >= NUMBER
+            || is_hex
+            || is_capitals
+            || is_dashed)
 }
 
 /// What in a text may be a name: ids, also inside of paths, and paths with all folders above them.
 pub(super) fn names(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     for token in tokens(text) {
-        if is_path(token) {
+        if token.contains('/') && !is_path(token) {
+            names.extend(words(token).filter(|word| is_id(word)));
+        } else if is_path(token) {
             let ends = token.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
             // The root's own folders (`/tmp`, `/home`) name nobody.
             names.extend(ends.skip(1).map(|end| &token[..end]));
@@ -136,7 +154,7 @@ fn counterpart(name: &str, old: &str, new: &str) -> Option<String> {
         let alike = is_path(name) == is_path(new) && (is_path(new) || is_id(new));
         return alike.then(|| new.trim_end_matches('/').to_owned());
     }
-    if !is_path(old) || !is_path(new) {
+    if !old.contains('/') || !new.contains('/') {
         return None;
     }
     if is_path(name) {
@@ -168,6 +186,10 @@ mod tests {
             "a1b2c3d /tmp/box /tmp/box/7 /tmp/box/7/ws /tmp/box/7/ws/src /tmp/box/7/ws/src/lib.rs bg_12ab34"
         );
         assert!(names("just words, 12 of 34, and running").is_empty());
+        assert_eq!(
+            names("job-7 4711 brave-otter ABCDEFGH src/a1b2c3d4/x").join(" "),
+            "job-7 4711 brave-otter ABCDEFGH a1b2c3d4"
+        );
     }
 
     #[test]

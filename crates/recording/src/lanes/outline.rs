@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use session::Role;
 use wire::dialect::Prompt;
 
-use super::asking::{Asking, Atom, atoms, extended};
+use super::asking::{Asking, Atom, Said, atoms, extended};
 use super::{Heard, Identity};
 
 /// What tells one request of a recording from another.
@@ -37,6 +38,13 @@ pub struct Replies {
     spines: HashMap<String, u64>,
 }
 
+/// What the user's side said; what versions put beside it in the system's name tells nobody apart.
+fn said_by_user(newest: Vec<Said>) -> Vec<String> {
+    let is_user = |said: &Said| said.role == Role::User;
+    let any = newest.iter().any(is_user);
+    newest.into_iter().filter(|said| !any || is_user(said)).map(|said| said.text).collect()
+}
+
 impl Replies {
     /// Distils a request.
     pub fn outline(&self, prompt: &Prompt, identity: &Identity) -> Outline {
@@ -51,7 +59,7 @@ impl Replies {
             is_probe: asking.is_probe,
             system: asking.system,
             tools: asking.tools,
-            texts: asking.newest.into_iter().map(|said| said.text).collect(),
+            texts: said_by_user(asking.newest),
         }
     }
 

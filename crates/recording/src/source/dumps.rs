@@ -183,6 +183,11 @@ impl Dumps {
     }
 
     pub(super) fn events(&self) -> Vec<Event> {
+        self.timed().into_iter().map(|(_, event)| event).collect()
+    }
+
+    /// What happened, with the time in microseconds where the dumps have it.
+    pub(super) fn timed(&self) -> Vec<(i128, Event)> {
         let mut events = Vec::new();
         for (n, pair) in self.pairs.iter().enumerate() {
             // Without times, each is over before the next begins.
@@ -199,7 +204,7 @@ impl Dumps {
             ));
         }
         events.sort_by_key(|(time, n, rank, _)| (*time, *n, *rank));
-        events.into_iter().map(|(_, _, _, event)| event).collect()
+        events.into_iter().map(|(time, _, _, event)| (time, event)).collect()
     }
 
     pub(super) fn id(&self, n: usize) -> &str {

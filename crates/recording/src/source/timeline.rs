@@ -28,16 +28,21 @@ pub enum Happened {
 }
 
 impl Source {
-    /// Everything that happened. Bare dumps know of no reads, so their bodies come in one.
+    /// Everything that happened. Bare dumps know of no reads: their responses only end.
     pub fn timeline(&self) -> Vec<Moment> {
         match &self.from {
             From::Log(recording) => log::timeline(recording),
             From::Dumps(dumps) => {
-                let whole = |event| match event {
-                    Event::Asked(n) => vec![Happened::Asked(n)],
-                    Event::Ended(n) => vec![Happened::Read { exchange: n, offset: 0 }, Happened::Ended(n)],
+                let timed = dumps.timed();
+                let first = timed.first().map_or(0, |(time, _)| *time);
+                let moment = |(time, event): (i128, Event)| Moment {
+                    us: u64::try_from(time - first).unwrap_or_default(),
+                    what: match event {
+                        Event::Asked(n) => Happened::Asked(n),
+                        Event::Ended(n) => Happened::Ended(n),
+                    },
                 };
-                dumps.events().into_iter().flat_map(whole).map(|what| Moment { us: 0, what }).collect()
+                timed.into_iter().map(moment).collect()
             }
         }
     }

@@ -82,3 +82,21 @@ async fn a_permanent_fault_never_ends_and_one_that_never_happens_is_named() {
     let report = live.player.report();
     assert!(!report.is_whole() && report.to_string().contains("never happened"), "{report}");
 }
+
+#[tokio::test]
+async fn a_whole_answer_breaks_too_and_its_length_holds() {
+    let mut messages = Vec::new();
+    said_by_user(&mut messages, "hello");
+    let body = request("main", &messages).replace("\"stream\":true", "\"stream\":false");
+    for (kind, status) in
+        [("half", 200), ("duplicate", 200), ("error=overloaded_error", 500), ("slow=1ms", 200)]
+    {
+        let live = with(&format!("lane=main,turn=1:{kind}")).await;
+        let (found, bytes) = post_bytes(&live.player, &body).await;
+        assert_eq!(found, status, "{kind}");
+        assert!(bytes.ends_with(b"}"), "{kind}: {}", String::from_utf8_lossy(&bytes));
+    }
+    let live = with("lane=main,turn=1,event=99:half").await;
+    post_bytes(&live.player, &request("main", &messages)).await;
+    assert_eq!(live.player.report().faults[0].hits, 0, "there is no such event");
+}

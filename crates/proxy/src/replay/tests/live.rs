@@ -199,3 +199,76 @@ async fn an_agent_without_its_tools_is_known_by_its_words() {
     assert_eq!(live.ask("title b", "scan the source folder").await, "text the source is fine");
     assert!(live.ask("title c", "what is this about?").await.starts_with("500"));
 }
+
+#[tokio::test]
+async fn a_request_that_was_never_answered_is_held_and_nobody_else_with_it() {
+    let story = Story::new(
+        "
+        main > look around
+        main < call t1 Task scan the root folder
+        a > scan the root folder
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    live.ask("main", "look around").await;
+    let mut messages = Vec::new();
+    said_by_user(&mut messages, "scan the root folder");
+    let held = request("a", &messages);
+    let held = tokio::time::timeout(std::time::Duration::from_millis(200), post(&live.player, &held));
+    assert!(held.await.is_err(), "there is nothing to send");
+    live.lanes.clear();
+    assert!(live.ask("main", "look around").await.starts_with("call t1"), "others are served");
+    assert!(live.player.report().unasked.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_asked_again_is_not_taken_for_something_else() {
+    let story = Story::new(
+        "
+        main > paint the fence
+        main < text painted
+        other > compute pi
+        other < text 3.14
+        title > name the chat about fences
+        title < text Fences
+        title2 > sum up what was said about pi
+        title2 < text Pi
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    for _ in 0..2 {
+        assert_eq!(live.ask("main", "paint the fence").await, "text painted");
+        assert_eq!(live.ask("title", "name the chat about fences").await, "text Fences");
+        live.lanes.clear();
+    }
+    assert_eq!(live.ask("main", "compute pi").await, "text 3.14");
+}
+
+#[tokio::test]
+async fn words_that_a_version_adds_do_not_hide_those_that_were_handed_over() {
+    let mut live = Story::new(PAIR).play(&Settings::default()).await;
+    let added = "<reminder> be nice to everybody and never say no </reminder>; ";
+    let asked = live.ask("main", &format!("{added} look around")).await;
+    assert!(asked.starts_with("call t1"), "{asked}");
+    let asked = live.ask("b", &format!("{added} scan the source folder")).await;
+    assert_eq!(asked, "text the source is fine");
+}
+
+#[tokio::test]
+async fn counts_go_by_what_is_counted() {
+    let story = Story::new("main > hello\nmain < text good day");
+    for (n, text, tokens) in [(8, "short", 11), (9, "long", 99)] {
+        let asked = json!({"timestamp": "2026-01-01T01:00:00Z", "method": "POST",
+            "targetUrl": "http://127.0.0.1:1/v1/messages/count_tokens", "headers": [], "body": {"text": text}});
+        write(story.dir.path(), n, "request", asked);
+        let answered = json!({"timestamp": "2026-01-01T01:00:00Z", "status": 200, "headers": [],
+            "body": {"text": format!("{{\"input_tokens\":{tokens}}}")}, "ending": "complete"});
+        write(story.dir.path(), n, "response", answered);
+    }
+    let live = story.play(&Settings::default()).await;
+    for (text, tokens) in [("long", "99"), ("short", "11"), ("long", "99")] {
+        let (status, body) = post_to(&live.player, "/v1/messages/count_tokens", text).await;
+        assert_eq!((status, body.contains(tokens)), (200, true), "{body}");
+    }
+    assert_eq!(post_to(&live.player, "/", "x").await.0, 500, "nobody asked for that");
+}

@@ -234,11 +234,20 @@ async fn post(player: &Player, body: &str) -> (u16, String) {
     (status, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The status and the body, unchunked, as far as they come.
+async fn post_to(player: &Player, path: &str, body: &str) -> (u16, String) {
+    let (status, bytes) = post_bytes_to(player, path, body).await;
+    (status, String::from_utf8_lossy(&bytes).into_owned())
+}
+
 async fn post_bytes(player: &Player, body: &str) -> (u16, Vec<u8>) {
+    post_bytes_to(player, "/v1/messages", body).await
+}
+
+/// The status and the body, unchunked, as far as they come.
+async fn post_bytes_to(player: &Player, path: &str, body: &str) -> (u16, Vec<u8>) {
     let mut tcp = TcpStream::connect(player.addr()).await.expect("it listens");
     let head = format!(
-        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     tcp.write_all(head.as_bytes()).await.expect("it reads");

@@ -80,7 +80,8 @@ fn an_end_that_a_text_announces_waits_for_the_request_before_it() {
             < main 2
             > main 3
             < sub-1 1
-              300ms
+              2s
+              since sub-1 1
             < main 3
             > main 4
             < main 4
@@ -107,7 +108,7 @@ fn a_parent_that_is_about_to_ask_after_an_agent_lets_its_end_be_noticed() {
             > main 2
             > sub-1 1
             < sub-1 1
-              300ms
+              1s
             < main 2
             > main 3
             < main 3
