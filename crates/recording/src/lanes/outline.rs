@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use wire::dialect::Prompt;
 
-use super::asking::{Asking, Atom, atoms, extended};
+use super::asking::{Asking, Atom, Voices, atoms, extended};
 use super::{Heard, Identity};
 
 /// What tells one request of a recording from another.
@@ -40,7 +40,7 @@ pub struct Replies {
 impl Replies {
     /// Distils a request.
     pub fn outline(&self, prompt: &Prompt, identity: &Identity) -> Outline {
-        let asking = Asking::of(prompt, &self.items);
+        let asking = Asking::of(prompt, &self.items, &mut Voices::default());
         let followed = identity.follows.as_ref().and_then(|reply| self.spines.get(reply)).copied();
         Outline {
             spine: followed.unwrap_or(asking.spine()),
