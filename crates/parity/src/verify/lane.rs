@@ -26,6 +26,8 @@ pub(super) struct LaneWork<'w> {
     pub(super) pairs: HashMap<(u64, u64), usize>,
     /// What the model said, as it has met: it is not judged.
     pub(super) replies: HashSet<(u64, u64)>,
+    /// How the turn before was laid out, results aside, by digests.
+    pub(super) rows: Vec<(Option<u64>, Option<u64>)>,
     alone: [HashMap<u64, usize>; 2],
     pub(super) named: HashSet<(Kind, String, u64, u64)>,
     pub(super) markers: HashSet<(String, Option<String>, Option<String>)>,
@@ -49,6 +51,7 @@ impl<'w> LaneWork<'w> {
             jobs,
             pairs: HashMap::new(),
             replies: HashSet::new(),
+            rows: Vec::new(),
             alone: Default::default(),
             named: HashSet::new(),
             markers: HashSet::new(),
