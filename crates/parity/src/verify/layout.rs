@@ -151,3 +151,20 @@ impl LaneWork<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_goes_on_from_the_one_before_as_far_as_both_say_the_same() {
+        let before = [(Some(1), Some(1)), (Some(2), None), (Some(3), Some(4)), (None, Some(5))];
+        let rows = |golden: &[u64], candidate: &[u64]| {
+            as_before(&before, |at| golden.get(at).copied(), |at| candidate.get(at).copied())
+        };
+        let all = [(Some(0), Some(0)), (Some(1), None), (Some(2), Some(1))];
+        assert_eq!(rows(&[1, 2, 3, 6], &[1, 4, 5, 7]), all, "what stands alone at the end is still open");
+        assert_eq!(rows(&[1, 2, 3], &[1, 2, 4]), all[..1], "the candidate has it now");
+        assert_eq!(rows(&[9, 2, 3], &[1, 4, 5]), []);
+    }
+}

@@ -185,12 +185,12 @@ impl Taking<'_> {
         let mut end = 0;
         for (span, stamp) in &self.spans {
             if end <= span.start {
-                hasher.write(self.body[end..span.start].as_bytes());
+                hasher.write(&self.body.as_bytes()[end..span.start]);
             }
             hasher.write_u64(*stamp);
             end = end.max(span.end);
         }
-        hasher.write(self.body[end..].as_bytes());
+        hasher.write(&self.body.as_bytes()[end..]);
         hasher.finish()
     }
 }
