@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use recording::lanes::{Job, LaneKind, Turn};
 
 use super::changes::Changes;
+use super::gather::Gathered;
 use super::ids::Ids;
 use super::jobs::{JobWords, siblings};
 use super::judge::Judge;
@@ -21,11 +22,23 @@ use crate::verdict::{Difference, Level, Outcome, Surface, VERDICT_FORMAT, Verdic
 
 /// Whether two recordings agree.
 pub fn compare(golden: &Side<'_>, candidate: &Side<'_>, rules: &Rules, wanted: Level) -> Verdict {
+    compare_gathered(golden, candidate, Default::default(), rules, wanted)
+}
+
+/// The same, where requests have been taken apart already.
+pub(super) fn compare_gathered(
+    golden: &Side<'_>,
+    candidate: &Side<'_>,
+    gathered: [Gathered; 2],
+    rules: &Rules,
+    wanted: Level,
+) -> Verdict {
     let mut known = golden.ids();
     known.extend(candidate.ids());
     let sides = [golden, candidate];
     let mut comparison = Comparison {
         sides,
+        gathered: gathered.map(RefCell::new),
         pairs: Vec::new(),
         jobs: sides.map(|side| side.ordered.lanes.jobs()),
         judge: Judge {
@@ -51,6 +64,7 @@ pub fn compare(golden: &Side<'_>, candidate: &Side<'_>, rules: &Rules, wanted: L
 pub(super) struct Comparison<'c> {
     /// The golden and the candidate.
     pub(super) sides: [&'c Side<'c>; 2],
+    gathered: [RefCell<Gathered>; 2],
     pub(super) pairs: Vec<LanePair>,
     pub(super) jobs: [Vec<Job>; 2],
     pub(super) judge: Judge,
@@ -155,7 +169,19 @@ impl Comparison<'_> {
 
     /// The request of a turn that counts, taken apart.
     pub(super) fn load(&self, side: usize, turn: &Turn) -> Option<Projected> {
-        self.sides[side].requests.asked(turn.attempts.last()?).map(Projected::of)
+        let id = turn.attempts.last()?;
+        let mut gathered = self.gathered[side].borrow_mut();
+        if let Some(known) = gathered.requests.get(id) {
+            return Some(known.clone());
+        }
+        self.sides[side].requests.asked(id).map(|asked| Projected::of(&asked, &mut gathered.pool))
+    }
+
+    /// The body of the same request.
+    pub(super) fn body(&self, side: usize, turn: &Turn) -> Vec<u8> {
+        let asked = turn.attempts.last().and_then(|id| self.sides[side].requests.asked(id));
+        let bytes = asked.and_then(|asked| asked.body.bytes).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned().into_bytes()
     }
 
     /// The lane of the other side that a lane was paired with.

@@ -24,6 +24,10 @@ pub(super) struct LaneWork<'w> {
     pub(super) jobs: [JobWords; 2],
     /// How often a pair of digests stood in one request, at most.
     pub(super) pairs: HashMap<(u64, u64), usize>,
+    /// What the model said, as it has met: it is not judged.
+    pub(super) replies: HashSet<(u64, u64)>,
+    /// How the turn before was laid out, results aside, by digests.
+    pub(super) rows: Vec<(Option<u64>, Option<u64>)>,
     alone: [HashMap<u64, usize>; 2],
     pub(super) named: HashSet<(Kind, String, u64, u64)>,
     pub(super) markers: HashSet<(String, Option<String>, Option<String>)>,
@@ -46,6 +50,8 @@ impl<'w> LaneWork<'w> {
             name,
             jobs,
             pairs: HashMap::new(),
+            replies: HashSet::new(),
+            rows: Vec::new(),
             alone: Default::default(),
             named: HashSet::new(),
             markers: HashSet::new(),
@@ -115,7 +121,7 @@ impl Comparison<'_> {
         let clean = self.parts(lane, golden.turn, &g, &c);
         let silent = clean && self.differences.len() == before;
         if silent && g.body != c.body && !self.uneven {
-            self.around(lane, golden.turn, &g, &c);
+            self.around(lane, golden, candidate);
         }
         self.uneven = false;
     }
@@ -165,14 +171,15 @@ impl Comparison<'_> {
     }
 
     /// All units are equal and the bodies are not: space, the order of members, escapes, a text in another form.
-    fn around(&mut self, lane: &mut LaneWork<'_>, turn: u32, g: &Projected, c: &Projected) {
+    fn around(&mut self, lane: &mut LaneWork<'_>, golden: &Turn, candidate: &Turn) {
         use wire::difference::Difference as Found;
-        let (pointer, what) = match wire::difference::first_difference(g.body.as_bytes(), c.body.as_bytes()) {
+        let (g, c) = (self.body(0, golden), self.body(1, candidate));
+        let (pointer, what) = match wire::difference::first_difference(&g, &c) {
             Some(Found::Spelling { pointer, .. }) => (pointer, "the same value, written in other bytes"),
             Some(Found::Value { pointer, .. }) => (pointer, "what is around the units differs"),
             _ => (String::new(), "what is around the units differs"),
         };
-        let spot = Spot { surface: Surface::Settings, lane: lane.name, turn };
+        let spot = Spot { surface: Surface::Settings, lane: lane.name, turn: golden.turn };
         let difference = spot.structural(Some(Level::E3), &pointer, what, None, None);
         self.differ(lane.number, difference);
     }

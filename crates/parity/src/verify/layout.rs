@@ -7,7 +7,7 @@ use super::lane::LaneWork;
 use super::unit::{Kind, Projected, Unit};
 
 /// Lays two conversations side by side: in order, but results by the calls they answer.
-pub(super) fn lay_out(lane: &LaneWork<'_>, g: &Projected, c: &Projected) -> Vec<Row> {
+pub(super) fn lay_out(lane: &mut LaneWork<'_>, g: &Projected, c: &Projected) -> Vec<Row> {
     let without_results = |of: &Projected| -> Vec<usize> {
         (0..of.parts.len()).filter(|at| of.parts[*at].kind != Kind::Result).collect()
     };
@@ -16,12 +16,23 @@ pub(super) fn lay_out(lane: &LaneWork<'_>, g: &Projected, c: &Projected) -> Vec<
         let (a, b) = (&g.parts[mine[a]], &c.parts[theirs[b]]);
         a.kind == b.kind
             && a.role == b.role
-            && (a.hash == b.hash || lane.pairs.contains_key(&(a.hash, b.hash)))
+            && (a.hash == b.hash
+                || lane.pairs.contains_key(&(a.hash, b.hash))
+                || lane.replies.contains(&(a.hash, b.hash)))
     };
     let score = |a: usize, b: usize| likeness((&g.parts[mine[a]], g), (&c.parts[theirs[b]], c));
-    let rows = align(mine.len(), theirs.len(), same, score);
+    let hash = |of: &Projected, at: usize| of.parts[at].hash;
+    let mut rows = as_before(
+        &lane.rows,
+        |a| mine.get(a).map(|at| hash(g, *at)),
+        |b| theirs.get(b).map(|at| hash(c, *at)),
+    );
+    let (a, b) = (rows.iter().filter_map(|row| row.0).count(), rows.iter().filter_map(|row| row.1).count());
+    let rest = align(mine.len() - a, theirs.len() - b, |x, y| same(a + x, b + y), |x, y| score(a + x, b + y));
+    rows.extend(rest.into_iter().map(|(x, y)| (x.map(|x| a + x), y.map(|y| b + y))));
     let mut rows: Vec<Row> =
         rows.into_iter().map(|(a, b)| (a.map(|a| mine[a]), b.map(|b| theirs[b]))).collect();
+    lane.rows = rows.iter().map(|(a, b)| (a.map(|a| hash(g, a)), b.map(|b| hash(c, b)))).collect();
     let mut calls: HashMap<&str, &str> = HashMap::new();
     for row in &rows {
         if let (Some(a), Some(b)) = row
@@ -33,6 +44,28 @@ pub(super) fn lay_out(lane: &LaneWork<'_>, g: &Projected, c: &Projected) -> Vec<
     lane.pair_announcements(&mut rows, g, c);
     rows.extend(results(&calls, g, c));
     rows.sort_by_key(|(a, b)| (a.is_none(), *a, *b));
+    rows
+}
+
+/// The rows of the turn before as far as both still say the same, up to the last that met. Without them, whatever
+/// only one side has would make every later turn search its whole history anew.
+fn as_before(
+    before: &[(Option<u64>, Option<u64>)],
+    golden: impl Fn(usize) -> Option<u64>,
+    candidate: impl Fn(usize) -> Option<u64>,
+) -> Vec<Row> {
+    let (mut a, mut b) = (0, 0);
+    let mut rows: Vec<Row> = Vec::new();
+    for (mine, theirs) in before {
+        if (mine.is_some() && golden(a) != *mine) || (theirs.is_some() && candidate(b) != *theirs) {
+            break;
+        }
+        rows.push((mine.map(|_| a), theirs.map(|_| b)));
+        a += usize::from(mine.is_some());
+        b += usize::from(theirs.is_some());
+    }
+    let met = rows.iter().rposition(|row| row.0.is_some() && row.1.is_some()).map_or(0, |at| at + 1);
+    rows.truncate(met);
     rows
 }
 
@@ -116,5 +149,22 @@ impl LaneWork<'_> {
                 rows[here].1 = other;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_goes_on_from_the_one_before_as_far_as_both_say_the_same() {
+        let before = [(Some(1), Some(1)), (Some(2), None), (Some(3), Some(4)), (None, Some(5))];
+        let rows = |golden: &[u64], candidate: &[u64]| {
+            as_before(&before, |at| golden.get(at).copied(), |at| candidate.get(at).copied())
+        };
+        let all = [(Some(0), Some(0)), (Some(1), None), (Some(2), Some(1))];
+        assert_eq!(rows(&[1, 2, 3, 6], &[1, 4, 5, 7]), all, "what stands alone at the end is still open");
+        assert_eq!(rows(&[1, 2, 3], &[1, 2, 4]), all[..1], "the candidate has it now");
+        assert_eq!(rows(&[9, 2, 3], &[1, 4, 5]), []);
     }
 }

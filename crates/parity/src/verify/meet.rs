@@ -23,17 +23,15 @@ impl Comparison<'_> {
         g: (&Unit, &Projected),
         c: (&Unit, &Projected),
     ) {
-        let raw = |(unit, of): (&Unit, &Projected)| {
-            unit.marker.as_ref().map(|marker| of.body[marker.place.span.clone()].to_owned())
-        };
-        let (mine, theirs) = (raw(g), raw(c));
+        let raw = |unit: &Unit| unit.marker.as_ref().map(|marker| marker.json.clone());
+        let (mine, theirs) = (raw(g.0), raw(c.0));
         if mine.is_none() && theirs.is_none() {
             return;
         }
         self.uneven |= mine != theirs;
         let new = lane.markers.insert((region.to_owned(), mine.clone(), theirs.clone()));
         let marker = g.0.marker.as_ref().or(c.0.marker.as_ref());
-        let pointer = marker.map(|marker| marker.place.pointer.clone()).unwrap_or_default();
+        let pointer = marker.map(|marker| marker.pointer.clone()).unwrap_or_default();
         if !new || self.excluded(lane.number, Surface::Settings, &pointer) {
             return;
         }

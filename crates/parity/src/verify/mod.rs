@@ -1,13 +1,14 @@
 //! Whether two recordings agree, surface by surface.
 //!
 //! Start at [`verify`], which reads two folders, or at [`compare`], which judges and reads nothing by itself.
-//! A request is taken apart into units (`unit`), lanes, turns and units of both sides are laid side by side (`pair`,
+//! A request is taken apart into units (`gather`, `unit`), lanes, turns and units of both sides are laid side by side (`pair`,
 //! `layout`, `align`) and compared value by value (`lane`, `meet`, `judge`), under masks (`mask`), rules (`rules`) and one pairing of ids (`ids`).
 
 mod align;
 mod changes;
 mod compare;
 mod found;
+mod gather;
 mod ids;
 mod jobs;
 mod judge;
@@ -37,15 +38,17 @@ pub use compare::compare;
 pub use rules::{RULES_FILE, RULES_FORMAT, Rules, RulesError};
 pub use side::{Facts, Requests, Side};
 
+use self::gather::Gathered;
 use crate::verdict::{Level, Verdict};
 
 /// Reads two recordings and judges whether they agree. Problems of either are in the verdict's notes.
 pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level) -> Verdict {
-    let (mine, theirs) = std::thread::scope(|scope| {
+    let (mut mine, mut theirs) = std::thread::scope(|scope| {
         let theirs = scope.spawn(|| Read::of(candidate));
         (Read::of(golden), theirs.join().expect("ordering a recording does not panic"))
     });
-    let mut verdict = compare(&mine.side(), &theirs.side(), rules, wanted);
+    let gathered = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.gathered));
+    let mut verdict = compare::compare_gathered(&mine.side(), &theirs.side(), gathered, rules, wanted);
     let manifest =
         |source: &'_ Source| source.recording().and_then(|recording| recording.manifest()).cloned();
     let (of_golden, of_candidate) = (manifest(golden), manifest(candidate));
@@ -68,6 +71,7 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
 struct Read<'s> {
     source: &'s Source,
     ordered: Ordered,
+    gathered: Gathered,
     numbers: Numbers<'s>,
 }
 
@@ -79,7 +83,9 @@ struct Numbers<'s> {
 impl<'s> Read<'s> {
     fn of(source: &'s Source) -> Self {
         let by_id = (0..source.len()).map(|n| (source.id(n), n)).collect();
-        Self { source, ordered: source.order(), numbers: Numbers { source, by_id } }
+        let mut gathered = Gathered::default();
+        let ordered = source.order_watched(&mut gathered);
+        Self { source, ordered, gathered, numbers: Numbers { source, by_id } }
     }
 
     fn side(&self) -> Side<'_> {

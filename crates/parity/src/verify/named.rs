@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::compare::Comparison;
 use super::found::Spot;
 use super::lane::LaneWork;
-use super::unit::{Bytes, Kind, Projected};
+use super::unit::{Kind, Projected};
 use crate::verdict::{Level, Surface};
 
 impl Comparison<'_> {
@@ -20,7 +20,7 @@ impl Comparison<'_> {
                 Some(at) => {
                     let other = &c.named[*at];
                     self.marker(lane, turn, &unit.key, (unit, g), (other, c));
-                    self.uneven |= unit.hash != other.hash && matches!(unit.bytes, Bytes::Body(..));
+                    self.uneven |= unit.hash != other.hash && unit.in_body;
                     if lane.named.insert((unit.kind, unit.key.clone(), unit.hash, other.hash)) {
                         self.unit(lane, turn, (unit, g), (other, c));
                     }

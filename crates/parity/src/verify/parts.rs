@@ -31,6 +31,8 @@ impl Comparison<'_> {
                     }
                     if unit.kind == Kind::Reply {
                         clean &= unit.hash == counterpart.hash;
+                        // They meet again in every later turn, and need not be searched for each time.
+                        lane.replies.insert((unit.hash, counterpart.hash));
                         continue;
                     }
                     met.push((at, other));

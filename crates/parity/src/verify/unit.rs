@@ -4,13 +4,15 @@
 //! leaves out the cache marker that it carries: a marker is a setting, and moves from turn to turn.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hasher as _};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::ops::Range;
+use std::sync::Arc;
 
 use recording::source::Asked;
 use session::{Block, Role};
 use wire::Header;
-use wire::dialect::{Dialect, Marker, Part, Prompt};
+use wire::dialect::{Dialect, Marker, Part, Place, Prompt, Tool};
 use wire::json::Document;
 
 /// What a unit is.
@@ -47,10 +49,13 @@ pub(super) struct Unit {
     /// What it meets its counterpart by: a tool's, a header's, a member's name; a block's type.
     pub(super) key: String,
     pub(super) pointer: String,
-    pub(super) bytes: Bytes,
-    /// Digest of the bytes, in whatever form they are sent.
+    /// It stands in the body, and not beside it.
+    pub(super) in_body: bool,
+    /// Its JSON text, without the marker that it carries.
+    json: String,
+    /// Digest of the text, in whatever form it is sent.
     pub(super) hash: u64,
-    pub(super) marker: Option<Marker>,
+    pub(super) marker: Option<Marked>,
     pub(super) role: Option<Role>,
     /// It is the first of its message.
     pub(super) opens: bool,
@@ -60,72 +65,145 @@ pub(super) struct Unit {
     pub(super) late: bool,
     /// A text that is a bare string instead of a block.
     pub(super) bare: bool,
-    /// The block around a text that is compared without it: where it is, and its bytes.
-    block: Option<(String, Bytes)>,
+    /// The block around a text that is compared without it.
+    block: Option<Around>,
 }
 
-/// Where a unit's bytes are.
+/// A cache marker.
 #[derive(Clone, Debug)]
-pub(super) enum Bytes {
-    /// In the body, with a hole where its marker is.
-    Body(Range<usize>, Option<Range<usize>>),
-    /// Not in the body; a JSON text.
-    Own(String),
+pub(super) struct Marked {
+    pub(super) pointer: String,
+    pub(super) json: String,
 }
 
-/// A request, taken apart.
+/// What stands around a text.
+#[derive(Clone, Debug)]
+struct Around {
+    pointer: String,
+    before: String,
+    behind: String,
+}
+
+/// A request, taken apart. It holds no body: what a lane says again in every request is kept once.
+#[derive(Clone, Debug)]
 pub(super) struct Projected {
-    /// The body.
-    pub(super) body: String,
+    /// Digest of the body: of the units in it and of all that is around them.
+    pub(super) body: u64,
     /// Tools, settings, headers: they meet by name.
-    pub(super) named: Vec<Unit>,
+    pub(super) named: Vec<Arc<Unit>>,
     /// Instructions and messages: they meet in order.
-    pub(super) parts: Vec<Unit>,
+    pub(super) parts: Vec<Arc<Unit>>,
+}
+
+/// The units of a recording. Most stand in many requests, and are made and kept once.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    units: HashMap<u64, Arc<Unit>>,
+}
+
+/// A request in the making.
+struct Taking<'t> {
+    pool: &'t mut Pool,
+    body: &'t str,
+    /// Where units are in the body, and what tells them apart.
+    spans: Vec<(Range<usize>, u64)>,
 }
 
 impl Projected {
     /// Takes a request apart; one that speaks no dialect is one setting.
-    pub(super) fn of(asked: Asked) -> Self {
-        let body = match String::from_utf8(asked.body.bytes.unwrap_or_default()) {
-            Ok(body) => body,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        };
-        let mut named = head(&asked.method, &asked.url, &asked.headers);
-        let mut parts = Vec::new();
-        match Document::parse(body.as_bytes()) {
-            Ok(document) => {
-                let dialect = Dialect::of(&asked.url, body.as_bytes());
-                let prompt = dialect.and_then(|dialect| dialect.decode_document(&document).ok());
-                match &prompt {
-                    Some(prompt) => {
-                        named.extend(tools(prompt, &body));
-                        named.extend(settings(prompt, &document, &body));
-                        parts = conversation(prompt, &body);
-                    }
-                    None => named.push(Unit::whole(&body)),
-                }
-            }
+    pub(super) fn of(asked: &Asked, pool: &mut Pool) -> Self {
+        let body = String::from_utf8_lossy(asked.body.bytes.as_deref().unwrap_or_default());
+        let document = Document::parse(body.as_bytes());
+        let dialect = document.as_ref().ok().and_then(|_| Dialect::of(&asked.url, body.as_bytes()));
+        let prompt = document.as_ref().ok().zip(dialect);
+        let prompt = prompt.and_then(|(document, dialect)| dialect.decode_document(document).ok());
+        if let (Ok(document), Some(prompt)) = (&document, &prompt) {
+            return Self::of_prompt(asked, document, prompt, pool);
+        }
+        let mut taking = Taking { pool, body: &body, spans: Vec::new() };
+        let mut named = head(&mut taking, &asked.method, &asked.url, &asked.headers);
+        match document {
+            Ok(_) => named.push(taking.in_body(Kind::Setting, "body", "", 0..body.len())),
             Err(_) if body.is_empty() => {}
-            Err(_) => named.push(Unit::own(Kind::Setting, "body", "", &wire::json::quote(&body))),
+            Err(_) => named.push(taking.own(Kind::Setting, "body", "", &wire::json::quote(&body))),
         }
         number_twins(&mut named);
-        Self { body, named, parts }
+        Self { body: taking.digest(), named, parts: Vec::new() }
     }
 
-    /// A unit's bytes, without its marker.
+    /// Takes apart a request that has been decoded already.
+    pub(super) fn of_prompt(
+        asked: &Asked,
+        document: &Document<'_>,
+        prompt: &Prompt,
+        pool: &mut Pool,
+    ) -> Self {
+        let mut taking = Taking { pool, body: document.text(), spans: Vec::new() };
+        let mut named = head(&mut taking, &asked.method, &asked.url, &asked.headers);
+        named.extend(tools(&mut taking, prompt));
+        named.extend(settings(&mut taking, prompt, document));
+        number_twins(&mut named);
+        let parts = conversation(&mut taking, prompt);
+        Self { body: taking.digest(), named, parts }
+    }
+
+    /// A unit's JSON text, without its marker.
     pub(super) fn raw<'p>(&'p self, unit: &'p Unit) -> Cow<'p, str> {
-        unit.raw(&self.body)
+        Cow::Borrowed(&unit.json)
+    }
+}
+
+impl Taking<'_> {
+    /// The unit at a place of the body: one that is known, or a new one. All that it is made from must be in `by` or
+    /// in its bytes.
+    fn unit(
+        &mut self,
+        by: impl Hash,
+        pointer: &str,
+        span: Range<usize>,
+        make: impl FnOnce(&str) -> Unit,
+    ) -> Arc<Unit> {
+        let stamp = stamp(by, pointer, &self.body[span.clone()]);
+        self.spans.push((span, stamp));
+        Arc::clone(self.pool.units.entry(stamp).or_insert_with(|| Arc::new(make(self.body))))
+    }
+
+    fn in_body(&mut self, kind: Kind, key: &str, pointer: &str, span: Range<usize>) -> Arc<Unit> {
+        self.unit((kind, key), pointer, span.clone(), |body| Unit::new(kind, key, pointer, &body[span]))
+    }
+
+    /// A unit beside the body.
+    fn own(&mut self, kind: Kind, key: &str, pointer: &str, json: &str) -> Arc<Unit> {
+        let make = || Arc::new(Unit { in_body: false, ..Unit::new(kind, key, pointer, json) });
+        Arc::clone(self.pool.units.entry(stamp((kind, key), pointer, json)).or_insert_with(make))
+    }
+
+    /// Bodies are equal where their units are and what is around them is.
+    fn digest(mut self) -> u64 {
+        self.spans.sort_unstable_by_key(|(span, _)| span.start);
+        let mut hasher = DefaultHasher::new();
+        let mut end = 0;
+        for (span, stamp) in &self.spans {
+            if end <= span.start {
+                hasher.write(&self.body.as_bytes()[end..span.start]);
+            }
+            hasher.write_u64(*stamp);
+            end = end.max(span.end);
+        }
+        hasher.write(&self.body.as_bytes()[end..]);
+        hasher.finish()
     }
 }
 
 impl Unit {
-    fn new(kind: Kind, key: impl Into<String>, pointer: &str, bytes: Bytes) -> Self {
+    fn new(kind: Kind, key: impl Into<String>, pointer: &str, json: &str) -> Self {
         Self {
             kind,
             key: key.into(),
             pointer: pointer.to_owned(),
-            bytes,
-            hash: 0,
+            in_body: true,
+            hash: digest(json),
+            json: json.to_owned(),
             marker: None,
             role: None,
             opens: false,
@@ -136,65 +214,47 @@ impl Unit {
         }
     }
 
+    /// One that may carry a marker.
+    fn marked(
+        kind: Kind,
+        key: impl Into<String>,
+        place: &Place,
+        marker: Option<&Marker>,
+        body: &str,
+    ) -> Self {
+        let span = &place.span;
+        let Some(marker) = marker else { return Self::new(kind, key, &place.pointer, &body[span.clone()]) };
+        let hole = member_around(body, &marker.place.span, span);
+        let json = format!("{}{}", &body[span.start..hole.start], &body[hole.end..span.end]);
+        let pointer = marker.place.pointer.clone();
+        let marker = Marked { pointer, json: body[marker.place.span.clone()].to_owned() };
+        Self { marker: Some(marker), ..Self::new(kind, key, &place.pointer, &json) }
+    }
+
     /// With the block around it, where it is compared without.
     pub(super) fn widened(&self) -> Self {
-        match self.block.clone() {
-            Some((pointer, bytes)) => Self { pointer, bytes, block: None, ..self.clone() },
-            None => self.clone(),
-        }
+        let Some(Around { pointer, before, behind }) = &self.block else { return self.clone() };
+        let json = format!("{before}{}{behind}", self.json);
+        Self { pointer: pointer.clone(), json, block: None, ..self.clone() }
     }
 
     /// Whether it is a text that is compared without the block around it.
     pub(super) fn is_narrow(&self) -> bool {
         self.block.is_some()
     }
-
-    /// With the digest of its bytes.
-    fn hashed(mut self, body: &str) -> Self {
-        self.hash = match &self.bytes {
-            Bytes::Own(json) => digest(&[json]),
-            Bytes::Body(span, None) => digest(&[&body[span.clone()]]),
-            Bytes::Body(span, Some(hole)) => {
-                digest(&[&body[span.start..hole.start], &body[hole.end..span.end]])
-            }
-        };
-        self
-    }
-
-    fn in_body(kind: Kind, key: impl Into<String>, pointer: &str, span: Range<usize>, body: &str) -> Self {
-        Self::new(kind, key, pointer, Bytes::Body(span, None)).hashed(body)
-    }
-
-    fn own(kind: Kind, key: impl Into<String>, pointer: &str, json: &str) -> Self {
-        Self::new(kind, key, pointer, Bytes::Own(json.to_owned())).hashed("")
-    }
-
-    fn whole(body: &str) -> Self {
-        Self::in_body(Kind::Setting, "body", "", 0..body.len(), body)
-    }
-
-    fn marked(mut self, marker: Option<&Marker>, body: &str) -> Self {
-        if let (Some(marker), Bytes::Body(span, hole)) = (marker, &mut self.bytes) {
-            *hole = Some(member_around(body, &marker.place.span, span));
-            self.marker = Some(marker.clone());
-        }
-        self
-    }
-
-    fn raw<'b>(&'b self, body: &'b str) -> Cow<'b, str> {
-        match &self.bytes {
-            Bytes::Own(json) => Cow::Borrowed(json),
-            Bytes::Body(span, None) => Cow::Borrowed(&body[span.clone()]),
-            Bytes::Body(span, Some(hole)) => {
-                Cow::Owned(format!("{}{}", &body[span.start..hole.start], &body[hole.end..span.end]))
-            }
-        }
-    }
 }
 
-fn digest(pieces: &[&str]) -> u64 {
+fn digest(json: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
-    pieces.iter().for_each(|piece| hasher.write(piece.as_bytes()));
+    hasher.write(json.as_bytes());
+    hasher.finish()
+}
+
+fn stamp(by: impl Hash, pointer: &str, raw: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    by.hash(&mut hasher);
+    pointer.hash(&mut hasher);
+    hasher.write(raw.as_bytes());
     hasher.finish()
 }
 
@@ -219,31 +279,32 @@ fn member_around(body: &str, value: &Range<usize>, owner: &Range<usize>) -> Rang
 }
 
 /// Units of one name are told apart by their number.
-fn number_twins(units: &mut [Unit]) {
-    let mut seen = std::collections::HashMap::<(Kind, String), usize>::new();
+fn number_twins(units: &mut [Arc<Unit>]) {
+    let mut seen = HashMap::<(Kind, String), usize>::new();
     for unit in units {
         let count = seen.entry((unit.kind, unit.key.clone())).or_default();
         *count += 1;
         if *count > 1 {
-            unit.key = format!("{} ({count})", unit.key);
+            let key = format!("{} ({count})", unit.key);
+            Arc::make_mut(unit).key = key;
         }
     }
 }
 
 /// Method, address and headers.
-fn head(method: &str, url: &str, headers: &[Header]) -> Vec<Unit> {
+fn head(taking: &mut Taking<'_>, method: &str, url: &str, headers: &[Header]) -> Vec<Arc<Unit>> {
     let quote = wire::json::quote;
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let at = rest.find('/').unwrap_or(rest.len());
     let (host, target) = rest.split_at(at);
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut units = vec![
-        Unit::own(Kind::Line, "method", "method", &quote(method)),
-        Unit::own(Kind::Line, "host", "url:host", &quote(host)),
-        Unit::own(Kind::Line, "path", "url:path", &quote(path)),
+        taking.own(Kind::Line, "method", "method", &quote(method)),
+        taking.own(Kind::Line, "host", "url:host", &quote(host)),
+        taking.own(Kind::Line, "path", "url:path", &quote(path)),
     ];
     if !query.is_empty() {
-        units.push(Unit::own(Kind::Header, "query", "url:query", &quote(query)));
+        units.push(taking.own(Kind::Header, "query", "url:query", &quote(query)));
     }
     for header in headers {
         let name = header.name().to_ascii_lowercase();
@@ -253,7 +314,7 @@ fn head(method: &str, url: &str, headers: &[Header]) -> Vec<Unit> {
             Header::Plain { value, .. } => quote(value),
             Header::Secret { fingerprint, .. } => format!("{{\"fingerprint\":{}}}", quote(fingerprint)),
         };
-        units.push(Unit::own(kind, name, &pointer, &json));
+        units.push(taking.own(kind, &name, &pointer, &json));
     }
     units
 }
@@ -266,14 +327,16 @@ fn names_an_agent(name: &str) -> bool {
         && (of_agent || (has("id") && (has("agent") || has("request") || has("trace"))) || has("traceparent"))
 }
 
-fn tools<'p>(prompt: &'p Prompt, body: &'p str) -> impl Iterator<Item = Unit> + 'p {
+fn tools(taking: &mut Taking<'_>, prompt: &Prompt) -> Vec<Arc<Unit>> {
     // Those inside messages belong to their messages.
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
-    listed.map(|tool| {
-        let span = tool.place.span.clone();
-        let unit = Unit::new(Kind::Tool, &tool.name, &tool.place.pointer, Bytes::Body(span, None));
-        unit.marked(tool.marker.as_ref(), body).hashed(body)
-    })
+    let unit = |tool: &Tool| {
+        let (place, marker) = (&tool.place, tool.marker.as_ref());
+        taking.unit((Kind::Tool, &tool.name), &place.pointer, place.span.clone(), |body| {
+            Unit::marked(Kind::Tool, &tool.name, place, marker, body)
+        })
+    };
+    listed.map(unit).collect()
 }
 
 /// Members of the body that hold what is compared by itself.
@@ -289,7 +352,7 @@ const IDENTITY: &[&str] = &[
     "conversation",
 ];
 
-fn settings(prompt: &Prompt, document: &Document<'_>, body: &str) -> Vec<Unit> {
+fn settings(taking: &mut Taking<'_>, prompt: &Prompt, document: &Document<'_>) -> Vec<Arc<Unit>> {
     let mut units = Vec::new();
     for member in document.root().members() {
         let name = member.name();
@@ -302,47 +365,66 @@ fn settings(prompt: &Prompt, document: &Document<'_>, body: &str) -> Vec<Unit> {
             _ => Kind::Setting,
         };
         let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-        units.push(Unit::in_body(kind, name, &pointer, member.value.span(), body));
+        units.push(taking.in_body(kind, &name, &pointer, member.value.span()));
     }
     // What the model's own messages carry beside their words is the model's.
     for message in prompt.messages.iter().filter(|message| message.role != Role::Assistant) {
         let whole = message.parts.iter().any(|part| part.place.span == message.place.span);
         for extra in message.extra.iter().filter(|_| !whole) {
             let (pointer, span) = (&extra.place.pointer, extra.place.span.clone());
-            units.push(Unit::in_body(Kind::Setting, pointer, pointer, span, body));
+            units.push(taking.in_body(Kind::Setting, pointer, pointer, span));
         }
     }
     units
 }
 
-fn conversation(prompt: &Prompt, body: &str) -> Vec<Unit> {
-    let mut units: Vec<Unit> = Vec::new();
+fn conversation(taking: &mut Taking<'_>, prompt: &Prompt) -> Vec<Arc<Unit>> {
+    let mut units = Vec::new();
     for part in &prompt.system {
-        units.push(Unit { kind: Kind::System, ..said(part, body) });
+        let make = |body: &str| Unit { kind: Kind::System, ..said(part, body) };
+        units.push(taking.unit(
+            (Kind::System, seen(part)),
+            &part.place.pointer,
+            part.place.span.clone(),
+            make,
+        ));
     }
     let mut late = false;
     for message in &prompt.messages {
         late |= message.role == Role::Assistant;
         for (at, part) in message.parts.iter().enumerate() {
-            let mut unit = block(part, message.role, body);
-            unit.role = Some(message.role);
-            unit.opens = at == 0;
-            unit.late = late;
-            // In another name, or in another message, it is not what it was.
-            let opens = unit.opens && unit.kind != Kind::Result;
-            unit.hash = unit.hash.rotate_left(message.role as u32 + 1) ^ u64::from(opens);
-            units.push(unit);
+            let (opens, role) = (at == 0, message.role);
+            let make = |body: &str| {
+                let unit = Unit { role: Some(role), opens, late, ..block(part, role, body) };
+                // In another name, or in another message, it is not what it was.
+                let first = opens && unit.kind != Kind::Result;
+                Unit { hash: unit.hash.rotate_left(role as u32 + 1) ^ u64::from(first), ..unit }
+            };
+            let by = (role as u32, opens, late, seen(part));
+            units.push(taking.unit(by, &part.place.pointer, part.place.span.clone(), make));
         }
     }
     units
 }
 
-fn block(part: &Part, role: Role, body: &str) -> Unit {
-    let in_body = |kind: Kind, key: &str| {
-        Unit::new(kind, key, &part.place.pointer, Bytes::Body(part.place.span.clone(), None))
-            .marked(part.marker.as_ref(), body)
-            .hashed(body)
+/// What was decoded of a part and cannot be told from its bytes: a call's id may stand beside them.
+fn seen(part: &Part) -> impl Hash {
+    let inside = |place: &Place| {
+        let start = part.place.span.start;
+        (place.span.start.wrapping_sub(start), place.span.end.wrapping_sub(start))
     };
+    let call = match &part.block {
+        Block::ToolCall(call) => Some((call.id.as_str(), call.name.as_str(), call.server)),
+        Block::ToolResult(result) => Some((result.call.as_str(), "", result.server)),
+        _ => None,
+    };
+    let is_text = matches!(part.block, Block::Text { .. });
+    let marker = part.marker.as_ref().map(|marker| inside(&marker.place));
+    (part.kind.as_str(), call, is_text, part.content.as_ref().map(inside), marker)
+}
+
+fn block(part: &Part, role: Role, body: &str) -> Unit {
+    let in_body = |kind: Kind, key: &str| Unit::marked(kind, key, &part.place, part.marker.as_ref(), body);
     match &part.block {
         Block::ToolCall(call) if !call.server => {
             Unit { call: Some(call.id.as_str().to_owned()), ..in_body(Kind::Call, &call.name) }
@@ -362,23 +444,24 @@ fn said(part: &Part, body: &str) -> Unit {
     const OPENAI_FRAME: usize = r#"{"type":"input_text","text":}"#.len();
     let (place, text) = (&part.place, matches!(part.block, Block::Text { .. }));
     let key = if text { "text" } else { part.kind.as_str() };
-    let unit = Unit::new(Kind::Said, key, &place.pointer, Bytes::Body(place.span.clone(), None))
-        .marked(part.marker.as_ref(), body);
-    let Some(content) = part.content.as_ref().filter(|_| text) else { return unit.hashed(body) };
+    let unit = Unit::marked(Kind::Said, key, place, part.marker.as_ref(), body);
+    let Some(content) = part.content.as_ref().filter(|_| text) else { return unit };
     let inside = &body[content.span.clone()];
     let bare = content.span == place.span;
-    let hole = unit.marker.is_some().then(|| unit.raw(body).len());
-    let frame = hole.unwrap_or(place.span.len()) - inside.len();
+    let frame = unit.json.len() - inside.len();
     if !bare && frame != FRAME && frame != OPENAI_FRAME {
-        return unit.hashed(body);
+        return unit;
     }
-    let block = (!bare).then(|| (unit.pointer.clone(), unit.bytes.clone()));
-    Unit {
-        bytes: Bytes::Body(content.span.clone(), None),
-        pointer: content.pointer.clone(),
-        hash: digest(&[inside]),
-        bare,
-        block,
-        ..unit
-    }
+    // A marker stands before the text or behind it, and was taken out of the block.
+    let is_behind = |marker: &&Marker| marker.place.span.start > content.span.start;
+    let at = match part.marker.as_ref().filter(|marker| !is_behind(marker)) {
+        Some(_) => unit.json.len() - (place.span.end - content.span.start),
+        None => content.span.start - place.span.start,
+    };
+    let block = (!bare).then(|| Around {
+        pointer: unit.pointer.clone(),
+        before: unit.json[..at].to_owned(),
+        behind: unit.json[at + inside.len()..].to_owned(),
+    });
+    Unit { marker: unit.marker, bare, block, ..Unit::new(Kind::Said, key, &content.pointer, inside) }
 }

@@ -5,10 +5,11 @@
 //! thinking and rewrite what they said themselves, but they carry these ids back. What stands
 //! between two replies is a [`Gap`].
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use session::{Block, CallId, Reply, Role};
+use session::{Block, CallId, Reply, Role, ToolResult};
 use wire::dialect::{Prompt, Runs};
 
 /// Longest piece of a text that is kept to be looked at again.
@@ -83,8 +84,15 @@ pub struct Carried {
 
 impl Asking {
     /// Distils a request; `items` are the replies' atoms by the ids of their output items.
-    pub(super) fn of(prompt: &Prompt, items: &HashMap<String, Vec<Atom>>) -> Self {
-        let mut reader = Reader { items, asking: Self::default(), group: Vec::new(), texts: Vec::new() };
+    pub(super) fn of(prompt: &Prompt, items: &HashMap<String, Vec<Atom>>, voices: &mut Voices) -> Self {
+        let mut reader = Reader {
+            items,
+            asking: Self::default(),
+            group: Vec::new(),
+            texts: Vec::new(),
+            newest: Vec::new(),
+            results: Vec::new(),
+        };
         reader.asking.said.push(digest(&()));
         reader.asking.gaps.push(Gap::default());
         for message in prompt.conversation() {
@@ -93,15 +101,14 @@ impl Asking {
             }
         }
         reader.close();
-        let mut asking = reader.asking;
+        let Reader { mut asking, newest, results, .. } = reader;
+        asking.newest =
+            newest.iter().map(|(role, text)| Said { role: *role, text: (*text).into() }).collect();
+        asking.results = results.into_iter().map(carried).collect();
         asking.history = digest(&(asking.said.last(), asking.gaps.iter().map(key).collect::<Vec<_>>()));
         let instructions = || prompt.instructions().filter_map(|part| text_of(&part.block));
-        asking.system = digest(&instructions().map(blanked).collect::<Vec<_>>());
-        let mut words: Vec<u64> = instructions().flat_map(blanked).map(digest).collect();
-        words.sort_unstable();
-        words.dedup();
-        words.truncate(VOICE);
-        asking.voice = words;
+        let texts: Vec<&str> = instructions().collect();
+        (asking.system, asking.voice) = voices.of(&texts);
         if asking.is_first() {
             asking.instructions = instructions().map(str::to_owned).collect();
         }
@@ -126,17 +133,44 @@ fn key(gap: &Gap) -> (&[u64], &[u64]) {
     (&gap.texts, &gap.results)
 }
 
+/// What instructions sound like, by the digest of their texts: most requests bring those of the one before, and
+/// going through their words takes longer than all the rest.
+#[derive(Debug, Default)]
+pub(super) struct Voices {
+    known: HashMap<u64, (u64, Vec<u64>)>,
+}
+
+impl Voices {
+    /// What the instructions look like, and a few words of them.
+    fn of(&mut self, instructions: &[&str]) -> (u64, Vec<u64>) {
+        let hear = || {
+            let blanked: Vec<Vec<&str>> = instructions.iter().copied().map(blanked).collect();
+            let mut words: Vec<u64> = blanked.iter().flatten().copied().map(digest).collect();
+            words.sort_unstable();
+            words.dedup();
+            words.truncate(VOICE);
+            (digest(&blanked), words)
+        };
+        self.known.entry(digest(instructions)).or_insert_with(hear).clone()
+    }
+}
+
+/// What is kept of the blocks refers to the request: nearly all of a history is looked at and let go.
 struct Reader<'i> {
     items: &'i HashMap<String, Vec<Atom>>,
     asking: Asking,
     /// The reply being read: calls (and what references stand for).
     group: Vec<Atom>,
     /// Its texts, which count where it called nothing.
-    texts: Vec<String>,
+    texts: Vec<&'i str>,
+    /// The texts behind it.
+    newest: Vec<(Role, &'i str)>,
+    /// The results behind it.
+    results: Vec<&'i ToolResult>,
 }
 
-impl Reader<'_> {
-    fn block(&mut self, role: Role, block: &Block) {
+impl<'i> Reader<'i> {
+    fn block(&mut self, role: Role, block: &'i Block) {
         if role == Role::Assistant {
             return self.reply(block);
         }
@@ -145,9 +179,7 @@ impl Reader<'_> {
                 self.close();
                 let text = joined(&result.blocks);
                 self.gap().results.push(digest(&(result.call.as_str(), &text)));
-                let text = shortened(&text).to_owned();
-                let carried = Carried { call: result.call.clone(), text, is_error: result.is_error };
-                self.asking.results.push(carried);
+                self.results.push(result);
             }
             Block::ToolResult(_) => {}
             other => {
@@ -159,19 +191,19 @@ impl Reader<'_> {
                 if self.asking.is_first() {
                     self.asking.opening.push(text.to_owned());
                 }
-                self.asking.newest.push(Said { role, text: text.to_owned() });
+                self.newest.push((role, text));
             }
         }
     }
 
-    fn reply(&mut self, block: &Block) {
+    fn reply(&mut self, block: &'i Block) {
         match block {
             Block::ToolCall(call) if !call.server => self.atom(atom_of_call(&call.id)),
             Block::ItemReference { id } => match self.items.get(id) {
                 Some(atoms) => atoms.iter().for_each(|atom| self.atom(*atom)),
                 None => self.atom(digest(&("item", id))),
             },
-            other => self.texts.extend(text_of(other).map(str::to_owned)),
+            other => self.texts.extend(text_of(other)),
         }
     }
 
@@ -197,8 +229,8 @@ impl Reader<'_> {
         }
         let at = self.asking.said.len() - 1;
         self.asking.gaps.push(Gap { at, ..Gap::default() });
-        self.asking.newest.clear();
-        self.asking.results.clear();
+        self.newest.clear();
+        self.results.clear();
     }
 
     fn gap(&mut self) -> &mut Gap {
@@ -216,7 +248,7 @@ pub(super) fn atoms(reply: &Reply) -> Vec<Atom> {
         }
     }
     if atoms.is_empty() {
-        let texts: Vec<String> = reply.blocks.iter().filter_map(text_of).map(str::to_owned).collect();
+        let texts: Vec<&str> = reply.blocks.iter().filter_map(text_of).collect();
         atoms.extend(atom_of_text(&texts));
     }
     atoms
@@ -232,7 +264,7 @@ pub(super) fn atom_of_call(id: &CallId) -> Atom {
 }
 
 /// Harnesses trim what they carry back, so only the words count.
-fn atom_of_text(texts: &[String]) -> Option<Atom> {
+fn atom_of_text(texts: &[&str]) -> Option<Atom> {
     let mut words = texts.iter().flat_map(|text| text.split_whitespace()).peekable();
     words.peek()?;
     let mut hasher = DefaultHasher::new();
@@ -249,8 +281,16 @@ pub(super) fn text_of(block: &Block) -> Option<&str> {
 }
 
 /// The texts in a result, one a line.
-pub(super) fn joined(blocks: &[Block]) -> String {
-    blocks.iter().filter_map(text_of).collect::<Vec<_>>().join("\n")
+pub(super) fn joined(blocks: &[Block]) -> Cow<'_, str> {
+    match blocks {
+        [block] => Cow::Borrowed(text_of(block).unwrap_or_default()),
+        blocks => Cow::Owned(blocks.iter().filter_map(text_of).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+fn carried(result: &ToolResult) -> Carried {
+    let text = shortened(&joined(&result.blocks)).to_owned();
+    Carried { call: result.call.clone(), text, is_error: result.is_error }
 }
 
 /// As much of a text as is kept.

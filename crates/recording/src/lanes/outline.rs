@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use session::Role;
 use wire::dialect::Prompt;
 
-use super::asking::{Asking, Atom, Said, atoms, extended};
+use super::asking::{Asking, Atom, Said, Voices, atoms, extended};
 use super::{Heard, Identity};
 
 /// What tells one request of a recording from another.
@@ -48,7 +48,7 @@ fn said_by_user(newest: Vec<Said>) -> Vec<String> {
 impl Replies {
     /// Distils a request.
     pub fn outline(&self, prompt: &Prompt, identity: &Identity) -> Outline {
-        let asking = Asking::of(prompt, &self.items);
+        let asking = Asking::of(prompt, &self.items, &mut Voices::default());
         let followed = identity.follows.as_ref().and_then(|reply| self.spines.get(reply)).copied();
         Outline {
             spine: followed.unwrap_or(asking.spine()),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use session::{CallId, RequestId, StopReason, ToolCall, Usage};
 use wire::dialect::Prompt;
 
-use super::asking::{Asking, Atom, Carried, Gap, Said, atom_of_call, atoms, extended, shortened};
+use super::asking::{Asking, Atom, Carried, Gap, Said, Voices, atom_of_call, atoms, extended, shortened};
 use super::heard::Heard;
 use super::identity::Identity;
 use super::place::Place;
@@ -34,6 +34,7 @@ pub struct LaneTracker {
     /// The newest turn that said it.
     pub(super) said: HashMap<Atom, Spot>,
     items: HashMap<String, Vec<Atom>>,
+    voices: Voices,
     /// Lanes whose history may have been thrown away.
     pub(super) reset: HashSet<usize>,
     replies: HashMap<String, Spot>,
@@ -166,7 +167,7 @@ impl LaneTracker {
     /// A request has arrived.
     pub fn asked(&mut self, id: &RequestId, prompt: &Prompt, identity: &Identity) -> Position {
         self.tick += 1;
-        let mut asking = Asking::of(prompt, &self.items);
+        let mut asking = Asking::of(prompt, &self.items, &mut self.voices);
         let followed = identity.follows.as_ref().and_then(|reply| self.replies.get(reply)).copied();
         if let Some(spot) = followed {
             let turn = &self.lanes[spot.0].turns[spot.1];

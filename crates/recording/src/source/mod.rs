@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use session::RequestId;
-use wire::dialect::Dialect;
+use wire::dialect::{DecodeError, Dialect};
+use wire::json::Document;
 use wire::{Ending, Header};
 
 use crate::lanes::{Heard, Identity, LaneTracker, Lanes};
@@ -279,6 +280,8 @@ impl Source {
 
 /// Sees what a source holds while it is put in order.
 pub trait Watch {
+    /// A request that asks a model, and the document that it was decoded from.
+    fn decoded(&mut self, _asked: &Asked, _document: &Document<'_>, _prompt: &wire::dialect::Prompt) {}
     /// The request of the `n`th exchange, decoded where it asks a model.
     fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&wire::dialect::Prompt>);
     /// The response of the `n`th exchange.
@@ -308,7 +311,7 @@ impl Ordering<'_> {
             Err(error) => return self.problem(format!("exchange {}", n + 1), &error),
         };
         let body = asked.body.bytes.as_deref().unwrap_or_default();
-        let question = question(&asked, body);
+        let question = question(&asked, body, self.watch);
         self.watch.asked(n, &asked, question.as_ref().ok());
         let dialect = question.as_ref().ok().map(|prompt| prompt.dialect);
         let model = question.as_ref().ok().and_then(|prompt| prompt.model.clone());
@@ -386,7 +389,11 @@ impl Ordering<'_> {
 }
 
 /// The question to a model that a request is; else why it is none, where that is worth saying.
-fn question(asked: &Asked, body: &[u8]) -> Result<wire::dialect::Prompt, Option<String>> {
+fn question(
+    asked: &Asked,
+    body: &[u8],
+    watch: &mut dyn Watch,
+) -> Result<wire::dialect::Prompt, Option<String>> {
     if asked.method != "POST" || path(&asked.url).ends_with("/count_tokens") {
         return Err(None);
     }
@@ -394,7 +401,11 @@ fn question(asked: &Asked, body: &[u8]) -> Result<wire::dialect::Prompt, Option<
         return Err(Some("its request body is not there".into()));
     }
     let dialect = Dialect::of(&asked.url, body).ok_or(None)?;
-    dialect.decode_request(body).map_err(|error| Some(format!("its request is not understood: {error}")))
+    let not_understood = |error: DecodeError| Some(format!("its request is not understood: {error}"));
+    let document = Document::parse(body).map_err(|error| not_understood(error.into()))?;
+    let prompt = dialect.decode_document(&document).map_err(not_understood)?;
+    watch.decoded(asked, &document, &prompt);
+    Ok(prompt)
 }
 
 fn path(url: &str) -> &str {

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::text::clean_strides;
 use super::{Document, Kind, Node};
 
 /// Values nested deeper than this are refused, so that hostile input costs no more than its length.
@@ -157,6 +158,7 @@ impl Parser<'_> {
     fn string(&mut self) -> Result<(), JsonError> {
         self.at += 1;
         loop {
+            self.at += clean_strides(&self.bytes[self.at..]);
             let rest = &self.bytes[self.at..];
             let plain = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20);
             self.at += plain.unwrap_or(rest.len());

@@ -110,7 +110,7 @@ pub fn escape_into(out: &mut Vec<u8>, text: &str) {
 }
 
 /// The length of the whole strides at the beginning that need no escape.
-fn clean_strides(bytes: &[u8]) -> usize {
+pub(super) fn clean_strides(bytes: &[u8]) -> usize {
     // Without a branch for each byte, so that the processor compares many at once.
     let clean = |stride: &&[u8]| !stride.iter().fold(false, |special, &byte| special | is_special(byte));
     bytes.chunks_exact(STRIDE).take_while(clean).count() * STRIDE
