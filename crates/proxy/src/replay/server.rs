@@ -217,7 +217,7 @@ impl Shared {
             let since = begun.elapsed();
             client.wait(due.saturating_sub(since) + piece.delay).await?;
             match reply.is_chunked() {
-                true => waiting.extend(http::chunk(&piece.bytes)),
+                true => http::push_chunk(&mut waiting, &piece.bytes),
                 false => waiting.extend_from_slice(&piece.bytes),
             }
             if is_last && reply.end == End::Clean && reply.is_chunked() {
