@@ -40,7 +40,12 @@ pub(crate) enum VerdictFormat {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let (golden, candidate) = (open(&arguments.golden)?, open(&arguments.candidate)?);
+    // Both are read whole when they are opened.
+    let (golden, candidate) = std::thread::scope(|scope| {
+        let candidate = scope.spawn(|| open(&arguments.candidate));
+        (open(&arguments.golden), candidate.join().expect("opening a recording does not panic"))
+    });
+    let (golden, candidate) = (golden?, candidate?);
     let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
     let rules = Rules::find(&arguments.golden, arguments.rules.as_deref()).or_fail_with(Kind::Usage, hint)?;
     let verdict = parity::verify(&golden, &candidate, &rules, arguments.level);

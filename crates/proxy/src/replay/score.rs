@@ -167,6 +167,15 @@ impl Ends {
         })
     }
 
+    /// Replies that ask after an agent.
+    fn touching(&self) -> impl Iterator<Item = usize> {
+        self.jobs.iter().flat_map(|job| {
+            job.touches
+                .iter()
+                .filter_map(|touch| self.turns.get(&(job.parent.clone(), touch.turn))?.last().copied())
+        })
+    }
+
     /// Whether the first take is of the lane that started the second one's in the background.
     fn is_parent(&self, tape: &Tape, parent: usize, child: usize) -> bool {
         let lane = |take: usize| &tape.takes[take].lane;
@@ -223,6 +232,7 @@ fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
     }
     let last: HashSet<usize> =
         ends.last.iter().filter(|(lane, _)| *lane != "main").map(|(_, take)| *take).collect();
+    let touching: HashSet<usize> = ends.touching().collect();
     let mut sent: HashMap<usize, usize> = HashMap::new();
     let mut ended: HashSet<usize> = HashSet::new();
     let mut out: Vec<Step> = Vec::new();
@@ -253,6 +263,11 @@ fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
         }
         ended.insert(take);
         let next = steps[at + 1..].iter().find(|(_, step)| !is_sent(step, &sent));
+        if touching.contains(&take) && matches!(next, Some((_, Step::Send(..)))) {
+            // What the parent is told of an agent depends on how far the agent has got by then.
+            out.push(Step::Rest(NOTICE));
+            continue;
+        }
         let Some((next_us, next)) = next.filter(|_| last.contains(&take)) else { continue };
         if matches!(next, Step::Arrive(..)) && !linked.contains(&take) {
             continue;
