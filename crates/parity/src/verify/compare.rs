@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use recording::lanes::{Job, LaneKind, Turn};
 
+use super::carried::Spoken;
 use super::changes::Changes;
 use super::ids::Ids;
 use super::jobs::{JobWords, siblings};
@@ -29,7 +30,8 @@ pub fn compare(golden: &Side<'_>, candidate: &Side<'_>, rules: &Rules, wanted: L
         pairs: Vec::new(),
         jobs: sides.map(|side| side.ordered.lanes.jobs()),
         judge: Judge {
-            masks: sides.map(|side| Masks::of(&side.facts)),
+            masks: [(golden, candidate), (candidate, golden)]
+                .map(|(side, other)| Masks::of(&side.facts.completed_by(&other.facts))),
             rules: rules.applied_to([&golden.facts, &candidate.facts]),
             ids: Ids::knowing(known),
             hits: MaskTally::default(),
@@ -42,6 +44,7 @@ pub fn compare(golden: &Side<'_>, candidate: &Side<'_>, rules: &Rules, wanted: L
         uneven: false,
         resolved: Vec::new(),
         changes: Changes::default(),
+        spoken: Default::default(),
     };
     comparison.run();
     comparison.verdict()
@@ -66,6 +69,8 @@ pub(super) struct Comparison<'c> {
     resolved: Vec<(String, String)>,
     /// What changed, by name.
     pub(super) changes: Changes,
+    /// What the models said, the golden's and the candidate's.
+    pub(super) spoken: [Spoken; 2],
 }
 
 impl Comparison<'_> {

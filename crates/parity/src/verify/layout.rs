@@ -69,6 +69,9 @@ fn likeness(g: (&Unit, &Projected), c: (&Unit, &Projected)) -> u32 {
     if a.kind != b.kind {
         return 0;
     }
+    if a.kind == Kind::Reply && a.key != b.key {
+        return 0;
+    }
     if matches!(a.kind, Kind::Said | Kind::System) && a.key != b.key {
         return 1;
     }

@@ -70,6 +70,8 @@ impl Comparison<'_> {
         }
         let (unit, other) = (g.0, c.0);
         let surface = lane.surface(0, unit, g.1);
+        let (golden, candidate) = (g.1.raw(unit), c.1.raw(other));
+        let as_said = unit.kind == Kind::Call && golden != candidate && self.are_as_said(lane, [unit, other]);
         let at = At {
             surface,
             kind: unit.kind,
@@ -78,8 +80,8 @@ impl Comparison<'_> {
             turn,
             pointer: &unit.pointer,
             any_order: lane.any_order(unit),
+            as_said,
         };
-        let (golden, candidate) = (g.1.raw(unit), c.1.raw(other));
         let judged = self.judge.compare(&at, &golden, &candidate);
         let equal = golden == candidate;
         let counts = self.tally.counts(lane.number, surface);

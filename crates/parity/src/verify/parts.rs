@@ -29,14 +29,17 @@ impl Comparison<'_> {
                         let region = region(unit, g.parts.len() - at);
                         self.marker(lane, turn, &region, (unit, g), (counterpart, c));
                     }
-                    if unit.kind == Kind::Reply {
-                        clean &= unit.hash == counterpart.hash;
-                        continue;
-                    }
                     met.push((at, other));
                     self.uneven |= unit.hash != counterpart.hash;
                     if lane.is_known(unit, counterpart, &mut standing) {
                         continue;
+                    }
+                    if unit.kind == Kind::Reply && g.raw(unit) != c.raw(counterpart) {
+                        clean = false;
+                        if self.are_as_said(lane, [unit, counterpart]) {
+                            self.tally.counts(lane.number, Surface::Prompt).echoed += 1;
+                            continue;
+                        }
                     }
                     fresh.push((at, other));
                     self.frame(lane, turn, (unit, g), (counterpart, c));
@@ -45,15 +48,21 @@ impl Comparison<'_> {
                 (Some(at), None) => {
                     let unit = &g.parts[at];
                     clean = false;
-                    if unit.kind != Kind::Reply && !lane.is_known_alone(0, unit, &mut standing) {
-                        self.alone(lane, turn, 0, unit, g);
+                    if !lane.is_known_alone(0, unit, &mut standing) {
+                        match unit.kind {
+                            Kind::Reply => self.reply_alone(lane, turn, 0, unit, g),
+                            _ => self.alone(lane, turn, 0, unit, g),
+                        }
                     }
                 }
                 (None, Some(other)) => {
                     let unit = &c.parts[other];
                     clean = false;
-                    if unit.kind != Kind::Reply && !lane.is_known_alone(1, unit, &mut standing) {
-                        self.alone(lane, turn, 1, unit, c);
+                    if !lane.is_known_alone(1, unit, &mut standing) {
+                        match unit.kind {
+                            Kind::Reply => self.reply_alone(lane, turn, 1, unit, c),
+                            _ => self.alone(lane, turn, 1, unit, c),
+                        }
                     }
                 }
                 (None, None) => {}

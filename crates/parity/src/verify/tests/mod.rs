@@ -1,6 +1,7 @@
 //! Recordings that only exist here, changed in one place each.
 
 mod change;
+mod sealed;
 mod story;
 
 use std::path::Path;
@@ -259,6 +260,79 @@ fn another_run_of_the_same_agrees_under_masks() {
     let verdict = judged(&golden, &candidate, "format = 1", Level::E4);
     assert_eq!((verdict.level, verdict.outcome), (Some(Level::E3), Outcome::Differs));
     assert!(verdict.differences.len() > 10);
+}
+
+#[test]
+fn what_is_equal_is_equal_whatever_is_known_of_one_side() {
+    for (name, dialect) in DIALECTS {
+        let golden = story(dialect);
+        let mut bare = golden.clone();
+        bare.facts = crate::Facts::default();
+        // Of these two each names another folder, and another version.
+        let mut other = golden.clone();
+        other.facts.folders = vec![("cwd", "/somewhere/else".into())];
+        other.facts.version = Some("3.2.1".into());
+        for candidate in [bare, other] {
+            for (mine, theirs) in [(&golden, &candidate), (&candidate, &golden)] {
+                let verdict = judged(mine, theirs, "format = 1", Level::E4);
+                assert_eq!(told(&verdict), "E4 Match\n", "{name}");
+            }
+        }
+    }
+    // A value that holds an id too is compared under the masks of both.
+    let golden = story(Dialect::AnthropicMessages);
+    let mut bare = golden.clone();
+    bare.rename(&[("ses_0a1b2c3d4e", "ses_7a7b7c7d7e"), ("waste no words", "waste no words 2026-11-15")]);
+    bare.facts = crate::Facts::default();
+    let mut named = golden.clone();
+    named.rename(&[("waste no words", "waste no words 2026-11-16")]);
+    assert_eq!(told(&judged(&named, &bare, "format = 1", Level::E3)), "E3 Match\n");
+}
+
+#[test]
+fn what_is_carried_back_is_what_was_said() {
+    let silent = story(Dialect::AnthropicMessages);
+    let mut golden = silent.clone();
+    golden.says("r1", "two of them", "I send two.", &["r4", "r6"]);
+    let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E4);
+    assert_eq!(told(&verdict), "E4 Match\n");
+    // Another model said something else, and all of it is carried back.
+    let mut other = silent.clone();
+    other.says("r1", "a pair", "Both are on their way.", &["r4", "r6"]);
+    let verdict = judged(&golden, &other, "format = 1", Level::E3);
+    assert_eq!(verdict.outcome, Outcome::Match, "{}", told(&verdict));
+    assert_eq!(verdict.surfaces[0].counts.echoed, 2, "{:?}", verdict.surfaces[0]);
+    let changed = |changes: &[&str]| {
+        let mut candidate = golden.clone();
+        for line in changes {
+            change(&mut candidate, "r4", line);
+            change(&mut candidate, "r6", line);
+        }
+        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+    };
+    let told = [
+        changed(&["set /messages/1/content/1/text \"I send both.\""]),
+        changed(&["set /messages/1/content/0/thinking \"two\""]),
+        changed(&["set /messages/1/content/0/signature \"b3R0ZXI0MTVhOTJmNjE4ZGI=\""]),
+        changed(&["drop /messages/1/content/0"]),
+        changed(&["drop /messages/1/content/1"]),
+        changed(&["add /messages/1/content/2 {\"type\":\"text\",\"text\":\"(nothing)\"}"]),
+    ];
+    expect![[r#"
+        E2 Differs
+        E2 prompt main 2 /messages/1/content/1/text: the text carried back differs: I send two. / I send both.
+        E2 Differs
+        E2 prompt main 2 /messages/1/content/0/thinking: the thinking carried back differs: two of them / two
+        E2 Differs
+        E2 prompt main 2 /messages/1/content/0/signature: the thinking carried back differs: c2lnMTRkZDU3MWE5ZTA4Nzc= / b3R0ZXI0MTVhOTJmNjE4ZGI=
+        E0 Differs
+        E0 prompt main 2 /messages/1/content/0: thinking in the model's name is gone: {"type":"thinking","thinking":"two of them","signature":"c2lnMTRkZDU3MWE5ZTA4Nzc="} / -
+        E1 prompt main 2 /messages/1/content/1: messages are cut at another place: goes on in one / opens a message
+        E0 Differs
+        E0 prompt main 2 /messages/1/content/1: text in the model's name is gone: {"type":"text","text":"I send two."} / -
+        E0 Differs
+        E0 prompt main 2 /messages/1/content/2: text in the model's name is new: - / {"type":"text","text":"(nothing)"}
+    "#]].assert_eq(&told.concat());
 }
 
 #[test]
