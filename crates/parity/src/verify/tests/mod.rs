@@ -336,6 +336,87 @@ fn what_is_carried_back_is_what_was_said() {
 }
 
 #[test]
+fn masks_cover_times_and_nothing_that_looks_like_them() {
+    let said = |text: &str| {
+        let mut story = story(Dialect::OpenAiChat);
+        story.told("r5").body["messages"][3]["content"] = text.into();
+        story
+    };
+    let level = |golden: &str, candidate: &str| {
+        judged(&said(golden), &said(candidate), "format = 1", Level::E3).level
+    };
+    let others = [
+        ("failed after 3 attempts", "failed after 5 attempts"),
+        ("done in 3 files", "done in 90 files"),
+        ("took 5 bribes", "took 6 bribes"),
+        ("it may 10 times", "it may 11 times"),
+        ("see mar 3", "see mar 4"),
+    ];
+    for (golden, candidate) in others {
+        assert_eq!(level(golden, candidate), Some(Level::E2), "{golden} / {candidate}");
+    }
+    let times = [
+        ("failed after 3 seconds", "failed after 5 seconds"),
+        ("done in 3.1s", "done in 90ms"),
+        ("duration_ms: 31", "duration_ms: 4022"),
+        ("took 1m 3s", "took 2m 4s"),
+        ("on May 10, 2026", "on June 1, 2027"),
+        ("on Sunday, May 10", "on Monday, June 1"),
+        ("at 2026-05-10 10:00:01", "at 2026-05-11 11:00:01"),
+    ];
+    for (golden, candidate) in times {
+        assert_eq!(level(golden, candidate), Some(Level::E3), "{golden} / {candidate}");
+    }
+}
+
+#[test]
+fn an_id_in_an_argument_is_one_that_was_seen_or_said() {
+    let mut golden = story(Dialect::AnthropicMessages);
+    golden.rename(&[("tides.md", "abc123")]);
+    // The harness made another argument of what the model said.
+    let mut candidate = golden.clone();
+    change(&mut candidate, "r5", "set /messages/1/content/0/input/path \"abc124\"");
+    expect![[r#"
+        E1 Differs
+        E1 calls sub-1 2 /messages/1/content/0/input/path: the call of `Read` differs: abc123 / abc124
+    "#]].assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+    // The model said another, and the harness carries that.
+    let mut candidate = golden.clone();
+    candidate.rename(&[("abc123", "abc124")]);
+    assert_eq!(told(&judged(&golden, &candidate, "format = 1", Level::E3)), "E3 Match\n");
+}
+
+#[test]
+fn what_is_excluded_holds_no_level() {
+    let golden = story(Dialect::AnthropicMessages);
+    let rule = |surface: &str, pointer: &str| {
+        format!("[[exclude]]\nsurface = \"{surface}\"\npointer = \"{pointer}\"\nreason = \"all\"\n")
+    };
+    let rules = format!("format = 1\n{}", rule("tools", "/*"));
+    let verdict = judged(&golden, &golden.clone(), &rules, Level::E3);
+    let tools = &verdict.surfaces[1];
+    assert_eq!((tools.level, tools.counts.compared, verdict.outcome), (None, 0, Outcome::Match));
+    let mut all = String::from("format = 1\n");
+    for surface in ["prompt", "tools", "settings", "calls", "results", "jobs", "routing"] {
+        all.push_str(&rule(surface, "/*"));
+    }
+    let headers = ["user-agent", "x-beta", "host", "content-length", "authorization"];
+    for pointer in
+        headers.map(|name| format!("header:{name}")).iter().map(String::as_str).chain(["url:query"])
+    {
+        all.push_str(&rule("settings", pointer));
+    }
+    let pointers =
+        ["header:x-session-id", "header:x-parent-session-id", "url:host", "url:path", "method", "lane:tree"];
+    pointers.into_iter().for_each(|pointer| all.push_str(&rule("routing", pointer)));
+    ["job:story", "job:turn"].into_iter().for_each(|pointer| all.push_str(&rule("jobs", pointer)));
+    let verdict = judged(&golden, &golden.clone(), &all, Level::E3);
+    let left: Vec<_> = verdict.surfaces.iter().filter(|surface| surface.level.is_some()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(matches!(verdict.outcome, Outcome::Inconclusive(_)), "{:?}", verdict.outcome);
+}
+
+#[test]
 fn results_in_another_order_matter_where_order_is_promised() {
     let mut golden = story(Dialect::AnthropicMessages);
     golden.facts.harness = Some("claude-code".into());

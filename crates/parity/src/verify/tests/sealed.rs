@@ -83,19 +83,25 @@ const RESPONSE: &str = "provider_dumps/r000001_response.json";
 
 #[test]
 fn what_was_not_changed_matches() {
-    check(|_| (), expect![[r#"
+    check(
+        |_| (),
+        expect![[r#"
         E4 Match
 
         E4 Match
 
-    "#]]);
+    "#]],
+    );
     // Rules may be put into a golden's folder.
-    check(|dir| fs::write(dir.join("parity.toml"), "format = 1\n").expect("written"), expect![[r#"
+    check(
+        |dir| fs::write(dir.join("parity.toml"), "format = 1\n").expect("written"),
+        expect![[r#"
         E4 Match
 
         E4 Match
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -123,14 +129,17 @@ fn a_dump_that_was_changed_is_named() {
             the golden was changed since it was sealed: `provider_dumps/r000001_request.json` was changed
         "#]],
     );
-    check(|dir| edit(dir, RESPONSE, |dump| dump["status"] = 500.into()), expect![[r#"
+    check(
+        |dir| edit(dir, RESPONSE, |dump| dump["status"] = 500.into()),
+        expect![[r#"
         E1 Differs
         E1 routing main 1 answer:status: it was changed in `provider_dumps/r000001_response.json` since it was sealed: 200 / 500
         the candidate was changed since it was sealed: `provider_dumps/r000001_response.json` was changed
         E1 Differs
         E1 routing main 1 answer:status: it was changed in `provider_dumps/r000001_response.json` since it was sealed: 500 / 200
         the golden was changed since it was sealed: `provider_dumps/r000001_response.json` was changed
-    "#]]);
+    "#]],
+    );
     check(
         |dir| {
             edit(dir, REQUEST, |dump| {
@@ -151,5 +160,13 @@ fn a_dump_that_was_changed_is_named() {
 
 #[test]
 fn a_recording_that_was_changed_is_no_match() {
-    check(|dir| fs::write(dir.join("exit_code.txt"), "1\n").expect("written"), expect![[r#""#]]);
+    check(
+        |dir| fs::write(dir.join("exit_code.txt"), "1\n").expect("written"),
+        expect![[r#"
+        E4 Inconclusive("the candidate was changed since it was sealed: `exit_code.txt` was changed")
+        the candidate was changed since it was sealed: `exit_code.txt` was changed
+        E4 Inconclusive("the golden was changed since it was sealed: `exit_code.txt` was changed")
+        the golden was changed since it was sealed: `exit_code.txt` was changed
+    "#]],
+    );
 }
