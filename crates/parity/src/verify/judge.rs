@@ -63,6 +63,12 @@ impl Judge {
     pub(super) fn compare(&mut self, at: &At<'_>, golden: &str, candidate: &str) -> Judged {
         let mut judged = Judged::default();
         if let Some(number) = masked_by_name(at) {
+            let covering = self.rules.covering(at.surface, at.pointer);
+            if let Some((rule, _)) = covering.iter().find(|(_, effect)| matches!(effect, Effect::Exclude)) {
+                self.rules.hit(*rule);
+                judged.excluded = true;
+                return judged;
+            }
             self.hits.hit(number, golden != candidate);
             judged.masked = true;
             if golden != candidate {

@@ -5,7 +5,7 @@ use session::Role;
 use super::compare::Comparison;
 use super::found::{Spot, short};
 use super::lane::{LaneWork, Standing};
-use super::layout::lay_out;
+use super::layout::{lay_out, moved_calls};
 use super::unit::{Kind, Projected, Unit};
 use crate::verdict::{Level, Surface};
 
@@ -17,10 +17,12 @@ impl Comparison<'_> {
             lane.tools.entry(call).or_insert_with(|| unit.key.clone());
         }
         let rows = lay_out(lane, g, c);
+        let moved = moved_calls(&rows, g);
         let mut standing = Standing::default();
         let mut met: Vec<(usize, usize)> = Vec::new();
         let mut fresh: Vec<(usize, usize)> = Vec::new();
         let mut clean = true;
+        let mut whole = true;
         for (mine, theirs) in rows {
             match (mine, theirs) {
                 (Some(at), Some(other)) => {
@@ -30,7 +32,7 @@ impl Comparison<'_> {
                         self.marker(lane, turn, &region, (unit, g), (counterpart, c));
                     }
                     met.push((at, other));
-                    self.uneven |= unit.hash != counterpart.hash;
+                    self.uneven |= unit.hash != counterpart.hash || unit.opens != counterpart.opens;
                     if lane.is_known(unit, counterpart, &mut standing) {
                         continue;
                     }
@@ -42,12 +44,13 @@ impl Comparison<'_> {
                         }
                     }
                     fresh.push((at, other));
-                    self.frame(lane, turn, (unit, g), (counterpart, c));
+                    self.frame(lane, turn, moved.contains(&at), (unit, g), (counterpart, c));
                     self.unit(lane, turn, (unit, g), (counterpart, c));
                 }
                 (Some(at), None) => {
                     let unit = &g.parts[at];
                     clean = false;
+                    whole &= unit.kind != Kind::Result;
                     if !lane.is_known_alone(0, unit, &mut standing) {
                         match unit.kind {
                             Kind::Reply => self.reply_alone(lane, turn, 0, unit, g),
@@ -58,6 +61,7 @@ impl Comparison<'_> {
                 (None, Some(other)) => {
                     let unit = &c.parts[other];
                     clean = false;
+                    whole &= unit.kind != Kind::Result;
                     if !lane.is_known_alone(1, unit, &mut standing) {
                         match unit.kind {
                             Kind::Reply => self.reply_alone(lane, turn, 1, unit, c),
@@ -72,12 +76,20 @@ impl Comparison<'_> {
         let results = |of: &Projected| -> Vec<usize> {
             (0..of.parts.len()).filter(|at| of.parts[*at].kind == Kind::Result).collect()
         };
-        for (at, other) in results(g).into_iter().zip(results(c)) {
+        // They are counted from the end, where the marker is, for one may be missing.
+        let (mine, theirs) = (results(g), results(c));
+        let missing = mine.len().saturating_sub(theirs.len());
+        let more = theirs.len().saturating_sub(mine.len());
+        for (at, other) in mine.into_iter().skip(missing).zip(theirs.into_iter().skip(more)) {
             let region = region(&g.parts[at], g.parts.len() - at);
             self.marker(lane, turn, &region, (&g.parts[at], g), (&c.parts[other], c));
         }
         self.order_of_parts(lane, turn, &met, g, c);
-        self.cuts(lane, turn, &fresh, g, c);
+        self.order_of_calls(lane, turn, &met, g, c);
+        // Where a result is missing, so is its place.
+        if whole {
+            self.cuts(lane, turn, &fresh, g, c);
+        }
         clean
     }
 
@@ -148,6 +160,43 @@ impl Comparison<'_> {
         }
     }
 
+    /// The order of the calls; two that have changed places are named once.
+    fn order_of_calls(
+        &mut self,
+        lane: &mut LaneWork<'_>,
+        turn: u32,
+        met: &[(usize, usize)],
+        g: &Projected,
+        c: &Projected,
+    ) {
+        let mut calls: Vec<(usize, usize)> =
+            met.iter().copied().filter(|(at, _)| g.parts[*at].kind == Kind::Call).collect();
+        calls.sort_unstable();
+        let Some(two) = calls.windows(2).find(|two| two[1].1 < two[0].1) else { return };
+        self.uneven = true;
+        let (first, second) = (two[0], two[1]);
+        let units = [&g.parts[first.0], &g.parts[second.0]];
+        if !lane.orders.insert(units.map(|unit| unit.hash.to_string()).to_vec()) {
+            return;
+        }
+        let mut theirs: Vec<usize> = calls.iter().map(|(_, other)| *other).collect();
+        theirs.sort_unstable();
+        let same_names =
+            calls.iter().zip(&theirs).all(|((at, _), other)| g.parts[*at].key == c.parts[*other].key);
+        let (holds, what) = match same_names {
+            true => (Level::E1, "calls of one name have changed places"),
+            false => (Level::E0, "calls come in another order"),
+        };
+        let spot = Spot { surface: Surface::Calls, lane: lane.name, turn };
+        let name = |unit: &Unit| unit.call.clone().unwrap_or_else(|| unit.key.clone());
+        let (golden, candidate) = (name(units[0]), name(&c.parts[second.1]));
+        let difference =
+            spot.structural(Some(holds), &units[0].pointer, what, Some(&golden), Some(&candidate));
+        if !self.excluded(lane.number, Surface::Calls, &difference.pointer) {
+            self.differ(lane.number, difference);
+        }
+    }
+
     /// How many messages bring the results that are new.
     fn cuts(
         &mut self,
@@ -172,14 +221,21 @@ impl Comparison<'_> {
     }
 
     /// In whose name a unit is said, where a message begins, and whether it is a bare string.
-    fn frame(&mut self, lane: &LaneWork<'_>, turn: u32, g: (&Unit, &Projected), c: (&Unit, &Projected)) {
+    fn frame(
+        &mut self,
+        lane: &LaneWork<'_>,
+        turn: u32,
+        moved: bool,
+        g: (&Unit, &Projected),
+        c: (&Unit, &Projected),
+    ) {
         let (unit, other) = (g.0, c.0);
         let surface = lane.surface(0, unit, g.1);
         let spot = Spot { surface, lane: lane.name, turn };
         let role = |unit: &Unit| unit.role.map(|role| format!("{role:?}").to_ascii_lowercase());
         let found = if unit.role != other.role {
             Some((Level::E0, "it is said in another name", role(unit), role(other)))
-        } else if unit.opens != other.opens && unit.kind != Kind::Result {
+        } else if unit.opens != other.opens && unit.kind != Kind::Result && !moved {
             let place =
                 |unit: &Unit| Some(if unit.opens { "opens a message" } else { "goes on in one" }.to_owned());
             Some((Level::E1, "messages are cut at another place", place(unit), place(other)))

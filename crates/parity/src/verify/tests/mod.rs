@@ -379,7 +379,8 @@ fn an_id_in_an_argument_is_one_that_was_seen_or_said() {
     expect![[r#"
         E1 Differs
         E1 calls sub-1 2 /messages/1/content/0/input/path: the call of `Read` differs: abc123 / abc124
-    "#]].assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+    "#]]
+    .assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
     // The model said another, and the harness carries that.
     let mut candidate = golden.clone();
     candidate.rename(&[("abc123", "abc124")]);
@@ -408,12 +409,47 @@ fn what_is_excluded_holds_no_level() {
     }
     let pointers =
         ["header:x-session-id", "header:x-parent-session-id", "url:host", "url:path", "method", "lane:tree"];
+    all.push_str(&rule("routing", "job:turn"));
     pointers.into_iter().for_each(|pointer| all.push_str(&rule("routing", pointer)));
     ["job:story", "job:turn"].into_iter().for_each(|pointer| all.push_str(&rule("jobs", pointer)));
     let verdict = judged(&golden, &golden.clone(), &all, Level::E3);
     let left: Vec<_> = verdict.surfaces.iter().filter(|surface| surface.level.is_some()).collect();
     assert!(left.is_empty(), "{left:?}");
     assert!(matches!(verdict.outcome, Outcome::Inconclusive(_)), "{:?}", verdict.outcome);
+}
+
+#[test]
+fn one_change_is_told_once() {
+    let swap = |story: &mut Story, requests: &[&str], line: &str| {
+        requests.iter().for_each(|request| change(story, request, line));
+    };
+    let golden = story(Dialect::AnthropicMessages);
+    let said = |requests: &[&str], line: &str| {
+        let mut candidate = golden.clone();
+        swap(&mut candidate, requests, line);
+        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+    };
+    let main = ["r1", "r4", "r6"];
+    let all = [
+        said(&main, "swap /tools/0 /tools/1"),
+        said(&main, "add /tools/3 {\"name\":\"Read\",\"description\":\"Reads a file.\",\"input_schema\":{}}"),
+        said(&["r4", "r6"], "swap /messages/1/content/0 /messages/1/content/1"),
+        said(&["r5"], "swap /messages/1/content/0 /messages/1/content/1"),
+        said(&["r5"], "drop /messages/2/content/0"),
+    ];
+    expect![[r#"
+        E1 Differs
+        E1 tools main 1 /tools/0: the tools come in another order: Task / JobOutput
+        E0 Differs
+        E0 tools main 1 /tools/3: the tool `Read (2)` is new: - / {"name":"Read","description":"Reads a file.","input_schema":{}}
+        E1 Differs
+        E1 calls main 2 /messages/1/content/0: calls of one name have changed places: call_a1 / call_b2
+        E1 Differs
+        E1 calls sub-1 2 /messages/1/content/0: calls of one name have changed places: call_r3 / call_r4
+        E0 Differs
+        E0 results sub-1 2 /messages/2/content/0: a result is gone: {"type":"tool_result","tool_use_id":"call_r3","content":[{"type":"text","text":"low at dawn"}],"is_error":false} / -
+        E1 settings sub-1 2 /messages/2/content/0/cache_control: a cache marker is new: - / {"type":"ephemeral"}
+    "#]].assert_eq(&all.concat());
 }
 
 #[test]
