@@ -448,7 +448,6 @@ fn one_change_is_told_once() {
         E1 calls sub-1 2 /messages/1/content/0: calls of one name have changed places: call_r3 / call_r4
         E0 Differs
         E0 results sub-1 2 /messages/2/content/0: a result is gone: {"type":"tool_result","tool_use_id":"call_r3","content":[{"type":"text","text":"low at dawn"}],"is_error":false} / -
-        E1 settings sub-1 2 /messages/2/content/0/cache_control: a cache marker is new: - / {"type":"ephemeral"}
     "#]].assert_eq(&all.concat());
 }
 
