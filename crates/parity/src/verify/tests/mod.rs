@@ -452,6 +452,37 @@ fn one_change_is_told_once() {
 }
 
 #[test]
+fn the_summary_tells_markers_first_and_whose_tools_are_gone() {
+    let golden = story(Dialect::AnthropicMessages);
+    let mut candidate = golden.clone();
+    for request in ["r1", "r4", "r6"] {
+        change(
+            &mut candidate,
+            request,
+            "set /model \"gull-4-of-a-name-that-takes-much-of-a-line-by-itself\"",
+        );
+        change(&mut candidate, request, "drop /system/1/cache_control");
+        change(&mut candidate, request, "word /tools/2/description Reads Opens");
+        for name in ["context_management", "output_config", "diagnostics_of_the_harness", "safety_settings"] {
+            change(&mut candidate, request, &format!("add /{name} {{}}"));
+            let header = format!("header x-{} 1", name.replace('_', "-"));
+            change(&mut candidate, request, &header);
+        }
+    }
+    for request in ["r2", "r3", "r5"] {
+        change(&mut candidate, request, "drop /tools/0");
+    }
+    let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+    expect![[r#"
+        tools: gone in sub-agents: Read; reworded: Read
+        settings: 1 cache marker gone; model tern-3 is now
+            gull-4-of-a-name-that-takes-much-of-a-line-by-itself; new:
+            context_management, diagnostics_of_the_harness, output_config and 1
+            more; headers new: x-context-management, x-diagnostics-of-the-harness,
+            x-output-config and 1 more"#]].assert_eq(&verdict.summary.join("\n"));
+}
+
+#[test]
 fn results_in_another_order_matter_where_order_is_promised() {
     let mut golden = story(Dialect::AnthropicMessages);
     golden.facts.harness = Some("claude-code".into());
