@@ -33,13 +33,19 @@ struct Head {
 
 /// Tells of both recordings what was changed in them.
 pub(super) fn tell(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
+    let damage = |source: &Source| source.recording().map(|recording| recording.damage());
+    // Every file is read for it.
+    let damages = std::thread::scope(|scope| {
+        let theirs = scope.spawn(|| damage(sides[1].0));
+        [damage(sides[0].0), theirs.join().expect("reading files does not panic")]
+    });
     let mut because = None;
-    for (side, (source, ordered)) in sides.into_iter().enumerate() {
+    for (side, ((source, ordered), damage)) in sides.into_iter().zip(damages).enumerate() {
         let whose = ["golden", "candidate"][side];
-        let Some(recording) = source.recording() else { continue };
-        let damage = match recording.damage() {
-            Ok(damage) => damage,
-            Err(error) => {
+        let damage = match damage {
+            None => continue,
+            Some(Ok(damage)) => damage,
+            Some(Err(error)) => {
                 verdict.notes.push(format!("the {whose} cannot be compared with its seal: {error}"));
                 continue;
             }

@@ -479,7 +479,8 @@ fn the_summary_tells_markers_first_and_whose_tools_are_gone() {
             gull-4-of-a-name-that-takes-much-of-a-line-by-itself; new:
             context_management, diagnostics_of_the_harness, output_config and 1
             more; headers new: x-context-management, x-diagnostics-of-the-harness,
-            x-output-config and 1 more"#]].assert_eq(&verdict.summary.join("\n"));
+            x-output-config and 1 more"#]]
+    .assert_eq(&verdict.summary.join("\n"));
 }
 
 #[test]
