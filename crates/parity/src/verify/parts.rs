@@ -1,5 +1,7 @@
 //! What meets in order: instructions and messages.
 
+use std::collections::HashSet;
+
 use session::Role;
 
 use super::compare::Comparison;
@@ -18,6 +20,10 @@ impl Comparison<'_> {
         }
         let rows = lay_out(lane, g, c);
         let moved = moved_calls(&rows, g);
+        let alone = [
+            rows.iter().filter(|row| row.1.is_none()).filter_map(|row| row.0).collect::<HashSet<_>>(),
+            rows.iter().filter(|row| row.0.is_none()).filter_map(|row| row.1).collect::<HashSet<_>>(),
+        ];
         let mut standing = Standing::default();
         let mut met: Vec<(usize, usize)> = Vec::new();
         let mut fresh: Vec<(usize, usize)> = Vec::new();
@@ -44,7 +50,10 @@ impl Comparison<'_> {
                         }
                     }
                     fresh.push((at, other));
-                    self.frame(lane, turn, moved.contains(&at), (unit, g), (counterpart, c));
+                    let displaced = moved.contains(&at)
+                        || is_first_left(&alone[0], at, g)
+                        || is_first_left(&alone[1], other, c);
+                    self.frame(lane, turn, displaced, (unit, g), (counterpart, c));
                     self.unit(lane, turn, (unit, g), (counterpart, c));
                 }
                 (Some(at), None) => {
@@ -225,7 +234,7 @@ impl Comparison<'_> {
         &mut self,
         lane: &LaneWork<'_>,
         turn: u32,
-        moved: bool,
+        displaced: bool,
         g: (&Unit, &Projected),
         c: (&Unit, &Projected),
     ) {
@@ -235,7 +244,7 @@ impl Comparison<'_> {
         let role = |unit: &Unit| unit.role.map(|role| format!("{role:?}").to_ascii_lowercase());
         let found = if unit.role != other.role {
             Some((Level::E0, "it is said in another name", role(unit), role(other)))
-        } else if unit.opens != other.opens && unit.kind != Kind::Result && !moved {
+        } else if unit.opens != other.opens && unit.kind != Kind::Result && !displaced {
             let place =
                 |unit: &Unit| Some(if unit.opens { "opens a message" } else { "goes on in one" }.to_owned());
             Some((Level::E1, "messages are cut at another place", place(unit), place(other)))
@@ -252,6 +261,13 @@ impl Comparison<'_> {
             self.differ(lane.number, difference);
         }
     }
+}
+
+/// Whether all that stands before a unit in its message is what the other side has not: then the message is cut
+/// at another place for that reason, which is told of already.
+fn is_first_left(alone: &HashSet<usize>, at: usize, of: &Projected) -> bool {
+    let opening = (0..=at).rev().find(|at| of.parts[*at].opens).unwrap_or(at);
+    opening < at && (opening..at).all(|before| alone.contains(&before))
 }
 
 /// What a marker's place is called: in a message it is counted from the end, for markers move with it.

@@ -302,6 +302,10 @@ fn what_is_carried_back_is_what_was_said() {
     let verdict = judged(&golden, &other, "format = 1", Level::E3);
     assert_eq!(verdict.outcome, Outcome::Match, "{}", told(&verdict));
     assert_eq!(verdict.surfaces[0].counts.echoed, 2, "{:?}", verdict.surfaces[0]);
+    // Another said nothing, and there was nothing to carry.
+    for (mine, theirs) in [(&golden, &silent), (&silent, &golden)] {
+        assert_eq!(told(&judged(mine, theirs, "format = 1", Level::E3)), "E4 Match\n");
+    }
     let changed = |changes: &[&str]| {
         let mut candidate = golden.clone();
         for line in changes {
@@ -327,7 +331,6 @@ fn what_is_carried_back_is_what_was_said() {
         E2 prompt main 2 /messages/1/content/0/signature: the thinking carried back differs: c2lnMTRkZDU3MWE5ZTA4Nzc= / b3R0ZXI0MTVhOTJmNjE4ZGI=
         E0 Differs
         E0 prompt main 2 /messages/1/content/0: thinking in the model's name is gone: {"type":"thinking","thinking":"two of them","signature":"c2lnMTRkZDU3MWE5ZTA4Nzc="} / -
-        E1 prompt main 2 /messages/1/content/1: messages are cut at another place: goes on in one / opens a message
         E0 Differs
         E0 prompt main 2 /messages/1/content/1: text in the model's name is gone: {"type":"text","text":"I send two."} / -
         E0 Differs
