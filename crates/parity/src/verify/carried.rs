@@ -10,9 +10,10 @@ use session::{Block, RequestId};
 use wire::dialect::Dialect;
 
 use super::compare::Comparison;
+use super::found::Spot;
 use super::lane::LaneWork;
 use super::unit::{Projected, Unit};
-use crate::verdict::Surface;
+use crate::verdict::{Level, Surface};
 
 /// What the models of one side said, once it was asked for.
 pub(super) type Spoken = Option<HashSet<String>>;
@@ -25,6 +26,19 @@ impl Comparison<'_> {
             block.is_some_and(|block| self.was_said(side, &block))
         });
         as_said == [true; 2]
+    }
+
+    /// What is carried differs as what was said does: given, and yet not equal to the byte.
+    pub(super) fn echoed(&mut self, lane: &LaneWork<'_>, turn: u32, units: [Option<(&Unit, &Projected)>; 2]) {
+        self.tally.counts(lane.number, Surface::Prompt).echoed += 1;
+        let pointer = units.iter().flatten().next().map(|(unit, _)| unit.pointer.clone()).unwrap_or_default();
+        let [golden, candidate] =
+            units.map(|unit| unit.map(|(unit, of): (&Unit, &Projected)| of.raw(unit).into_owned()));
+        let spot = Spot { surface: Surface::Prompt, lane: lane.name, turn };
+        let what = "what is carried back differs, as the models' replies do";
+        let difference =
+            spot.difference(Some(Level::E3), &pointer, what, golden.as_deref(), candidate.as_deref());
+        self.differ_by_byte(lane.number, difference);
     }
 
     /// One of the model's blocks that only one side carries.
@@ -41,7 +55,8 @@ impl Comparison<'_> {
             .carried(lane, side, unit)
             .is_some_and(|block| self.was_said(side, &block) && !self.was_said(1 - side, &block));
         match given {
-            true => self.tally.counts(lane.number, Surface::Prompt).echoed += 1,
+            true if side == 0 => self.echoed(lane, turn, [Some((unit, of)), None]),
+            true => self.echoed(lane, turn, [None, Some((unit, of))]),
             false => self.alone(lane, turn, side, unit, of),
         }
     }

@@ -45,7 +45,7 @@ impl Comparison<'_> {
                     if unit.kind == Kind::Reply && g.raw(unit) != c.raw(counterpart) {
                         clean = false;
                         if self.are_as_said(lane, [unit, counterpart]) {
-                            self.tally.counts(lane.number, Surface::Prompt).echoed += 1;
+                            self.echoed(lane, turn, [Some((unit, g)), Some((counterpart, c))]);
                             continue;
                         }
                     }
