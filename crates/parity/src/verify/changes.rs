@@ -24,6 +24,10 @@ pub(super) struct Changes {
     by_kind: BTreeMap<(Surface, u8, How), BTreeMap<String, usize>>,
     /// The names of the arguments of tools that only one side has: the golden's, the candidate's.
     pub(super) schemas: [BTreeMap<String, BTreeSet<String>>; 2],
+    /// Tools that both sides have in some lane.
+    pub(super) met: BTreeSet<String>,
+    /// Whose tools are gone or new, by tool.
+    pub(super) whose: BTreeMap<(How, String), BTreeSet<&'static str>>,
     /// Cache markers, by how they changed.
     pub(super) markers: BTreeMap<How, usize>,
     /// What became of jobs, by what was said of it: the golden's, the candidate's.

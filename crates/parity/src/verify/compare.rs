@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use recording::lanes::{Job, LaneKind, Turn};
 
+use super::carried::Spoken;
 use super::changes::Changes;
 use super::gather::Gathered;
 use super::ids::Ids;
@@ -42,7 +43,8 @@ pub(super) fn compare_gathered(
         pairs: Vec::new(),
         jobs: sides.map(|side| side.ordered.lanes.jobs()),
         judge: Judge {
-            masks: sides.map(|side| Masks::of(&side.facts)),
+            masks: [(golden, candidate), (candidate, golden)]
+                .map(|(side, other)| Masks::of(&side.facts.completed_by(&other.facts))),
             rules: rules.applied_to([&golden.facts, &candidate.facts]),
             ids: Ids::knowing(known),
             hits: MaskTally::default(),
@@ -55,6 +57,7 @@ pub(super) fn compare_gathered(
         uneven: false,
         resolved: Vec::new(),
         changes: Changes::default(),
+        spoken: Default::default(),
     };
     comparison.run();
     comparison.verdict()
@@ -80,6 +83,8 @@ pub(super) struct Comparison<'c> {
     resolved: Vec<(String, String)>,
     /// What changed, by name.
     pub(super) changes: Changes,
+    /// What the models said, the golden's and the candidate's.
+    pub(super) spoken: [Spoken; 2],
 }
 
 impl Comparison<'_> {

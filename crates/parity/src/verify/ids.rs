@@ -26,6 +26,8 @@ pub(super) struct Ids {
     /// Ids that were seen in places made for them, on either side.
     known: HashSet<String>,
     seen: HashMap<(String, String), Seen>,
+    /// The words that were seen as ids, the golden's and the candidate's.
+    words: [HashSet<String>; 2],
     order: usize,
 }
 
@@ -54,10 +56,21 @@ impl Ids {
 
     /// Two ids stand at one place.
     pub(super) fn observe(&mut self, golden: &str, candidate: &str, place: impl FnOnce() -> Place) {
+        for (words, word) in self.words.iter_mut().zip([golden, candidate]) {
+            if !words.contains(word) {
+                words.insert(word.to_owned());
+            }
+        }
         self.order += 1;
         let order = self.order;
         let seen = self.seen.entry((golden.to_owned(), candidate.to_owned()));
         seen.or_insert_with(|| Seen { count: 0, first: place(), order }).count += 1;
+    }
+
+    /// Whether both have been seen as ids, each on its side, whatever they stand for.
+    pub(super) fn were_seen(&self, golden: &str, candidate: &str) -> bool {
+        let is_known = |side: usize, word: &str| self.words[side].contains(word) || self.known.contains(word);
+        is_known(0, golden) && is_known(1, candidate)
     }
 
     /// Whether a word is an id, alone by its looks or because it was seen as one.

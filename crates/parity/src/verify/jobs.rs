@@ -112,10 +112,14 @@ impl Comparison<'_> {
             |story: &[(u32, &'static str)]| story.iter().map(|(_, kind)| *kind).collect::<BTreeSet<_>>();
         let words = |story: &[(u32, &'static str)]| kinds(story).join(", ");
         let spot = Spot { surface: Surface::Jobs, lane: name, turn: golden.launched };
+        let judged = !self.excluded(number, Surface::Jobs, "job:story");
         let counts = self.tally.counts(number, Surface::Jobs);
-        counts.compared += 1;
-        counts.equal += u64::from(kinds(&mine) == kinds(&theirs));
+        counts.compared += u64::from(judged);
+        counts.equal += u64::from(judged && kinds(&mine) == kinds(&theirs));
         if kinds(&mine) != kinds(&theirs) {
+            if !judged {
+                return;
+            }
             let (holds, what) = match set(&mine) == set(&theirs) {
                 true => (Level::E1, format!("what became of {} happened in another order", golden.lane)),
                 false => (Level::E0, format!("other things became of {}", golden.lane)),
@@ -123,9 +127,9 @@ impl Comparison<'_> {
             let (mine, theirs) = (words(&mine), words(&theirs));
             self.changes.stories.insert((mine.clone(), theirs.clone()));
             let difference = spot.structural(Some(holds), "job:story", what, Some(&mine), Some(&theirs));
-            if !self.excluded(number, Surface::Jobs, "job:story") {
-                self.differ(number, difference);
-            }
+            return self.differ(number, difference);
+        }
+        if self.excluded(number, Surface::Routing, "job:turn") {
             return;
         }
         let turns = mine.iter().zip(&theirs);
@@ -141,9 +145,7 @@ impl Comparison<'_> {
             let (mine, theirs) = (format!("turn {g}"), format!("turn {c}"));
             self.changes.tell(Surface::Routing, format!("the {kind} comes at another turn"));
             let difference = spot.structural(Some(Level::E1), "job:turn", what, Some(&mine), Some(&theirs));
-            if !self.excluded(number, Surface::Routing, "job:turn") {
-                self.differ(number, difference);
-            }
+            self.differ(number, difference);
         }
     }
 }

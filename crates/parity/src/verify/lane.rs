@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use recording::lanes::Turn;
+use session::RequestId;
 
 use super::compare::Comparison;
 use super::found::Spot;
@@ -34,6 +35,8 @@ pub(super) struct LaneWork<'w> {
     pub(super) orders: HashSet<Vec<String>>,
     /// The tools of calls, by the calls' ids.
     pub(super) tools: HashMap<String, String>,
+    /// The requests of the turn that is being compared.
+    pub(super) at_hand: [Option<RequestId>; 2],
 }
 
 /// How often things stand in the request at hand.
@@ -57,6 +60,7 @@ impl<'w> LaneWork<'w> {
             markers: HashSet::new(),
             orders: HashSet::new(),
             tools: HashMap::new(),
+            at_hand: Default::default(),
         }
     }
 
@@ -109,6 +113,7 @@ impl<'w> LaneWork<'w> {
 impl Comparison<'_> {
     /// Compares a turn that both have.
     pub(super) fn turn(&mut self, lane: &mut LaneWork<'_>, golden: &Turn, candidate: &Turn) {
+        lane.at_hand = [golden, candidate].map(|turn| turn.attempts.last().cloned());
         let loaded = (self.load(0, golden), self.load(1, candidate));
         let (Some(g), Some(c)) = loaded else {
             return self.unreadable(lane, golden.turn, loaded.0.is_some());

@@ -1,6 +1,6 @@
 //! Two conversations, side by side.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::align::{Row, align};
 use super::lane::LaneWork;
@@ -33,6 +33,7 @@ pub(super) fn lay_out(lane: &mut LaneWork<'_>, g: &Projected, c: &Projected) -> 
     let mut rows: Vec<Row> =
         rows.into_iter().map(|(a, b)| (a.map(|a| mine[a]), b.map(|b| theirs[b]))).collect();
     lane.rows = rows.iter().map(|(a, b)| (a.map(|a| hash(g, a)), b.map(|b| hash(c, b)))).collect();
+    pair_calls(&mut rows, g, c);
     let mut calls: HashMap<&str, &str> = HashMap::new();
     for row in &rows {
         if let (Some(a), Some(b)) = row
@@ -69,6 +70,49 @@ fn as_before(
     rows
 }
 
+/// The golden's calls that stand before one that they stand behind in the candidate, or the other way round.
+pub(super) fn moved_calls(rows: &[Row], g: &Projected) -> HashSet<usize> {
+    let is_call = |row: &&Row| row.0.is_some_and(|at| g.parts[at].kind == Kind::Call);
+    let calls: Vec<(usize, usize)> = rows.iter().filter(is_call).filter_map(|(a, b)| (*a).zip(*b)).collect();
+    let mut moved = HashSet::new();
+    let (mut highest, mut lowest) = (0, usize::MAX);
+    for ((a, b), (later_a, later_b)) in calls.iter().zip(calls.iter().rev()) {
+        if *b < highest {
+            moved.insert(*a);
+        }
+        if *later_b > lowest {
+            moved.insert(*later_a);
+        }
+        (highest, lowest) = (highest.max(*b), lowest.min(*later_b));
+    }
+    moved
+}
+
+/// Calls that have changed places are still the same calls.
+fn pair_calls(rows: &mut Vec<Row>, g: &Projected, c: &Projected) {
+    let is_alone = |unit: &Unit| unit.kind == Kind::Call && unit.call.is_some();
+    let mut left: HashMap<(&str, &str), usize> = HashMap::new();
+    for row in rows.iter() {
+        if let (None, Some(b)) = row
+            && is_alone(&c.parts[*b])
+        {
+            let unit = &c.parts[*b];
+            left.entry((unit.call.as_deref().unwrap_or_default(), &unit.key)).or_insert(*b);
+        }
+    }
+    let mut taken = Vec::new();
+    for row in rows.iter_mut() {
+        if let (Some(a), None) = *row
+            && is_alone(&g.parts[a])
+        {
+            let unit = &g.parts[a];
+            row.1 = left.remove(&(unit.call.as_deref().unwrap_or_default(), unit.key.as_str()));
+            taken.extend(row.1);
+        }
+    }
+    rows.retain(|row| !matches!(row, (None, Some(b)) if taken.contains(b)));
+}
+
 fn results(calls: &HashMap<&str, &str>, g: &Projected, c: &Projected) -> Vec<Row> {
     let of = |of: &Projected| -> Vec<usize> {
         (0..of.parts.len()).filter(|at| of.parts[*at].kind == Kind::Result).collect()
@@ -100,6 +144,9 @@ fn results(calls: &HashMap<&str, &str>, g: &Projected, c: &Projected) -> Vec<Row
 fn likeness(g: (&Unit, &Projected), c: (&Unit, &Projected)) -> u32 {
     let (a, b) = (g.0, c.0);
     if a.kind != b.kind {
+        return 0;
+    }
+    if a.kind == Kind::Reply && a.key != b.key {
         return 0;
     }
     if matches!(a.kind, Kind::Said | Kind::System) && a.key != b.key {

@@ -50,8 +50,10 @@ const MASKS: &[Mask] = &[
         covers: "how long something took",
         surfaces: WORDS,
         pattern: Some(
-            r#"(?ix)\b(?:duration(?:_?ms)?|elapsed|took|(?:finished|completed|done|ended|failed)\s(?:in|after))\b
-               [\s"':=>*|]{0,8} \d+(?:\.\d+)? (?:\s?(?:ms|s|m|h|sec|secs|seconds?|minutes?)\b (?:\s\d+(?:ms|s|m)\b)*)?"#,
+            r#"(?ix)\b(?:duration|elapsed)_?ms\b [\s"':=>*|]{0,8} \d+(?:\.\d+)?\b
+               |\b(?:duration|elapsed|took|(?:finished|completed|done|ended|failed)\s(?:in|after))\b
+               [\s"':=>*|]{0,8} \d+(?:\.\d+)?
+               \s?(?:ms|s|m|h|msecs?|milliseconds?|secs?|seconds?|mins?|minutes?|hrs?|hours?)\b (?:\s\d+(?:ms|s|m)\b)*"#,
         ),
     },
     Mask {
@@ -68,9 +70,11 @@ const MASKS: &[Mask] = &[
         surfaces: WORDS,
         pattern: Some(
             r"(?ix)\b\d{4}-\d{2}-\d{2}(?:[T\s]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?(?:Z\b|\s?[+-]\d{2}:?\d{2}\b)?
-              |\b(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,?\s)?
+              |\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,?\s
                (?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)
                \.?\s\d{1,2}(?:,?\s\d{4})?\b
+              |\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)
+               \.?\s\d{1,2},?\s\d{4}\b
               |\b\d{1,2}/\d{1,2}/\d{4}\b
               |\b\d{1,2}:\d{2}:\d{2}(?:\.\d+)?(?:\s?[ap]m)?\b
               |\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use recording::lanes::LaneKind;
 use wire::json::Document;
 
 use super::changes::How;
@@ -68,6 +69,11 @@ impl Comparison<'_> {
         }
         let (unit, other) = (g.0, c.0);
         let surface = lane.surface(0, unit, g.1);
+        if unit.kind == Kind::Tool {
+            self.changes.met.insert(unit.key.clone());
+        }
+        let (golden, candidate) = (g.1.raw(unit), c.1.raw(other));
+        let as_said = unit.kind == Kind::Call && golden != candidate && self.are_as_said(lane, [unit, other]);
         let at = At {
             surface,
             kind: unit.kind,
@@ -76,8 +82,8 @@ impl Comparison<'_> {
             turn,
             pointer: &unit.pointer,
             any_order: lane.any_order(unit),
+            as_said,
         };
-        let (golden, candidate) = (g.1.raw(unit), c.1.raw(other));
         let judged = self.judge.compare(&at, &golden, &candidate);
         let equal = golden == candidate;
         let counts = self.tally.counts(lane.number, surface);
@@ -161,8 +167,18 @@ impl Comparison<'_> {
             _ => levels::UNPAIRED,
         };
         let what = unpaired(unit, surface, side == 0);
-        self.changes.add(surface, unit.kind, if side == 0 { How::Gone } else { How::New }, &unit.key);
+        let how = if side == 0 { How::Gone } else { How::New };
+        self.changes.add(surface, unit.kind, how, &unit.key);
         if unit.kind == Kind::Tool {
+            let pair = &self.pairs[lane.number];
+            let at = if side == 0 { pair.golden } else { pair.candidate };
+            let agents = at.map(|at| match self.sides[side].ordered.lanes.lanes[at].kind {
+                LaneKind::Main => "main",
+                LaneKind::Sub => "sub-agents",
+                LaneKind::Fork => "forks",
+                LaneKind::Side => "side calls",
+            });
+            self.changes.whose.entry((how, unit.key.clone())).or_default().extend(agents);
             self.changes.schemas[side].insert(unit.key.clone(), arguments(&raw));
         }
         let spot = Spot { surface, lane: lane.name, turn };

@@ -5,6 +5,7 @@
 //! `layout`, `align`) and compared value by value (`lane`, `meet`, `judge`), under masks (`mask`), rules (`rules`) and one pairing of ids (`ids`).
 
 mod align;
+mod carried;
 mod changes;
 mod compare;
 mod found;
@@ -23,6 +24,7 @@ mod parts;
 mod racy;
 mod routing;
 mod rules;
+mod seal;
 mod side;
 mod summary;
 mod tally;
@@ -32,7 +34,8 @@ use std::collections::HashMap;
 
 use recording::State;
 use recording::source::{Asked, Ordered, Source};
-use session::RequestId;
+use session::{Block, RequestId};
+use wire::dialect::Dialect;
 
 pub use compare::compare;
 pub use rules::{RULES_FILE, RULES_FORMAT, Rules, RulesError};
@@ -64,6 +67,7 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
             .notes
             .extend(problems.iter().map(|problem| format!("{whose}, {}: {}", problem.what, problem.why)));
     }
+    seal::tell(&mut verdict, [(golden, &mine.ordered), (candidate, &theirs.ordered)]);
     verdict
 }
 
@@ -102,6 +106,17 @@ impl<'s> Read<'s> {
 impl Requests for Numbers<'_> {
     fn asked(&self, id: &RequestId) -> Option<Asked> {
         self.source.asked(*self.by_id.get(id)?).ok()
+    }
+
+    fn said(&self, id: &RequestId) -> Vec<Block> {
+        let Some(n) = self.by_id.get(id).copied() else { return Vec::new() };
+        let dialect = self.asked(id).and_then(|asked| {
+            let body = asked.body.bytes.unwrap_or_default();
+            Dialect::of(&asked.url, &body)
+        });
+        let answered = self.source.answered(n).ok().flatten();
+        let reply = answered.and_then(|answered| answered.heard(dialect).reply);
+        reply.map(|reply| reply.blocks).unwrap_or_default()
     }
 }
 

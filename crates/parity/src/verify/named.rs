@@ -28,13 +28,14 @@ impl Comparison<'_> {
                 None if lane.named.insert((unit.kind, unit.key.clone(), unit.hash, 0)) => {
                     self.alone(lane, turn, 0, unit, g);
                 }
-                None => {}
+                None => self.uneven = true,
             }
         }
         for unit in c.named.iter().filter(|unit| !mine.contains_key(&(unit.kind, unit.key.clone()))) {
             if lane.named.insert((unit.kind, unit.key.clone(), 0, unit.hash)) {
                 self.alone(lane, turn, 1, unit, c);
             }
+            self.uneven = true;
         }
         for kind in [Kind::Tool, Kind::Header] {
             self.order_of_named(lane, turn, kind, g, c);
@@ -60,6 +61,7 @@ impl Comparison<'_> {
         let Some(at) = (0..mine.len().min(theirs.len())).find(|at| mine[*at].0 != theirs[*at].0) else {
             return;
         };
+        self.uneven |= kind == Kind::Tool;
         let keys: Vec<String> = mine.iter().chain(&theirs).map(|(key, _)| key.clone()).collect();
         if !lane.orders.insert(keys) {
             return;

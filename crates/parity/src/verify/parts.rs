@@ -1,11 +1,13 @@
 //! What meets in order: instructions and messages.
 
+use std::collections::HashSet;
+
 use session::Role;
 
 use super::compare::Comparison;
 use super::found::{Spot, short};
 use super::lane::{LaneWork, Standing};
-use super::layout::lay_out;
+use super::layout::{lay_out, moved_calls};
 use super::unit::{Kind, Projected, Unit};
 use crate::verdict::{Level, Surface};
 
@@ -17,10 +19,16 @@ impl Comparison<'_> {
             lane.tools.entry(call).or_insert_with(|| unit.key.clone());
         }
         let rows = lay_out(lane, g, c);
+        let moved = moved_calls(&rows, g);
+        let alone = [
+            rows.iter().filter(|row| row.1.is_none()).filter_map(|row| row.0).collect::<HashSet<_>>(),
+            rows.iter().filter(|row| row.0.is_none()).filter_map(|row| row.1).collect::<HashSet<_>>(),
+        ];
         let mut standing = Standing::default();
         let mut met: Vec<(usize, usize)> = Vec::new();
         let mut fresh: Vec<(usize, usize)> = Vec::new();
         let mut clean = true;
+        let mut whole = true;
         for (mine, theirs) in rows {
             match (mine, theirs) {
                 (Some(at), Some(other)) => {
@@ -30,32 +38,48 @@ impl Comparison<'_> {
                         self.marker(lane, turn, &region, (unit, g), (counterpart, c));
                     }
                     if unit.kind == Kind::Reply {
-                        clean &= unit.hash == counterpart.hash;
                         // They meet again in every later turn, and need not be searched for each time.
                         lane.replies.insert((unit.hash, counterpart.hash));
-                        continue;
                     }
                     met.push((at, other));
-                    self.uneven |= unit.hash != counterpart.hash;
+                    self.uneven |= unit.hash != counterpart.hash || unit.opens != counterpart.opens;
                     if lane.is_known(unit, counterpart, &mut standing) {
                         continue;
                     }
+                    if unit.kind == Kind::Reply && g.raw(unit) != c.raw(counterpart) {
+                        clean = false;
+                        if self.are_as_said(lane, [unit, counterpart]) {
+                            self.echoed(lane, turn, [Some((unit, g)), Some((counterpart, c))]);
+                            continue;
+                        }
+                    }
                     fresh.push((at, other));
-                    self.frame(lane, turn, (unit, g), (counterpart, c));
+                    let displaced = moved.contains(&at)
+                        || is_first_left(&alone[0], at, g)
+                        || is_first_left(&alone[1], other, c);
+                    self.frame(lane, turn, displaced, (unit, g), (counterpart, c));
                     self.unit(lane, turn, (unit, g), (counterpart, c));
                 }
                 (Some(at), None) => {
                     let unit = &g.parts[at];
                     clean = false;
-                    if unit.kind != Kind::Reply && !lane.is_known_alone(0, unit, &mut standing) {
-                        self.alone(lane, turn, 0, unit, g);
+                    whole &= unit.kind != Kind::Result;
+                    if !lane.is_known_alone(0, unit, &mut standing) {
+                        match unit.kind {
+                            Kind::Reply => self.reply_alone(lane, turn, 0, unit, g),
+                            _ => self.alone(lane, turn, 0, unit, g),
+                        }
                     }
                 }
                 (None, Some(other)) => {
                     let unit = &c.parts[other];
                     clean = false;
-                    if unit.kind != Kind::Reply && !lane.is_known_alone(1, unit, &mut standing) {
-                        self.alone(lane, turn, 1, unit, c);
+                    whole &= unit.kind != Kind::Result;
+                    if !lane.is_known_alone(1, unit, &mut standing) {
+                        match unit.kind {
+                            Kind::Reply => self.reply_alone(lane, turn, 1, unit, c),
+                            _ => self.alone(lane, turn, 1, unit, c),
+                        }
                     }
                 }
                 (None, None) => {}
@@ -65,12 +89,20 @@ impl Comparison<'_> {
         let results = |of: &Projected| -> Vec<usize> {
             (0..of.parts.len()).filter(|at| of.parts[*at].kind == Kind::Result).collect()
         };
-        for (at, other) in results(g).into_iter().zip(results(c)) {
+        // They are counted from the end, where the marker is, for one may be missing.
+        let (mine, theirs) = (results(g), results(c));
+        let missing = mine.len().saturating_sub(theirs.len());
+        let more = theirs.len().saturating_sub(mine.len());
+        for (at, other) in mine.into_iter().skip(missing).zip(theirs.into_iter().skip(more)) {
             let region = region(&g.parts[at], g.parts.len() - at);
             self.marker(lane, turn, &region, (&g.parts[at], g), (&c.parts[other], c));
         }
         self.order_of_parts(lane, turn, &met, g, c);
-        self.cuts(lane, turn, &fresh, g, c);
+        self.order_of_calls(lane, turn, &met, g, c);
+        // Where a result is missing, so is its place.
+        if whole {
+            self.cuts(lane, turn, &fresh, g, c);
+        }
         clean
     }
 
@@ -141,6 +173,43 @@ impl Comparison<'_> {
         }
     }
 
+    /// The order of the calls; two that have changed places are named once.
+    fn order_of_calls(
+        &mut self,
+        lane: &mut LaneWork<'_>,
+        turn: u32,
+        met: &[(usize, usize)],
+        g: &Projected,
+        c: &Projected,
+    ) {
+        let mut calls: Vec<(usize, usize)> =
+            met.iter().copied().filter(|(at, _)| g.parts[*at].kind == Kind::Call).collect();
+        calls.sort_unstable();
+        let Some(two) = calls.windows(2).find(|two| two[1].1 < two[0].1) else { return };
+        self.uneven = true;
+        let (first, second) = (two[0], two[1]);
+        let units = [&g.parts[first.0], &g.parts[second.0]];
+        if !lane.orders.insert(units.map(|unit| unit.hash.to_string()).to_vec()) {
+            return;
+        }
+        let mut theirs: Vec<usize> = calls.iter().map(|(_, other)| *other).collect();
+        theirs.sort_unstable();
+        let same_names =
+            calls.iter().zip(&theirs).all(|((at, _), other)| g.parts[*at].key == c.parts[*other].key);
+        let (holds, what) = match same_names {
+            true => (Level::E1, "calls of one name have changed places"),
+            false => (Level::E0, "calls come in another order"),
+        };
+        let spot = Spot { surface: Surface::Calls, lane: lane.name, turn };
+        let name = |unit: &Unit| unit.call.clone().unwrap_or_else(|| unit.key.clone());
+        let (golden, candidate) = (name(units[0]), name(&c.parts[second.1]));
+        let difference =
+            spot.structural(Some(holds), &units[0].pointer, what, Some(&golden), Some(&candidate));
+        if !self.excluded(lane.number, Surface::Calls, &difference.pointer) {
+            self.differ(lane.number, difference);
+        }
+    }
+
     /// How many messages bring the results that are new.
     fn cuts(
         &mut self,
@@ -165,14 +234,21 @@ impl Comparison<'_> {
     }
 
     /// In whose name a unit is said, where a message begins, and whether it is a bare string.
-    fn frame(&mut self, lane: &LaneWork<'_>, turn: u32, g: (&Unit, &Projected), c: (&Unit, &Projected)) {
+    fn frame(
+        &mut self,
+        lane: &LaneWork<'_>,
+        turn: u32,
+        displaced: bool,
+        g: (&Unit, &Projected),
+        c: (&Unit, &Projected),
+    ) {
         let (unit, other) = (g.0, c.0);
         let surface = lane.surface(0, unit, g.1);
         let spot = Spot { surface, lane: lane.name, turn };
         let role = |unit: &Unit| unit.role.map(|role| format!("{role:?}").to_ascii_lowercase());
         let found = if unit.role != other.role {
             Some((Level::E0, "it is said in another name", role(unit), role(other)))
-        } else if unit.opens != other.opens && unit.kind != Kind::Result {
+        } else if unit.opens != other.opens && unit.kind != Kind::Result && !displaced {
             let place =
                 |unit: &Unit| Some(if unit.opens { "opens a message" } else { "goes on in one" }.to_owned());
             Some((Level::E1, "messages are cut at another place", place(unit), place(other)))
@@ -189,6 +265,13 @@ impl Comparison<'_> {
             self.differ(lane.number, difference);
         }
     }
+}
+
+/// Whether all that stands before a unit in its message is what the other side has not: then the message is cut
+/// at another place for that reason, which is told of already.
+fn is_first_left(alone: &HashSet<usize>, at: usize, of: &Projected) -> bool {
+    let opening = (0..=at).rev().find(|at| of.parts[*at].opens).unwrap_or(at);
+    opening < at && (opening..at).all(|before| alone.contains(&before))
 }
 
 /// What a marker's place is called: in a message it is counted from the end, for markers move with it.

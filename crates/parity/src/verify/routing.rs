@@ -22,9 +22,7 @@ impl Comparison<'_> {
             }
             return;
         }
-        let counts = self.tally.counts(main, Surface::Routing);
-        counts.compared += 1;
-        counts.equal += u64::from(codes[0] == codes[1]);
+        self.tally.ending(main, codes[0] == codes[1]);
         if codes[0] != codes[1] {
             let words = codes.map(|code| code.map_or("had to be ended".to_owned(), |code| code.to_string()));
             let spot = Spot { surface: Surface::Routing, lane: name, turn: 0 };
@@ -114,10 +112,13 @@ impl Comparison<'_> {
             ));
         }
         for (what, holds, same, mine, theirs) in facts {
+            if self.excluded(number, Surface::Routing, "lane:tree") {
+                continue;
+            }
             let counts = self.tally.counts(number, Surface::Routing);
             counts.compared += 1;
             counts.equal += u64::from(same);
-            if !same && !self.excluded(number, Surface::Routing, "lane:tree") {
+            if !same {
                 let spot = Spot { surface: Surface::Routing, lane: name, turn: 1 };
                 let what = format!("{what} differs");
                 self.changes.tell(Surface::Routing, format!("{what}: {mine} / {theirs}"));
@@ -158,9 +159,7 @@ impl Comparison<'_> {
             false => [golden, candidate].map(|turn| turn.attempts.len()),
         };
         let answered = [self.was_answered(0, golden), self.was_answered(1, candidate)];
-        let tally = self.tally.counts(number, Surface::Routing);
-        tally.compared += 1;
-        tally.equal += u64::from(counts[0] == counts[1] && answered[0] == answered[1]);
+        self.tally.ending(number, counts[0] == counts[1] && answered[0] == answered[1]);
         let spot = Spot { surface: Surface::Routing, lane: name, turn: golden.turn };
         if answered[0] != answered[1] {
             let words = answered.map(|whole| if whole { "answered" } else { "not answered" });

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use recording::Manifest;
 use recording::source::{Asked, Ordered};
-use session::RequestId;
+use session::{Block, RequestId};
 
 /// One of the two recordings.
 pub struct Side<'s> {
@@ -22,6 +22,9 @@ pub struct Side<'s> {
 pub trait Requests {
     /// The request of that name; `None` where it cannot be read.
     fn asked(&self, id: &RequestId) -> Option<Asked>;
+
+    /// What the model answered to it, as far as it came.
+    fn said(&self, id: &RequestId) -> Vec<Block>;
 }
 
 /// What a recording's manifest says of the harness and of where it ran.
@@ -64,6 +67,18 @@ impl Facts {
             exit_code: command.and_then(|command| command.exit_code),
             ran: command.is_some(),
             folders,
+        }
+    }
+
+    /// With what only the other side's manifest tells: a bare folder of dumps has none, and speaks of the same places.
+    pub(super) fn completed_by(&self, other: &Self) -> Self {
+        let lacks = |name: &str| !self.folders.iter().any(|(of, _)| *of == name);
+        let borrowed = other.folders.iter().filter(|(name, _)| lacks(name)).cloned();
+        Self {
+            version: self.version.clone().or_else(|| other.version.clone()),
+            host_version: self.host_version.clone().or_else(|| other.host_version.clone()),
+            folders: self.folders.iter().cloned().chain(borrowed).collect(),
+            ..self.clone()
         }
     }
 

@@ -1,6 +1,6 @@
 //! What changed, in a few lines that fit on one screen: the first thing to read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::changes::{Changes, How};
 use super::side::Facts;
@@ -11,7 +11,7 @@ use crate::verdict::{Level, Surface, Verdict};
 const WIDTH: usize = 76;
 /// Most lines; with the answer and the two names above them it is one screen.
 const LINES: usize = 19;
-/// Most lines of a surface.
+/// Lines of a surface that there is always room for.
 const ROWS: usize = 3;
 
 /// A few lines for each surface that changed.
@@ -20,14 +20,15 @@ pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&Facts; 2]) -> Ve
         let mut of = verdict.differences.iter().filter(|difference| difference.surface == surface);
         of.any(|difference| difference.holds < Some(Level::E3))
     };
-    let mut lines = Vec::new();
+    let mut head = Vec::new();
     if facts[0].version != facts[1].version || facts[0].harness != facts[1].harness {
         let name = |facts: &Facts| {
             let harness = facts.harness.as_deref().unwrap_or("a harness");
             format!("{harness} {}", facts.version.as_deref().unwrap_or("of some version"))
         };
-        lines.push(format!("{} against {}", name(facts[0]), name(facts[1])));
+        head.push(format!("{} against {}", name(facts[0]), name(facts[1])));
     }
+    let mut surfaces = Vec::new();
     for surface in Surface::ALL.into_iter().filter(|surface| differs(*surface)) {
         let told = match surface {
             Surface::Prompt => prompt(changes),
@@ -38,8 +39,10 @@ pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&Facts; 2]) -> Ve
             Surface::Jobs => jobs(changes),
             Surface::Routing => routing(changes),
         };
-        let own = changes.told(surface).map(|(what, count)| times(what, count)).collect();
-        let mut told: Vec<String> = [own, told].concat();
+        let own: Vec<String> = changes.told(surface).map(|(what, count)| times(what, count)).collect();
+        // Markers come first: what they cost is seen by nobody else.
+        let first = usize::from(surface == Surface::Settings && !changes.markers.is_empty());
+        let mut told: Vec<String> = [&told[..first], &own, &told[first..]].concat();
         if told.is_empty() {
             // What has no words of its own speaks by its differences.
             let of =
@@ -47,8 +50,9 @@ pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&Facts; 2]) -> Ve
             told.extend(of.map(|difference| difference.what.clone()));
             told.dedup();
         }
-        lines.extend(wrapped(surface.name(), &told));
+        surfaces.push(wrapped(surface.name(), &told));
     }
+    let mut lines = [head.clone(), fitted(surfaces, LINES - head.len())].concat();
     if lines.len() > LINES {
         let more = lines.len() - LINES + 1;
         lines.truncate(LINES - 1);
@@ -74,11 +78,21 @@ fn wrapped(head: &str, told: &[String]) -> Vec<String> {
             }
         }
     }
-    if lines.len() > ROWS {
-        lines.truncate(ROWS);
-        lines[ROWS - 1].push_str(" …");
-    }
     lines
+}
+
+/// The lines of all surfaces; where there is no room for all, the longest are cut, but not below [`ROWS`].
+fn fitted(mut surfaces: Vec<Vec<String>>, room: usize) -> Vec<String> {
+    let mut most = surfaces.iter().map(Vec::len).max().unwrap_or_default();
+    let needed = |most: usize| surfaces.iter().map(|lines| lines.len().min(most)).sum::<usize>();
+    while most > ROWS && needed(most) > room {
+        most -= 1;
+    }
+    for lines in surfaces.iter_mut().filter(|lines| lines.len() > most) {
+        lines.truncate(most);
+        lines[most - 1].push_str(" …");
+    }
+    surfaces.concat()
 }
 
 /// `WORD a, b and 3 more`.
@@ -114,6 +128,17 @@ fn prompt(changes: &Changes) -> Vec<String> {
         counted(both(Kind::Said), "text reworded", "texts reworded"),
         counted(changes.count(Surface::Prompt, Kind::Said, How::New), "text new", "texts new"),
         counted(changes.count(Surface::Prompt, Kind::Said, How::Gone), "text gone", "texts gone"),
+        counted(both(Kind::Reply), "reply carried back otherwise", "replies carried back otherwise"),
+        counted(
+            changes.count(Surface::Prompt, Kind::Reply, How::Gone),
+            "reply not carried back",
+            "replies not carried back",
+        ),
+        counted(
+            changes.count(Surface::Prompt, Kind::Reply, How::New),
+            "text in the model's name new",
+            "texts in the model's name new",
+        ),
     ];
     told.into_iter().flatten().collect()
 }
@@ -136,8 +161,19 @@ fn tools(changes: &Changes) -> Vec<String> {
         .filter(|(name, _)| !differs.iter().any(|(other, _)| other == name))
         .collect();
     let mut told: Vec<String> = renamed.iter().map(|(from, to)| format!("{from} is now {to}")).collect();
-    told.extend(listed("gone:", &plain(How::Gone)));
-    told.extend(listed("new:", &plain(How::New)));
+    for (how, word) in [(How::Gone, "gone"), (How::New, "new")] {
+        // What both have in some lanes is not gone, but from others.
+        let (partly, wholly): (Vec<_>, Vec<_>) =
+            plain(how).into_iter().partition(|(name, _)| changes.met.contains(*name));
+        told.extend(listed(&format!("{word}:"), &wholly));
+        let mut by_agents: BTreeMap<String, Vec<(&str, usize)>> = BTreeMap::new();
+        for (name, count) in partly {
+            let agents: Vec<&str> =
+                changes.whose.get(&(how, name.to_owned())).into_iter().flatten().copied().collect();
+            by_agents.entry(agents.join(", ")).or_default().push((name, count));
+        }
+        told.extend(by_agents.iter().filter_map(|(who, names)| listed(&format!("{word} in {who}:"), names)));
+    }
     told.extend(listed("other schemas:", &differs));
     told.extend(listed("reworded:", &reworded));
     told
@@ -169,9 +205,6 @@ fn renamed_tools(changes: &Changes) -> Vec<(String, String)> {
 
 fn settings(changes: &Changes) -> Vec<String> {
     let mut told = Vec::new();
-    told.extend(listed("members gone:", &changes.of(Surface::Settings, Kind::Setting, How::Gone)));
-    told.extend(listed("new:", &changes.of(Surface::Settings, Kind::Setting, How::New)));
-    told.extend(listed("other values:", &changes.of(Surface::Settings, Kind::Setting, How::Differs)));
     let markers = |how: How| changes.markers.get(&how).copied().unwrap_or_default();
     told.extend(match (markers(How::Gone), markers(How::New)) {
         (0, 0) => counted(markers(How::Differs), "cache marker differs", "cache markers differ"),
@@ -179,6 +212,9 @@ fn settings(changes: &Changes) -> Vec<String> {
         (0, new) => counted(new, "cache marker new", "cache markers new"),
         (gone, new) => Some(format!("cache markers moved ({gone} gone, {new} new)")),
     });
+    told.extend(listed("members gone:", &changes.of(Surface::Settings, Kind::Setting, How::Gone)));
+    told.extend(listed("new:", &changes.of(Surface::Settings, Kind::Setting, How::New)));
+    told.extend(listed("other values:", &changes.of(Surface::Settings, Kind::Setting, How::Differs)));
     told.extend(listed("headers gone:", &changes.of(Surface::Settings, Kind::Header, How::Gone)));
     told.extend(listed("headers new:", &changes.of(Surface::Settings, Kind::Header, How::New)));
     told.extend(listed("headers differ:", &changes.of(Surface::Settings, Kind::Header, How::Differs)));

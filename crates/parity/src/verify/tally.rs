@@ -10,6 +10,8 @@ pub(super) struct Cell {
     pub(super) counts: Counts,
     /// The lowest level that a difference left; `None` inside where not even E0 was left.
     floor: Option<Option<Level>>,
+    /// Of what was compared, how often it was only how a run or a request ended, which nothing excludes.
+    endings: u64,
 }
 
 impl Cell {
@@ -21,6 +23,7 @@ impl Cell {
         mine.excluded += theirs.excluded;
         mine.echoed += theirs.echoed;
         mine.absent += theirs.absent;
+        self.endings += other.endings;
         if let Some(floor) = other.floor {
             self.lower(floor);
         }
@@ -33,8 +36,12 @@ impl Cell {
     /// The level that is left; nothing where nothing was compared.
     fn level(&self) -> Option<Level> {
         let floor = self.floor.unwrap_or(Some(Level::E4));
-        let compared = self.counts.compared > 0;
-        floor.filter(|level| compared && *level >= Level::E1)
+        floor.filter(|level| self.has_basis() && *level >= Level::E1)
+    }
+
+    /// Whether anything but an ending was compared.
+    fn has_basis(&self) -> bool {
+        self.counts.compared > self.endings
     }
 }
 
@@ -50,6 +57,14 @@ impl Tally {
         &mut self.cells.entry((lane, surface)).or_default().counts
     }
 
+    /// How a run or a request ended was compared.
+    pub(super) fn ending(&mut self, lane: usize, same: bool) {
+        let cell = self.cells.entry((lane, Surface::Routing)).or_default();
+        cell.endings += 1;
+        cell.counts.compared += 1;
+        cell.counts.equal += u64::from(same);
+    }
+
     /// A difference holds up to this level.
     pub(super) fn lower(&mut self, lane: usize, surface: Surface, holds: Option<Level>) {
         self.cells.entry((lane, surface)).or_default().lower(holds);
@@ -57,7 +72,7 @@ impl Tally {
 
     /// The level of the whole, if anything was compared: what the lowest surface has.
     pub(super) fn level(&self) -> Option<Option<Level>> {
-        let compared = self.cells.values().any(|cell| cell.counts.compared > 0);
+        let compared = self.cells.values().any(Cell::has_basis);
         let floors = self.cells.values().filter_map(|cell| cell.floor);
         compared.then(|| floors.min().unwrap_or(Some(Level::E4)))
     }

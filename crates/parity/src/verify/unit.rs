@@ -22,7 +22,7 @@ pub(super) enum Kind {
     System,
     /// Something said to the model: text, picture, document.
     Said,
-    /// Something the model said: given, not judged.
+    /// Something the model said, carried back.
     Reply,
     /// A call that the harness carries back.
     Call,

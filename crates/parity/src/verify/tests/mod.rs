@@ -1,6 +1,7 @@
 //! Recordings that only exist here, changed in one place each.
 
 mod change;
+mod sealed;
 mod story;
 
 use std::path::Path;
@@ -259,6 +260,230 @@ fn another_run_of_the_same_agrees_under_masks() {
     let verdict = judged(&golden, &candidate, "format = 1", Level::E4);
     assert_eq!((verdict.level, verdict.outcome), (Some(Level::E3), Outcome::Differs));
     assert!(verdict.differences.len() > 10);
+}
+
+#[test]
+fn what_is_equal_is_equal_whatever_is_known_of_one_side() {
+    for (name, dialect) in DIALECTS {
+        let golden = story(dialect);
+        let mut bare = golden.clone();
+        bare.facts = crate::Facts::default();
+        // Of these two each names another folder, and another version.
+        let mut other = golden.clone();
+        other.facts.folders = vec![("cwd", "/somewhere/else".into())];
+        other.facts.version = Some("3.2.1".into());
+        for candidate in [bare, other] {
+            for (mine, theirs) in [(&golden, &candidate), (&candidate, &golden)] {
+                let verdict = judged(mine, theirs, "format = 1", Level::E4);
+                assert_eq!(told(&verdict), "E4 Match\n", "{name}");
+            }
+        }
+    }
+    // A value that holds an id too is compared under the masks of both.
+    let golden = story(Dialect::AnthropicMessages);
+    let mut bare = golden.clone();
+    bare.rename(&[("ses_0a1b2c3d4e", "ses_7a7b7c7d7e"), ("waste no words", "waste no words 2026-11-15")]);
+    bare.facts = crate::Facts::default();
+    let mut named = golden.clone();
+    named.rename(&[("waste no words", "waste no words 2026-11-16")]);
+    assert_eq!(told(&judged(&named, &bare, "format = 1", Level::E3)), "E3 Match\n");
+}
+
+#[test]
+fn what_is_carried_back_is_what_was_said() {
+    let silent = story(Dialect::AnthropicMessages);
+    let mut golden = silent.clone();
+    golden.says("r1", "two of them", "I send two.", &["r4", "r6"]);
+    let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E4);
+    assert_eq!(told(&verdict), "E4 Match\n");
+    // Another model said something else, and all of it is carried back.
+    let mut other = silent.clone();
+    other.says("r1", "a pair", "Both are on their way.", &["r4", "r6"]);
+    let verdict = judged(&golden, &other, "format = 1", Level::E3);
+    assert_eq!(verdict.outcome, Outcome::Match, "{}", told(&verdict));
+    assert_eq!(verdict.surfaces[0].counts.echoed, 2, "{:?}", verdict.surfaces[0]);
+    // Another said nothing, and there was nothing to carry.
+    for (mine, theirs) in [(&golden, &silent), (&silent, &golden)] {
+        assert_eq!(told(&judged(mine, theirs, "format = 1", Level::E3)), "E3 Match\n");
+    }
+    let changed = |changes: &[&str]| {
+        let mut candidate = golden.clone();
+        for line in changes {
+            change(&mut candidate, "r4", line);
+            change(&mut candidate, "r6", line);
+        }
+        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+    };
+    let told = [
+        changed(&["set /messages/1/content/1/text \"I send both.\""]),
+        changed(&["set /messages/1/content/0/thinking \"two\""]),
+        changed(&["set /messages/1/content/0/signature \"b3R0ZXI0MTVhOTJmNjE4ZGI=\""]),
+        changed(&["drop /messages/1/content/0"]),
+        changed(&["drop /messages/1/content/1"]),
+        changed(&["add /messages/1/content/2 {\"type\":\"text\",\"text\":\"(nothing)\"}"]),
+    ];
+    expect![[r#"
+        E2 Differs
+        E2 prompt main 2 /messages/1/content/1/text: the text carried back differs: I send two. / I send both.
+        E2 Differs
+        E2 prompt main 2 /messages/1/content/0/thinking: the thinking carried back differs: two of them / two
+        E2 Differs
+        E2 prompt main 2 /messages/1/content/0/signature: the thinking carried back differs: c2lnMTRkZDU3MWE5ZTA4Nzc= / b3R0ZXI0MTVhOTJmNjE4ZGI=
+        E0 Differs
+        E0 prompt main 2 /messages/1/content/0: thinking in the model's name is gone: {"type":"thinking","thinking":"two of them","signature":"c2lnMTRkZDU3MWE5ZTA4Nzc="} / -
+        E0 Differs
+        E0 prompt main 2 /messages/1/content/1: text in the model's name is gone: {"type":"text","text":"I send two."} / -
+        E0 Differs
+        E0 prompt main 2 /messages/1/content/2: text in the model's name is new: - / {"type":"text","text":"(nothing)"}
+    "#]].assert_eq(&told.concat());
+}
+
+#[test]
+fn masks_cover_times_and_nothing_that_looks_like_them() {
+    let said = |text: &str| {
+        let mut story = story(Dialect::OpenAiChat);
+        story.told("r5").body["messages"][3]["content"] = text.into();
+        story
+    };
+    let level = |golden: &str, candidate: &str| {
+        judged(&said(golden), &said(candidate), "format = 1", Level::E3).level
+    };
+    let others = [
+        ("failed after 3 attempts", "failed after 5 attempts"),
+        ("done in 3 files", "done in 90 files"),
+        ("took 5 bribes", "took 6 bribes"),
+        ("it may 10 times", "it may 11 times"),
+        ("see mar 3", "see mar 4"),
+    ];
+    for (golden, candidate) in others {
+        assert_eq!(level(golden, candidate), Some(Level::E2), "{golden} / {candidate}");
+    }
+    let times = [
+        ("failed after 3 seconds", "failed after 5 seconds"),
+        ("done in 3.1s", "done in 90ms"),
+        ("duration_ms: 31", "duration_ms: 4022"),
+        ("took 1m 3s", "took 2m 4s"),
+        ("on May 10, 2026", "on June 1, 2027"),
+        ("on Sunday, May 10", "on Monday, June 1"),
+        ("at 2026-05-10 10:00:01", "at 2026-05-11 11:00:01"),
+    ];
+    for (golden, candidate) in times {
+        assert_eq!(level(golden, candidate), Some(Level::E3), "{golden} / {candidate}");
+    }
+}
+
+#[test]
+fn an_id_in_an_argument_is_one_that_was_seen_or_said() {
+    let mut golden = story(Dialect::AnthropicMessages);
+    golden.rename(&[("tides.md", "abc123")]);
+    // The harness made another argument of what the model said.
+    let mut candidate = golden.clone();
+    change(&mut candidate, "r5", "set /messages/1/content/0/input/path \"abc124\"");
+    expect![[r#"
+        E1 Differs
+        E1 calls sub-1 2 /messages/1/content/0/input/path: the call of `Read` differs: abc123 / abc124
+    "#]]
+    .assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+    // The model said another, and the harness carries that.
+    let mut candidate = golden.clone();
+    candidate.rename(&[("abc123", "abc124")]);
+    assert_eq!(told(&judged(&golden, &candidate, "format = 1", Level::E3)), "E3 Match\n");
+}
+
+#[test]
+fn what_is_excluded_holds_no_level() {
+    let golden = story(Dialect::AnthropicMessages);
+    let rule = |surface: &str, pointer: &str| {
+        format!("[[exclude]]\nsurface = \"{surface}\"\npointer = \"{pointer}\"\nreason = \"all\"\n")
+    };
+    let rules = format!("format = 1\n{}", rule("tools", "/*"));
+    let verdict = judged(&golden, &golden.clone(), &rules, Level::E3);
+    let tools = &verdict.surfaces[1];
+    assert_eq!((tools.level, tools.counts.compared, verdict.outcome), (None, 0, Outcome::Match));
+    let mut all = String::from("format = 1\n");
+    for surface in ["prompt", "tools", "settings", "calls", "results", "jobs", "routing"] {
+        all.push_str(&rule(surface, "/*"));
+    }
+    let headers = ["user-agent", "x-beta", "host", "content-length", "authorization"];
+    for pointer in
+        headers.map(|name| format!("header:{name}")).iter().map(String::as_str).chain(["url:query"])
+    {
+        all.push_str(&rule("settings", pointer));
+    }
+    let pointers =
+        ["header:x-session-id", "header:x-parent-session-id", "url:host", "url:path", "method", "lane:tree"];
+    all.push_str(&rule("routing", "job:turn"));
+    pointers.into_iter().for_each(|pointer| all.push_str(&rule("routing", pointer)));
+    ["job:story", "job:turn"].into_iter().for_each(|pointer| all.push_str(&rule("jobs", pointer)));
+    let verdict = judged(&golden, &golden.clone(), &all, Level::E3);
+    let left: Vec<_> = verdict.surfaces.iter().filter(|surface| surface.level.is_some()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(matches!(verdict.outcome, Outcome::Inconclusive(_)), "{:?}", verdict.outcome);
+}
+
+#[test]
+fn one_change_is_told_once() {
+    let swap = |story: &mut Story, requests: &[&str], line: &str| {
+        requests.iter().for_each(|request| change(story, request, line));
+    };
+    let golden = story(Dialect::AnthropicMessages);
+    let said = |requests: &[&str], line: &str| {
+        let mut candidate = golden.clone();
+        swap(&mut candidate, requests, line);
+        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+    };
+    let main = ["r1", "r4", "r6"];
+    let all = [
+        said(&main, "swap /tools/0 /tools/1"),
+        said(&main, "add /tools/3 {\"name\":\"Read\",\"description\":\"Reads a file.\",\"input_schema\":{}}"),
+        said(&["r4", "r6"], "swap /messages/1/content/0 /messages/1/content/1"),
+        said(&["r5"], "swap /messages/1/content/0 /messages/1/content/1"),
+        said(&["r5"], "drop /messages/2/content/0"),
+    ];
+    expect![[r#"
+        E1 Differs
+        E1 tools main 1 /tools/0: the tools come in another order: Task / JobOutput
+        E0 Differs
+        E0 tools main 1 /tools/3: the tool `Read (2)` is new: - / {"name":"Read","description":"Reads a file.","input_schema":{}}
+        E1 Differs
+        E1 calls main 2 /messages/1/content/0: calls of one name have changed places: call_a1 / call_b2
+        E1 Differs
+        E1 calls sub-1 2 /messages/1/content/0: calls of one name have changed places: call_r3 / call_r4
+        E0 Differs
+        E0 results sub-1 2 /messages/2/content/0: a result is gone: {"type":"tool_result","tool_use_id":"call_r3","content":[{"type":"text","text":"low at dawn"}],"is_error":false} / -
+    "#]].assert_eq(&all.concat());
+}
+
+#[test]
+fn the_summary_tells_markers_first_and_whose_tools_are_gone() {
+    let golden = story(Dialect::AnthropicMessages);
+    let mut candidate = golden.clone();
+    for request in ["r1", "r4", "r6"] {
+        change(
+            &mut candidate,
+            request,
+            "set /model \"gull-4-of-a-name-that-takes-much-of-a-line-by-itself\"",
+        );
+        change(&mut candidate, request, "drop /system/1/cache_control");
+        change(&mut candidate, request, "word /tools/2/description Reads Opens");
+        for name in ["context_management", "output_config", "diagnostics_of_the_harness", "safety_settings"] {
+            change(&mut candidate, request, &format!("add /{name} {{}}"));
+            let header = format!("header x-{} 1", name.replace('_', "-"));
+            change(&mut candidate, request, &header);
+        }
+    }
+    for request in ["r2", "r3", "r5"] {
+        change(&mut candidate, request, "drop /tools/0");
+    }
+    let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+    expect![[r#"
+        tools: gone in sub-agents: Read; reworded: Read
+        settings: 1 cache marker gone; model tern-3 is now
+            gull-4-of-a-name-that-takes-much-of-a-line-by-itself; new:
+            context_management, diagnostics_of_the_harness, output_config and 1
+            more; headers new: x-context-management, x-diagnostics-of-the-harness,
+            x-output-config and 1 more"#]]
+    .assert_eq(&verdict.summary.join("\n"));
 }
 
 #[test]

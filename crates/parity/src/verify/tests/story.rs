@@ -306,6 +306,25 @@ impl Story {
         }
     }
 
+    /// The model thinks and says something before its calls, and the next requests carry it back.
+    pub(super) fn says(&mut self, id: &str, thinking: &str, text: &str, carried: &[&str]) {
+        let reply = self.told(id).reply.as_mut().expect("an answer");
+        reply.blocks.insert(0, Block::Text { text: text.to_owned() });
+        reply.blocks.insert(
+            0,
+            Block::Thinking { text: thinking.to_owned(), signature: Some("c2lnMTRkZDU3MWE5ZTA4Nzc=".into()) },
+        );
+        for later in carried {
+            let message = &mut self.told(later).body["messages"][1]["content"];
+            let content = message.as_array_mut().expect("blocks");
+            content.insert(0, json!({"type": "text", "text": text}));
+            content.insert(
+                0,
+                json!({"type": "thinking", "thinking": thinking, "signature": "c2lnMTRkZDU3MWE5ZTA4Nzc="}),
+            );
+        }
+    }
+
     /// Leaves an answer without its end.
     pub(super) fn cut(&mut self, id: &str) {
         self.told(id).reply = None;
@@ -347,6 +366,11 @@ impl Story {
 impl Requests for Story {
     fn asked(&self, id: &RequestId) -> Option<Asked> {
         self.exchanges.iter().find(|told| told.id == id.as_str()).map(Told::asked)
+    }
+
+    fn said(&self, id: &RequestId) -> Vec<Block> {
+        let reply = self.exchanges.iter().find(|told| told.id == id.as_str()).and_then(|it| it.reply.clone());
+        reply.map(|reply| reply.blocks).unwrap_or_default()
     }
 }
 

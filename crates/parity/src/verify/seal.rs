@@ -1,0 +1,170 @@
+//! A recording that was changed since it was sealed: its verdict says so, and is never a match.
+//!
+//! Bodies are read from the dumps, and what was changed in them shows by itself. What else a dump holds is told by
+//! the log: where the two differ, the dump is what somebody changed, and the difference is named at its place.
+
+use std::fs;
+
+use recording::source::{Ordered, Source};
+use serde::Deserialize;
+use serde_json::Value;
+use session::RequestId;
+use wire::Header;
+
+use super::found::Spot;
+use super::rules::RULES_FILE;
+use crate::verdict::{Difference, Level, Outcome, Surface, Verdict};
+
+/// So many files are named.
+const NAMED: usize = 8;
+
+/// What a dump holds beside its body, as far as it can be read.
+#[derive(Default, Deserialize)]
+struct Head {
+    #[serde(default)]
+    method: Value,
+    #[serde(rename = "targetUrl", default)]
+    target_url: Value,
+    #[serde(default)]
+    headers: Value,
+    #[serde(default)]
+    status: Value,
+}
+
+/// Tells of both recordings what was changed in them.
+pub(super) fn tell(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
+    let damage = |source: &Source| source.recording().map(|recording| recording.damage());
+    // Every file is read for it.
+    let damages = std::thread::scope(|scope| {
+        let theirs = scope.spawn(|| damage(sides[1].0));
+        [damage(sides[0].0), theirs.join().expect("reading files does not panic")]
+    });
+    let mut because = None;
+    for (side, ((source, ordered), damage)) in sides.into_iter().zip(damages).enumerate() {
+        let whose = ["golden", "candidate"][side];
+        let damage = match damage {
+            None => continue,
+            Some(Ok(damage)) => damage,
+            Some(Err(error)) => {
+                verdict.notes.push(format!("the {whose} cannot be compared with its seal: {error}"));
+                continue;
+            }
+        };
+        // The rules of a golden may lie in its folder.
+        let (new, changed): (Vec<_>, Vec<_>) = damage
+            .into_iter()
+            .filter(|file| file != &format!("`{RULES_FILE}` is new"))
+            .partition(|file| file.ends_with(" is new"));
+        let before = verdict.notes.len();
+        for file in changed.iter().chain(&new).take(NAMED) {
+            verdict.notes.push(format!("the {whose} was changed since it was sealed: {file}"));
+        }
+        let more = (changed.len() + new.len()).saturating_sub(NAMED);
+        if more > 0 {
+            verdict.notes.push(format!("the {whose} was changed since it was sealed: {more} more files"));
+        }
+        // What was put beside it changes nothing that was recorded.
+        if !changed.is_empty() {
+            because = because.or_else(|| verdict.notes.get(before).cloned());
+        }
+        for file in &changed {
+            let name = file.split('`').nth(1).unwrap_or_default();
+            for difference in heads(source, ordered, side, name) {
+                add(verdict, side, difference);
+            }
+        }
+    }
+    if let (Some(because), Outcome::Match) = (because, &verdict.outcome) {
+        verdict.outcome = Outcome::Inconclusive(because);
+    }
+}
+
+/// What the head of a dump says otherwise than the log.
+fn heads(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<Difference> {
+    let dump = file.rsplit('/').next().unwrap_or_default();
+    let request = dump.strip_suffix("_request.json");
+    let Some(id) = request.or_else(|| dump.strip_suffix("_response.json")) else { return Vec::new() };
+    let id = RequestId::new(id);
+    let number = (0..source.len()).find(|n| source.id(*n) == id);
+    let read = fs::read(source.dir().join(file)).ok();
+    let head = read.and_then(|bytes| serde_json::from_slice::<Head>(&bytes).ok());
+    let (Some(n), Some(head)) = (number, head) else { return Vec::new() };
+    let place = ordered.lanes.lanes.iter().find_map(|lane| {
+        let turn = lane.turns.iter().find(|turn| turn.attempts.contains(&id))?;
+        Some((lane.id.clone(), turn.turn))
+    });
+    let (lane, turn) = place.unwrap_or_else(|| ("main".to_owned(), 0));
+    let mut found = Vec::new();
+    let mut differ = |surface: Surface, pointer: &str, log: Option<String>, dump: Option<String>| {
+        if log == dump {
+            return;
+        }
+        let (golden, candidate) = if side == 0 { (dump, log) } else { (log, dump) };
+        let spot = Spot { surface, lane: &lane, turn };
+        let what = format!("it was changed in `{file}` since it was sealed");
+        let difference =
+            spot.structural(Some(Level::E1), pointer, what, golden.as_deref(), candidate.as_deref());
+        found.push(Difference { mask: None, ..difference });
+    };
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let mut of_headers = |prefix: &str, log: &[Header], dump: &Value| {
+        let dump: Vec<Header> = serde_json::from_value(dump.clone()).unwrap_or_default();
+        let mut names: Vec<String> =
+            log.iter().chain(&dump).map(|header| header.name().to_ascii_lowercase()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let values = |headers: &[Header]| {
+                let of = headers.iter().filter(|header| header.name().eq_ignore_ascii_case(&name));
+                let values: Vec<String> =
+                    of.map(|header| header.value().unwrap_or("secret").into()).collect();
+                (!values.is_empty()).then(|| values.join(", "))
+            };
+            differ(Surface::Settings, &format!("{prefix}{name}"), values(log), values(&dump));
+        }
+    };
+    if request.is_some() {
+        let Ok(asked) = source.asked(n) else { return found };
+        of_headers("header:", &asked.headers, &head.headers);
+        differ(Surface::Routing, "method", Some(asked.method), text(&head.method));
+        let url = text(&head.target_url).unwrap_or_default();
+        let (mine, theirs) = (pieces(&asked.url), pieces(&url));
+        for (at, pointer) in ["url:host", "url:path", "url:query"].into_iter().enumerate() {
+            let surface = if at == 2 { Surface::Settings } else { Surface::Routing };
+            differ(surface, pointer, Some(mine[at].to_owned()), Some(theirs[at].to_owned()));
+        }
+    } else if let Ok(Some(answered)) = source.answered(n) {
+        of_headers("answer:header:", &answered.headers, &head.headers);
+        let status = answered.status.map(|status| status.to_string());
+        let dumped = (!head.status.is_null()).then(|| head.status.to_string());
+        differ(Surface::Routing, "answer:status", status, dumped);
+    }
+    found
+}
+
+/// Host, path and query.
+fn pieces(url: &str) -> [&str; 3] {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (host, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    [host, path, query]
+}
+
+/// One difference more, which lowers what it is part of.
+fn add(verdict: &mut Verdict, side: usize, difference: Difference) {
+    let of_lane = verdict.lanes.iter_mut().find(|lane| {
+        let name = if side == 0 { &lane.golden } else { &lane.candidate };
+        name.as_ref() == Some(&difference.lane)
+    });
+    let of_lane = of_lane.map(|lane| lane.surfaces.iter_mut()).into_iter().flatten();
+    for surface in verdict.surfaces.iter_mut().chain(of_lane) {
+        if surface.surface == difference.surface {
+            surface.level = surface.level.min(difference.holds);
+        }
+    }
+    verdict.level = verdict.level.min(difference.holds);
+    if verdict.outcome == Outcome::Match && verdict.level < Some(verdict.wanted) {
+        verdict.outcome = Outcome::Differs;
+    }
+    verdict.differences.push(difference);
+}

@@ -1,0 +1,172 @@
+//! Recordings on a disk that somebody changed after they were sealed.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use expect_test::{Expect, expect};
+use recording::source::Source;
+use recording::{Command, Folder, Manifest, Recorder, Settings};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use wire::Ending;
+use wire::redact::{FingerprintKey, Redactor};
+
+use super::{Level, Rules, told};
+use crate::verify;
+
+/// A sealed recording of one question.
+fn sealed() -> TempDir {
+    let place = tempfile::tempdir().expect("a folder");
+    let dir = place.path().join("recording");
+    let command = Command { cwd: "/work/here".into(), exit_code: Some(0), ..Command::default() };
+    let manifest = Manifest { command: Some(command), ..Manifest::default() };
+    let mut settings = Settings { dir: dir.clone(), started_at: SystemTime::UNIX_EPOCH, manifest };
+    let redactor = Redactor::new(FingerprintKey::from_bytes([7; 32]));
+    let recorder =
+        Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir))).expect("created");
+    let header = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
+    let url = "http://127.0.0.1:4000/v1/messages?beta=true";
+    let tap = recorder.arrived("POST", url, vec![header("x-beta", "tides")]);
+    let body =
+        json!({"model": "tern-3", "max_tokens": 9, "messages": [{"role": "user", "content": "Look."}]});
+    tap.request_data(|keep| keep(body.to_string().as_bytes()));
+    tap.request_ended(true, Vec::new());
+    tap.answered(200, vec![header("content-type", "application/json")]);
+    let reply = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "tern-3",
+        "content": [{"type": "text", "text": "Seen."}], "stop_reason": "end_turn",
+        "usage": {"input_tokens": 1, "output_tokens": 1}});
+    tap.response_data(|keep| keep(reply.to_string().as_bytes()));
+    tap.ended(Ending::Complete, None, Vec::new());
+    drop(tap);
+    let finished = recorder.finish(Duration::from_secs(10)).expect("not finished before");
+    finished.seal(&dir, settings.manifest).expect("sealed");
+    place
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("readable");
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &to.join(entry.file_name())),
+            false => drop(fs::copy(entry.path(), to.join(entry.file_name())).expect("copied")),
+        }
+    }
+}
+
+/// Edits a file of a copy; what is said of the copy, and what of it as the golden.
+fn check(edit: impl FnOnce(&Path), expected: Expect) {
+    let place = sealed();
+    let (golden, candidate) = (place.path().join("recording"), place.path().join("copy"));
+    copy(&golden, &candidate);
+    edit(&candidate);
+    let sources = [&golden, &candidate].map(|dir| Source::open(dir).expect("a recording"));
+    let mut said = String::new();
+    for (mine, theirs) in [(0, 1), (1, 0)] {
+        let verdict = verify(&sources[mine], &sources[theirs], &Rules::default(), Level::E3);
+        let notes: Vec<_> = verdict.notes.iter().filter(|note| note.contains("seal")).cloned().collect();
+        said.push_str(&format!("{}{}\n", told(&verdict), notes.join("\n")));
+    }
+    expected.assert_eq(&said);
+}
+
+fn edit(dir: &Path, file: &str, change: impl FnOnce(&mut Value)) {
+    let path = dir.join(file);
+    let mut dump: Value = serde_json::from_slice(&fs::read(&path).expect("there")).expect("JSON");
+    change(&mut dump);
+    fs::write(path, dump.to_string()).expect("written");
+}
+
+const REQUEST: &str = "provider_dumps/r000001_request.json";
+const RESPONSE: &str = "provider_dumps/r000001_response.json";
+
+#[test]
+fn what_was_not_changed_matches() {
+    check(
+        |_| (),
+        expect![[r#"
+        E4 Match
+
+        E4 Match
+
+    "#]],
+    );
+    // Rules may be put into a golden's folder.
+    check(
+        |dir| fs::write(dir.join("parity.toml"), "format = 1\n").expect("written"),
+        expect![[r#"
+        E4 Match
+
+        E4 Match
+
+    "#]],
+    );
+}
+
+#[test]
+fn a_dump_that_was_changed_is_named() {
+    check(
+        |dir| {
+            edit(dir, REQUEST, |dump| {
+                dump["targetUrl"] = "http://127.0.0.1:4000/v2/messages?beta=false".into();
+                dump["method"] = "PUT".into();
+                dump["headers"][0]["value"] = "moons".into();
+            });
+        },
+        expect![[r#"
+            E1 Differs
+            E1 settings main 1 header:x-beta: it was changed in `provider_dumps/r000001_request.json` since it was sealed: tides / moons
+            E1 routing main 1 method: it was changed in `provider_dumps/r000001_request.json` since it was sealed: POST / PUT
+            E1 routing main 1 url:path: it was changed in `provider_dumps/r000001_request.json` since it was sealed: /v1/messages / /v2/messages
+            E1 settings main 1 url:query: it was changed in `provider_dumps/r000001_request.json` since it was sealed: beta=true / beta=false
+            the candidate was changed since it was sealed: `provider_dumps/r000001_request.json` was changed
+            E1 Differs
+            E1 settings main 1 header:x-beta: it was changed in `provider_dumps/r000001_request.json` since it was sealed: moons / tides
+            E1 routing main 1 method: it was changed in `provider_dumps/r000001_request.json` since it was sealed: PUT / POST
+            E1 routing main 1 url:path: it was changed in `provider_dumps/r000001_request.json` since it was sealed: /v2/messages / /v1/messages
+            E1 settings main 1 url:query: it was changed in `provider_dumps/r000001_request.json` since it was sealed: beta=false / beta=true
+            the golden was changed since it was sealed: `provider_dumps/r000001_request.json` was changed
+        "#]],
+    );
+    check(
+        |dir| edit(dir, RESPONSE, |dump| dump["status"] = 500.into()),
+        expect![[r#"
+        E1 Differs
+        E1 routing main 1 answer:status: it was changed in `provider_dumps/r000001_response.json` since it was sealed: 200 / 500
+        the candidate was changed since it was sealed: `provider_dumps/r000001_response.json` was changed
+        E1 Differs
+        E1 routing main 1 answer:status: it was changed in `provider_dumps/r000001_response.json` since it was sealed: 500 / 200
+        the golden was changed since it was sealed: `provider_dumps/r000001_response.json` was changed
+    "#]],
+    );
+    check(
+        |dir| {
+            edit(dir, REQUEST, |dump| {
+                let text = dump["body"]["text"].as_str().expect("a text").replace("Look.", "Hear.");
+                dump["body"]["text"] = text.into();
+            });
+        },
+        expect![[r#"
+            E2 Differs
+            E2 prompt main 1 /messages/0/content: a text differs: Look. / Hear.
+            the candidate was changed since it was sealed: `provider_dumps/r000001_request.json` was changed
+            E2 Differs
+            E2 prompt main 1 /messages/0/content: a text differs: Hear. / Look.
+            the golden was changed since it was sealed: `provider_dumps/r000001_request.json` was changed
+        "#]],
+    );
+}
+
+#[test]
+fn a_recording_that_was_changed_is_no_match() {
+    check(
+        |dir| fs::write(dir.join("exit_code.txt"), "1\n").expect("written"),
+        expect![[r#"
+        E4 Inconclusive("the candidate was changed since it was sealed: `exit_code.txt` was changed")
+        the candidate was changed since it was sealed: `exit_code.txt` was changed
+        E4 Inconclusive("the golden was changed since it was sealed: `exit_code.txt` was changed")
+        the golden was changed since it was sealed: `exit_code.txt` was changed
+    "#]],
+    );
+}
