@@ -79,9 +79,19 @@ pub(crate) fn replays(env: &TestEnv, recording: &str, again: &str) {
             .unwrap(),
     );
     assert_eq!(said.code, Some(0), "{said:?}");
-    let verdict = env.run(&["verify", recording, again, "--level", "E3"]);
-    assert_eq!(verdict.code, Some(0), "{}\n{said:?}", verdict.stdout);
+    let verdict = env.run(&["verify", recording, again, "--level", "E3", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&verdict.stdout).unwrap();
+    let differences = json["differences"].as_array().unwrap();
+    let is_racy = |difference: &serde_json::Value| {
+        RACY.iter().any(|(surface, what)| difference["surface"] == *surface && difference["what"] == *what)
+    };
+    let is_good = verdict.code == Some(0) || (!differences.is_empty() && differences.iter().all(is_racy));
+    assert!(is_good, "{}\n{said:?}", env.run(&["verify", recording, again]).stdout);
 }
+
+/// What a harness races for by itself, whatever the model does. oh-my-opencode 4 lists the skills that its host has found
+/// by the time of the first request.
+const RACY: &[(&str, &str)] = &[("tools", "the tool `skill` differs")];
 
 /// A secret that no recording may hold.
 pub(crate) const CANARY: &str = "wX4jPq9TzR2bLm7";
