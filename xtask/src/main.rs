@@ -41,7 +41,7 @@ enum Verb {
     Soak(soak::Soak),
     /// The scripted provider that `bench` puts behind each target
     #[command(hide = true)]
-    BenchUpstream,
+    BenchUpstream(bench::UpstreamArgs),
 }
 
 fn main() -> ExitCode {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Verb::Test => test::run_all(),
         Verb::Bench(bench) => bench.run(),
         Verb::Soak(soak) => soak.run(),
-        Verb::BenchUpstream => bench::serve_upstream(),
+        Verb::BenchUpstream(args) => bench::serve_upstream(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

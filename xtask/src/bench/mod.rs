@@ -4,21 +4,25 @@
 //! targets are measured in turn, round after round, and what we read are the ratios. `docs/performance.md`
 //! says what is measured and how.
 
+mod body;
 mod chunked;
+mod dumps;
 mod load;
 mod normalize;
 mod process;
 mod proxy;
+mod replay;
 mod server;
 mod table;
 mod target;
 mod traffic;
 mod upstream;
+mod verify;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
-pub(crate) use upstream::serve as serve_upstream;
+pub(crate) use upstream::{UpstreamArgs, serve as serve_upstream};
 
 /// What can be measured.
 #[derive(Subcommand)]
@@ -27,6 +31,10 @@ pub(crate) enum Bench {
     Proxy(ProxyArgs),
     /// `offshoot normalize` on a growing number of exchanges: time and memory
     Normalize(normalize::NormalizeArgs),
+    /// nginx with a static file, `offshoot replay` and aimock: CPU, time, memory, and how even the answers are
+    Replay(replay::ReplayArgs),
+    /// `offshoot verify` on a growing number of exchanges: time and memory
+    Verify(verify::VerifyArgs),
 }
 
 /// How much to measure.
@@ -46,6 +54,8 @@ impl Bench {
         match self {
             Bench::Proxy(args) => proxy::run(&args),
             Bench::Normalize(args) => normalize::run(&args),
+            Bench::Replay(args) => replay::run(&args),
+            Bench::Verify(args) => verify::run(&args),
         }
     }
 }

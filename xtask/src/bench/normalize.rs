@@ -4,14 +4,12 @@ use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::process::Tree;
+use super::{dumps, process};
 use crate::command::{cargo, run as run_command};
 
 /// Exchanges of one lane.
@@ -46,33 +44,18 @@ pub(super) fn run(args: &NormalizeArgs) -> Result<()> {
             .tempdir_in(here.parent().context("a program lies in a folder")?)
             .context("could not create a folder to measure in")?;
         let bytes = write_dumps(folder.path(), exchanges as usize)?;
-        let (took, memory) = measure(&offshoot, folder.path())?;
+        let used = process::run(Command::new(&offshoot).arg("normalize").arg(folder.path()))?;
+        ensure!(used.status.success(), "`offshoot normalize` ended with {}", used.status);
         check_lanes(folder.path(), exchanges as usize)?;
         println!(
             "| {exchanges} | {:.0} MB | {:.1} s | {:.2} ms | {:.0} MB |",
             bytes as f64 / 1e6,
-            took.as_secs_f64(),
-            took.as_secs_f64() * 1e3 / f64::from(exchanges),
-            memory as f64 / 1e6
+            used.took.as_secs_f64(),
+            used.took.as_secs_f64() * 1e3 / f64::from(exchanges),
+            used.memory as f64 / 1e6
         );
     }
     Ok(())
-}
-
-fn measure(offshoot: &Path, folder: &Path) -> Result<(Duration, u64)> {
-    let begin = Instant::now();
-    let mut child = Command::new(offshoot).arg("normalize").arg(folder).stdout(Stdio::null()).spawn()?;
-    let tree = Tree::of(child.id());
-    let mut memory = 0;
-    let status = loop {
-        memory = memory.max(tree.peak_memory());
-        match child.try_wait()? {
-            Some(status) => break status,
-            None => thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    ensure!(status.success(), "`offshoot normalize` ended with {status}");
-    Ok((begin.elapsed(), memory))
 }
 
 /// A fast answer that is wrong is no answer.
@@ -92,17 +75,7 @@ fn write_dumps(folder: &Path, exchanges: usize) -> Result<usize> {
         // The lanes take turns, main first, so that many are open at the same time.
         let (lane, turn) = (number % lanes, number / lanes);
         let (request, response) = if lane == 0 { main_turn(turn, lanes) } else { agent_turn(lane, turn) };
-        for (half, second, body) in [("request", 2 * number, request), ("response", 2 * number + 1, response)]
-        {
-            let time = format!("2026-01-01T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60);
-            let mut dump = format!(
-                r#"{{"request_id":"r{number:06}","timestamp":"{time}","phase":"{half}","targetUrl":"http://x/v1/messages","method":"POST","status":200,"headers":[],"body":{{"text":""#
-            );
-            dump.push_str(&body.replace('\\', "\\\\").replace('"', "\\\""));
-            dump.push_str("\"}}");
-            fs::write(folder.join(format!("r{number:06}_{half}.json")), &dump)?;
-            written += dump.len();
-        }
+        written += dumps::write(folder, number, &request, &response)?;
     }
     Ok(written)
 }

@@ -2,11 +2,39 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
+
 /// Linux reports times in hundredths of a second on every platform, whatever its own clock does.
 const TICK: Duration = Duration::from_millis(10);
+
+/// What a program used from its beginning to its end.
+pub(super) struct Used {
+    pub(super) took: Duration,
+    /// User and system time.
+    pub(super) cpu: Duration,
+    /// The most memory it ever held, in bytes.
+    pub(super) memory: u64,
+    pub(super) status: ExitStatus,
+}
+
+/// Runs `command` to its end; what it prints is nobody's business.
+pub(super) fn run(command: &mut Command) -> Result<Used> {
+    let begin = Instant::now();
+    let mut child = command.stdout(Stdio::null()).spawn().context("could not start what is measured")?;
+    let tree = Tree::of(child.id());
+    let (mut memory, mut cpu) = (0, Duration::ZERO);
+    loop {
+        (memory, cpu) = (memory.max(tree.peak_memory()), cpu.max(tree.cpu()));
+        if let Some(status) = child.try_wait()? {
+            return Ok(Used { took: begin.elapsed(), cpu, memory, status });
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// A process and everything it started.
 #[derive(Clone, Copy)]

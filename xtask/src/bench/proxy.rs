@@ -9,17 +9,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::ProxyArgs;
+use super::load::{self, Call};
 use super::process::Tree;
 use super::server::{Server, Signal};
 use super::table::{self, Memory, Row, Sample, quantile};
 use super::target::{Kind, RECORDING, Target};
-use super::{ProxyArgs, load};
+use super::traffic::Traffic;
 use crate::command::{cargo, run as run_command};
 
 const CONNECTIONS: [usize; 2] = [1, 32];
 
 /// How long a target may work on after its last response before we say that it does not come to rest.
-const SETTLE: Duration = Duration::from_secs(30);
+pub(super) const SETTLE: Duration = Duration::from_secs(30);
 
 /// Measures all targets that this machine has, and prints the tables.
 pub(super) fn run(args: &ProxyArgs) -> Result<()> {
@@ -112,13 +114,16 @@ fn measure(target: &Target, connections: usize, requests: u32) -> Result<Sample>
     let tree = target.server.as_ref().map(Server::tree);
     let mut before = None;
     let started = || before = tree.map(Tree::cpu);
-    let load = super::on_runtime(load::run(target.address, connections, requests, started))?;
+    let traffic = Traffic::PROXY;
+    let expected = Some(traffic.events().concat().into_bytes());
+    let call = Call { request: traffic.request(target.address), expected };
+    let load = super::on_runtime(load::run(target.address, call, connections, requests, started))?;
     // Work that a target puts off is still its own, and must not slow the next one down.
     if tree.is_some_and(|tree| !tree.settle(SETTLE)) {
         eprintln!("{} was still busy {} s after its last response", target.kind.name(), SETTLE.as_secs());
     }
     let used = tree.zip(before).map(|(tree, before)| tree.cpu() - before);
-    let first_bytes: Vec<f64> = load.first_bytes.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+    let first_bytes = load.milliseconds(|answer| answer.first_byte);
     let first_byte = |share| quantile(first_bytes.clone(), share).context("nothing was measured");
     Ok(Sample {
         requests_per_second: f64::from(requests) / load.elapsed.as_secs_f64(),

@@ -90,7 +90,7 @@ impl Row {
     }
 }
 
-fn cell(value: Option<f64>, digits: usize) -> String {
+pub(super) fn cell(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))
 }
 

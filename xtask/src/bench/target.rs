@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -64,25 +64,37 @@ impl Target {
 }
 
 fn nginx(upstream: SocketAddr, folder: &Path) -> Result<Target> {
+    let upstreams =
+        format!("upstream provider {{ server {upstream}; keepalive 64; keepalive_requests 1000000000; }}");
+    // Both bodies pass through unbuffered over connections that stay open.
+    let location = "proxy_pass http://provider;
+      proxy_http_version 1.1;
+      proxy_set_header Connection \"\";
+      proxy_buffering off;
+      proxy_request_buffering off;";
+    let (version, address, server) = start_nginx(folder, &upstreams, location)?;
+    Target::start(Kind::Nginx, format!("nginx {version}, proxying only"), address, server)
+}
+
+/// Starts nginx at its leanest, with one worker and no log; returns its version and its address too.
+pub(super) fn start_nginx(folder: &Path, http: &str, location: &str) -> Result<(String, SocketAddr, Server)> {
     debian::provide(&[Program { name: "nginx", package: "nginx" }])?;
     let program = find("nginx").context("`nginx` was installed but is not to be found")?;
     let version = Command::new(&program).arg("-v").output().context("could not start `nginx`")?;
     let version = String::from_utf8_lossy(&version.stderr).trim().replace("nginx version: nginx/", "");
     let address = free_address()?;
     let config = folder.join("nginx.conf");
-    fs::write(&config, nginx_config(address, upstream))
+    fs::write(&config, nginx_config(address, http, location))
         .context("could not write the configuration of nginx")?;
     let server = Server::start(
         Command::new(program).arg("-p").arg(folder).arg("-c").arg(&config).args(["-e", "stderr"]),
         &folder.join("log"),
         Signal::Terminate,
     )?;
-    Target::start(Kind::Nginx, format!("nginx {version}, proxying only"), address, server)
+    Ok((version, address, server))
 }
 
-/// nginx at its leanest while it still streams: both bodies pass through unbuffered over connections that
-/// stay open, nothing is logged, nothing is written.
-fn nginx_config(listen: SocketAddr, upstream: SocketAddr) -> String {
+fn nginx_config(listen: SocketAddr, http: &str, location: &str) -> String {
     format!(
         "daemon off;
 worker_processes 1;
@@ -92,16 +104,12 @@ http {{
   access_log off;
   keepalive_requests 1000000000;
   client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-  upstream provider {{ server {upstream}; keepalive 64; keepalive_requests 1000000000; }}
+  {http}
   server {{
     listen {listen};
     client_max_body_size 0;
     location / {{
-      proxy_pass http://provider;
-      proxy_http_version 1.1;
-      proxy_set_header Connection \"\";
-      proxy_buffering off;
-      proxy_request_buffering off;
+      {location}
     }}
   }}
 }}
@@ -112,10 +120,16 @@ http {{
 /// The folder, inside the target's, that `offshoot proxy` records into.
 pub(super) const RECORDING: &str = "recording";
 
-fn offshoot(upstream: SocketAddr, folder: &Path) -> Result<Target> {
+/// Our own program, as users have it.
+pub(super) fn offshoot_program() -> Result<PathBuf> {
     run(&mut cargo(["build", "--release", "--quiet", "--package", "cli"]))?;
     let program = env::current_exe()?.with_file_name("offshoot");
     ensure!(program.is_file(), "there is no `offshoot` beside the optimized `xtask`");
+    Ok(program)
+}
+
+fn offshoot(upstream: SocketAddr, folder: &Path) -> Result<Target> {
+    let program = offshoot_program()?;
     let address = free_address()?;
     let server = Server::start(
         Command::new(program)

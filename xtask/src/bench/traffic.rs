@@ -1,75 +1,119 @@
-//! The one request and the one response that the bench sends to and fro.
+//! The one request and the one response that a bench sends to and fro.
 //!
-//! In the shape of a Messages call: 64 KB of history up, 200 server-sent events of 38 KB down.
+//! In the shape of a Messages call: instructions, tools and history up, server-sent events down.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-const REQUEST_BODY_BYTES: usize = 64 * 1024;
-const DELTAS: usize = 195; // with five events around them: 200
+/// The five events around the deltas of a text.
+const AROUND: usize = 5;
+/// What the tools of an agent are called.
+const TOOLS: [&str; 8] = ["Read", "Write", "Edit", "Search", "Find", "Run", "Fetch", "Task"];
 
 const SENTENCE: &str = "the gardener cut a branch and set it in wet sand until it grew new roots";
 
-/// The whole request as it goes over the wire.
-///
-/// It carries a key, as every real call does, so a target that removes secrets has one to remove.
-pub(super) fn request(host: SocketAddr) -> Vec<u8> {
-    let body = request_body();
-    let head = format!(
-        "POST /v1/messages HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n\
-         x-api-key: bench-key-5f2c90d1b7a64e38\r\nanthropic-version: 2023-06-01\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    [head.into_bytes(), body.into_bytes()].concat()
+/// How much goes to and fro in one call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic {
+    /// Bytes of the request's body.
+    pub(super) request: usize,
+    /// Events of the response, each of about 190 bytes.
+    pub(super) events: usize,
+    /// Instructions and tools come before the history, as agents send them.
+    pub(super) is_agent: bool,
 }
 
-fn request_body() -> String {
-    let mut body = r#"{"model":"bench","max_tokens":1024,"stream":true,"messages":["#.to_owned();
-    let mut role = ["user", "assistant"].into_iter().cycle();
-    let mut number = 0;
-    let end = r#"{"role":"user","content":""}]}"#.len();
-    loop {
-        let mut message = String::new();
-        let speaker = role.next().expect("a cycle has no end");
-        write!(message, r#"{{"role":"{speaker}","content":[{{"type":"text","text":""#)
-            .expect("a string takes all");
-        for _ in 0..8 {
-            number += 1;
-            write!(message, "{number}: {SENTENCE}. ").expect("a string takes all");
-        }
-        message.push_str(r#""}]},"#);
-        if body.len() + message.len() + end > REQUEST_BODY_BYTES {
-            break;
-        }
-        body.push_str(&message);
+impl Traffic {
+    /// What the proxy is measured with: 64 KB of history up, 200 events of 38 KB down.
+    pub(super) const PROXY: Traffic = Traffic { request: 64 * 1024, events: 200, is_agent: false };
+
+    /// The whole request as it goes over the wire.
+    ///
+    /// It carries a key, as every real call does, so a target that removes secrets has one to remove.
+    pub(super) fn request(self, host: SocketAddr) -> Vec<u8> {
+        let body = self.body();
+        let head = format!(
+            "POST /v1/messages HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n\
+             x-api-key: bench-key-5f2c90d1b7a64e38\r\nanthropic-version: 2023-06-01\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        [head.into_bytes(), body.into_bytes()].concat()
     }
-    let filler = ".".repeat(REQUEST_BODY_BYTES - body.len() - end);
-    write!(body, r#"{{"role":"user","content":"{filler}"}}]}}"#).expect("a string takes all");
-    body
+
+    /// How many characters of text an event holds, more or less.
+    pub(super) fn delta_length(self) -> usize {
+        delta(self.events / 2).len()
+    }
+
+    fn body(self) -> String {
+        let opening = if self.is_agent { opening() } else { String::new() };
+        let mut body = format!(r#"{{"model":"bench","max_tokens":1024,"stream":true,{opening}"messages":["#);
+        let mut role = ["user", "assistant"].into_iter().cycle();
+        let mut number = 0;
+        let end = r#"{"role":"user","content":""}]}"#.len();
+        loop {
+            let mut message = String::new();
+            let speaker = role.next().expect("a cycle has no end");
+            write!(message, r#"{{"role":"{speaker}","content":[{{"type":"text","text":""#)
+                .expect("a string takes all");
+            for _ in 0..8 {
+                number += 1;
+                write!(message, "{number}: {SENTENCE}. ").expect("a string takes all");
+            }
+            message.push_str(r#""}]},"#);
+            if body.len() + message.len() + end > self.request {
+                break;
+            }
+            body.push_str(&message);
+        }
+        let filler = ".".repeat(self.request - body.len() - end);
+        write!(body, r#"{{"role":"user","content":"{filler}"}}]}}"#).expect("a string takes all");
+        body
+    }
+
+    /// The events of the response, one string each.
+    pub(super) fn events(self) -> Vec<String> {
+        let event =
+            |kind: &str, data: &str| format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{data}}}\n\n");
+        let mut events = vec![
+            event(
+                "message_start",
+                r#","message":{"id":"msg_bench","type":"message","role":"assistant","model":"bench","content":[],"stop_reason":null,"usage":{"input_tokens":16000,"output_tokens":1}}"#,
+            ),
+            event("content_block_start", r#","index":0,"content_block":{"type":"text","text":""}"#),
+        ];
+        events.extend((0..self.events - AROUND).map(|number| {
+            event(
+                "content_block_delta",
+                &format!(r#","index":0,"delta":{{"type":"text_delta","text":"{}"}}"#, delta(number)),
+            )
+        }));
+        events.extend([
+            event("content_block_stop", r#","index":0"#),
+            event("message_delta", r#","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2800}"#),
+            event("message_stop", ""),
+        ]);
+        events
+    }
 }
 
-/// The events of the response, one string each.
-pub(super) fn events() -> Vec<String> {
-    let event = |kind: &str, data: &str| format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{data}}}\n\n");
-    let mut events = vec![
-        event(
-            "message_start",
-            r#","message":{"id":"msg_bench","type":"message","role":"assistant","model":"bench","content":[],"stop_reason":null,"usage":{"input_tokens":16000,"output_tokens":1}}"#,
-        ),
-        event("content_block_start", r#","index":0,"content_block":{"type":"text","text":""}"#),
-    ];
-    events.extend((0..DELTAS).map(|number| {
-        event(
-            "content_block_delta",
-            &format!(r#","index":0,"delta":{{"type":"text_delta","text":"{number}: {SENTENCE} "}}"#),
+fn delta(number: usize) -> String {
+    format!("{number}: {SENTENCE} ")
+}
+
+/// Instructions and tools, 6 KB of them.
+fn opening() -> String {
+    let rules: String = (1..=20).map(|number| format!("Rule {number}: {SENTENCE}. ")).collect();
+    let tool = |name: &str| {
+        let about = format!("{name}: {SENTENCE}. ").repeat(4);
+        format!(
+            r#"{{"name":"{name}","description":"{about}","input_schema":{{"type":"object","properties":{{"path":{{"type":"string","description":"{SENTENCE}"}}}},"required":["path"]}}}}"#
         )
-    }));
-    events.extend([
-        event("content_block_stop", r#","index":0"#),
-        event("message_delta", r#","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2800}"#),
-        event("message_stop", ""),
-    ]);
-    events
+    };
+    format!(
+        r#""system":[{{"type":"text","text":"{rules}","cache_control":{{"type":"ephemeral"}}}}],"tools":[{}],"#,
+        TOOLS.map(tool).join(",")
+    )
 }
 
 #[cfg(test)]
@@ -78,19 +122,29 @@ mod tests {
 
     #[test]
     fn the_traffic_is_of_the_promised_size() {
-        let body = request_body();
+        let body = Traffic::PROXY.body();
         let value: serde_json::Value = serde_json::from_str(&body).expect("the body is JSON");
         assert_eq!(body.len(), 64 * 1024);
         assert!(value["messages"].as_array().is_some_and(|messages| messages.len() > 50));
-        let events = events();
+        let events = Traffic::PROXY.events();
         assert_eq!(events.len(), 200);
         let bytes: usize = events.iter().map(String::len).sum();
         assert!((37_500..38_500).contains(&bytes), "{bytes} bytes of events");
     }
 
     #[test]
+    fn an_agent_has_instructions_and_tools() {
+        let body = Traffic { request: 20_000, events: 100, is_agent: true }.body();
+        let value: serde_json::Value = serde_json::from_str(&body).expect("the body is JSON");
+        assert_eq!(body.len(), 20_000);
+        assert_eq!(value["tools"].as_array().map(Vec::len), Some(TOOLS.len()));
+        assert!(value["system"].is_array());
+        assert!(value["messages"].as_array().is_some_and(|messages| messages.len() > 10));
+    }
+
+    #[test]
     fn every_event_carries_json() {
-        for event in events() {
+        for event in Traffic::PROXY.events() {
             let data = event.split_once("data: ").expect("each event has data").1;
             serde_json::from_str::<serde_json::Value>(data).expect("the data is JSON");
         }

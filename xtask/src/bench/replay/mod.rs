@@ -1,0 +1,170 @@
+//! `cargo xtask bench replay`: a recorded response from nginx, from ourselves and from aimock, round after round.
+//!
+//! What is replayed is recorded first, by each with its own means: one call to the scripted provider.
+
+mod aimock;
+mod pace;
+mod table;
+mod target;
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use self::table::{Aim, Row, Sample};
+use self::target::{Kind, Target};
+use super::load::{self, Call};
+use super::process::Tree;
+use super::proxy::SETTLE;
+use super::server::{Server, Signal};
+use super::table::quantile;
+use super::traffic::Traffic;
+use crate::command::{cargo, run as run_command};
+
+const CONNECTIONS: [usize; 2] = [1, 32];
+/// The requests that are measured, by the size of their bodies; the response is of 20 KB.
+const SIZES: [usize; 2] = [20_000, 100_000];
+const EVENTS: usize = 105;
+
+/// How much to measure.
+#[derive(Args)]
+pub(crate) struct ReplayArgs {
+    /// How often each target is measured at each number of connections
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Requests in one measurement
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
+    requests: u32,
+}
+
+/// Measures all targets that this machine has, and prints the tables.
+pub(super) fn run(args: &ReplayArgs) -> Result<()> {
+    if cfg!(debug_assertions) {
+        return run_optimized(args);
+    }
+    let here = env::current_exe()?;
+    let folder = tempfile::Builder::new()
+        .prefix("bench-")
+        .tempdir_in(here.parent().context("a program lies in a folder")?)
+        .context("could not create a folder to measure in")?;
+    let cores = thread::available_parallelism()?;
+    println!("Rounds: {}, requests in each measurement: {}, cores: {cores}.\n", args.rounds, args.requests);
+    let mut aims = Vec::new();
+    for size in SIZES {
+        aims.extend(measure_size(args, size, &folder.path().join(size.to_string()))?);
+    }
+    aims.extend(pace::measure(args.rounds, &folder.path().join("pace"))?);
+    println!("{}", table::render_aims(&aims));
+    Ok(())
+}
+
+/// Does the same again from a release build: a client compiled for debugging would measure itself.
+fn run_optimized(args: &ReplayArgs) -> Result<()> {
+    let (rounds, requests) = (args.rounds.to_string(), args.requests.to_string());
+    run_command(
+        cargo(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", "replay"])
+            .args(["--rounds", &rounds])
+            .args(["--requests", &requests]),
+    )
+}
+
+/// The scripted provider, saying so many events with so many microseconds between them.
+fn start_upstream(folder: &Path, events: usize, gap: u64) -> Result<(Server, std::net::SocketAddr)> {
+    std::fs::create_dir_all(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+    let mut server = Server::start(
+        Command::new(env::current_exe()?).args([
+            "bench-upstream",
+            "--events",
+            &events.to_string(),
+            "--gap",
+            &gap.to_string(),
+        ]),
+        &folder.join("upstream.log"),
+        Signal::Terminate,
+    )?;
+    let address = server.wait_until(|said| said.lines().next()?.parse().ok())?;
+    Ok((server, address))
+}
+
+/// Starts those targets that this machine has.
+fn start_all(kinds: &[Kind], start: impl Fn(Kind) -> Result<Target>) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for kind in kinds {
+        match start(*kind) {
+            Ok(target) => targets.push(target),
+            Err(error) => eprintln!("{} is not measured: {error:#}", kind.name()),
+        }
+    }
+    targets
+}
+
+/// All that is measured with requests of one size.
+fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<Aim>> {
+    let traffic = Traffic { request: size, events: EVENTS, is_agent: true };
+    let (upstream, address) = start_upstream(folder, EVENTS, 0)?;
+    let start = |kind: Kind| kind.start(traffic, address, &folder.join(kind.name()));
+    let targets = start_all(&Kind::ALL, start);
+    drop(upstream);
+    let (mut aims, mut early) = (Vec::new(), Vec::new());
+    let mut tables = CONNECTIONS.map(|_| targets.iter().map(Row::of).collect::<Vec<_>>());
+    for round in 0..args.rounds as usize {
+        for (connections, rows) in CONNECTIONS.into_iter().zip(&mut tables) {
+            for turn in 0..targets.len() {
+                let at = (turn + round) % targets.len();
+                let name = targets[at].kind.name();
+                let sample = measure(&targets[at], traffic, connections, args.requests)
+                    .with_context(|| format!("could not measure {name}"))?;
+                let (number, speed) = (round + 1, sample.requests_per_second);
+                eprintln!(
+                    "round {number}, {size} bytes, connections: {connections}, {name}: {speed:.0} requests/s"
+                );
+                rows[at].samples.push(sample);
+            }
+        }
+        if round == 0 {
+            early = targets.iter().map(Target::peak_memory).collect();
+        }
+    }
+    for (connections, rows) in CONNECTIONS.into_iter().zip(&tables) {
+        println!("{}", table::render(size, connections, rows));
+        aims.extend(table::aims(size, connections, rows));
+    }
+    println!("{}", table::render_memory(&targets, &early));
+    targets.into_iter().try_for_each(finish)?;
+    Ok(aims)
+}
+
+/// One measurement: so many requests, and what the target used from the first until it was at rest again.
+fn measure(target: &Target, traffic: Traffic, connections: usize, requests: u32) -> Result<Sample> {
+    let tree = target.server.tree();
+    let mut before = None;
+    let started = || before = Some(Tree::cpu(tree));
+    let call = Call { request: traffic.request(target.address), expected: target.expected(traffic) };
+    let load = super::on_runtime(load::run(target.address, call, connections, requests, started))?;
+    if !tree.settle(SETTLE) {
+        eprintln!("{} was still busy {} s after its last response", target.kind.name(), SETTLE.as_secs());
+    }
+    let used = tree.cpu() - before.context("the measurement never began")?;
+    let median = quantile(load.milliseconds(|answer| answer.whole), 0.5).context("nothing was measured")?;
+    Ok(Sample {
+        requests_per_second: f64::from(requests) / load.elapsed.as_secs_f64(),
+        whole_median_ms: median,
+        cpu_ms_per_request: used.as_secs_f64() * 1e3 / f64::from(requests),
+        answers: load.answers.len(),
+        bodies: load.bodies(),
+    })
+}
+
+/// Stops a target. Our own must have had every turn asked for and every request answered.
+fn finish(target: Target) -> Result<()> {
+    let name = target.kind.name();
+    let (status, said) = target.server.stop().with_context(|| format!("could not stop {name}"))?;
+    if target.kind == Kind::Offshoot && !status.success() {
+        bail!("{name} ended with {status}: its figures do not count\n{said}");
+    }
+    Ok(())
+}

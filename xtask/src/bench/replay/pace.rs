@@ -1,0 +1,56 @@
+//! Whether a replay at the recorded pace takes as long as what it replays.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::table::{Aim, Paced, render_pace};
+use super::target::{Kind, Pace, Target, offshoot, record};
+use super::{aimock, start_upstream};
+use crate::bench::load::{self, Call, Reads};
+use crate::bench::on_runtime;
+use crate::bench::traffic::Traffic;
+
+const TRAFFIC: Traffic = Traffic { request: 20_000, events: 200, is_agent: true };
+/// Microseconds between two events, on average: 3 s for them all.
+const GAP: u64 = 15_000;
+
+/// Replays a slow response round after round, prints the table, and says how the aims were met.
+pub(super) fn measure(rounds: u32, folder: &Path) -> Result<Vec<Aim>> {
+    let (upstream, address) = start_upstream(folder, TRAFFIC.events, GAP)?;
+    let mut targets = Vec::new();
+    for kind in [Kind::Offshoot, Kind::Aimock] {
+        match prepare(kind, address, &folder.join(kind.name())) {
+            Ok(target) => targets.push(target),
+            Err(error) => eprintln!("the pace of {} is not measured: {error:#}", kind.name()),
+        }
+    }
+    drop(upstream);
+    let mut rows: Vec<Paced> = targets.iter().map(|(target, reads)| Paced::of(target, reads)).collect();
+    for round in 0..rounds {
+        for ((target, _), row) in targets.iter().zip(&mut rows) {
+            let call = Call { request: TRAFFIC.request(target.address), expected: target.expected(TRAFFIC) };
+            let reads = on_runtime(load::once(target.address, &call))
+                .with_context(|| format!("could not measure {}", target.kind.name()))?;
+            let took = reads.last().map_or(Duration::ZERO, |(time, _)| *time);
+            eprintln!("round {}, recorded pace, {}: {took:.2?}", round + 1, target.kind.name());
+            row.push(&reads);
+        }
+    }
+    println!("{}", render_pace(&rows));
+    Ok(rows.iter().filter(|row| row.kind == Kind::Offshoot).flat_map(Paced::aims).collect())
+}
+
+/// Has a target record the slow response, and then replay it; what the client saw of the recorded one comes along.
+fn prepare(kind: Kind, upstream: SocketAddr, folder: &Path) -> Result<(Target, Reads)> {
+    fs::create_dir(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+    if kind == Kind::Aimock {
+        let (fixtures, reads) = aimock::record(TRAFFIC, upstream, folder)?;
+        return Ok((aimock::replay(TRAFFIC, &fixtures, Pace::Recorded, folder)?, reads));
+    }
+    let (recording, reads) = record(TRAFFIC, upstream, folder)?;
+    Ok((offshoot(&recording, Pace::Recorded, folder)?, reads))
+}
