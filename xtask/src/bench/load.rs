@@ -83,7 +83,7 @@ pub(super) async fn run(
     Ok(Load { elapsed: start.elapsed(), answers })
 }
 
-/// For every read of a response: when it came, and how much of the body had come by then.
+/// For every read that brought some of a body: when it came, and how much of the body had come by then.
 pub(super) type Reads = Vec<(Duration, usize)>;
 
 /// Makes one call over a connection of its own.
@@ -150,6 +150,7 @@ impl Client {
                 arrived = 0..read;
             }
             first_byte.get_or_insert_with(|| start.elapsed());
+            let before = seen;
             body.push(&self.buffer[arrived], |data| {
                 let fits = call.expected.as_ref().is_none_or(|expected| expected[seen..].starts_with(data));
                 ensure!(fits, "the response differs near byte {seen}");
@@ -157,7 +158,9 @@ impl Client {
                 seen += data.len();
                 Ok(())
             })?;
-            watch(start.elapsed(), seen);
+            if seen > before {
+                watch(start.elapsed(), seen);
+            }
             arrived = 0..0;
         }
         let whole = call.expected.as_ref().map_or(seen, Vec::len);

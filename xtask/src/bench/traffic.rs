@@ -48,19 +48,22 @@ impl Traffic {
     fn body(self) -> String {
         let opening = if self.is_agent { opening() } else { String::new() };
         let mut body = format!(r#"{{"model":"bench","max_tokens":1024,"stream":true,{opening}"messages":["#);
+        if self.is_agent {
+            body.push_str(r#"{"role":"user","content":[{"type":"text","text":"Look at the garden."}]},"#);
+        }
         let mut role = ["user", "assistant"].into_iter().cycle();
         let mut number = 0;
         let end = r#"{"role":"user","content":""}]}"#.len();
         loop {
-            let mut message = String::new();
-            let speaker = role.next().expect("a cycle has no end");
-            write!(message, r#"{{"role":"{speaker}","content":[{{"type":"text","text":""#)
-                .expect("a string takes all");
-            for _ in 0..8 {
-                number += 1;
-                write!(message, "{number}: {SENTENCE}. ").expect("a string takes all");
-            }
-            message.push_str(r#""}]},"#);
+            number += 1;
+            let message = match self.is_agent {
+                true => round(number),
+                false => format!(
+                    r#"{{"role":"{}","content":[{{"type":"text","text":"{}"}}]}},"#,
+                    role.next().expect("a cycle has no end"),
+                    sentences(8 * number, 8)
+                ),
+            };
             if body.len() + message.len() + end > self.request {
                 break;
             }
@@ -95,6 +98,18 @@ impl Traffic {
         ]);
         events
     }
+}
+
+/// What a call and its result add to the history of an agent.
+fn round(number: usize) -> String {
+    format!(
+        r#"{{"role":"assistant","content":[{{"type":"text","text":"{number}: I look."}},{{"type":"tool_use","id":"toolu_{number:04}","name":"Read","input":{{"path":"garden/bed{number}"}}}}]}},{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"toolu_{number:04}","content":"{}"}}]}},"#,
+        sentences(16 * number, 16)
+    )
+}
+
+fn sentences(from: usize, count: usize) -> String {
+    (from..from + count).map(|number| format!("{number}: {SENTENCE}. ")).collect()
 }
 
 fn delta(number: usize) -> String {

@@ -1,5 +1,6 @@
 //! A recorded response as it goes out: head, pieces and how it ends.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -63,10 +64,10 @@ impl Reply {
         let starts: Vec<usize> = recorded.parts.iter().map(|(start, _)| *start).collect();
         let edits = renames.edits(&recorded.body, recorded.is_stream);
         let (body, starts) = match edits.is_empty() {
-            true => (recorded.body.clone(), starts),
+            true => (Cow::Borrowed(&recorded.body), starts),
             false => match edits.apply(&recorded.body) {
-                Ok(body) => (body, edits.shift(starts)),
-                Err(_) => (recorded.body.clone(), starts),
+                Ok(body) => (Cow::Owned(body), edits.shift(starts)),
+                Err(_) => (Cow::Borrowed(&recorded.body), starts),
             },
         };
         let ends = starts[1..].iter().copied().chain([body.len()]);
@@ -132,7 +133,13 @@ impl Reply {
     }
 
     pub(super) fn body(&self) -> Vec<u8> {
-        self.pieces.iter().flat_map(|piece| &piece.bytes).copied().collect()
+        self.pieces.iter().map(|piece| piece.bytes.as_slice()).collect::<Vec<_>>().concat()
+    }
+
+    /// Whether the body is this one, without putting it together.
+    pub(super) fn says(&self, body: &[u8]) -> bool {
+        let rest = self.pieces.iter().try_fold(body, |rest, piece| rest.strip_prefix(piece.bytes.as_slice()));
+        rest.is_some_and(<[u8]>::is_empty)
     }
 
     /// One piece an event; what is no stream is two halves.

@@ -201,7 +201,7 @@ impl Shared {
             match reply.is_chunked() {
                 // An empty chunk would be the end.
                 true if piece.bytes.is_empty() => {}
-                true => waiting.extend(http::chunk(&piece.bytes)),
+                true => http::push_chunk(&mut waiting, &piece.bytes),
                 false => waiting.extend_from_slice(&piece.bytes),
             }
             if is_last && reply.end == End::Clean && reply.is_chunked() {

@@ -129,11 +129,10 @@ impl Stage {
     /// What will have been said live, where it is not what was recorded.
     fn note(&self, state: &mut State, dialect: Dialect, spine: u64, take: usize, reply: &Reply) {
         let take = &self.tape.takes[take];
-        let body = reply.body();
-        if body == take.response.body && spine == take.outline.spine {
+        if spine == take.outline.spine && reply.says(&take.response.body) {
             return;
         }
-        let heard = Heard::of(dialect, reply.status.unwrap_or(200), &body);
+        let heard = Heard::of(dialect, reply.status.unwrap_or(200), &reply.body());
         let live = state.replies.learn(spine, &heard);
         if heard.whole {
             state.finder.alias(live, take.after);

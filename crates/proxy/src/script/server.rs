@@ -167,7 +167,7 @@ impl Call<'_> {
                     self.client.wait(Duration::from_millis(pace.event_ms)).await?;
                 }
             }
-            waiting.extend(http::chunk(event));
+            http::push_chunk(&mut waiting, event);
             heard.extend_from_slice(event);
         }
         self.stage.answered(id, &Heard::of(self.dialect, 200, heard));

@@ -1,5 +1,7 @@
 //! Responses as bytes.
 
+use std::io::Write as _;
+
 use http::StatusCode;
 
 fn head(status: u16, rest: &str) -> String {
@@ -25,9 +27,12 @@ pub(crate) fn stream() -> Vec<u8> {
     head(200, rest).into_bytes()
 }
 
-/// One event as one chunk, as providers send them.
-pub(crate) fn chunk(event: &[u8]) -> Vec<u8> {
-    [format!("{:x}\r\n", event.len()).as_bytes(), event, b"\r\n"].concat()
+/// Puts one event behind `out` as one chunk, as providers send them.
+pub(crate) fn push_chunk(out: &mut Vec<u8>, event: &[u8]) {
+    out.reserve(event.len() + 20);
+    write!(out, "{:x}\r\n", event.len()).expect("a vector takes all");
+    out.extend_from_slice(event);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// What ends a stream.

@@ -36,12 +36,12 @@ impl<'a, 'd> Cursor<'a, 'd> {
     /// The member of that name, unless it is `null`.
     pub(crate) fn get(&self, name: &str) -> Option<Self> {
         let value = self.value.get(name).filter(|value| !value.is_null())?;
-        Some(Self { value, pointer: format!("{}/{}", self.pointer, token(name)) })
+        Some(Self { value, pointer: below(&self.pointer, &token(name)) })
     }
 
     pub(crate) fn items(&self) -> impl Iterator<Item = Self> + use<'a, 'd, '_> {
         let numbered = self.value.items().enumerate();
-        numbered.map(|(index, value)| Self { value, pointer: format!("{}/{index}", self.pointer) })
+        numbered.map(|(index, value)| Self { value, pointer: below(&self.pointer, &index.to_string()) })
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<String> {
@@ -74,6 +74,11 @@ impl<'a, 'd> Cursor<'a, 'd> {
     pub(crate) fn place(&self) -> Place {
         Place { pointer: self.pointer.clone(), span: self.value.span() }
     }
+}
+
+/// A pointer with one token more. A long history has thousands of them, so it is put together in one piece.
+fn below(pointer: &str, token: &str) -> String {
+    [pointer, "/", token].concat()
 }
 
 /// A member's name as a pointer has it.
