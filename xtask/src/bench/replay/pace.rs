@@ -41,7 +41,7 @@ pub(super) fn measure(rounds: u32, folder: &Path) -> Result<Vec<Aim>> {
         }
     }
     println!("{}", render_pace(&rows));
-    Ok(rows.iter().filter(|row| row.kind == Kind::Offshoot).flat_map(Paced::aims).collect())
+    Ok(rows.iter().filter(|row| row.kind == Kind::Offshoot).map(Paced::aim).collect())
 }
 
 /// Has a target record the slow response, and then replay it; what the client saw of the recorded one comes along.

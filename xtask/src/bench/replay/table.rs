@@ -187,25 +187,16 @@ impl Paced {
         same.max()
     }
 
-    pub(super) fn aims(&self) -> Vec<Aim> {
-        let reads = self.reads();
-        let is_same = self.replayed.iter().all(|replayed| replayed.len() == self.recorded.len());
-        vec![
-            Aim {
-                figure: "total time at the recorded pace, the worst round".to_owned(),
-                aim: format!("within {:.0} % of the recording", OFF * 100.0),
-                measured: format!("{:+.1} %", self.worst() * 100.0),
-                is_met: self.worst().abs() <= OFF,
-            },
-            Aim {
-                figure: "reads at the recorded pace".to_owned(),
-                aim: format!("{}, as recorded", self.recorded.len()),
-                measured: reads,
-                is_met: is_same,
-            },
-        ]
+    pub(super) fn aim(&self) -> Aim {
+        Aim {
+            figure: "total time at the recorded pace, the worst round".to_owned(),
+            aim: format!("within {:.0} % of the recording", OFF * 100.0),
+            measured: format!("{:+.1} %", self.worst() * 100.0),
+            is_met: self.worst().abs() <= OFF,
+        }
     }
 
+    /// How often the client had to read. Who is late may be given two events at once, so fewer mean nothing.
     fn reads(&self) -> String {
         let counts: BTreeSet<usize> = self.replayed.iter().map(Vec::len).collect();
         counts.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
@@ -306,7 +297,6 @@ mod tests {
             | offshoot replay | 1.00 | 1.01 | +1.0 % | -6.0 % | 3 | 3 | 60.0 |
         "#]]
         .assert_eq(&render_pace(std::slice::from_ref(&paced)));
-        let met: Vec<bool> = paced.aims().iter().map(|aim| aim.is_met).collect();
-        assert_eq!(met, [false, true]);
+        assert!(!paced.aim().is_met);
     }
 }
