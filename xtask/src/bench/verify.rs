@@ -17,7 +17,7 @@ use crate::command::{cargo, run as run_command};
 /// Exchanges of one lane.
 const LANE: usize = 50;
 /// Bytes of the instructions and tools that all requests share.
-const SHARED: usize = 90_000;
+const SHARED: usize = 96_000;
 /// What a turn adds to the history, its frame aside.
 const RESULT: usize = 200;
 
