@@ -242,11 +242,9 @@ fn npm_failure(label: &str, install: &Install, said: &str) -> HarnessError {
     let words = if words.is_empty() { said.trim().to_owned() } else { words.join("; ") };
     let what = format!("cannot install {label}: {words}");
     if is(&["ETARGET", "E404"]) {
-        let names: Vec<&str> = install.packages.iter().map(|package| package.name.as_str()).collect();
-        return HarnessError::you(
-            what,
-            format!("`npm view {} versions` lists what there is", names.join(" ")),
-        );
+        let lists: Vec<String> =
+            install.packages.iter().map(|package| format!("`npm view {} versions`", package.name)).collect();
+        return HarnessError::you(what, format!("what there is: {}", lists.join(" and ")));
     }
     if is(&["ENOTFOUND", "ECONNREFUSED", "ECONNRESET", "EAI_AGAIN", "ETIMEDOUT", "ENETUNREACH", "network"]) {
         return HarnessError::outside(what, "check the network: `npm ping`");
