@@ -167,11 +167,12 @@ impl Ends {
         })
     }
 
-    /// Replies that ask after an agent.
+    /// Replies that ask after an agent before its end: the answer did not bring its last words.
     fn touching(&self) -> impl Iterator<Item = usize> {
         self.jobs.iter().flat_map(|job| {
             job.touches
                 .iter()
+                .filter(|touch| job.delivered != Some(touch.turn + 1))
                 .filter_map(|touch| self.turns.get(&(job.parent.clone(), touch.turn))?.last().copied())
         })
     }
