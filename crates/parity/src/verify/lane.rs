@@ -25,8 +25,6 @@ pub(super) struct LaneWork<'w> {
     pub(super) jobs: [JobWords; 2],
     /// How often a pair of digests stood in one request, at most.
     pub(super) pairs: HashMap<(u64, u64), usize>,
-    /// What the model said, as it has met: it is not judged.
-    pub(super) replies: HashSet<(u64, u64)>,
     /// How the turn before was laid out, results aside, by digests.
     pub(super) rows: Vec<(Option<u64>, Option<u64>)>,
     alone: [HashMap<u64, usize>; 2],
@@ -53,7 +51,6 @@ impl<'w> LaneWork<'w> {
             name,
             jobs,
             pairs: HashMap::new(),
-            replies: HashSet::new(),
             rows: Vec::new(),
             alone: Default::default(),
             named: HashSet::new(),

@@ -16,9 +16,7 @@ pub(super) fn lay_out(lane: &mut LaneWork<'_>, g: &Projected, c: &Projected) -> 
         let (a, b) = (&g.parts[mine[a]], &c.parts[theirs[b]]);
         a.kind == b.kind
             && a.role == b.role
-            && (a.hash == b.hash
-                || lane.pairs.contains_key(&(a.hash, b.hash))
-                || lane.replies.contains(&(a.hash, b.hash)))
+            && (a.hash == b.hash || lane.pairs.contains_key(&(a.hash, b.hash)))
     };
     let score = |a: usize, b: usize| likeness((&g.parts[mine[a]], g), (&c.parts[theirs[b]], c));
     let hash = |of: &Projected, at: usize| of.parts[at].hash;

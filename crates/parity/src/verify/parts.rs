@@ -37,10 +37,6 @@ impl Comparison<'_> {
                         let region = region(unit, g.parts.len() - at);
                         self.marker(lane, turn, &region, (unit, g), (counterpart, c));
                     }
-                    if unit.kind == Kind::Reply {
-                        // They meet again in every later turn, and need not be searched for each time.
-                        lane.replies.insert((unit.hash, counterpart.hash));
-                    }
                     met.push((at, other));
                     self.uneven |= unit.hash != counterpart.hash || unit.opens != counterpart.opens;
                     if lane.is_known(unit, counterpart, &mut standing) {

@@ -101,7 +101,7 @@ impl Finder {
     }
 
     /// The spine of a live request, as it was recorded.
-    pub(super) fn spine(&self, outline: &Outline) -> u64 {
+    fn spine(&self, outline: &Outline) -> u64 {
         self.aliases.get(&outline.spine).copied().unwrap_or(outline.spine)
     }
 

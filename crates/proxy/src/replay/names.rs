@@ -1,13 +1,13 @@
 //! Names that the harness makes up anew in every run, and what each has become in this one.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use session::{Block, Reply};
 use wire::dialect::Prompt;
 use wire::rename::Renames;
 
 use super::fresh::{Unit, fresh};
+use super::tape::digest;
 use super::tokens::{align, names};
 
 /// In how many requests a name is looked for.
@@ -20,7 +20,7 @@ pub(super) struct Census {
     seen: HashMap<u64, Vec<(usize, Unit)>>,
     /// Texts that were looked through.
     read: HashSet<u64>,
-    /// What the model said first, and what the harness did.
+    /// What the model said before any request did: its own names.
     by_model: HashSet<u64>,
     found: Vec<String>,
     known: HashSet<u64>,
@@ -56,11 +56,11 @@ pub struct Conflict {
 impl Census {
     pub(super) fn asked(&mut self, n: usize, prompt: &Prompt) {
         for (unit, text) in fresh(prompt) {
-            if !self.read.insert(digest(&text)) {
+            if !self.read.insert(digest(text.as_bytes())) {
                 continue;
             }
             for name in names(&text) {
-                let seen = self.seen.entry(digest(name)).or_default();
+                let seen = self.seen.entry(digest(name.as_bytes())).or_default();
                 if seen.len() < SIGHTINGS && seen.last().is_none_or(|last| *last != (n, unit.clone())) {
                     seen.push((n, unit.clone()));
                 }
@@ -71,7 +71,7 @@ impl Census {
     pub(super) fn answered(&mut self, reply: &Reply) {
         for text in reply.blocks.iter().filter_map(said) {
             for name in names(text) {
-                let key = digest(name);
+                let key = digest(name.as_bytes());
                 match self.seen.contains_key(&key) && !self.by_model.contains(&key) {
                     true if self.known.insert(key) => self.found.push(name.to_owned()),
                     true => {}
@@ -87,7 +87,7 @@ impl Census {
     pub(super) fn finish(self, mut load: impl FnMut(usize) -> Option<Prompt>) -> Names {
         let mut wanted: HashMap<usize, Vec<(Unit, String)>> = HashMap::new();
         for name in self.found {
-            for (n, unit) in self.seen.get(&digest(&name)).into_iter().flatten() {
+            for (n, unit) in self.seen.get(&digest(name.as_bytes())).into_iter().flatten() {
                 wanted.entry(*n).or_default().push((unit.clone(), name.clone()));
             }
         }
@@ -170,10 +170,4 @@ fn said(block: &Block) -> Option<&str> {
         Block::ToolCall(call) => Some(&call.input),
         _ => None,
     }
-}
-
-fn digest(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }

@@ -183,6 +183,34 @@ impl Ends {
         self.jobs.iter().any(|job| job.background && job.lane == *lane(child) && job.parent == *lane(parent))
     }
 
+    /// What is waited for behind a response that was sent in full, where another one is next.
+    fn wait_behind(
+        &self,
+        tape: &Tape,
+        take: usize,
+        next: usize,
+        gap: Duration,
+        ended: &HashSet<usize>,
+    ) -> Option<Step> {
+        // What the parent is told of an agent depends on how far the agent has got by then.
+        if self.touching().any(|asking| asking == take) {
+            return Some(Step::Rest(NOTICE));
+        }
+        let lane = &tape.takes[take].lane;
+        if lane == "main" || self.last.get(lane) != Some(&take) {
+            return None;
+        }
+        let is_announced = self.announced().any(|(_, child, _)| child == take);
+        // A parent that waits for its own answer cannot go on meanwhile, and may be about to ask after this agent.
+        if is_announced || self.is_parent(tape, next, take) {
+            return Some(Step::Pause(gap.clamp(LINKED.0, LINKED.1)));
+        }
+        Some(match is_held(tape, self, take, ended) {
+            true => Step::Rest(gap.max(NOTICE)),
+            false => Step::Pause(NOTICE),
+        })
+    }
+
     /// Ends that must wait for the request before the text that announces them, and that request.
     fn reordered(&self, tape: &Tape, steps: &[Timed]) -> Vec<(usize, usize)> {
         let position = |wanted: &dyn Fn(&Step) -> bool| steps.iter().position(|(_, step)| wanted(step));
@@ -222,7 +250,6 @@ fn move_behind(steps: &mut Vec<Timed>, child: usize, asked: usize) {
 
 /// The steps with what must be waited for between them.
 fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
-    let linked: HashSet<usize> = ends.announced().map(|(_, child, _)| child).collect();
     let mut holds: HashMap<usize, Vec<(usize, Duration)>> = HashMap::new();
     for (_, child, asked) in ends.announced() {
         let (from, to) = (ends.sent_us[&child], ends.sent_us[&asked]);
@@ -231,9 +258,6 @@ fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
             holds.entry(asked).or_default().push((child, hold));
         }
     }
-    let last: HashSet<usize> =
-        ends.last.iter().filter(|(lane, _)| *lane != "main").map(|(_, take)| *take).collect();
-    let touching: HashSet<usize> = ends.touching().collect();
     let mut sent: HashMap<usize, usize> = HashMap::new();
     let mut ended: HashSet<usize> = HashSet::new();
     let mut out: Vec<Step> = Vec::new();
@@ -263,25 +287,12 @@ fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
             continue;
         }
         ended.insert(take);
+        // A request that comes next is waited for anyway.
         let next = steps[at + 1..].iter().find(|(_, step)| !is_sent(step, &sent));
-        if touching.contains(&take) && matches!(next, Some((_, Step::Send(..)))) {
-            // What the parent is told of an agent depends on how far the agent has got by then.
-            out.push(Step::Rest(NOTICE));
-            continue;
+        if let Some((next_us, Step::Send(next, _))) = next {
+            let gap = Duration::from_micros(next_us.saturating_sub(*us));
+            out.extend(ends.wait_behind(tape, take, *next, gap, &ended));
         }
-        let Some((next_us, next)) = next.filter(|_| last.contains(&take)) else { continue };
-        if matches!(next, Step::Arrive(..)) && !linked.contains(&take) {
-            continue;
-        }
-        let gap = Duration::from_micros(next_us.saturating_sub(*us));
-        // A parent that waits for its own answer cannot go on meanwhile, and may be about to ask after this agent.
-        let parent_waits = matches!(next, Step::Send(next, _) if ends.is_parent(tape, *next, take));
-        out.push(match (linked.contains(&take) || parent_waits, next) {
-            (true, Step::Arrive(..)) => continue,
-            (true, _) => Step::Pause(gap.clamp(LINKED.0, LINKED.1)),
-            (false, _) if is_held(tape, ends, take, &ended) => Step::Rest(gap.max(NOTICE)),
-            (false, _) => Step::Pause(NOTICE),
-        });
     }
     out
 }

@@ -129,9 +129,11 @@ impl Shared {
             Err(nowhere) => return self.refuse(client, request, dialect, nowhere, false).await,
         };
         let sent = self.send(client, &ticket.reply, Some(&ticket), begun, false).await;
-        self.stage.done(&ticket, sent.is_ok());
-        if sent.is_err() && ticket.is_ordered {
-            self.conductor.gone(ticket.take);
+        if sent.is_err() {
+            self.stage.left(&ticket);
+            if ticket.is_ordered {
+                self.conductor.gone(ticket.take);
+            }
         }
         sent
     }

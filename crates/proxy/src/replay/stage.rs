@@ -14,9 +14,9 @@ use super::find::{Finder, Found, Nowhere};
 use super::names::Mapping;
 use super::report::{FaultUse, Miss, Place, Report};
 use super::response::Reply;
-use super::tape::{Tape, digest, identity};
+use super::tape::{Tape, digest};
 use super::{OnMiss, Settings};
-use crate::serve::Request;
+use crate::serve::{Request, identity};
 
 /// The longest value of a difference that is shown.
 const SHOWN: usize = 120;
@@ -55,8 +55,6 @@ pub(super) struct Ticket {
     pub(super) is_ordered: bool,
     pub(super) reply: Reply,
     spot: usize,
-    /// The answer that the harness gets is no good one.
-    fails: bool,
 }
 
 impl Stage {
@@ -113,17 +111,18 @@ impl Stage {
             state.finder.failed(found.spot);
         }
         // A fault stands for an answer that was never recorded: the recorded one is still to come.
-        if fault.is_none() || !fails {
+        let is_recorded = fault.is_none() || !fails;
+        if is_recorded {
             state.finder.played(&found);
             state.served += 1;
             state.again += u64::from(found.again);
         }
-        let is_ordered = (fault.is_none() || !fails) && !found.again;
+        let is_ordered = is_recorded && !found.again;
         if is_ordered {
             arrived(found.take);
         }
         self.note(state, prompt.dialect, outline.spine, found.take, &reply);
-        Ok(Ticket { take: found.take, is_ordered, reply, spot: found.spot, fails })
+        Ok(Ticket { take: found.take, is_ordered, reply, spot: found.spot })
     }
 
     /// What will have been said live, where it is not what was recorded.
@@ -144,11 +143,9 @@ impl Stage {
         self.faults.iter().position(|fault| fault.hits(&spot.lane, spot.turn, found.attempt))
     }
 
-    /// A ticket's answer is out, or cannot be any more.
-    pub(super) fn done(&self, ticket: &Ticket, arrived: bool) {
-        if ticket.fails || !arrived {
-            self.lock().finder.failed(ticket.spot);
-        }
+    /// Whoever asked has left before the answer was whole.
+    pub(super) fn left(&self, ticket: &Ticket) {
+        self.lock().finder.failed(ticket.spot);
     }
 
     /// The recorded answer to a request that asks no model: to the same body where there was one, else in order.

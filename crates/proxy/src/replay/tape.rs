@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use recording::OpenError;
-use recording::lanes::{Heard, Identity, LaneKind, Lanes, Outline, Replies};
-use recording::source::{Answered, Asked, Happened, Moment, Origin, Source, Watch};
+use recording::lanes::{Heard, LaneKind, Lanes, Outline, Replies};
+use recording::source::{Answered, Asked, Happened, Moment, Origin, Source, Watch, path};
 use session::RequestId;
 use thiserror::Error;
 use wire::dialect::{Dialect, Prompt};
@@ -294,8 +294,8 @@ impl Watch for Loading {
             turn: 1,
             dialect: prompt.map(|prompt| prompt.dialect),
             path: match prompt {
-                Some(_) => path(&asked.url).to_owned(),
-                None => format!("{} {}", asked.method, path(&asked.url)),
+                Some(_) => path(&asked.url).trim_end_matches('/').to_owned(),
+                None => format!("{} {}", asked.method, path(&asked.url).trim_end_matches('/')),
             },
             after: outline.spine,
             outline: match prompt {
@@ -434,17 +434,4 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     hasher.finish()
-}
-
-/// The path of an address, without its query.
-pub(super) fn path(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
-    rest.split('?').next().unwrap_or(rest).trim_end_matches('/')
-}
-
-/// What a live request says of its sender.
-pub(super) fn identity(headers: &[(String, Vec<u8>)], body: &[u8], prompt: &Prompt) -> Identity {
-    let text =
-        headers.iter().filter_map(|(name, value)| Some((name.as_str(), std::str::from_utf8(value).ok()?)));
-    Identity::of(text, body, Some(prompt))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 
-use recording::lanes::{Heard, Identity, LaneTracker};
+use recording::lanes::{Heard, LaneTracker};
 use session::RequestId;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -12,6 +12,7 @@ use wire::dialect::Prompt;
 use super::format::Pace;
 use super::play::{Line, Miss, Play, Ticket};
 use super::{Report, Script, ask};
+use crate::serve::identity;
 
 /// What all connections share. Position and progress are decided under one lock, so that requests
 /// that come at the same time still come one after the other.
@@ -55,10 +56,7 @@ impl Stage {
         headers: &[(String, Vec<u8>)],
         body: &[u8],
     ) -> (RequestId, Result<Ticket, Miss>) {
-        let text = headers
-            .iter()
-            .filter_map(|(name, value)| Some((name.as_str(), std::str::from_utf8(value).ok()?)));
-        let identity = Identity::of(text, body, Some(prompt));
+        let identity = identity(headers, body, prompt);
         let continues = ask::continued(prompt, body);
         let mut state = self.lock();
         state.arrivals += 1;

@@ -5,10 +5,19 @@ pub(crate) mod http;
 
 use std::time::Duration;
 
+use recording::lanes::Identity;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use wire::dialect::Prompt;
 
 pub(crate) use client::{Client, Request};
+
+/// What a request says of its sender.
+pub(crate) fn identity(headers: &[(String, Vec<u8>)], body: &[u8], prompt: &Prompt) -> Identity {
+    let text =
+        headers.iter().filter_map(|(name, value)| Some((name.as_str(), std::str::from_utf8(value).ok()?)));
+    Identity::of(text, body, Some(prompt))
+}
 
 /// Serves every connection until this is dropped, and all of them with it.
 pub(crate) async fn accept<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F)

@@ -408,7 +408,8 @@ fn question(
     Ok(prompt)
 }
 
-fn path(url: &str) -> &str {
+/// The path of an address, without its query.
+pub fn path(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
     rest.split('?').next().unwrap_or(rest)
 }
