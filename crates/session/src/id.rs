@@ -40,6 +40,19 @@ id_type!(
     CallId
 );
 
+id_type!(
+    /// A user's conversation in the store.
+    ThreadId
+);
+id_type!(
+    /// One execution of one agent's loop; a job's id is its run's.
+    RunId
+);
+id_type!(
+    /// A piece of work that the main agent planned.
+    TaskId
+);
+
 impl RequestId {
     /// The id of the `n`th request of a recording, counted from 1.
     pub fn nth(n: u64) -> Self {

@@ -7,6 +7,6 @@ mod id;
 mod message;
 mod usage;
 
-pub use id::{CallId, RequestId};
+pub use id::{CallId, RequestId, RunId, TaskId, ThreadId};
 pub use message::{Block, ImageSource, Message, Reply, Role, StopReason, ToolCall, ToolResult};
 pub use usage::Usage;
