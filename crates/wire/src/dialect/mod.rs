@@ -7,6 +7,7 @@
 
 mod accumulate;
 mod answer;
+mod carry;
 mod cursor;
 mod detect;
 mod draft;
@@ -30,6 +31,7 @@ use crate::json::{Document, JsonError};
 
 pub use accumulate::{Accumulated, Accumulator, Piece, StreamEnd, accumulate};
 pub use answer::{Answer, Outcome, ProviderError};
+pub use carry::join_request;
 pub use draft::{Draft, Element, EncodeError, Mark, MarkOn, Thinking, ToolSpec};
 pub use edit::replace_in;
 pub use prompt::{Marker, Part, Place, Prompt, PromptMessage, Runs, Setting, Tool, Unknown};

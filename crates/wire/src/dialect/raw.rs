@@ -62,6 +62,11 @@ impl Object {
         }
     }
 
+    pub(crate) fn remove(&mut self, name: &str) {
+        let key = quote(name);
+        self.members.retain(|(k, _)| *k != key);
+    }
+
     pub(crate) fn json(&self) -> String {
         let size = self.members.iter().map(|(k, v)| k.len() + v.len() + 2).sum::<usize>() + 2;
         let mut out = String::with_capacity(size);

@@ -57,6 +57,10 @@ fn tool(draft: &Draft, index: usize, element: &Element<ToolSpec>) -> String {
     }
 }
 
+pub(in crate::dialect) fn encode_message(made: &Message) -> Result<String, EncodeError> {
+    message(&Draft::default(), 0, made)
+}
+
 fn message(draft: &Draft, index: usize, message: &Message) -> Result<String, EncodeError> {
     let role = match message.role {
         Role::User | Role::Tool => "user",

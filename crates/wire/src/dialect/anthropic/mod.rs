@@ -8,7 +8,7 @@ mod request;
 mod stream;
 
 pub(super) use accumulate::Gathered;
-pub(super) use draft::encode_request;
+pub(super) use draft::{encode_message, encode_request};
 pub(super) use reply::{decode_reply, encode_error, encode_reply};
 pub(super) use request::decode_request;
 pub(super) use stream::encode_stream;

@@ -69,6 +69,12 @@ fn system(draft: &Draft) -> Result<String, EncodeError> {
     Ok(Object::new().text("role", "system").raw("content", content).json())
 }
 
+pub(in crate::dialect) fn encode_messages(message: &Message) -> Result<String, EncodeError> {
+    let mut messages = Vec::new();
+    encode_message(message, |_| None, &mut messages)?;
+    Ok(messages.join(","))
+}
+
 /// One session message may be several here: each tool result is a message by itself.
 fn encode_message(
     message: &Message,

@@ -9,7 +9,7 @@ mod request;
 mod stream;
 
 pub(super) use accumulate::Gathered;
-pub(super) use draft::encode_request;
+pub(super) use draft::{encode_messages, encode_request};
 pub(super) use reply::{decode_error, decode_reply, encode_error, encode_reply};
 pub(super) use request::decode_request;
 pub(super) use stream::encode_stream;

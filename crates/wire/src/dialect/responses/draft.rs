@@ -91,6 +91,12 @@ pub(super) fn is_custom(call: &ToolCall) -> bool {
     !call.input.is_empty() && !is_object(&call.input)
 }
 
+pub(in crate::dialect) fn encode_items(message: &Message) -> Result<String, EncodeError> {
+    let mut items = Vec::new();
+    encode_message(message, &[], |_| None, &mut items)?;
+    Ok(items.join(","))
+}
+
 /// One session message may be several items here: words that follow each other are one, every call,
 /// result and thought is one by itself.
 fn encode_message(

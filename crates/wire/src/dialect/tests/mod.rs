@@ -1,6 +1,7 @@
 //! Tests are data: a body in, a rendering of what was understood out.
 
 mod anthropic;
+mod carry;
 mod chat;
 mod detect;
 mod edits;

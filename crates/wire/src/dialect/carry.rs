@@ -1,0 +1,111 @@
+//! A conversation in the making: a head that stays, and messages that are only ever added.
+//!
+//! Each is encoded once and kept as bytes; a request is then nothing but their concatenation. So a longer
+//! conversation begins with the bytes of the shorter one, and nothing that was sent is ever rendered again.
+
+use session::{Block, Message, Reply, Role};
+
+use crate::json::{Document, Edits, Kind, Value};
+
+use super::raw::{Object, array};
+use super::{Dialect, Draft, EncodeError, anthropic, chat, responses};
+
+/// What stands for a reply in which the model said nothing: providers refuse an empty message.
+const NOTHING_SAID: &str = "(no answer)";
+
+/// Blocks that may not carry a cache marker.
+const UNMARKABLE: &[&str] = &["thinking", "redacted_thinking"];
+
+impl Dialect {
+    /// Everything of a request that comes before its first message. The draft's messages are left out.
+    pub fn encode_head(self, draft: &Draft) -> Result<Vec<u8>, EncodeError> {
+        let bare = Draft { messages: Vec::new(), ..draft.clone() };
+        let mut head = self.encode_request(&bare)?;
+        debug_assert!(head.ends_with(b"]}"), "messages come last in every dialect");
+        head.truncate(head.len() - 2);
+        Ok(head)
+    }
+
+    /// One message as it stands among others: an element, or several with commas between them.
+    pub fn encode_message(self, message: &Message) -> Result<String, EncodeError> {
+        match self {
+            Self::AnthropicMessages => anthropic::encode_message(message),
+            Self::OpenAiChat => chat::encode_messages(message),
+            Self::OpenAiResponses => responses::encode_items(message),
+        }
+    }
+
+    /// A reply as the requests that follow carry it back. `body` is the whole reply, not streamed or accumulated, and
+    /// what it says stays byte for byte, also where we do not understand it.
+    pub fn carry(self, body: &[u8], reply: &Reply) -> Result<String, EncodeError> {
+        let document = Document::parse(body).ok();
+        let raw = |member: &str| -> Vec<String> {
+            let items = document.iter().flat_map(|document| document.root().get(member));
+            items.flat_map(|value| value.items()).map(|item| whole(item)).collect()
+        };
+        let says_nothing =
+            reply.blocks.iter().all(|block| matches!(block, Block::Text { text } if text.is_empty()));
+        if says_nothing {
+            let text = Block::Text { text: NOTHING_SAID.to_owned() };
+            return self.encode_message(&Message { role: Role::Assistant, blocks: vec![text] });
+        }
+        match self {
+            Self::AnthropicMessages => {
+                let content = array(raw("content"));
+                Ok(Object::new().text("role", "assistant").raw("content", content).json())
+            }
+            Self::OpenAiResponses => Ok(raw("output").join(",")),
+            // Here an answer has members that a question may not have.
+            Self::OpenAiChat => {
+                self.encode_message(&Message { role: Role::Assistant, blocks: reply.blocks.clone() })
+            }
+        }
+    }
+
+    /// The same message with a cache marker on the last block that can carry one; unchanged in the dialects whose
+    /// providers find repeated beginnings by themselves.
+    pub fn mark(self, message: &str, ttl: Option<&str>) -> String {
+        let unchanged = || message.to_owned();
+        if self != Self::AnthropicMessages {
+            return unchanged();
+        }
+        let Ok(document) = Document::parse(message.as_bytes()) else { return unchanged() };
+        let content = document.root().get("content");
+        let markable = content.iter().flat_map(|content| content.items()).filter(can_be_marked).last();
+        let Some(block) = markable else { return unchanged() };
+        let marker = Object::new().text("type", "ephemeral").maybe("ttl", ttl.map(crate::json::quote));
+        let end = block.span().end - 1;
+        let mut edits = Edits::default();
+        edits.replace(end..end, format!(",\"cache_control\":{}", marker.json()));
+        let marked = edits.apply(message.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        marked.unwrap_or_else(unchanged)
+    }
+}
+
+/// A request's body: the head, the messages, and the end.
+pub fn join_request<'a>(head: &[u8], messages: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    let mut body = head.to_vec();
+    for message in messages {
+        if !body.ends_with(b"[") {
+            body.push(b',');
+        }
+        body.extend_from_slice(message.as_bytes());
+    }
+    body.extend_from_slice(b"]}");
+    body
+}
+
+fn can_be_marked(block: &Value<'_, '_>) -> bool {
+    let kind = block.str_at("type").unwrap_or_default();
+    block.kind() == Kind::Object && !UNMARKABLE.contains(&kind.as_ref())
+}
+
+/// One block of a reply as it came, without what we put beside an input that was cut.
+fn whole(item: Value<'_, '_>) -> String {
+    if item.get("partial_json").is_none() {
+        return item.raw().to_owned();
+    }
+    let mut object = Object::of(item);
+    object.remove("partial_json");
+    object.json()
+}

@@ -1,0 +1,136 @@
+//! Requests as concatenations, and replies as they are carried back.
+
+use expect_test::{Expect, expect};
+use session::{Block, CallId, Message, Reply, Role, StopReason, ToolCall, ToolResult, Usage};
+
+use super::*;
+
+const ALL: [Dialect; 3] = [Dialect::AnthropicMessages, Dialect::OpenAiChat, Dialect::OpenAiResponses];
+
+fn text(text: &str) -> Block {
+    Block::Text { text: text.to_owned() }
+}
+
+fn conversation() -> Vec<Message> {
+    let call =
+        |id: &str| ToolCall { id: CallId::new(id), name: "read".into(), input: "{}".into(), server: false };
+    let result = |id: &str| {
+        let blocks = vec![text("its text")];
+        Block::ToolResult(ToolResult { call: CallId::new(id), blocks, is_error: false, server: false })
+    };
+    vec![
+        Message { role: Role::User, blocks: vec![text("look"), text("twice")] },
+        Message {
+            role: Role::Assistant,
+            blocks: vec![text("I do"), Block::ToolCall(call("a")), Block::ToolCall(call("b"))],
+        },
+        Message { role: Role::User, blocks: vec![result("a"), result("b"), text("and?")] },
+    ]
+}
+
+fn draft(messages: &[Message]) -> Draft {
+    Draft {
+        model: "m".into(),
+        max_tokens: Some(9),
+        system: vec![text("be brief").into()],
+        messages: messages.iter().cloned().map(Element::Made).collect(),
+        ..Draft::default()
+    }
+}
+
+#[test]
+fn a_concatenation_is_the_request() {
+    for dialect in ALL {
+        for draft in [draft(&conversation()), Draft { system: Vec::new(), ..draft(&conversation()) }] {
+            let head = dialect.encode_head(&draft).expect("encodable");
+            let messages: Vec<String> =
+                conversation().iter().map(|m| dialect.encode_message(m).expect("encodable")).collect();
+            let joined = join_request(&head, messages.iter().map(String::as_str));
+            let whole = dialect.encode_request(&draft).expect("encodable");
+            assert_eq!(String::from_utf8_lossy(&joined), String::from_utf8_lossy(&whole), "{dialect}");
+        }
+    }
+}
+
+fn carried(dialect: Dialect, body: &str, expected: Expect) {
+    let answer = dialect.decode_reply(body.as_bytes()).expect("JSON").answer().expect("an answer");
+    expected.assert_eq(&dialect.carry(body.as_bytes(), &answer.reply).expect("encodable"));
+}
+
+#[test]
+fn what_we_do_not_understand_is_carried_as_it_came() {
+    carried(
+        Dialect::AnthropicMessages,
+        r#"{"id":"x","content":[ {"type":"novel","n":1e3}, {"type":"text","text":"a\u00e9","citations":[]}]}"#,
+        expect![[
+            r#"{"role":"assistant","content":[{"type":"novel","n":1e3},{"type":"text","text":"a\u00e9","citations":[]}]}"#
+        ]],
+    );
+    carried(
+        Dialect::OpenAiResponses,
+        r#"{"output":[{"type":"reasoning","id":"rs_1","encrypted_content":"e"},{"type":"novel","n":1e3}]}"#,
+        expect![[r#"{"type":"reasoning","id":"rs_1","encrypted_content":"e"},{"type":"novel","n":1e3}"#]],
+    );
+    carried(
+        Dialect::OpenAiChat,
+        r#"{"choices":[{"message":{"role":"assistant","content":"a","refusal":null,"annotations":[]},"finish_reason":"stop"}]}"#,
+        expect![[r#"{"role":"assistant","content":"a"}"#]],
+    );
+}
+
+#[test]
+fn a_reply_without_words_is_never_an_empty_message() {
+    carried(
+        Dialect::AnthropicMessages,
+        r#"{"content":[],"stop_reason":"end_turn"}"#,
+        expect![[r#"{"role":"assistant","content":[{"type":"text","text":"(no answer)"}]}"#]],
+    );
+    carried(
+        Dialect::AnthropicMessages,
+        r#"{"content":[{"type":"text","text":""}],"stop_reason":"end_turn"}"#,
+        expect![[r#"{"role":"assistant","content":[{"type":"text","text":"(no answer)"}]}"#]],
+    );
+}
+
+#[test]
+fn an_input_that_was_cut_leaves_nothing_of_ours_behind() {
+    carried(
+        Dialect::AnthropicMessages,
+        r#"{"content":[{"type":"tool_use","id":"a","name":"read","input":{},"partial_json":"{\"pa"}]}"#,
+        expect![[
+            r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"read","input":{}}]}"#
+        ]],
+    );
+}
+
+#[test]
+fn a_marker_is_put_on_the_last_block_that_can_carry_it() {
+    let dialect = Dialect::AnthropicMessages;
+    let message =
+        r#"{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"b"}]}"#;
+    expect![[r#"{"role":"assistant","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"thinking","thinking":"b"}]}"#]]
+        .assert_eq(&dialect.mark(message, None));
+    let only_thought = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"b"}]}"#;
+    assert_eq!(dialect.mark(only_thought, None), only_thought);
+    assert_eq!(Dialect::OpenAiChat.mark(message, None), message);
+    assert!(dialect.mark(message, Some("1h")).contains(r#""ttl":"1h""#));
+}
+
+#[test]
+fn a_marker_changes_nothing_that_prompt_decoding_sees_but_the_marker() {
+    let dialect = Dialect::AnthropicMessages;
+    let reply = Reply {
+        id: "i".into(),
+        model: "m".into(),
+        blocks: vec![text("x")],
+        stop: Some(StopReason::EndTurn),
+        usage: Usage::default(),
+    };
+    let body = dialect.encode_reply(&reply).expect("encodable");
+    let carried = dialect.carry(&body, &reply).expect("encodable");
+    let head = dialect.encode_head(&draft(&[])).expect("encodable");
+    let decode = |message: &str| {
+        dialect.decode_request(&join_request(&head, [message])).expect("a request").messages[0].message()
+    };
+    assert_eq!(decode(&carried), decode(&dialect.mark(&carried, None)));
+}
