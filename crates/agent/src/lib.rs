@@ -1,9 +1,35 @@
 //! Runs agents: one loop over a journal, the providers it asks and the tools it calls.
 //!
-//! Start at [`Tool`] for what a model may call.
+//! Start at [`Kernel`], and then at `agent_loop` in `kernel.rs`, which is all there is to it. A run is started or resumed in the
+//! journal first; the loop reads it, asks, calls, and writes down each step before it is taken.
 
+mod ask;
+mod calls;
+mod clock;
+mod compact;
+mod conversation;
+mod crash;
+mod error;
+mod event;
+mod kernel;
+mod preview;
+mod process;
+pub mod provider;
+mod settings;
+mod stop;
 mod tool;
+pub mod tools;
+mod words;
 mod workspace;
 
-pub use tool::{Doing, Output, Policy, Scene, Tool};
+pub use clock::Clock;
+pub use crash::POINTS as CRASH_POINTS;
+pub use error::RunError;
+pub use event::{EVENTS_FORMAT, Event, Part, Watch, What, usage_json, usd};
+pub use kernel::{Ended, Kernel, More, Start};
+pub use process::is_alive;
+pub use settings::{Limits, Settings};
+pub use stop::{Brake, Stop, Wish};
+pub use tool::{Doing, Output, Policy, Scene, Tool, Toolbox};
+pub use words::NO_FINAL_TEXT;
 pub use workspace::Workspace;

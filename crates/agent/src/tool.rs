@@ -4,6 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use session::Block;
+use wire::dialect::ToolSpec;
+
+pub use store::Policy;
 
 /// Something that takes time.
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -24,17 +27,6 @@ pub trait Tool: Send + Sync {
 
     /// Does it. `input` is a JSON object; whatever goes wrong is an answer for the model to act on.
     fn call<'a>(&'a self, input: &'a serde_json::Value, scene: &'a Scene) -> Doing<'a, Output>;
-}
-
-/// What may be done with a call that was started and never finished, and what may run beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// It changes nothing: run it again, and beside others.
-    Pure,
-    /// It changes something, and doing it twice is doing it once: run it again, but alone.
-    Idempotent,
-    /// Twice would be too often: never run it again, say that it may have run.
-    Unsafe,
 }
 
 /// What a tool answers.
@@ -65,4 +57,52 @@ pub struct Scene {
     pub workspace: Arc<crate::Workspace>,
     /// What the clock says.
     pub now: jiff::Zoned,
+}
+
+/// The tools of a run, in the order in which the model is told of them.
+pub struct Toolbox(Vec<Box<dyn Tool>>);
+
+impl Toolbox {
+    /// These tools.
+    pub fn new(tools: Vec<Box<dyn Tool>>) -> Self {
+        Self(tools)
+    }
+
+    /// What the model is told of them.
+    pub(crate) fn specs(&self) -> Vec<ToolSpec> {
+        let spec = |tool: &dyn Tool| ToolSpec {
+            name: tool.name().to_owned(),
+            description: tool.description().to_owned(),
+            schema: tool.schema().to_owned(),
+        };
+        self.0.iter().map(|tool| spec(tool.as_ref())).collect()
+    }
+
+    /// What may be done with an unfinished call of that tool. One that does not exist does nothing.
+    pub(crate) fn policy(&self, name: &str) -> Policy {
+        self.find(name).map_or(Policy::Pure, |tool| tool.policy())
+    }
+
+    /// Calls a tool. A name or an input that cannot be is an answer for the model to act on.
+    pub(crate) async fn call(&self, name: &str, input: &[u8], scene: &Scene) -> Output {
+        let Some(tool) = self.find(name) else {
+            let names: Vec<&str> = self.0.iter().map(|tool| tool.name()).collect();
+            return Output::error(format!("there is no tool `{name}`; there are: {}", names.join(", ")));
+        };
+        let input: &[u8] = if input.is_empty() { b"{}" } else { input };
+        match serde_json::from_slice::<serde_json::Value>(input) {
+            Ok(input) if input.is_object() => tool.call(&input, scene).await,
+            Ok(_) => Output::error(format!("the input of `{name}` must be a JSON object")),
+            Err(error) => Output::error(format!("the input of `{name}` is not JSON: {error}")),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&dyn Tool> {
+        self.0.iter().find(|tool| tool.name() == name).map(Box::as_ref)
+    }
+}
+
+/// A block of words.
+pub(crate) fn text(text: &str) -> Block {
+    Block::Text { text: text.to_owned() }
 }

@@ -44,6 +44,23 @@ impl Session {
         ended: impl FnOnce() -> Option<(&'static str, Vec<u8>)>,
     ) -> anyhow::Result<ExitCode> {
         check_command(&self.command)?;
+        let begun = self.begin().await?;
+        let command = &begun.session.command;
+        let code = if command.is_empty() {
+            println!("http://{}", begun.addr);
+            eprintln!("recording to `{}`; Ctrl-C seals it", begun.session.out.display());
+            signals.next().await;
+            None
+        } else {
+            let running = child::start(command, &begun.base_urls(), &begun.recorder).or_fail(Kind::Usage)?;
+            running.pid().map(started);
+            Some(child::code(running.wait(signals).await.or_fail(Kind::Outside)?))
+        };
+        begun.finish(code, signals, ended).await
+    }
+
+    /// Listens, and keeps what passes.
+    pub(crate) async fn begin(self) -> anyhow::Result<Begun> {
         let data_dir = paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
         let key = load_or_create_key(&data_dir)
             .or_fail_with(Kind::Usage, || "set OFFSHOOT_DATA_DIR to a folder that you can write".into())?;
@@ -57,23 +74,42 @@ impl Session {
         let mut settings = settings(&self, addr);
         let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir)))
             .map_err(|error| create_failure(error, &self.out))?;
-        let base_urls = base_urls(&self.upstreams, addr);
         let capture = bound.start(self.upstreams.clone(), recorder.clone());
+        Ok(Begun { session: self, addr, settings, recorder, capture })
+    }
+}
 
-        let code = if self.command.is_empty() {
-            println!("http://{addr}");
-            eprintln!("recording to `{}`; Ctrl-C seals it", self.out.display());
-            signals.next().await;
-            None
-        } else {
-            let running = child::start(&self.command, &base_urls, &recorder).or_fail(Kind::Usage)?;
-            running.pid().map(started);
-            Some(child::code(running.wait(signals).await.or_fail(Kind::Outside)?))
-        };
+/// A recording that is being made.
+pub(crate) struct Begun {
+    session: Session,
+    addr: SocketAddr,
+    settings: Settings,
+    recorder: Recorder,
+    capture: Capture,
+}
 
+impl Begun {
+    /// The variables that lead a command to us.
+    pub(crate) fn base_urls(&self) -> Vec<(String, String)> {
+        base_urls(&self.session.upstreams, self.addr)
+    }
+
+    /// Where we listen.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Waits for what is under way, and seals.
+    pub(crate) async fn finish(
+        self,
+        code: Option<i32>,
+        signals: &mut Signals,
+        ended: impl FnOnce() -> Option<(&'static str, Vec<u8>)>,
+    ) -> anyhow::Result<ExitCode> {
+        let Self { session, settings, recorder, capture, .. } = self;
         let patience = async {
             tokio::select! {
-                () = tokio::time::sleep(self.drain) => {}
+                () = tokio::time::sleep(session.drain) => {}
                 _ = signals.next() => {} // whoever asks twice does not want to wait
             }
         };
@@ -90,9 +126,9 @@ impl Session {
             command.exit_code = code;
         }
         if let Some((name, bytes)) = file {
-            finished.bring_text(&self.out, name, &bytes).or_fail(Kind::Outside)?;
+            finished.bring_text(&session.out, name, &bytes).or_fail(Kind::Outside)?;
         }
-        conclude(finished, &self.out, manifest, &reach, code)
+        conclude(finished, &session.out, manifest, &reach, code)
     }
 }
 

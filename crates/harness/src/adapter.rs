@@ -32,6 +32,11 @@ pub trait Harness: Send + Sync {
     /// The program of an installation in `prefix`, asked after npm has run. Post-install scripts have not.
     fn program(&self, prefix: &Path) -> Result<PathBuf, HarnessError>;
 
+    /// The program of a harness that nobody installs: the first of the arguments.
+    fn without_install(&self, arguments: &[String]) -> Result<PathBuf, HarnessError> {
+        crate::capture::given_program(arguments)
+    }
+
     /// Ways to run it, the usual one first. A scenario may ask for another one by name.
     fn modes(&self) -> &'static [Mode] {
         &[]

@@ -13,6 +13,7 @@ mod error;
 pub mod import;
 mod install;
 mod meter;
+mod offshoot;
 mod oh_my_opencode;
 mod opencode;
 mod price;
@@ -41,6 +42,7 @@ pub fn list() -> Vec<Box<dyn Harness>> {
         Box::new(claude_code::ClaudeCode),
         Box::new(opencode::OpenCode),
         Box::new(oh_my_opencode::OhMyOpenCode),
+        Box::new(offshoot::Offshoot),
         Box::new(command::Command),
     ]
 }

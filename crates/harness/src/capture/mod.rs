@@ -28,6 +28,7 @@ use copy::Snapshot;
 use model::Answering;
 use output::Listening;
 use plan::Planned;
+pub(crate) use plan::given_program;
 pub use plan::{Asked, Places, Replaying, Speaker};
 
 /// How long calls in flight are waited for when the harness has ended.

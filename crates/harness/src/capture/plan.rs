@@ -170,7 +170,7 @@ impl Planned {
         let (prefix, program) = match install(harness, &release, &asked.places.cache, tell).await? {
             Some(installed) => (installed.prefix, installed.program),
             None => {
-                let program = given_program(&asked.arguments)?;
+                let program = harness.without_install(&asked.arguments)?;
                 (program.clone(), program)
             }
         };
@@ -362,7 +362,7 @@ fn check_budget(budget: Option<f64>, model: &str) -> Result<(), HarnessError> {
 }
 
 /// The program behind `--`: by its path from here, or on the PATH.
-fn given_program(arguments: &[String]) -> Result<PathBuf, HarnessError> {
+pub(crate) fn given_program(arguments: &[String]) -> Result<PathBuf, HarnessError> {
     let Some(program) = arguments.first() else {
         return Err(HarnessError::you(
             "there is no command to capture",

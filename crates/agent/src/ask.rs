@@ -1,0 +1,228 @@
+//! One question to the model: written down, asked until it is answered or given up, and the answer written down.
+
+use bytes::Bytes;
+use session::{Block, Reply};
+use store::{
+    Answered, CallStatus, Digest, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall, NewToolCall, Origin,
+    Policy, Purpose, Seq,
+};
+
+use crate::conversation::{Conversation, Open};
+use crate::crash;
+use crate::error::RunError;
+use crate::event::{Part, What};
+use crate::kernel::Run;
+use crate::provider::{Attempt, Decision, Failure, Seen, Whole};
+use crate::stop::Wish;
+use crate::tool;
+use crate::words;
+
+/// What became of a question.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// The answer is in the journal.
+    Answered,
+    /// The run was told to stop.
+    Stopped,
+    /// It would cost more than the run may.
+    NoBudget,
+    /// The provider gave no answer, however often it was asked.
+    GaveUp(Failure),
+}
+
+/// Asks for the next turn. `blocks` become the next message, where there are any.
+pub(crate) async fn turn(run: &Run<'_>, talk: &mut Conversation, blocks: Vec<Block>) -> Result<Asked, RunError> {
+    let question = match open_or_new(run, talk, Purpose::Turn, blocks).await? {
+        Ok(question) => question,
+        Err(asked) => return Ok(asked),
+    };
+    let (whole, attempt) = match persist(run, &question).await? {
+        Ok(answered) => answered,
+        Err(asked) => return Ok(asked),
+    };
+    let reply = &whole.answer.reply;
+    let bytes = talk.dialect.carry(&whole.body, reply).map_err(RunError::Encode)?;
+    let at = run.kernel.clock.millis();
+    let calls = reply.calls().map(|call| NewToolCall {
+        call: call.id.clone(),
+        name: call.name.clone(),
+        input: call.input.clone().into_bytes(),
+        policy: run.kernel.tools.policy(&call.name),
+    });
+    let message = NewMessage {
+        role: session::Role::Assistant,
+        origin: Origin::Reply,
+        bytes: bytes.clone().into_bytes(),
+        text: reply.text(),
+        at,
+    };
+    let cost = run.cost(reply);
+    let answered = Answered {
+        reply: whole.body.clone(),
+        usage: reply.usage,
+        cost_microusd: cost,
+        message: Some(message),
+        calls: calls.collect(),
+    };
+    crash::point("ask.last_byte");
+    let (seq, calls) = run.kernel.store.answered(question.call, attempt, answered).await?;
+    crash::point("ask.commit.after");
+    talk.replied(reply, seq, bytes, calls);
+    run.tell(What::Message {
+        seq: seq.0,
+        step: talk.step,
+        text: reply.text(),
+        calls: reply.calls().map(|call| (call.id.clone(), call.name.clone())).collect(),
+        usage: reply.usage,
+        cost_microusd: cost,
+    });
+    Ok(Asked::Answered)
+}
+
+/// Asks for a summary; its text.
+pub(crate) async fn summary(
+    run: &Run<'_>,
+    talk: &mut Conversation,
+    blocks: Vec<Block>,
+) -> Result<Result<String, Asked>, RunError> {
+    let question = match open_or_new(run, talk, Purpose::Summary, blocks).await? {
+        Ok(question) => question,
+        Err(asked) => return Ok(Err(asked)),
+    };
+    let (whole, attempt) = match persist(run, &question).await? {
+        Ok(answered) => answered,
+        Err(asked) => return Ok(Err(asked)),
+    };
+    let reply = whole.answer.reply;
+    let answered = Answered {
+        reply: whole.body,
+        usage: reply.usage,
+        cost_microusd: run.cost(&reply),
+        message: None,
+        calls: Vec::new(),
+    };
+    crash::point("ask.last_byte");
+    run.kernel.store.answered(question.call, attempt, answered).await?;
+    crash::point("ask.commit.after");
+    Ok(Ok(reply.text().unwrap_or_default()))
+}
+
+/// A question that is in the journal.
+struct Question {
+    call: ModelCallId,
+    body: Bytes,
+    step: u32,
+}
+
+/// The question that was written down before the process ended, or a new one, written down now.
+async fn open_or_new(
+    run: &Run<'_>,
+    talk: &mut Conversation,
+    purpose: Purpose,
+    blocks: Vec<Block>,
+) -> Result<Result<Question, Asked>, RunError> {
+    let tail = match purpose {
+        Purpose::Turn => Vec::new(),
+        Purpose::Summary => vec![talk.encode(vec![tool::text(words::SUMMARIZE)]).map_err(RunError::Encode)?],
+    };
+    let step = talk.step + 1;
+    if let Some(Open::Asked(call)) = talk.take_open() {
+        let (body, _) = talk.request(&tail);
+        return Ok(Ok(Question { call, body: body.into(), step }));
+    }
+    let at = run.kernel.clock.millis();
+    let message = match blocks.is_empty() {
+        true => None,
+        false => Some(NewMessage {
+            role: session::Role::User,
+            origin: origin(&blocks),
+            bytes: talk.encode(blocks.clone()).map_err(RunError::Encode)?.into_bytes(),
+            text: None,
+            at,
+        }),
+    };
+    // The message is in the request before it has a number: the number it will get is the next one.
+    let next = Seq(run.kernel.store.run(&run.id).last_seq()?.map_or(0, |seq| seq.0) + 1);
+    let from = talk.messages.first().map_or(next, |said| said.seq);
+    if let Some(message) = &message {
+        talk.said(next, message.origin, String::from_utf8_lossy(&message.bytes).into_owned());
+    }
+    let (body, marks) = talk.request(&tail);
+    let Some(reserved) = run.reserve(body.len())? else { return Ok(Err(Asked::NoBudget)) };
+    let asked = NewModelCall {
+        run: run.id.clone(),
+        step,
+        purpose,
+        head: talk.head.clone(),
+        from,
+        marks,
+        request_sha256: Digest::of(&body),
+        request_len: body.len() as u64,
+        model: run.model.clone(),
+        provider: run.provider.clone(),
+        reserved_microusd: reserved,
+        results: message,
+        at,
+    };
+    crash::point("ask.intent.before");
+    let call = run.kernel.store.ask(asked).await?;
+    crash::point("ask.intent.after");
+    Ok(Ok(Question { call, body: body.into(), step }))
+}
+
+/// Results are told from the kernel's own words.
+fn origin(blocks: &[Block]) -> Origin {
+    let results = blocks.iter().any(|block| matches!(block, Block::ToolResult(_)));
+    if results { Origin::Results } else { Origin::Kernel }
+}
+
+/// Asks until there is an answer, it is given up, or the run is told to stop. Every attempt is in the journal before
+/// the next one; the one that succeeded is handed back, to be written down together with what it brought.
+async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, NewAttempt), Asked>, RunError> {
+    let store = &run.kernel.store;
+    for number in 1.. {
+        let attempt = one(run, question).await;
+        let Some(attempt) = attempt else { return Ok(Err(Asked::Stopped)) };
+        run.log_attempt(question.step, number, &attempt);
+        let kept = kept(&attempt);
+        let failure = match attempt.outcome {
+            Ok(whole) => {
+                run.kernel.retries.succeeded();
+                return Ok(Ok((whole, kept)));
+            }
+            Err(failure) => failure,
+        };
+        store.attempt_failed(question.call, kept).await?;
+        match run.kernel.retries.next(number, &failure) {
+            Decision::GiveUp(reason) => {
+                let error = format!("{failure}; {reason}");
+                store.asking_failed(question.call, run.kernel.clock.millis(), error).await?;
+                return Ok(Err(Asked::GaveUp(failure)));
+            }
+            Decision::Wait(wait) => {
+                let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                run.tell(What::Retrying { attempt: number, error: failure.to_string(), wait_ms });
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
+                }
+            }
+        }
+    }
+    unreachable!("whoever counts attempts gives up some day")
+}
+
+/// One attempt; nothing where the run is told to stop before it ends.
+async fn one(run: &Run<'_>, question: &Question) -> Option<Attempt> {
+    let mut on = |seen: Seen| match seen {
+        Seen::FirstByte => crash::point("ask.first_byte"),
+        Seen::Delta { part, text } => {
+            crash::point("ask.mid_stream");
+            run.tell(What::Provisional { part, text });
+        }
+    };
+    tokio::select! {
+        attempt = run.kernel.model.attempt(question.body.clone(), &mut on) => Some(attempt),
+        () = run.stop.at_least(Wish::Pause) => None,
+    }
+}

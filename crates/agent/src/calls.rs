@@ -1,0 +1,139 @@
+//! The tool calls of one reply: started when they are written down, run beside each other where they may, and each
+//! result written down before anything else happens with it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use session::ToolResult;
+use store::{CallStatus, FinishedCall, Policy, ToolCall};
+
+use crate::conversation::{Conversation, placeholder};
+use crate::crash;
+use crate::error::RunError;
+use crate::event::What;
+use crate::kernel::Run;
+use crate::preview;
+use crate::stop::Wish;
+use crate::tool::{Output, Scene};
+use crate::words;
+
+/// How long a tool may take.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Calls what has no result yet. Ends early, between two batches, where the run is told to stop.
+pub(crate) async fn all(run: &Run<'_>, talk: &mut Conversation) -> Result<(), RunError> {
+    let open: Vec<ToolCall> = talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
+    for batch in batches(open) {
+        if run.stop.wish() > Wish::GoOn {
+            return Ok(());
+        }
+        for finished in together(run, batch).await? {
+            talk.finished(finished);
+        }
+    }
+    Ok(())
+}
+
+/// Calls that change nothing run together; each other one has its turn alone, so that what comes behind it sees what
+/// it did.
+fn batches(calls: Vec<ToolCall>) -> Vec<Vec<ToolCall>> {
+    let mut batches: Vec<Vec<ToolCall>> = Vec::new();
+    for call in calls {
+        match batches.last_mut() {
+            Some(batch) if call.policy == Policy::Pure && batch[0].policy == Policy::Pure => batch.push(call),
+            _ => batches.push(vec![call]),
+        }
+    }
+    batches
+}
+
+async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, RunError> {
+    let (lost, to_start): (Vec<_>, Vec<_>) = batch.into_iter().partition(may_have_run);
+    let mut finished = Vec::new();
+    for call in lost {
+        let result = placeholder(&call, words::MAY_HAVE_RUN);
+        finished.push(finish(run, call, CallStatus::MayHaveRun, result, Duration::ZERO).await?);
+    }
+    if to_start.is_empty() {
+        return Ok(finished);
+    }
+    let keys: Vec<_> = to_start.iter().map(|call| call.key.clone()).collect();
+    crash::point("call.intent.before");
+    run.kernel.store.start_calls(&run.id, keys, run.kernel.clock.millis()).await?;
+    crash::point("call.intent.after");
+    let mut running = tokio::task::JoinSet::new();
+    for (index, call) in to_start.iter().enumerate() {
+        run.tell(What::CallStarted {
+            call: call.call.clone(),
+            name: call.name.clone(),
+            input: String::from_utf8_lossy(&call.input).into_owned(),
+        });
+        let work = perform(run, call);
+        running.spawn(async move { (index, work.await) });
+    }
+    let mut to_start: Vec<Option<ToolCall>> = to_start.into_iter().map(Some).collect();
+    while let Some(ended) = running.join_next().await {
+        let (index, (output, took)) = ended.map_err(|_| RunError::ToolLost)?;
+        let Some(call) = to_start[index].take() else { continue };
+        crash::point("call.effect.after");
+        let status = if output.is_error { CallStatus::Failed } else { CallStatus::Done };
+        let Output { blocks, is_error } = output;
+        let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
+        finished.push(finish(run, call, status, result, took).await?);
+        crash::point("call.commit.after");
+    }
+    Ok(finished)
+}
+
+/// It was started in a process that is gone, and must not be started twice.
+fn may_have_run(call: &ToolCall) -> bool {
+    call.policy == Policy::Unsafe && call.status == CallStatus::Running
+}
+
+/// The work of one call, to be done beside others. A tool that breaks or hangs is an answer too.
+fn perform(run: &Run<'_>, call: &ToolCall) -> impl Future<Output = (Output, Duration)> + Send + use<> {
+    let tools = Arc::clone(&run.kernel.tools);
+    let scene = Scene { workspace: Arc::clone(&run.kernel.workspace), now: run.kernel.clock.now() };
+    let (name, input) = (call.name.clone(), call.input.clone());
+    async move {
+        let started = Instant::now();
+        let broken = name.clone();
+        let work = tokio::spawn(async move { tools.call(&name, &input, &scene).await });
+        let output = match tokio::time::timeout(DEADLINE, work).await {
+            Ok(Ok(output)) => output,
+            Ok(Err(_)) => Output::error(format!("`{broken}` broke; that is a bug in it, not in your call")),
+            Err(_) => Output::error(format!("`{broken}` took longer than {} s and was given up", DEADLINE.as_secs())),
+        };
+        (output, started.elapsed())
+    }
+}
+
+async fn finish(
+    run: &Run<'_>,
+    mut call: ToolCall,
+    status: CallStatus,
+    result: ToolResult,
+    took: Duration,
+) -> Result<ToolCall, RunError> {
+    let preview = preview::decide(&result);
+    let at = run.kernel.clock.millis();
+    let finished =
+        FinishedCall { key: call.key.clone(), status, result: result.clone(), preview: preview.clone(), at };
+    run.kernel.store.finish_call(finished).await?;
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    run.log_call(&call, status, ms);
+    let text = preview.clone().unwrap_or_else(|| preview::words(&result));
+    run.tell(What::CallFinished { call: call.call.clone(), name: call.name.clone(), status, text, ms });
+    (call.status, call.result, call.preview, call.ended_at) = (status, Some(result), preview, Some(at));
+    Ok(call)
+}
+
+/// Gives a call a result that it will never get by being run.
+pub(crate) async fn give_up(run: &Run<'_>, call: ToolCall) -> Result<ToolCall, RunError> {
+    let (status, sentence) = match may_have_run(&call) {
+        true => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
+        false => (CallStatus::Failed, words::NOT_STARTED),
+    };
+    let result = placeholder(&call, sentence);
+    finish(run, call, status, result, Duration::ZERO).await
+}

@@ -1,0 +1,27 @@
+//! The time, read in one place.
+
+use jiff::Zoned;
+use store::Millis;
+
+/// What the time is: the system's, or one that stands still so that two runs see the same.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    fixed: Option<Zoned>,
+}
+
+impl Clock {
+    /// A clock that stands still.
+    pub fn fixed(at: Zoned) -> Self {
+        Self { fixed: Some(at) }
+    }
+
+    /// Now, in the user's time zone.
+    pub fn now(&self) -> Zoned {
+        self.fixed.clone().unwrap_or_else(Zoned::now)
+    }
+
+    /// Now, as the journal counts.
+    pub(crate) fn millis(&self) -> Millis {
+        Millis(self.now().timestamp().as_millisecond())
+    }
+}

@@ -1,0 +1,61 @@
+//! A conversation that has become too long goes on with a summary of itself.
+
+use session::{Block, Role};
+use store::{NewMessage, Origin};
+
+use crate::ask::{self, Asked};
+use crate::conversation::{Conversation, Open, Said};
+use crate::crash;
+use crate::error::RunError;
+use crate::event::What;
+use crate::kernel::Run;
+use crate::tool;
+use crate::words;
+
+/// Replaces the older messages. `blocks` are said first: the results that the summary has to know.
+///
+/// What is in flight stays word for word: the last reply with its results, or the last question.
+pub(crate) async fn compact(
+    run: &Run<'_>,
+    talk: &mut Conversation,
+    blocks: Vec<Block>,
+) -> Result<Asked, RunError> {
+    let text = match talk.open() {
+        Some(Open::Summary(text)) => {
+            let text = text.clone();
+            talk.take_open();
+            text
+        }
+        _ => match ask::summary(run, talk, blocks).await? {
+            Ok(text) => text,
+            Err(asked) => return Ok(asked),
+        },
+    };
+    if text.trim().is_empty() {
+        return Err(RunError::NoSummary);
+    }
+    let at = run.kernel.clock.millis();
+    let summary = vec![tool::text(&run.settings.context), tool::text(&words::summary(&text))];
+    let summary = talk.encode(summary).map_err(RunError::Encode)?;
+    let carried: Vec<Said> = talk.in_flight().to_vec();
+    let mut messages = vec![message(Role::User, Origin::Summary, summary, Some(text), at)];
+    messages.extend(carried.into_iter().map(|said| {
+        let role = if said.origin == Origin::Reply { Role::Assistant } else { Role::User };
+        message(role, Origin::Carried, said.bytes, None, at)
+    }));
+    let bytes: Vec<String> =
+        messages.iter().map(|message| String::from_utf8_lossy(&message.bytes).into_owned()).collect();
+    let origins: Vec<Origin> = messages.iter().map(|message| message.origin).collect();
+    crash::point("compact.commit.before");
+    let seqs = run.kernel.store.compacted(&run.id, messages).await?;
+    crash::point("compact.commit.after");
+    let first = seqs.first().copied().unwrap_or_default();
+    let said = seqs.into_iter().zip(origins).zip(bytes);
+    talk.compacted(said.map(|((seq, origin), bytes)| Said { seq, origin, bytes }).collect());
+    run.tell(What::Compacted { seq: first.0 });
+    Ok(Asked::Answered)
+}
+
+fn message(role: Role, origin: Origin, bytes: String, text: Option<String>, at: store::Millis) -> NewMessage {
+    NewMessage { role, origin, bytes: bytes.into_bytes(), text, at }
+}

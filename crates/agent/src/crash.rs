@@ -1,0 +1,55 @@
+//! Named places at which a test may end the process, as a power cut would.
+//!
+//! Without the feature `crash-points` there is nothing here. With it, `OFFSHOOT_CRASH=ask.intent.after:2` kills the
+//! process when that place is reached for the second time, and `OFFSHOOT_CRASH_LOG=FILE` writes down every place as
+//! it is reached.
+
+/// Every place, in the order in which a run meets them first.
+pub const POINTS: &[&str] = &[
+    "run.start.before",
+    "run.start.after",
+    "ask.intent.before",
+    "ask.intent.after",
+    "ask.first_byte",
+    "ask.mid_stream",
+    "ask.last_byte",
+    "ask.commit.after",
+    "call.intent.before",
+    "call.intent.after",
+    "call.effect.after",
+    "call.commit.after",
+    "compact.commit.before",
+    "compact.commit.after",
+    "run.end.before",
+    "run.end.after",
+];
+
+#[cfg(not(feature = "crash-points"))]
+pub(crate) fn point(_: &'static str) {}
+
+#[cfg(feature = "crash-points")]
+pub(crate) fn point(name: &'static str) {
+    use std::collections::HashMap;
+    use std::io::Write as _;
+    use std::sync::{Mutex, OnceLock};
+
+    static HITS: OnceLock<Mutex<HashMap<&'static str, u64>>> = OnceLock::new();
+
+    debug_assert!(POINTS.contains(&name), "`{name}` is not in the list");
+    let hits = HITS.get_or_init(Mutex::default).lock();
+    let mut hits = hits.unwrap_or_else(std::sync::PoisonError::into_inner);
+    let hit = hits.entry(name).or_default();
+    *hit += 1;
+    if let Some(log) = std::env::var_os("OFFSHOOT_CRASH_LOG") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
+        let _ = file.and_then(|mut file| writeln!(file, "{name}"));
+    }
+    let wanted = std::env::var("OFFSHOOT_CRASH").ok();
+    let wanted = wanted.as_deref().and_then(|wanted| wanted.split_once(':'));
+    if wanted.is_some_and(|(at, nth)| at == name && nth.parse() == Ok(*hit)) {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        loop {
+            std::thread::park(); // the signal is on its way
+        }
+    }
+}

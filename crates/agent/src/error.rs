@@ -1,0 +1,61 @@
+//! Why a run cannot go on.
+
+use session::RunId;
+use store::{RunStatus, StoreError};
+use wire::dialect::EncodeError;
+
+/// What keeps a loop from being run at all. What keeps a run from being *finished* is its status.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The journal failed; the run is as it was before.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Something cannot be said in the provider's dialect.
+    #[error("the request cannot be encoded")]
+    Encode(#[source] EncodeError),
+    /// A run that is over, and nothing new was said.
+    #[error("the run `{run}` is {status}: there is nothing to go on with")]
+    Over {
+        /// The run.
+        run: RunId,
+        /// How it ended.
+        status: RunStatus,
+    },
+    /// A run of another kind than can be resumed by itself.
+    #[error("the run `{0}` belongs to another run, and goes on with that one")]
+    NotMain(RunId),
+    /// What the journal says of a run cannot be read.
+    #[error("the settings of the run `{run}` cannot be read")]
+    Settings {
+        /// The run.
+        run: RunId,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The provider that is configured now speaks another language than the run.
+    #[error("the run `{run}` was begun in {began}, and the provider that is configured now speaks {speaks}")]
+    OtherDialect {
+        /// The run.
+        run: RunId,
+        /// What it was begun in.
+        began: wire::dialect::Dialect,
+        /// What is configured.
+        speaks: wire::dialect::Dialect,
+    },
+    /// A budget needs a price.
+    #[error("nobody knows what `{0}` costs, so a budget cannot be kept")]
+    NoPrice(String),
+    /// The question in the journal is not the one that would be asked.
+    #[error("the request of step {step} cannot be put together again as it was written down")]
+    OtherRequest {
+        /// Which step.
+        step: u32,
+    },
+    /// The model was asked for a summary and gave none.
+    #[error("the conversation is too long to go on with, and the model gave no summary of it")]
+    NoSummary,
+    /// A tool's task vanished.
+    #[error("a tool call was lost")]
+    ToolLost,
+}

@@ -1,0 +1,94 @@
+//! Events as one line of JSON each: stable, versioned, described in docs/run.md.
+
+use serde_json::{Map, Value, json};
+use session::Usage;
+
+use super::{Event, What};
+
+/// The version of the lines.
+pub const EVENTS_FORMAT: u32 = 1;
+
+impl Event {
+    /// The event as a JSON object; `seq` counts what one process told, from 1.
+    pub fn json(&self, seq: u64) -> Value {
+        let mut line = Map::new();
+        line.insert("seq".into(), seq.into());
+        line.insert("run".into(), self.run.as_str().into());
+        line.insert("parent".into(), self.parent.as_ref().map(|run| run.as_str()).into());
+        line.insert("type".into(), self.what.name().into());
+        if let Value::Object(own) = self.what.json(self.run.as_str()) {
+            line.extend(own);
+        }
+        Value::Object(line)
+    }
+}
+
+impl What {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => "run_started",
+            Self::Provisional { .. } => "provisional",
+            Self::Retrying { .. } => "retrying",
+            Self::Message { .. } => "message",
+            Self::CallStarted { .. } => "tool_started",
+            Self::CallFinished { .. } => "tool_finished",
+            Self::Compacted { .. } => "compacted",
+            Self::Finished { .. } => "run_finished",
+        }
+    }
+
+    fn json(&self, run: &str) -> Value {
+        match self {
+            Self::Started { kind, agent, model, resumed } => json!({
+                "format": EVENTS_FORMAT,
+                "kind": kind.as_str(),
+                "agent": agent,
+                "model": model,
+                "resumed": resumed,
+            }),
+            Self::Provisional { part, text } => json!({ "part": part.as_str(), "text": text }),
+            Self::Retrying { attempt, error, wait_ms } => {
+                json!({ "attempt": attempt, "error": error, "wait_ms": wait_ms })
+            }
+            Self::Message { seq, step, text, calls, usage, cost_microusd } => json!({
+                "message": seq,
+                "step": step,
+                "text": text,
+                "calls": calls.iter().map(|(id, name)| json!({ "id": id, "name": name })).collect::<Vec<_>>(),
+                "usage": usage_json(usage),
+                "cost_usd": usd(*cost_microusd),
+            }),
+            Self::CallStarted { call, name, input } => {
+                // The model's own text: an object where it is one, else as it stands.
+                let input = serde_json::from_str(input).unwrap_or_else(|_| Value::from(input.as_str()));
+                json!({ "call": call, "name": name, "input": input })
+            }
+            Self::CallFinished { call, name, status, text, ms } => json!({
+                "call": call,
+                "name": name,
+                "status": status.as_str(),
+                "text": text,
+                "ms": ms,
+            }),
+            Self::Compacted { seq } => json!({ "message": seq }),
+            Self::Finished { status, final_text, error, usage, cost_microusd } => json!({
+                "run": run,
+                "status": status.as_str(),
+                "final_text": final_text,
+                "error": error,
+                "usage": usage_json(usage),
+                "cost_usd": usd(*cost_microusd),
+            }),
+        }
+    }
+}
+
+/// Tokens by name.
+pub fn usage_json(usage: &Usage) -> Value {
+    serde_json::to_value(usage).unwrap_or(Value::Null)
+}
+
+/// Dollars; nothing where a price is not known.
+pub fn usd(microusd: Option<i64>) -> Option<f64> {
+    microusd.map(|microusd| microusd as f64 / 1e6)
+}

@@ -1,0 +1,134 @@
+//! What happens in a run, told to whoever watches.
+
+mod json;
+
+pub use json::{EVENTS_FORMAT, usage_json, usd};
+
+use session::{CallId, RunId, Usage};
+use store::{CallStatus, RunKind, RunStatus};
+
+/// Somebody who watches.
+pub trait Watch: Send + Sync {
+    /// Something happened. Nothing waits for what the watcher does with it, so it must not take long.
+    fn see(&self, event: &Event);
+}
+
+/// Something that happened in a run.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The run.
+    pub run: RunId,
+    /// The run that started it.
+    pub parent: Option<RunId>,
+    /// What.
+    pub what: What,
+}
+
+/// What happened. All but [`What::Provisional`] and [`What::Retrying`] is in the journal before it is told.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// The loop begins, or goes on.
+    Started {
+        /// The run's place in the tree.
+        kind: RunKind,
+        /// The agent.
+        agent: String,
+        /// The model.
+        model: String,
+        /// It had been begun before.
+        resumed: bool,
+    },
+    /// A piece of a reply that is still on its way, and may never be whole.
+    Provisional {
+        /// What it is a piece of.
+        part: Part,
+        /// The piece.
+        text: String,
+    },
+    /// The reply that was on its way is not coming; what was shown of it does not count.
+    Retrying {
+        /// Which attempt failed, from 1.
+        attempt: u32,
+        /// What was wrong.
+        error: String,
+        /// How long until the next.
+        wait_ms: u64,
+    },
+    /// A whole reply.
+    Message {
+        /// Its number in the run.
+        seq: i64,
+        /// The step it ends.
+        step: u32,
+        /// Its words.
+        text: Option<String>,
+        /// The calls it asks for.
+        calls: Vec<(CallId, String)>,
+        /// What it consumed.
+        usage: Usage,
+        /// What it cost, where the price is known.
+        cost_microusd: Option<i64>,
+    },
+    /// A tool begins.
+    CallStarted {
+        /// The call.
+        call: CallId,
+        /// The tool.
+        name: String,
+        /// Its input, as the model wrote it.
+        input: String,
+    },
+    /// A tool has answered.
+    CallFinished {
+        /// The call.
+        call: CallId,
+        /// The tool.
+        name: String,
+        /// How.
+        status: CallStatus,
+        /// Its words, as the model sees them.
+        text: String,
+        /// How long it took.
+        ms: u64,
+    },
+    /// Older messages were replaced by a summary.
+    Compacted {
+        /// The summary's number in the run.
+        seq: i64,
+    },
+    /// The loop has ended.
+    Finished {
+        /// Where the run stands.
+        status: RunStatus,
+        /// Its last words.
+        final_text: Option<String>,
+        /// Why it could not go on.
+        error: Option<String>,
+        /// What the run used, all its loops together.
+        usage: Usage,
+        /// What it cost, where all prices are known.
+        cost_microusd: Option<i64>,
+    },
+}
+
+/// What a provisional piece belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Words.
+    Text,
+    /// Reasoning.
+    Thinking,
+    /// A call's arguments.
+    Input,
+}
+
+impl Part {
+    /// As it is written in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Thinking => "thinking",
+            Self::Input => "input",
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Long results: kept whole in the journal, shown to the model in part.
+
+use session::{Block, ToolResult};
+
+/// Up to here a result is shown as it is.
+const WHOLE: usize = 48 * 1024;
+/// Of a longer one, this much of its beginning …
+const HEAD: usize = 24 * 1024;
+/// … and of its end.
+const TAIL: usize = 8 * 1024;
+
+/// What the model sees instead of a result that is too long; `None` where it sees all of it.
+///
+/// Decided once and stored with the result, so that every later request says the same.
+pub(crate) fn decide(result: &ToolResult) -> Option<String> {
+    let text = words(result);
+    if text.len() <= WHOLE {
+        return None;
+    }
+    let head = &text[..floor(&text, HEAD)];
+    let tail = &text[ceil(&text, text.len() - TAIL)..];
+    let left_out = text.len() - head.len() - tail.len();
+    Some(format!(
+        "{head}\n\n[{left_out} of {} bytes are left out here. Ask for less at a time to see them.]\n\n{tail}",
+        text.len()
+    ))
+}
+
+/// The result as the model sees it: its words give way to the preview, pictures stay.
+pub(crate) fn shown(result: &ToolResult, preview: Option<&str>) -> ToolResult {
+    let Some(preview) = preview else { return result.clone() };
+    let pictures = result.blocks.iter().filter(|block| !matches!(block, Block::Text { .. })).cloned();
+    let blocks = std::iter::once(Block::Text { text: preview.to_owned() }).chain(pictures).collect();
+    ToolResult { blocks, ..result.clone() }
+}
+
+/// The words of a result.
+pub(crate) fn words(result: &ToolResult) -> String {
+    let texts = result.blocks.iter().filter_map(|block| match block {
+        Block::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn ceil(text: &str, at: usize) -> usize {
+    (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use session::CallId;
+
+    use super::*;
+
+    fn result(text: String) -> ToolResult {
+        ToolResult { call: CallId::new("c"), blocks: vec![Block::Text { text }], is_error: false, server: false }
+    }
+
+    #[test]
+    fn what_fits_is_shown_whole() {
+        assert_eq!(decide(&result("a".repeat(WHOLE))), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_keeps_both_ends_and_whole_characters() {
+        let text = format!("begin{}end", "é".repeat(WHOLE));
+        let preview = decide(&result(text.clone())).expect("too long");
+        assert!(preview.starts_with("begin") && preview.ends_with("end"));
+        assert!(preview.len() < WHOLE);
+        let shown = shown(&result(text), Some(&preview));
+        assert_eq!(shown.blocks, [Block::Text { text: preview }]);
+    }
+
+    #[test]
+    fn pictures_stay_beside_a_preview() {
+        let picture = Block::Image(session::ImageSource::Url { url: "x".into() });
+        let mut long = result("a".repeat(WHOLE + 1));
+        long.blocks.push(picture.clone());
+        let preview = decide(&long).expect("too long");
+        assert_eq!(shown(&long, Some(&preview)).blocks[1], picture);
+    }
+}

@@ -1,0 +1,74 @@
+//! This process and others, by number and start time; and ids that sort by the time they were made.
+
+use jiff::Zoned;
+use session::RunId;
+use store::Lease;
+
+/// Digits that sort like the numbers they write; none of them is taken for another.
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// This process, as a lease names it.
+pub(crate) fn lease() -> Lease {
+    let pid = std::process::id();
+    Lease { pid, start: started(pid).unwrap_or(0) }
+}
+
+/// Whether the process of a lease still runs. A later process with the same number is another one.
+pub fn is_alive(lease: Lease) -> bool {
+    started(lease.pid) == Some(lease.start)
+}
+
+/// When a process started, in the system's ticks since it was booted; `None` for one that is gone or is only waited for.
+#[cfg(target_os = "linux")]
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, a closing bracket too: what counts comes behind the last one.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?;
+    if matches!(state, "Z" | "X") { None } else { start.parse().ok() }
+}
+
+/// Elsewhere only the number is known.
+#[cfg(not(target_os = "linux"))]
+fn started(pid: u32) -> Option<u64> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
+    rustix::process::test_kill_process(pid).is_ok().then_some(0)
+}
+
+/// A new id: nine digits of the time, seven of chance.
+pub(crate) fn new_run_id(now: &Zoned) -> RunId {
+    let millis = u64::try_from(now.timestamp().as_millisecond()).unwrap_or(0);
+    RunId::new(format!("{}{}", digits(millis, 9), digits(fastrand::u64(..), 7)))
+}
+
+fn digits(number: u64, count: u32) -> String {
+    let digit = |place: u32| DIGITS[(number >> (5 * place) & 31) as usize] as char;
+    (0..count).rev().map(digit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time() {
+        let at = |text: &str| new_run_id(&text.parse().expect("a time"));
+        let earlier = at("2026-01-01T00:00:00.001+00:00[UTC]");
+        let later = at("2026-01-01T00:00:00.002+00:00[UTC]");
+        let much_later = at("2080-01-01T00:00:00+00:00[UTC]");
+        assert!(earlier < later && later < much_later);
+        assert_eq!(earlier.as_str().len(), 16);
+    }
+
+    #[test]
+    fn this_process_lives_and_an_earlier_one_with_its_number_does_not() {
+        let ours = lease();
+        assert!(is_alive(ours));
+        assert!(!is_alive(Lease { start: ours.start + 1, ..ours }));
+        let mut child = std::process::Command::new("true").spawn().expect("`true` can be started");
+        let theirs = Lease { pid: child.id(), start: started(child.id()).unwrap_or(0) };
+        child.wait().expect("it can be waited for");
+        assert!(!is_alive(theirs));
+    }
+}

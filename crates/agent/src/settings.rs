@@ -1,0 +1,88 @@
+//! What a run was started with, as far as resuming it needs to know.
+
+use serde::{Deserialize, Serialize};
+use wire::dialect::Dialect;
+
+/// The format that is written here.
+const FORMAT: u32 = 1;
+
+/// A run's own settings. They are stored with it, so that it goes on as it began, whatever the configuration says then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    format: u32,
+    dialect: Spoken,
+    /// How many replies it may have before its last one.
+    pub max_steps: u32,
+    /// What it may cost.
+    pub max_budget_microusd: Option<i64>,
+    /// From how many tokens on older messages are replaced by a summary.
+    pub compact_at: u64,
+    /// What opens the conversation; repeated behind a summary.
+    pub context: String,
+    /// The folder it works in.
+    pub workspace: String,
+    /// The output limit, for what a call may cost at most.
+    pub max_tokens: u64,
+}
+
+/// The dialect, as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Spoken {
+    Anthropic,
+    OpenaiChat,
+    OpenaiResponses,
+}
+
+impl Settings {
+    /// The settings of a new run.
+    pub(crate) fn new(dialect: Dialect, limits: &Limits, context: String, workspace: String) -> Self {
+        let dialect = match dialect {
+            Dialect::AnthropicMessages => Spoken::Anthropic,
+            Dialect::OpenAiChat => Spoken::OpenaiChat,
+            Dialect::OpenAiResponses => Spoken::OpenaiResponses,
+        };
+        Self {
+            format: FORMAT,
+            dialect,
+            max_steps: limits.max_steps,
+            max_budget_microusd: limits.max_budget_microusd,
+            compact_at: limits.compact_at,
+            context,
+            workspace,
+            max_tokens: limits.max_tokens,
+        }
+    }
+
+    /// The dialect that the stored messages are written in.
+    pub fn dialect(&self) -> Dialect {
+        match self.dialect {
+            Spoken::Anthropic => Dialect::AnthropicMessages,
+            Spoken::OpenaiChat => Dialect::OpenAiChat,
+            Spoken::OpenaiResponses => Dialect::OpenAiResponses,
+        }
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers, words and strings are always JSON")
+    }
+
+    /// The settings as they were stored.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(bytes)
+    }
+}
+
+/// How far a run may go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// How many replies before the last one.
+    pub max_steps: u32,
+    /// What it may cost.
+    pub max_budget_microusd: Option<i64>,
+    /// From how many tokens on older messages are replaced by a summary.
+    pub compact_at: u64,
+    /// The output limit of one reply.
+    pub max_tokens: u64,
+}

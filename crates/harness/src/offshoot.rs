@@ -1,0 +1,74 @@
+//! Our own kernel, recorded like everybody else's.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::adapter::{Doing, Export, Harness, Install, Launch, Plan, Release};
+use crate::error::HarnessError;
+use crate::sandbox::Sandbox;
+use crate::warden::Warden;
+
+/// The version that this program is.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// This program.
+pub(crate) struct Offshoot;
+
+impl Harness for Offshoot {
+    fn name(&self) -> &'static str {
+        "offshoot"
+    }
+
+    fn versions(&self) -> &'static [&'static str] {
+        &[VERSION]
+    }
+
+    fn default_model(&self) -> &'static str {
+        "haiku"
+    }
+
+    /// Nobody installs it: it is the program that is running.
+    fn install(&self, release: &Release) -> Result<Option<Install>, HarnessError> {
+        if release.version == VERSION {
+            return Ok(None);
+        }
+        Err(HarnessError::you(
+            format!("this offshoot is {VERSION} and cannot record itself as {}", release.version),
+            "leave `--harness-version` out, or start the other version",
+        ))
+    }
+
+    fn program(&self, prefix: &Path) -> Result<PathBuf, HarnessError> {
+        Ok(prefix.to_owned())
+    }
+
+    fn without_install(&self, _: &[String]) -> Result<PathBuf, HarnessError> {
+        std::env::current_exe().map_err(HarnessError::io("find", Path::new("/proc/self/exe")))
+    }
+
+    fn prepare(&self, plan: &Plan, _: &Sandbox) -> Result<Launch, HarnessError> {
+        let endpoints = &plan.endpoints;
+        let env = BTreeMap::from([
+            ("ANTHROPIC_BASE_URL".to_owned(), endpoints.anthropic.clone()),
+            ("ANTHROPIC_API_KEY".to_owned(), endpoints.anthropic_key.clone()),
+            ("OPENAI_BASE_URL".to_owned(), endpoints.openai.clone()),
+            ("OPENAI_API_KEY".to_owned(), endpoints.openai_key.clone()),
+        ]);
+        let args = ["run", "--json", "--events", "all", "--model", &plan.model].map(str::to_owned);
+        let args = args.into_iter().chain(plan.arguments.iter().cloned());
+        Ok(Launch {
+            program: plan.program.clone(),
+            args: args.chain(["--".to_owned(), plan.prompt.clone()]).collect(),
+            env,
+        })
+    }
+
+    fn exports<'a>(
+        &'a self,
+        _: &'a Plan,
+        _: &'a Sandbox,
+        _: &'a mut Warden,
+    ) -> Doing<'a, Result<Vec<Export>, HarnessError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
