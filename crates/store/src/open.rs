@@ -1,0 +1,101 @@
+//! Opening the database: who may read it, how it writes, and whether it is ours.
+
+use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::StoreError;
+
+/// The oldest SQLite that does not lose committed pages when a WAL is reset.
+const OLDEST: (i32, &str) = (3_051_003, "3.51.3");
+
+/// How a journal is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long to wait for another process that writes, before saying that the journal is locked.
+    pub busy_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { busy_timeout: Duration::from_secs(10) }
+    }
+}
+
+/// Makes folder and file, readable by their owner alone, where they are missing.
+pub(crate) fn make_file(path: &Path) -> Result<(), StoreError> {
+    let failed = |path: &Path, source| StoreError::Create { path: path.to_owned(), source: Arc::new(source) };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| failed(folder, error))?;
+    }
+    if let Ok(found) = std::fs::metadata(path) {
+        // SQLite gives its side files the database's mode, so this one file decides for all.
+        if found.is_file() && found.permissions().mode() & 0o077 != 0 {
+            std::fs::set_permissions(path, Permissions::from_mode(0o600))
+                .map_err(|error| failed(path, error))?;
+        }
+        return Ok(());
+    }
+    let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    made.map(|_| ()).map_err(|error| failed(path, error))
+}
+
+/// The connection that writes.
+pub(crate) fn writing(path: &Path, options: Options) -> Result<Connection, StoreError> {
+    if rusqlite::version_number() < OLDEST.0 {
+        return Err(StoreError::SqliteTooOld { found: rusqlite::version(), wanted: OLDEST.1 });
+    }
+    connect(path, options).and_then(for_writing).map_err(|error| StoreError::from_sqlite(path, error))
+}
+
+fn for_writing(conn: Connection) -> rusqlite::Result<Connection> {
+    conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+    conn.pragma_update(None, "synchronous", "full")?;
+    conn.pragma_update(None, "foreign_keys", true)?;
+    // The text of a deleted run is gone from the file, too.
+    conn.pragma_update(None, "secure_delete", "fast")?;
+    Ok(conn)
+}
+
+/// A connection that reads everything and writes nothing.
+pub(crate) fn reading(path: &Path, options: Options) -> rusqlite::Result<Connection> {
+    let conn = connect(path, options)?;
+    conn.pragma_update(None, "query_only", true)?;
+    Ok(conn)
+}
+
+/// A connection that sees only what the user may see: SQLite itself refuses a statement that names a table
+/// with the rows of all runs, unless it goes through a view that leaves the others out.
+pub(crate) fn reading_main(path: &Path, options: Options) -> rusqlite::Result<Connection> {
+    let mut conn = reading(path, options)?;
+    conn.authorizer(Some(main_only))?;
+    Ok(conn)
+}
+
+/// The tables that hold rows of all runs.
+pub(crate) const ALL_RUNS: &[&str] =
+    &["runs", "messages", "tool_calls", "model_calls", "attempts", "heads", "jobs", "inbox"];
+
+fn main_only(asked: AuthContext<'_>) -> Authorization {
+    let AuthAction::Read { table_name, .. } = asked.action else { return Authorization::Allow };
+    let through_view = asked.accessor.is_some_and(|view| view.starts_with("main_"));
+    if ALL_RUNS.contains(&table_name) && !through_view { Authorization::Deny } else { Authorization::Allow }
+}
+
+fn connect(path: &Path, options: Options) -> rusqlite::Result<Connection> {
+    // Not "create": whoever opens has made the file, with its mode.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    conn.busy_timeout(options.busy_timeout)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(conn)
+}

@@ -1,0 +1,166 @@
+//! What the user and the main agent see: main runs, and nothing of any other.
+//!
+//! Only the `main_…` views are named here; the connections behind [`Store::read_main`] refuse the tables.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use session::{RunId, TaskId, ThreadId};
+
+use super::columns::{self, MESSAGE, RUN, TOOL_CALL, TOTALS};
+use super::search;
+use crate::{Cursor, Hit, MainMessage, Memory, SessionInfo, Store, StoreError, Task, Thread, ToolCall};
+
+/// What the user sees.
+#[derive(Clone, Debug)]
+pub struct MainReads<'a> {
+    store: &'a Store,
+}
+
+impl<'a> MainReads<'a> {
+    pub(crate) fn new(store: &'a Store) -> Self {
+        Self { store }
+    }
+
+    /// The conversations, the one that changed last first.
+    pub fn threads(&self, limit: usize) -> Result<Vec<Thread>, StoreError> {
+        self.store.read_main(|conn| {
+            let sql =
+                format!("SELECT {THREAD} FROM threads t ORDER BY updated_at DESC, t.rowid DESC LIMIT ?1");
+            let mut find = conn.prepare_cached(&sql)?;
+            let found = find.query_map([at_most(limit)], thread)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Everything said in a conversation, oldest first.
+    pub fn history(&self, thread: &ThreadId) -> Result<Vec<MainMessage>, StoreError> {
+        self.live_messages(thread, Cursor::default())
+    }
+
+    /// What was said in a conversation since `after`, oldest first.
+    pub fn live_messages(&self, thread: &ThreadId, after: Cursor) -> Result<Vec<MainMessage>, StoreError> {
+        self.store.read_main(|conn| {
+            let sql = format!(
+                "SELECT id, run, {MESSAGE} FROM main_messages WHERE thread = ?1 AND id > ?2 ORDER BY id"
+            );
+            let mut find = conn.prepare_cached(&sql)?;
+            let found = find.query_map(params![thread.as_str(), after], |row| {
+                Ok(MainMessage {
+                    cursor: row.get(0)?,
+                    run: RunId::new(columns::text(row, 1)?),
+                    message: columns::message(row, 2)?,
+                })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// The tool calls of a conversation's main runs, in the order of the messages that asked for them.
+    pub fn tool_calls(&self, thread: &ThreadId) -> Result<Vec<ToolCall>, StoreError> {
+        self.store.read_main(|conn| {
+            let sql = format!(
+                "SELECT {TOOL_CALL} FROM main_tool_calls WHERE thread = ?1 ORDER BY run, message_seq, position"
+            );
+            conn.prepare_cached(&sql)?.query_and_then([thread.as_str()], columns::tool_call)?.collect()
+        })
+    }
+
+    /// A conversation with its main runs and what they used.
+    pub fn session_info(&self, thread: &ThreadId) -> Result<SessionInfo, StoreError> {
+        self.store.read_main(|conn| session_info(conn, thread))
+    }
+
+    /// The places where all the words are said, the best first. A query is words, not a language: whatever
+    /// is in it, it is looked for and never an error.
+    pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Hit>, StoreError> {
+        search::follow(self.store)?;
+        self.store.read_main(|conn| search::find(conn, query, at_most(limit)))
+    }
+
+    /// The tasks of a conversation, in their order.
+    pub fn tasks(&self, thread: &ThreadId) -> Result<Vec<Task>, StoreError> {
+        self.store.read_main(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT id, thread, subject, description, status, result, position, created_at, updated_at
+                 FROM tasks WHERE thread = ?1 ORDER BY position, created_at, id",
+            )?;
+            let found = find.query_map([thread.as_str()], task)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// What is remembered for a conversation, and what is remembered everywhere, by name.
+    pub fn memory(&self, thread: Option<&ThreadId>) -> Result<Vec<Memory>, StoreError> {
+        self.store.read_main(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT thread, name, text, updated_at FROM memory WHERE thread IS NULL OR thread = ?1
+                 ORDER BY name, thread",
+            )?;
+            let found = find.query_map([thread.map(ThreadId::as_str)], |row| {
+                Ok(Memory {
+                    thread: row.get::<_, Option<String>>(0)?.map(ThreadId::new),
+                    name: row.get(1)?,
+                    text: row.get(2)?,
+                    updated_at: row.get(3)?,
+                })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// A setting.
+    pub fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.store.read_main(|conn| {
+            let mut find = conn.prepare_cached("SELECT value FROM settings WHERE name = ?1")?;
+            Ok(find.query_row([name], |row| row.get(0)).optional()?)
+        })
+    }
+}
+
+const THREAD: &str = "t.id, t.title, t.workspace, t.created_at, t.updated_at,
+    (SELECT id FROM main_runs WHERE thread = t.id ORDER BY created_at DESC, id DESC LIMIT 1),
+    (SELECT status FROM main_runs WHERE thread = t.id ORDER BY created_at DESC, id DESC LIMIT 1)";
+
+fn thread(row: &Row<'_>) -> rusqlite::Result<Thread> {
+    Ok(Thread {
+        id: ThreadId::new(columns::text(row, 0)?),
+        title: row.get(1)?,
+        workspace: row.get(2)?,
+        created_at: row.get(3)?,
+        updated_at: row.get(4)?,
+        last_run: row.get::<_, Option<String>>(5)?.map(RunId::new).zip(row.get(6)?),
+    })
+}
+
+fn task(row: &Row<'_>) -> rusqlite::Result<Task> {
+    Ok(Task {
+        id: TaskId::new(columns::text(row, 0)?),
+        thread: ThreadId::new(columns::text(row, 1)?),
+        subject: row.get(2)?,
+        description: row.get(3)?,
+        status: row.get(4)?,
+        result: row.get(5)?,
+        position: row.get(6)?,
+        created_at: row.get(7)?,
+        updated_at: row.get(8)?,
+    })
+}
+
+fn session_info(conn: &Connection, id: &ThreadId) -> Result<SessionInfo, StoreError> {
+    let mut find = conn.prepare_cached(&format!("SELECT {THREAD} FROM threads t WHERE id = ?1"))?;
+    let found = find.query_row([id.as_str()], thread).optional()?;
+    let thread = found.ok_or_else(|| StoreError::NoThread(id.clone()))?;
+    let sql = format!("SELECT {RUN} FROM main_runs WHERE thread = ?1 ORDER BY created_at, id");
+    let runs =
+        conn.prepare_cached(&sql)?.query_map([id.as_str()], columns::run)?.collect::<Result<_, _>>()?;
+    let messages = conn
+        .prepare_cached("SELECT count(id) FROM main_messages WHERE thread = ?1")?
+        .query_row([id.as_str()], |row| columns::count(row, 0))?;
+    let totals = conn
+        .prepare_cached(&format!("SELECT {TOTALS} FROM main_model_calls WHERE thread = ?1"))?
+        .query_row([id.as_str()], |row| columns::totals(row, 0))?;
+    Ok(SessionInfo { thread, runs, messages, totals })
+}
+
+fn at_most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,13 @@
+//! The reads: the user's, one run's, and the list of all runs.
+
+mod columns;
+mod main;
+pub(crate) mod overview;
+mod run;
+pub(crate) mod search;
+
+pub(crate) use columns::lease;
+pub use main::MainReads;
+pub use overview::Filter;
+pub use run::RunReads;
+pub(crate) use run::cancel_requested;

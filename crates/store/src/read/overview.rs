@@ -1,0 +1,78 @@
+//! The list of all runs: where they stand and what they used. Nothing anybody said is read here.
+
+use rusqlite::{Connection, Row, params};
+use session::{RunId, ThreadId};
+
+use super::columns::{self, TOTALS};
+use crate::{RunSummary, StoreError, Totals};
+
+/// Which runs to list. The default is all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Only those of this conversation.
+    pub thread: Option<ThreadId>,
+    /// Only this run and those below it.
+    pub below: Option<RunId>,
+    /// Only those at work.
+    pub live: bool,
+    /// At most so many.
+    pub limit: Option<u32>,
+}
+
+pub(crate) fn runs(conn: &Connection, filter: &Filter) -> Result<Vec<RunSummary>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "WITH RECURSIVE below (id) AS (
+             SELECT id FROM runs WHERE id = ?2
+             UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
+         )
+         SELECT r.id, r.thread, r.kind, r.root, r.parent, EXISTS (SELECT 1 FROM jobs WHERE run = r.id), r.agent,
+             r.model, r.provider, r.status, root.writer_pid, root.writer_start, r.created_at, r.ended_at
+         FROM runs r JOIN runs root ON root.id = r.root
+         WHERE (?1 IS NULL OR r.thread = ?1) AND (?2 IS NULL OR r.id IN (SELECT id FROM below))
+             AND (?3 = 0 OR r.status IN ('running', 'waiting'))
+         ORDER BY r.created_at DESC, r.rowid DESC LIMIT ?4",
+    )?;
+    let thread = filter.thread.as_ref().map(ThreadId::as_str);
+    let below = filter.below.as_ref().map(RunId::as_str);
+    let limit = filter.limit.map_or(-1, i64::from);
+    let found = find.query_map(params![thread, below, filter.live, limit], |row| summary(conn, row))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+fn summary(conn: &Connection, row: &Row<'_>) -> rusqlite::Result<RunSummary> {
+    let id = RunId::new(columns::text(row, 0)?);
+    Ok(RunSummary {
+        thread: ThreadId::new(columns::text(row, 1)?),
+        kind: row.get(2)?,
+        root: RunId::new(columns::text(row, 3)?),
+        parent: row.get::<_, Option<String>>(4)?.map(RunId::new),
+        job: row.get(5)?,
+        agent: row.get(6)?,
+        model: row.get(7)?,
+        provider: row.get(8)?,
+        status: row.get(9)?,
+        writer: columns::lease(row, 10)?,
+        created_at: row.get(12)?,
+        ended_at: row.get(13)?,
+        own: own(conn, &id)?,
+        inclusive: inclusive(conn, &id)?,
+        id,
+    })
+}
+
+/// What a run used itself. Its model calls are rows of its own, so what a fork inherited is not counted again.
+fn own(conn: &Connection, run: &RunId) -> rusqlite::Result<Totals> {
+    let sql = format!("SELECT {TOTALS} FROM model_calls WHERE run = ?1");
+    conn.prepare_cached(&sql)?.query_row([run.as_str()], |row| columns::totals(row, 0))
+}
+
+/// What a run and all below it used.
+fn inclusive(conn: &Connection, run: &RunId) -> rusqlite::Result<Totals> {
+    let sql = format!(
+        "WITH RECURSIVE below (id) AS (
+             SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
+         )
+         SELECT {TOTALS} FROM model_calls WHERE run IN (SELECT id FROM below)"
+    );
+    conn.prepare_cached(&sql)?.query_row([run.as_str()], |row| columns::totals(row, 0))
+}

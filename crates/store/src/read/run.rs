@@ -1,0 +1,208 @@
+//! One run, whichever it is: everything it left. This is the only read that names the tables of all runs
+//! and returns what was said.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use session::{CallId, RunId};
+
+use super::columns::{self, MESSAGE, MODEL_CALL, RUN, TOOL_CALL};
+use crate::{
+    Attempt, Digest, Inbox, Job, Journal, Message, ModelCall, ModelCallId, Run, Seq, Store, StoreError,
+    ToolCall,
+};
+
+/// What one run left.
+#[derive(Clone, Debug)]
+pub struct RunReads<'a> {
+    store: &'a Store,
+    run: RunId,
+}
+
+impl<'a> RunReads<'a> {
+    pub(crate) fn new(store: &'a Store, run: RunId) -> Self {
+        Self { store, run }
+    }
+
+    /// The run's row.
+    pub fn row(&self) -> Result<Run, StoreError> {
+        self.store.read_all(|conn| row(conn, &self.run))
+    }
+
+    /// All its messages, oldest first.
+    pub fn messages(&self) -> Result<Vec<Message>, StoreError> {
+        self.store.read_all(|conn| messages(conn, &self.run, Seq::FIRST))
+    }
+
+    /// The messages that its model sees, oldest first.
+    pub fn context(&self) -> Result<Vec<Message>, StoreError> {
+        self.store.read_all(|conn| messages(conn, &self.run, row(conn, &self.run)?.context_from))
+    }
+
+    /// All its tool calls, in order.
+    pub fn tool_calls(&self) -> Result<Vec<ToolCall>, StoreError> {
+        self.store.read_all(|conn| tool_calls(conn, &self.run, None))
+    }
+
+    /// All its model calls, in order.
+    pub fn model_calls(&self) -> Result<Vec<ModelCall>, StoreError> {
+        self.store.read_all(|conn| {
+            let sql = format!("SELECT {MODEL_CALL} FROM model_calls WHERE run = ?1 ORDER BY id");
+            let mut find = conn.prepare_cached(&sql)?;
+            let found = find.query_map([self.run.as_str()], columns::model_call)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// The attempts at one of its model calls, in order, with the bytes that came.
+    pub fn attempts(&self, call: ModelCallId) -> Result<Vec<Attempt>, StoreError> {
+        self.store.read_all(|conn| attempts(conn, &self.run, call))
+    }
+
+    /// The head that requests of this run had, by what it is kept under.
+    pub fn head(&self, hash: Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT bytes FROM heads WHERE hash = ?2
+                 AND EXISTS (SELECT 1 FROM model_calls WHERE head = ?2 AND run = ?1)",
+            )?;
+            Ok(find.query_row(params![self.run.as_str(), hash], |row| row.get(0)).optional()?)
+        })
+    }
+
+    /// What waits for its next turn, oldest first.
+    pub fn inbox(&self) -> Result<Vec<Inbox>, StoreError> {
+        self.store.read_all(|conn| inbox(conn, &self.run))
+    }
+
+    /// The jobs it started, oldest first.
+    pub fn jobs(&self) -> Result<Vec<Job>, StoreError> {
+        self.store.read_all(|conn| jobs(conn, &self.run))
+    }
+
+    /// Whether it, or a run above it, was asked to stop.
+    pub fn cancel_requested(&self) -> Result<bool, StoreError> {
+        self.store.read_all(|conn| cancel_requested(conn, &self.run))
+    }
+
+    /// What a loop needs to go on where the last one stopped, all of one moment.
+    pub fn journal(&self) -> Result<Journal, StoreError> {
+        self.store.read_all(|conn| {
+            let run = row(conn, &self.run)?;
+            let messages = messages(conn, &run.id, run.context_from)?;
+            let last_reply = last_reply(conn, &run.id)?;
+            let calls = last_reply.map(|seq| tool_calls(conn, &run.id, Some(seq))).transpose()?;
+            Ok(Journal {
+                last_seq: messages.last().map(|message| message.seq),
+                last_call: last_call(conn, &run.id)?,
+                calls: calls.unwrap_or_default(),
+                inbox: inbox(conn, &run.id)?,
+                messages,
+                run,
+            })
+        })
+    }
+}
+
+/// Whether a run, or one above it, was asked to stop.
+pub(crate) fn cancel_requested(conn: &Connection, run: &RunId) -> Result<bool, StoreError> {
+    let mut find = conn.prepare_cached(
+        "WITH RECURSIVE up (id) AS (
+             SELECT ?1 UNION ALL SELECT runs.parent FROM up JOIN runs ON runs.id = up.id WHERE runs.parent IS NOT NULL
+         )
+         SELECT 1 FROM up JOIN inbox ON inbox.run = up.id
+         WHERE inbox.kind = 'cancel' AND inbox.delivered_seq IS NULL AND inbox.consumed_at IS NULL",
+    )?;
+    Ok(find.exists([run.as_str()])?)
+}
+
+fn row(conn: &Connection, run: &RunId) -> Result<Run, StoreError> {
+    let mut find = conn.prepare_cached(&format!("SELECT {RUN} FROM runs WHERE id = ?1"))?;
+    let found = find.query_row([run.as_str()], columns::run).optional()?;
+    found.ok_or_else(|| StoreError::NoRun(run.clone()))
+}
+
+fn messages(conn: &Connection, run: &RunId, from: Seq) -> Result<Vec<Message>, StoreError> {
+    let sql = format!("SELECT {MESSAGE} FROM messages WHERE run = ?1 AND seq >= ?2 ORDER BY seq");
+    let mut find = conn.prepare_cached(&sql)?;
+    let found = find.query_map(params![run.as_str(), from], |row| columns::message(row, 0))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+fn last_reply(conn: &Connection, run: &RunId) -> Result<Option<Seq>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT seq FROM messages WHERE run = ?1 AND origin = 'reply' ORDER BY seq DESC LIMIT 1",
+    )?;
+    Ok(find.query_row([run.as_str()], |row| row.get(0)).optional()?)
+}
+
+fn last_call(conn: &Connection, run: &RunId) -> Result<Option<ModelCall>, StoreError> {
+    let sql = format!("SELECT {MODEL_CALL} FROM model_calls WHERE run = ?1 ORDER BY id DESC LIMIT 1");
+    Ok(conn.prepare_cached(&sql)?.query_row([run.as_str()], columns::model_call).optional()?)
+}
+
+/// The calls of one message, or of all.
+fn tool_calls(conn: &Connection, run: &RunId, message: Option<Seq>) -> Result<Vec<ToolCall>, StoreError> {
+    let sql = format!(
+        "SELECT {TOOL_CALL} FROM tool_calls WHERE run = ?1 AND message_seq BETWEEN ?2 AND ?3
+         ORDER BY message_seq, position"
+    );
+    let mut find = conn.prepare_cached(&sql)?;
+    let (from, to) = message.map_or((Seq::FIRST, Seq(i64::MAX)), |seq| (seq, seq));
+    find.query_and_then(params![run.as_str(), from, to], columns::tool_call)?.collect()
+}
+
+fn attempts(conn: &Connection, run: &RunId, call: ModelCallId) -> Result<Vec<Attempt>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT n, status, ending, error, retry_after_ms, started_at, first_byte_at, ended_at, response
+         FROM attempts
+         WHERE model_call = (SELECT id FROM model_calls WHERE id = ?2 AND run = ?1) ORDER BY n",
+    )?;
+    let found = find.query_map(params![run.as_str(), call], |row| {
+        Ok(Attempt {
+            n: row.get(0)?,
+            status: row.get(1)?,
+            ending: row.get(2)?,
+            error: row.get(3)?,
+            retry_after_ms: row.get(4)?,
+            started_at: row.get(5)?,
+            first_byte_at: row.get(6)?,
+            ended_at: row.get(7)?,
+            response: row.get(8)?,
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Inbox>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT id, kind, job, body, created_at FROM inbox
+         WHERE run = ?1 AND delivered_seq IS NULL AND consumed_at IS NULL ORDER BY id",
+    )?;
+    let found = find.query_map([run.as_str()], |row| {
+        Ok(Inbox {
+            id: row.get(0)?,
+            kind: row.get(1)?,
+            job: row.get::<_, Option<String>>(2)?.map(RunId::new),
+            body: row.get(3)?,
+            at: row.get(4)?,
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+fn jobs(conn: &Connection, parent: &RunId) -> Result<Vec<Job>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT j.run, j.parent, j.call, r.status, j.created_at, j.ended_at
+         FROM jobs j JOIN runs r ON r.id = j.run WHERE j.parent = ?1 ORDER BY j.created_at, j.rowid",
+    )?;
+    let found = find.query_map([parent.as_str()], |row| {
+        Ok(Job {
+            run: RunId::new(columns::text(row, 0)?),
+            parent: RunId::new(columns::text(row, 1)?),
+            call: row.get::<_, Option<String>>(2)?.map(CallId::new),
+            status: row.get(3)?,
+            created_at: row.get(4)?,
+            ended_at: row.get(5)?,
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}

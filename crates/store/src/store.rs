@@ -1,0 +1,130 @@
+//! The store itself: one writer, some readers, one file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use session::RunId;
+
+use crate::migrate::{STEPS, migrate};
+use crate::pool::Pool;
+use crate::read::{Filter, MainReads, RunReads, overview, search};
+use crate::writer::Writer;
+use crate::{Options, RunSummary, StoreError, open};
+
+/// The journal. Clones share one writer; the last one to go waits until everything is written.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    options: Options,
+    writer: Writer,
+    all: Pool,
+    main: Pool,
+}
+
+/// What a look at the whole database brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The version of SQLite.
+    pub sqlite: &'static str,
+    /// The version of the journal.
+    pub version: u32,
+    /// What SQLite found wrong; empty when all is well.
+    pub problems: Vec<String>,
+}
+
+impl Store {
+    /// Opens the journal, and makes it, its folder included, where there is none.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        Self::open_with_steps(path.as_ref(), options, STEPS)
+    }
+
+    pub(crate) fn open_with_steps(path: &Path, options: Options, steps: &[&str]) -> Result<Self, StoreError> {
+        open::make_file(path)?;
+        let mut conn = open::writing(path, options)?;
+        migrate(&mut conn, path, steps)?;
+        let path = path.to_owned();
+        Ok(Self {
+            inner: Arc::new(Inner {
+                writer: Writer::start(conn, path.clone(), search::catch_up)?,
+                all: Pool::new(path.clone(), options, open::reading),
+                main: Pool::new(path.clone(), options, open::reading_main),
+                options,
+                path,
+            }),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// What the user and the main agent see: main runs, and nothing of any other.
+    pub fn main(&self) -> MainReads<'_> {
+        MainReads::new(self)
+    }
+
+    /// One run, whichever it is, and all of it.
+    pub fn run(&self, run: &RunId) -> RunReads<'_> {
+        RunReads::new(self, run.clone())
+    }
+
+    /// All runs, where they stand and what they used, newest first; nothing they said.
+    pub fn runs(&self, filter: &Filter) -> Result<Vec<RunSummary>, StoreError> {
+        self.read_all(|conn| overview::runs(conn, filter))
+    }
+
+    /// Whether a run, or one above it, was asked to stop.
+    pub fn cancel_requested(&self, run: &RunId) -> Result<bool, StoreError> {
+        self.run(run).cancel_requested()
+    }
+
+    /// Reads the whole file and says what is wrong with it.
+    pub fn check(&self) -> Result<Health, StoreError> {
+        self.read_all(|conn| {
+            let version = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            let mut check = conn.prepare("PRAGMA quick_check(20)")?;
+            let found = check.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+            let problems = found.into_iter().filter(|line| line != "ok").collect();
+            Ok(Health { sqlite: rusqlite::version(), version, problems })
+        })
+    }
+
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.inner.writer.write(work).await
+    }
+
+    pub(crate) fn read_all<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.inner.all.read(read)
+    }
+
+    pub(crate) fn read_main<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.inner.main.read(read)
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        self.inner.options
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("path", &self.inner.path).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,170 @@
+//! Model calls: the question before it is asked, each attempt, the whole answer.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use session::{RunId, Usage};
+
+use super::messages::{append_one, last_seq};
+use super::{calls, count, may_go_on, runs, standing};
+use crate::{Answered, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, Seq, Store, StoreError};
+
+impl Store {
+    /// Writes down a question to a model before it is asked, with what is said to it first, and sets aside
+    /// what it may cost.
+    ///
+    /// Refused with [`StoreError::CancelRequested`] when the run or one above it is to stop.
+    pub async fn ask(&self, call: NewModelCall) -> Result<ModelCallId, StoreError> {
+        self.write(move |conn| {
+            let standing = may_go_on(conn, &call.run)?;
+            if let Some(results) = &call.results {
+                append_one(conn, &call.run, standing.kind, results, None)?;
+            }
+            if standing.kind == RunKind::Main {
+                runs::touch_thread(conn, &standing.thread, call.at)?;
+            }
+            insert(conn, &call, standing.kind)
+        })
+        .await
+    }
+
+    /// Keeps an attempt that brought no reply; the question stays open.
+    pub async fn attempt_failed(&self, call: ModelCallId, attempt: NewAttempt) -> Result<(), StoreError> {
+        self.write(move |conn| {
+            open_call(conn, call)?;
+            insert_attempt(conn, call, &attempt)
+        })
+        .await
+    }
+
+    /// Keeps a whole reply: the attempt that brought it, its message, and the tool calls it plans.
+    ///
+    /// Returns the number of its message; [`CallKey`](crate::CallKey)s are made of it.
+    pub async fn answered(
+        &self,
+        call: ModelCallId,
+        attempt: NewAttempt,
+        answer: Answered,
+    ) -> Result<Option<Seq>, StoreError> {
+        self.write(move |conn| {
+            let run = open_call(conn, call)?;
+            let kind = standing(conn, &run)?.kind;
+            insert_attempt(conn, call, &attempt)?;
+            settle(conn, call, &attempt, &answer)?;
+            let Some(message) = &answer.message else {
+                return if answer.calls.is_empty() {
+                    Ok(None)
+                } else {
+                    Err(StoreError::Misuse("tool calls need the message that asks for them"))
+                };
+            };
+            let seq = append_one(conn, &run, kind, message, Some(call))?;
+            calls::plan(conn, &run, kind, seq, &answer.calls)?;
+            Ok(Some(seq))
+        })
+        .await
+    }
+
+    /// Gives a question up; what was set aside for it is free again.
+    pub async fn asking_failed(
+        &self,
+        call: ModelCallId,
+        at: Millis,
+        error: impl Into<String>,
+    ) -> Result<(), StoreError> {
+        let error = error.into();
+        self.write(move |conn| {
+            open_call(conn, call)?;
+            let mut update = conn.prepare_cached(
+                "UPDATE model_calls SET status = 'failed', error = ?2, ended_at = ?3 WHERE id = ?1",
+            )?;
+            update.execute(params![call, error, at])?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn insert(conn: &Connection, call: &NewModelCall, kind: RunKind) -> Result<ModelCallId, StoreError> {
+    let mut head = conn.prepare_cached("INSERT OR IGNORE INTO heads (hash, bytes) VALUES (?1, ?2)")?;
+    head.execute(params![call.head.hash(), call.head.bytes()])?;
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO model_calls (run, kind, step, purpose, head, from_seq, to_seq, marks, request_sha256,
+             request_len, model, provider, status, reserved_microusd, asked_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 'asked', ?13, ?14)",
+    )?;
+    insert.execute(params![
+        call.run.as_str(),
+        kind,
+        call.step,
+        call.purpose,
+        call.head.hash(),
+        call.from,
+        last_seq(conn, &call.run)?,
+        call.marks,
+        call.request_sha256,
+        count(call.request_len),
+        call.model,
+        call.provider,
+        call.reserved_microusd,
+        call.at,
+    ])?;
+    Ok(ModelCallId(conn.last_insert_rowid()))
+}
+
+/// The run of a call that has no end yet.
+fn open_call(conn: &Connection, call: ModelCallId) -> Result<RunId, StoreError> {
+    let mut find = conn.prepare_cached("SELECT run, status = 'asked' FROM model_calls WHERE id = ?1")?;
+    let found = find.query_row([call], |row| Ok((row.get::<_, String>(0)?, row.get(1)?))).optional()?;
+    match found {
+        None => Err(StoreError::NoModelCall(call)),
+        Some((_, false)) => Err(StoreError::AlreadyAnswered(call)),
+        Some((run, true)) => Ok(RunId::new(run)),
+    }
+}
+
+fn insert_attempt(conn: &Connection, call: ModelCallId, attempt: &NewAttempt) -> Result<(), StoreError> {
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO attempts (model_call, n, status, ending, error, retry_after_ms, started_at, first_byte_at,
+             ended_at, response)
+         SELECT ?1, coalesce(max(n), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM attempts WHERE model_call = ?1",
+    )?;
+    insert.execute(params![
+        call,
+        attempt.status,
+        attempt.ending,
+        attempt.error,
+        attempt.retry_after_ms,
+        attempt.started_at,
+        attempt.first_byte_at,
+        attempt.ended_at,
+        attempt.response,
+    ])?;
+    Ok(())
+}
+
+fn settle(
+    conn: &Connection,
+    call: ModelCallId,
+    attempt: &NewAttempt,
+    answer: &Answered,
+) -> Result<(), StoreError> {
+    let Usage { input, output, cache_read, cache_write_5m, cache_write_1h, reasoning } = answer.usage;
+    let mut update = conn.prepare_cached(
+        "UPDATE model_calls SET status = 'answered', input = ?2, output = ?3, cache_read = ?4, cache_write_5m = ?5,
+             cache_write_1h = ?6, reasoning = ?7, cost_microusd = ?8, first_byte_at = ?9, ended_at = ?10, reply = ?11
+         WHERE id = ?1",
+    )?;
+    update.execute(params![
+        call,
+        count(input),
+        count(output),
+        count(cache_read),
+        count(cache_write_5m),
+        count(cache_write_1h),
+        count(reasoning),
+        answer.cost_microusd,
+        attempt.first_byte_at,
+        attempt.ended_at,
+        answer.reply,
+    ])?;
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Tool calls: planned with the reply, started, finished once.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use session::RunId;
+
+use super::may_go_on;
+use crate::{CallKey, CallStatus, FinishedCall, Millis, NewToolCall, RunKind, Seq, Store, StoreError};
+
+impl Store {
+    /// Writes down that these calls of one run start now. A call that was started before may start again;
+    /// whether it should is its policy's business.
+    ///
+    /// Refused with [`StoreError::CancelRequested`] when the run or one above it is to stop.
+    pub async fn start_calls(&self, run: &RunId, calls: &[CallKey], at: Millis) -> Result<(), StoreError> {
+        let run = run.clone();
+        let calls = calls.to_vec();
+        self.write(move |conn| {
+            may_go_on(conn, &run)?;
+            if calls.iter().any(|key| key.run != run) {
+                return Err(StoreError::Misuse("calls of one run are started together"));
+            }
+            calls.iter().try_for_each(|key| start(conn, key, at))
+        })
+        .await
+    }
+
+    /// Keeps the result of a call. There is at most one: a second is refused with
+    /// [`StoreError::AlreadyFinished`].
+    pub async fn finish_call(&self, finished: FinishedCall) -> Result<(), StoreError> {
+        let result = encode(&finished)?;
+        self.write(move |conn| finish(conn, &finished, &result)).await
+    }
+}
+
+pub(super) fn plan(
+    conn: &Connection,
+    run: &RunId,
+    kind: RunKind,
+    message: Seq,
+    calls: &[NewToolCall],
+) -> Result<(), StoreError> {
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO tool_calls (run, kind, message_seq, position, call_id, name, policy, status, input)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'planned', ?8)",
+    )?;
+    for (position, call) in calls.iter().enumerate() {
+        insert.execute(params![
+            run.as_str(),
+            kind,
+            message,
+            super::count(position as u64),
+            call.call.as_str(),
+            call.name,
+            call.policy,
+            call.input,
+        ])?;
+    }
+    Ok(())
+}
+
+fn start(conn: &Connection, key: &CallKey, at: Millis) -> Result<(), StoreError> {
+    let mut update = conn.prepare_cached(
+        "UPDATE tool_calls SET status = 'running', started_at = ?4
+         WHERE run = ?1 AND message_seq = ?2 AND position = ?3 AND status IN ('planned', 'running')",
+    )?;
+    match update.execute(params![key.run.as_str(), key.message, key.position, at])? {
+        0 => Err(missing_or_finished(conn, key)?),
+        _ => Ok(()),
+    }
+}
+
+/// A result as it is kept; made by the caller's thread, since the writer's has others waiting.
+pub(super) fn encode(finished: &FinishedCall) -> Result<Vec<u8>, StoreError> {
+    if finished.status.is_open() {
+        return Err(StoreError::Misuse("a finished call is not an open one"));
+    }
+    serde_json::to_vec(&finished.result)
+        .map_err(|source| StoreError::Row { what: "tool result", source: Arc::new(source) })
+}
+
+pub(super) fn finish(conn: &Connection, finished: &FinishedCall, result: &[u8]) -> Result<(), StoreError> {
+    let FinishedCall { key, status, preview, at, .. } = finished;
+    let mut update = conn.prepare_cached(
+        "UPDATE tool_calls SET status = ?4, result = ?5, preview = ?6, ended_at = ?7
+         WHERE run = ?1 AND message_seq = ?2 AND position = ?3 AND status IN ('planned', 'running')",
+    )?;
+    let done =
+        update.execute(params![key.run.as_str(), key.message, key.position, status, result, preview, at])?;
+    if done == 0 { Err(missing_or_finished(conn, key)?) } else { Ok(()) }
+}
+
+fn missing_or_finished(conn: &Connection, key: &CallKey) -> Result<StoreError, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT status FROM tool_calls WHERE run = ?1 AND message_seq = ?2 AND position = ?3",
+    )?;
+    let found: Option<CallStatus> =
+        find.query_row(params![key.run.as_str(), key.message, key.position], |row| row.get(0)).optional()?;
+    Ok(match found {
+        Some(_) => StoreError::AlreadyFinished(key.clone()),
+        None => StoreError::NoCall(key.clone()),
+    })
+}

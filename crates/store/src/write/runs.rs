@@ -1,0 +1,224 @@
+//! Runs: started, parked, ended, deleted.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use session::{RunId, TaskId, ThreadId};
+
+use super::lease::{check_held, give_back};
+use super::messages::append_all;
+use super::{may_go_on, standing};
+use crate::{
+    Ending, Lease, Millis, NewRun, NewThread, RunKind, RunStatus, RunThread, Seq, Store, StoreError,
+};
+
+impl Store {
+    /// Writes a run's row, its conversation where that is new, and its first messages, before it starts.
+    ///
+    /// A root takes the lease for its tree; a run below one is started by whoever holds it.
+    pub async fn start_run(&self, run: NewRun, lease: Lease) -> Result<(), StoreError> {
+        self.write(move |conn| {
+            if (run.kind == RunKind::Main) != run.parent.is_none() {
+                return Err(StoreError::Misuse("a main run has no parent, and every other run has one"));
+            }
+            if run.background && run.parent.is_none() {
+                return Err(StoreError::Misuse("a job has a parent"));
+            }
+            let thread = thread_of(conn, &run)?;
+            let root = root_of(conn, &run, &thread, lease)?;
+            if let Some(task) = &run.task {
+                check_task(conn, task, &thread)?;
+            }
+            insert(conn, &run, &thread, &root, lease)?;
+            if run.background {
+                super::jobs::insert(conn, &run)?;
+            }
+            append_all(conn, &run.id, run.kind, &run.messages)?;
+            touch_thread(conn, &thread, run.at)
+        })
+        .await
+    }
+
+    /// The run's loop waits for its jobs.
+    pub async fn park(&self, run: &RunId, at: Millis) -> Result<(), StoreError> {
+        self.set_live(run, RunStatus::Waiting, at).await
+    }
+
+    /// The run's loop goes on.
+    pub async fn wake(&self, run: &RunId, at: Millis) -> Result<(), StoreError> {
+        self.set_live(run, RunStatus::Running, at).await
+    }
+
+    /// Ends a run, or stops it for now; the lease is given back when nothing of its tree is left at work.
+    ///
+    /// A job owes its parent a result: it ends with
+    /// [`finish_job_and_notify_parent`](Self::finish_job_and_notify_parent), and can only be paused or
+    /// interrupted here. A run that is over stays as it is ([`StoreError::Over`]).
+    pub async fn end_run(&self, run: &RunId, ending: Ending) -> Result<(), StoreError> {
+        let run = run.clone();
+        self.write(move |conn| {
+            let to_be_continued = matches!(ending.status, RunStatus::Paused | RunStatus::Interrupted);
+            if !to_be_continued && super::jobs::parent_owed(conn, &run)?.is_some() {
+                return Err(StoreError::OwesResult(run));
+            }
+            end(conn, &run, &ending)
+        })
+        .await
+    }
+
+    /// Deletes a run with all runs below it and everything they left.
+    pub async fn delete_run(&self, run: &RunId) -> Result<(), StoreError> {
+        let run = run.clone();
+        self.write(move |conn| {
+            standing(conn, &run)?;
+            conn.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
+            forget_heads(conn)
+        })
+        .await
+    }
+
+    /// Deletes a conversation with everything in it.
+    pub async fn delete_thread(&self, thread: &ThreadId) -> Result<(), StoreError> {
+        let thread = thread.clone();
+        self.write(move |conn| {
+            let mut delete = conn.prepare_cached("DELETE FROM threads WHERE id = ?1")?;
+            match delete.execute([thread.as_str()])? {
+                0 => Err(StoreError::NoThread(thread)),
+                _ => forget_heads(conn),
+            }
+        })
+        .await
+    }
+
+    /// Gives a conversation another title.
+    pub async fn rename_thread(&self, thread: &ThreadId, title: impl Into<String>) -> Result<(), StoreError> {
+        let (thread, title) = (thread.clone(), title.into());
+        self.write(move |conn| {
+            let mut update = conn.prepare_cached("UPDATE threads SET title = ?2 WHERE id = ?1")?;
+            match update.execute(params![thread.as_str(), title])? {
+                0 => Err(StoreError::NoThread(thread)),
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+
+    async fn set_live(&self, run: &RunId, status: RunStatus, at: Millis) -> Result<(), StoreError> {
+        let run = run.clone();
+        self.write(move |conn| {
+            let now = standing(conn, &run)?.status;
+            if !now.is_live() {
+                return Err(StoreError::Over { run, status: now });
+            }
+            let mut update =
+                conn.prepare_cached("UPDATE runs SET status = ?2, updated_at = ?3 WHERE id = ?1")?;
+            update.execute(params![run.as_str(), status, at])?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn thread_of(conn: &Connection, run: &NewRun) -> Result<ThreadId, StoreError> {
+    match &run.thread {
+        RunThread::New(NewThread { id, title, workspace }) => {
+            let mut insert = conn.prepare_cached(
+                "INSERT INTO threads (id, title, workspace, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)",
+            )?;
+            insert.execute(params![id.as_str(), title, workspace, run.at])?;
+            Ok(id.clone())
+        }
+        RunThread::Existing(id) => {
+            let mut find = conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1")?;
+            let exists = find.exists([id.as_str()])?;
+            exists.then(|| id.clone()).ok_or_else(|| StoreError::NoThread(id.clone()))
+        }
+    }
+}
+
+fn root_of(conn: &Connection, run: &NewRun, thread: &ThreadId, lease: Lease) -> Result<RunId, StoreError> {
+    let Some(parent) = &run.parent else { return Ok(run.id.clone()) };
+    let above = may_go_on(conn, parent)?;
+    if above.thread != *thread {
+        return Err(StoreError::Misuse("a run belongs to its parent's thread"));
+    }
+    check_held(conn, &above.root, lease)?;
+    Ok(above.root)
+}
+
+fn check_task(conn: &Connection, task: &TaskId, thread: &ThreadId) -> Result<(), StoreError> {
+    let mut find = conn.prepare_cached("SELECT 1 FROM tasks WHERE id = ?1 AND thread = ?2")?;
+    let exists = find.exists([task.as_str(), thread.as_str()])?;
+    exists.then_some(()).ok_or_else(|| StoreError::NoTask(task.clone()))
+}
+
+fn insert(
+    conn: &Connection,
+    run: &NewRun,
+    thread: &ThreadId,
+    root: &RunId,
+    lease: Lease,
+) -> Result<(), StoreError> {
+    let lease = run.parent.is_none().then_some(lease);
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO runs (id, thread, kind, root, parent, task, spawned_by, agent, model, provider, status, chain,
+             depth, context_from, created_at, started_at, writer_pid, writer_start, updated_at, settings)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'running', ?11, ?12, ?13, ?14, ?14, ?15, ?16, ?14, ?17)
+         ON CONFLICT (id) DO NOTHING",
+    )?;
+    let done = insert.execute(params![
+        run.id.as_str(),
+        thread.as_str(),
+        run.kind,
+        root.as_str(),
+        run.parent.as_ref().map(RunId::as_str),
+        run.task.as_ref().map(TaskId::as_str),
+        run.spawned_by.as_ref().map(session::CallId::as_str),
+        run.agent,
+        run.model,
+        run.provider,
+        run.chain,
+        run.depth,
+        Seq::FIRST,
+        run.at,
+        lease.map(|lease| lease.pid),
+        lease.map(|lease| lease.start.cast_signed()),
+        run.settings,
+    ])?;
+    if done == 0 { Err(StoreError::RunExists(run.id.clone())) } else { Ok(()) }
+}
+
+pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(), StoreError> {
+    if ending.status.is_live() {
+        return Err(StoreError::Misuse("an ended run is not at work"));
+    }
+    let before = standing(conn, run)?;
+    if before.status.is_final() {
+        return Err(StoreError::Over { run: run.clone(), status: before.status });
+    }
+    let mut update = conn.prepare_cached(
+        "UPDATE runs SET status = ?2, final_text = ?3, error = ?4, ended_at = ?5, updated_at = ?5 WHERE id = ?1",
+    )?;
+    update.execute(params![run.as_str(), ending.status, ending.final_text, ending.error, ending.at])?;
+    give_back(conn, &before.root)?;
+    if before.kind == RunKind::Main { touch_thread(conn, &before.thread, ending.at) } else { Ok(()) }
+}
+
+/// Something happened in the conversation. A clock that was set back does not make it older.
+pub(super) fn touch_thread(conn: &Connection, thread: &ThreadId, at: Millis) -> Result<(), StoreError> {
+    let mut update =
+        conn.prepare_cached("UPDATE threads SET updated_at = max(updated_at, ?2) WHERE id = ?1")?;
+    update.execute(params![thread.as_str(), at])?;
+    Ok(())
+}
+
+/// Heads are shared, so they go when the last call that used them is gone.
+fn forget_heads(conn: &Connection) -> Result<(), StoreError> {
+    conn.execute("DELETE FROM heads WHERE hash NOT IN (SELECT head FROM model_calls)", [])?;
+    Ok(())
+}
+
+/// Who holds a tree, as its root's row says.
+pub(super) fn holder(conn: &Connection, root: &RunId) -> Result<Option<Lease>, StoreError> {
+    let mut find = conn.prepare_cached("SELECT writer_pid, writer_start FROM runs WHERE id = ?1")?;
+    let found = find.query_row([root.as_str()], |row| crate::read::lease(row, 0)).optional()?;
+    found.ok_or_else(|| StoreError::NoRun(root.clone()))
+}
