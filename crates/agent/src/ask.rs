@@ -1,16 +1,18 @@
 //! One question to the model: written down, asked until it is answered or given up, and the answer written down.
 
+use std::time::SystemTime;
+
 use bytes::Bytes;
-use session::{Block, Reply};
+use session::Block;
 use store::{
-    Answered, CallStatus, Digest, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall, NewToolCall, Origin,
-    Policy, Purpose, Seq,
+    Answered, CallKey, CallStatus, Digest, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall, NewToolCall, Origin,
+    Purpose, Seq, StoreError, ToolCall,
 };
 
 use crate::conversation::{Conversation, Open};
 use crate::crash;
 use crate::error::RunError;
-use crate::event::{Part, What};
+use crate::event::What;
 use crate::kernel::Run;
 use crate::provider::{Attempt, Decision, Failure, Seen, Whole};
 use crate::stop::Wish;
@@ -43,12 +45,7 @@ pub(crate) async fn turn(run: &Run<'_>, talk: &mut Conversation, blocks: Vec<Blo
     let reply = &whole.answer.reply;
     let bytes = talk.dialect.carry(&whole.body, reply).map_err(RunError::Encode)?;
     let at = run.kernel.clock.millis();
-    let calls = reply.calls().map(|call| NewToolCall {
-        call: call.id.clone(),
-        name: call.name.clone(),
-        input: call.input.clone().into_bytes(),
-        policy: run.kernel.tools.policy(&call.name),
-    });
+    let calls: Vec<NewToolCall> = reply.calls().map(|call| planned(run, call)).collect();
     let message = NewMessage {
         role: session::Role::Assistant,
         origin: Origin::Reply,
@@ -62,11 +59,13 @@ pub(crate) async fn turn(run: &Run<'_>, talk: &mut Conversation, blocks: Vec<Blo
         usage: reply.usage,
         cost_microusd: cost,
         message: Some(message),
-        calls: calls.collect(),
+        calls: calls.clone(),
     };
     crash::point("ask.last_byte");
-    let (seq, calls) = run.kernel.store.answered(question.call, attempt, answered).await?;
+    let seq = run.kernel.store.answered(question.call, attempt, answered).await?;
     crash::point("ask.commit.after");
+    let seq = seq.expect("a reply with a message has a number");
+    let calls = calls.into_iter().enumerate().map(|(position, call)| row(run, seq, position, call)).collect();
     talk.replied(reply, seq, bytes, calls);
     run.tell(What::Message {
         seq: seq.0,
@@ -77,6 +76,33 @@ pub(crate) async fn turn(run: &Run<'_>, talk: &mut Conversation, blocks: Vec<Blo
         cost_microusd: cost,
     });
     Ok(Asked::Answered)
+}
+
+/// A call as it is written down with the reply that asks for it.
+fn planned(run: &Run<'_>, call: &session::ToolCall) -> NewToolCall {
+    NewToolCall {
+        call: call.id.clone(),
+        name: call.name.clone(),
+        input: call.input.clone().into_bytes(),
+        policy: run.kernel.tools.policy(&call.name),
+    }
+}
+
+/// The same, as the journal has it then.
+fn row(run: &Run<'_>, message: Seq, position: usize, planned: NewToolCall) -> ToolCall {
+    let position = u32::try_from(position).unwrap_or(u32::MAX);
+    ToolCall {
+        key: CallKey { run: run.id.clone(), message, position },
+        call: planned.call,
+        name: planned.name,
+        input: planned.input,
+        policy: planned.policy,
+        status: CallStatus::Planned,
+        result: None,
+        preview: None,
+        started_at: None,
+        ended_at: None,
+    }
 }
 
 /// Asks for a summary; its text.
@@ -141,8 +167,7 @@ async fn open_or_new(
             at,
         }),
     };
-    // The message is in the request before it has a number: the number it will get is the next one.
-    let next = Seq(run.kernel.store.run(&run.id).last_seq()?.map_or(0, |seq| seq.0) + 1);
+    let next = talk.next_seq();
     let from = talk.messages.first().map_or(next, |said| said.seq);
     if let Some(message) = &message {
         talk.said(next, message.origin, String::from_utf8_lossy(&message.bytes).into_owned());
@@ -165,7 +190,14 @@ async fn open_or_new(
         at,
     };
     crash::point("ask.intent.before");
-    let call = run.kernel.store.ask(asked).await?;
+    let call = match run.kernel.store.ask(asked).await {
+        // Another process asked for it in between; whoever looks for that will see it too.
+        Err(StoreError::CancelRequested(_)) => {
+            run.stop.at_least(Wish::Cancel).await;
+            return Ok(Err(Asked::Stopped));
+        }
+        asked => asked?,
+    };
     crash::point("ask.intent.after");
     Ok(Ok(Question { call, body: body.into(), step }))
 }
@@ -193,8 +225,8 @@ async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, Ne
             Err(failure) => failure,
         };
         store.attempt_failed(question.call, kept).await?;
-        match run.kernel.retries.next(number, &failure) {
-            Decision::GiveUp(reason) => {
+        match run.kernel.retries.next(number, &failure, &mut fastrand::Rng::new()) {
+            Decision::GiveUp { reason, .. } => {
                 let error = format!("{failure}; {reason}");
                 store.asking_failed(question.call, run.kernel.clock.millis(), error).await?;
                 return Ok(Err(Asked::GaveUp(failure)));
@@ -214,15 +246,39 @@ async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, Ne
 
 /// One attempt; nothing where the run is told to stop before it ends.
 async fn one(run: &Run<'_>, question: &Question) -> Option<Attempt> {
-    let mut on = |seen: Seen| match seen {
+    let mut on = |seen: Seen<'_>| match seen {
         Seen::FirstByte => crash::point("ask.first_byte"),
-        Seen::Delta { part, text } => {
+        Seen::Delta { block, text } => {
             crash::point("ask.mid_stream");
-            run.tell(What::Provisional { part, text });
+            run.tell(What::Provisional { part: block, text: text.to_owned() });
         }
+        Seen::Head(..) | Seen::Bytes(_) => {}
     };
     tokio::select! {
         attempt = run.kernel.model.attempt(question.body.clone(), &mut on) => Some(attempt),
         () = run.stop.at_least(Wish::Pause) => None,
     }
+}
+
+/// An attempt as the journal keeps it.
+fn kept(attempt: &Attempt) -> NewAttempt {
+    let (ending, error) = match &attempt.outcome {
+        Ok(_) => ("complete", None),
+        Err(failure) => (failure.kind.word(), Some(failure.message.clone())),
+    };
+    NewAttempt {
+        status: attempt.status,
+        ending: ending.to_owned(),
+        error,
+        retry_after_ms: attempt.retry_after.map(|after| i64::try_from(after.as_millis()).unwrap_or(i64::MAX)),
+        response: attempt.bytes.clone(),
+        started_at: millis(attempt.started),
+        first_byte_at: attempt.first_byte.map(millis),
+        ended_at: millis(attempt.ended),
+    }
+}
+
+fn millis(at: SystemTime) -> Millis {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

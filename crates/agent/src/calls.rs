@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use session::ToolResult;
-use store::{CallStatus, FinishedCall, Policy, ToolCall};
+use store::{CallStatus, FinishedCall, Policy, StoreError, ToolCall};
 
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
@@ -59,7 +59,14 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
     }
     let keys: Vec<_> = to_start.iter().map(|call| call.key.clone()).collect();
     crash::point("call.intent.before");
-    run.kernel.store.start_calls(&run.id, keys, run.kernel.clock.millis()).await?;
+    match run.kernel.store.start_calls(&run.id, &keys, run.kernel.clock.millis()).await {
+        // Another process asked for it in between; whoever looks for that will see it too.
+        Err(StoreError::CancelRequested(_)) => {
+            run.stop.at_least(Wish::Cancel).await;
+            return Ok(finished);
+        }
+        started => started?,
+    }
     crash::point("call.intent.after");
     let mut running = tokio::task::JoinSet::new();
     for (index, call) in to_start.iter().enumerate() {
@@ -75,11 +82,14 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
     while let Some(ended) = running.join_next().await {
         let (index, (output, took)) = ended.map_err(|_| RunError::ToolLost)?;
         let Some(call) = to_start[index].take() else { continue };
+        crash::note(&format!("effect {}", call.call));
         crash::point("call.effect.after");
         let status = if output.is_error { CallStatus::Failed } else { CallStatus::Done };
         let Output { blocks, is_error } = output;
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
+        let id = call.call.clone();
         finished.push(finish(run, call, status, result, took).await?);
+        crash::note(&format!("recorded {id}"));
         crash::point("call.commit.after");
     }
     Ok(finished)

@@ -1,7 +1,7 @@
 //! A conversation that has become too long goes on with a summary of itself.
 
 use session::{Block, Role};
-use store::{NewMessage, Origin};
+use store::{NewMessage, Origin, Seq};
 
 use crate::ask::{self, Asked};
 use crate::conversation::{Conversation, Open, Said};
@@ -47,10 +47,9 @@ pub(crate) async fn compact(
         messages.iter().map(|message| String::from_utf8_lossy(&message.bytes).into_owned()).collect();
     let origins: Vec<Origin> = messages.iter().map(|message| message.origin).collect();
     crash::point("compact.commit.before");
-    let seqs = run.kernel.store.compacted(&run.id, messages).await?;
+    let first = run.kernel.store.compacted(&run.id, messages).await?;
     crash::point("compact.commit.after");
-    let first = seqs.first().copied().unwrap_or_default();
-    let said = seqs.into_iter().zip(origins).zip(bytes);
+    let said = (first.0..).map(Seq).zip(origins).zip(bytes);
     talk.compacted(said.map(|((seq, origin), bytes)| Said { seq, origin, bytes }).collect());
     run.tell(What::Compacted { seq: first.0 });
     Ok(Asked::Answered)

@@ -74,7 +74,7 @@ pub(crate) enum Next {
 
 impl Conversation {
     /// The conversation of a journal. `head` is what its requests begin with.
-    pub(crate) fn of(journal: Journal, dialect: Dialect, head: Head, step: u32) -> Self {
+    pub(crate) fn of(journal: Journal, dialect: Dialect, head: Head) -> Self {
         let Journal { messages, last_call, calls, .. } = journal;
         let last_text = messages.iter().rev().find(|m| m.origin == Origin::Reply).and_then(|m| m.text.clone());
         let summary = messages.iter().filter(|m| m.origin == Origin::Summary).map(|m| m.seq).max();
@@ -92,6 +92,11 @@ impl Conversation {
                 Some(Open::Summary(text_of(dialect, call).unwrap_or_default()))
             }
             _ => None,
+        });
+        // Every call counts the step it is asked for; only a turn that was answered has taken it.
+        let step = last_call.as_ref().map_or(0, |call| match (call.status, call.purpose) {
+            (ModelCallStatus::Answered, Purpose::Turn) => call.step,
+            _ => call.step.saturating_sub(1),
         });
         let filled = answered.filter(|call| call.purpose == Purpose::Turn && summary < Some(call.to));
         let said = messages.into_iter().map(|message| Said {
@@ -205,6 +210,11 @@ impl Conversation {
         self.messages = messages;
         self.filled = 0;
         self.last = Last::Question;
+    }
+
+    /// The number that the next message gets.
+    pub(crate) fn next_seq(&self) -> Seq {
+        self.messages.last().map_or(Seq::FIRST, |said| Seq(said.seq.0 + 1))
     }
 
     /// A message encoded for this conversation.

@@ -27,10 +27,22 @@ pub const POINTS: &[&str] = &[
 #[cfg(not(feature = "crash-points"))]
 pub(crate) fn point(_: &'static str) {}
 
+/// Writes a line down for the test that reads them.
+#[cfg(not(feature = "crash-points"))]
+pub(crate) fn note(_: &str) {}
+
+#[cfg(feature = "crash-points")]
+pub(crate) fn note(line: &str) {
+    use std::io::Write as _;
+    if let Some(log) = std::env::var_os("OFFSHOOT_CRASH_LOG") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
+        let _ = file.and_then(|mut file| writeln!(file, "{line}"));
+    }
+}
+
 #[cfg(feature = "crash-points")]
 pub(crate) fn point(name: &'static str) {
     use std::collections::HashMap;
-    use std::io::Write as _;
     use std::sync::{Mutex, OnceLock};
 
     static HITS: OnceLock<Mutex<HashMap<&'static str, u64>>> = OnceLock::new();
@@ -40,10 +52,7 @@ pub(crate) fn point(name: &'static str) {
     let mut hits = hits.unwrap_or_else(std::sync::PoisonError::into_inner);
     let hit = hits.entry(name).or_default();
     *hit += 1;
-    if let Some(log) = std::env::var_os("OFFSHOOT_CRASH_LOG") {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
-        let _ = file.and_then(|mut file| writeln!(file, "{name}"));
-    }
+    note(name);
     let wanted = std::env::var("OFFSHOOT_CRASH").ok();
     let wanted = wanted.as_deref().and_then(|wanted| wanted.split_once(':'));
     if wanted.is_some_and(|(at, nth)| at == name && nth.parse() == Ok(*hit)) {

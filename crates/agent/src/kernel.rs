@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use session::{Block, Message, Reply, Role, RunId, ThreadId, Usage, model};
+use session::model::{self, Seat};
+use session::{Message, Reply, Role, RunId, ThreadId, Usage};
 use store::{
-    CallStatus, Ending, Head, Lease, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread, Store,
-    ToolCall,
+    CallStatus, Ending, Filter, Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread, Store,
+    ToolCall, Totals,
 };
 use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
 
@@ -14,14 +15,15 @@ use crate::ask::{self, Asked};
 use crate::calls;
 use crate::clock::Clock;
 use crate::compact::compact;
-use crate::conversation::{Conversation, Next, Open};
+use crate::conversation::{Conversation, Next};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, Watch, What};
 use crate::process;
-use crate::provider::{Attempt, Failure, Model, Retries};
+use crate::model::Model;
+use crate::provider::{self, Attempt, Failure, Retries, Retry};
 use crate::settings::{Limits, Settings};
-use crate::stop::{Brake, Stop, Wish, brake};
+use crate::stop::{Brake, Stop, Wish};
 use crate::tool::{self, Toolbox};
 use crate::words;
 use crate::workspace::Workspace;
@@ -222,6 +224,34 @@ impl Kernel {
         Ok(Some(NewMessage { role: Role::User, origin: Origin::Results, bytes, text: None, at }))
     }
 
+    /// What the requests of a run begin with: everything that stays the same.
+    fn head(&self, model: &str, settings: &Settings) -> Result<Head, RunError> {
+        let dialect = settings.dialect();
+        let tools: Vec<Element<ToolSpec>> = self.tools.specs().into_iter().map(Element::Made).collect();
+        let system = [words::MAIN.to_owned(), words::surroundings(&settings.workspace)];
+        let mark = |on| Mark { on, ttl: None };
+        let mut draft = Draft {
+            model: model.to_owned(),
+            stream: true,
+            marks: vec![mark(MarkOn::Tool(tools.len().saturating_sub(1))), mark(MarkOn::System(system.len() - 1))],
+            tools,
+            system: system.iter().map(|text| Element::Made(tool::text(text))).collect(),
+            ..Draft::default()
+        };
+        provider::settle(&mut draft, dialect, Seat::Main);
+        match dialect {
+            Dialect::AnthropicMessages => {}
+            Dialect::OpenAiChat => draft.marks.clear(),
+            Dialect::OpenAiResponses => {
+                draft.marks.clear();
+                // We keep the conversation ourselves, so its reasoning must come back with it.
+                draft.extra.push(("store".to_owned(), "false".to_owned()));
+                draft.extra.push(("include".to_owned(), r#"["reasoning.encrypted_content"]"#.to_owned()));
+            }
+        }
+        Ok(Head::new(dialect.encode_head(&draft).map_err(RunError::Encode)?))
+    }
+
     /// Another process may have asked the run to stop.
     async fn look_for_cancels(&self, run: &RunId, brake: &Brake) -> std::convert::Infallible {
         loop {
@@ -256,7 +286,7 @@ async fn agent_loop(run: &Run<'_>) -> Result<Ended, RunError> {
         match asked {
             Asked::Answered | Asked::Stopped => {}
             Asked::NoBudget => return run.end(&talk, RunStatus::Budget, None).await,
-            Asked::GaveUp(failure) => return run.end(&talk, failure.run_status(), Some(failure)).await,
+            Asked::GaveUp(failure) => return run.end(&talk, given_up(&failure), Some(failure)).await,
         }
     }
 }
@@ -266,12 +296,13 @@ impl Run<'_> {
     fn read(&self) -> Result<Conversation, RunError> {
         let reads = self.kernel.store.run(&self.id);
         let journal = reads.journal()?;
-        let head = match &journal.last_call {
-            Some(call) => reads.head(call.head)?,
+        // What was sent stays as it was sent, whatever this version would say instead.
+        let sent = journal.last_call.as_ref().map(|call| reads.head(call.head)).transpose()?.flatten();
+        let head = match sent {
+            Some(bytes) => Head::new(bytes),
             None => self.kernel.head(&self.model, &self.settings)?,
         };
-        let step = reads.replies()?;
-        Ok(Conversation::of(journal, self.settings.dialect(), head, step))
+        Ok(Conversation::of(journal, self.settings.dialect(), head))
     }
 
     /// Ends the loop: the status is in the journal before anybody is told.
@@ -283,7 +314,7 @@ impl Run<'_> {
         crash::point("run.end.before");
         self.kernel.store.end_run(&self.id, ending).await?;
         crash::point("run.end.after");
-        let totals = self.kernel.store.run(&self.id).totals()?;
+        let totals = self.totals()?;
         self.tell(What::Finished {
             status,
             final_text: final_text.clone(),
@@ -292,6 +323,13 @@ impl Run<'_> {
             cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
         });
         Ok(Ended { run: self.id.clone(), status, final_text, error, failure })
+    }
+
+    /// What it used, and all below it.
+    fn totals(&self) -> Result<Totals, RunError> {
+        let filter = Filter { below: Some(self.id.clone()), ..Filter::default() };
+        let runs = self.kernel.store.runs(&filter)?;
+        Ok(runs.into_iter().find(|run| run.id == self.id).map(|run| run.inclusive).unwrap_or_default())
     }
 
     pub(crate) fn tell(&self, what: What) {
@@ -310,19 +348,25 @@ impl Run<'_> {
         let expected = Usage { input: request as u64 / 3, output: self.settings.max_tokens.min(4096), ..Usage::default() };
         let reserved = microusd(price.of(&expected));
         let Some(budget) = self.settings.max_budget_microusd else { return Ok(Some(reserved)) };
-        let spent = self.kernel.store.run(&self.id).totals()?.cost_microusd;
+        let spent = self.totals()?.cost_microusd;
         Ok((spent + reserved <= budget).then_some(reserved))
     }
 
     pub(crate) fn log_attempt(&self, step: u32, number: u32, attempt: &Attempt) {
-        let outcome = attempt.outcome.as_ref().map_or_else(|failure| failure.kind_name(), |_| "answered");
-        let ms = attempt.took().as_millis();
-        tracing::info!(run = %self.id, step, attempt = number, model = %self.model, status = attempt.status, ms, outcome, "model call");
+        let outcome = attempt.outcome.as_ref().map_or_else(|failure| failure.kind.word(), |_| "answered");
+        let ms = attempt.ended.duration_since(attempt.started).unwrap_or_default().as_millis();
+        let (run, model, status) = (&self.id, &self.model, attempt.status);
+        tracing::info!(%run, step, attempt = number, %model, status, ms, outcome, "model call");
     }
 
     pub(crate) fn log_call(&self, call: &ToolCall, status: CallStatus, ms: u64) {
         tracing::info!(run = %self.id, tool = %call.name, call = %call.call, ms, outcome = %status, "tool call");
     }
+}
+
+/// Where a run stands that got no answer: a provider that may be back is told from one that refuses.
+fn given_up(failure: &Failure) -> RunStatus {
+    if failure.retry == Retry::No { RunStatus::Failed } else { RunStatus::Stalled }
 }
 
 /// Why a run ended that no provider ended.

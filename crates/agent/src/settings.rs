@@ -86,3 +86,20 @@ pub struct Limits {
     /// The output limit of one reply.
     pub max_tokens: u64,
 }
+
+impl Limits {
+    /// How many replies a main agent may have.
+    pub const MAIN_STEPS: u32 = 100;
+
+    /// The usual limits for a model: older messages go when four fifths of its context are full.
+    pub fn of(model: &str) -> Self {
+        let known = session::model::Model::find(model);
+        let context = known.map_or(UNKNOWN_CONTEXT, |model| model.context);
+        let max_tokens = known.map_or(UNKNOWN_OUTPUT, |model| model.max_output);
+        Self { max_steps: Self::MAIN_STEPS, max_budget_microusd: None, compact_at: context / 5 * 4, max_tokens }
+    }
+}
+
+/// What even small models can take.
+const UNKNOWN_CONTEXT: u64 = 128_000;
+const UNKNOWN_OUTPUT: u64 = 8_192;

@@ -5,6 +5,7 @@
 mod child;
 mod commands;
 mod failure;
+mod journal;
 mod judge;
 mod paths;
 mod progress;
@@ -26,15 +27,20 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Accept(commands::accept::Arguments),
+    Cancel(commands::cancel::Arguments),
     Capture(commands::capture::Arguments),
     Check(commands::check::Arguments),
+    Cost(commands::cost::Arguments),
     Export(commands::export::Arguments),
     Import(commands::import::Arguments),
     Normalize(commands::normalize::Arguments),
     Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
+    Ps(commands::ps::Arguments),
     Replay(commands::replay::Arguments),
     Review(commands::review::Arguments),
+    Run(commands::run::Arguments),
+    Search(commands::search::Arguments),
     Show(commands::show::Arguments),
     Verify(commands::verify::Arguments),
 }
@@ -50,15 +56,20 @@ fn main() -> ExitCode {
         .init();
     let done = match arguments.command {
         Command::Accept(arguments) => commands::accept::run(&arguments),
+        Command::Cancel(arguments) => commands::cancel::run(&arguments),
         Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Cost(arguments) => commands::cost::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Import(arguments) => commands::import::run(&arguments),
         Command::Normalize(arguments) => commands::normalize::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
+        Command::Ps(arguments) => commands::ps::run(&arguments),
         Command::Replay(arguments) => commands::replay::run(arguments),
         Command::Review(arguments) => commands::review::run(&arguments),
+        Command::Run(arguments) => commands::run::run(arguments),
+        Command::Search(arguments) => commands::search::run(&arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     };

@@ -9,6 +9,7 @@ mod har;
 mod html;
 mod junit;
 mod place;
+mod runs;
 mod show;
 mod text;
 mod tree;
@@ -21,6 +22,9 @@ pub use har::{HarEntry, HarWriter, har_entry};
 pub use html::{PageOf, RecordingPage, verdict_page};
 pub use junit::junit;
 pub use place::{Place, places};
+pub use runs::{
+    OneRun, cost_json, cost_text, ps_json, ps_text, run_json, run_text, search_json, search_text,
+};
 pub use show::{About, show_json, show_text};
 pub use text::{duration, fit, plain, tokens, visible};
 pub use tree::tree;

@@ -65,16 +65,20 @@ pub fn duration(us: u64) -> String {
 
 /// As in `1.2k+30` for what went in and what came out, with the part that was cached.
 pub fn tokens(usage: &Usage) -> String {
-    let short = |count: u64| match count {
-        0..1_000 => count.to_string(),
-        1_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
-        _ => format!("{:.1}M", count as f64 / 1e6),
-    };
     let cached = match usage.cache_read {
         0 => String::new(),
         read => format!(" ({} cached)", short(read)),
     };
     format!("{} in{cached}, {} out", short(usage.input_total()), short(usage.output))
+}
+
+/// As in `1.2k`.
+pub(crate) fn short(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
 }
 
 #[cfg(test)]

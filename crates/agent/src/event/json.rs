@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use session::Usage;
 
 use super::{Event, What};
+use crate::provider::BlockKind;
 
 /// The version of the lines.
 pub const EVENTS_FORMAT: u32 = 1;
@@ -46,7 +47,7 @@ impl What {
                 "model": model,
                 "resumed": resumed,
             }),
-            Self::Provisional { part, text } => json!({ "part": part.as_str(), "text": text }),
+            Self::Provisional { part, text } => json!({ "part": part_word(*part), "text": text }),
             Self::Retrying { attempt, error, wait_ms } => {
                 json!({ "attempt": attempt, "error": error, "wait_ms": wait_ms })
             }
@@ -91,4 +92,12 @@ pub fn usage_json(usage: &Usage) -> Value {
 /// Dollars; nothing where a price is not known.
 pub fn usd(microusd: Option<i64>) -> Option<f64> {
     microusd.map(|microusd| microusd as f64 / 1e6)
+}
+
+fn part_word(part: BlockKind) -> &'static str {
+    match part {
+        BlockKind::Text => "text",
+        BlockKind::Thinking => "thinking",
+        BlockKind::Input => "input",
+    }
 }

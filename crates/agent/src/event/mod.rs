@@ -7,6 +7,8 @@ pub use json::{EVENTS_FORMAT, usage_json, usd};
 use session::{CallId, RunId, Usage};
 use store::{CallStatus, RunKind, RunStatus};
 
+use crate::provider::BlockKind;
+
 /// Somebody who watches.
 pub trait Watch: Send + Sync {
     /// Something happened. Nothing waits for what the watcher does with it, so it must not take long.
@@ -41,7 +43,7 @@ pub enum What {
     /// A piece of a reply that is still on its way, and may never be whole.
     Provisional {
         /// What it is a piece of.
-        part: Part,
+        part: BlockKind,
         /// The piece.
         text: String,
     },
@@ -109,26 +111,4 @@ pub enum What {
         /// What it cost, where all prices are known.
         cost_microusd: Option<i64>,
     },
-}
-
-/// What a provisional piece belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Words.
-    Text,
-    /// Reasoning.
-    Thinking,
-    /// A call's arguments.
-    Input,
-}
-
-impl Part {
-    /// As it is written in events.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Thinking => "thinking",
-            Self::Input => "input",
-        }
-    }
 }

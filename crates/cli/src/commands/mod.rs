@@ -1,15 +1,20 @@
 //! One file per command.
 
 pub(crate) mod accept;
+pub(crate) mod cancel;
 pub(crate) mod capture;
 pub(crate) mod check;
+pub(crate) mod cost;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod normalize;
 pub(crate) mod proxy;
+pub(crate) mod ps;
 pub(crate) mod replay;
 pub(crate) mod review;
+pub(crate) mod run;
+pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod verify;
 

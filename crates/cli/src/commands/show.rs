@@ -1,31 +1,80 @@
-//! `offshoot show`: the lanes of a recording, turn by turn.
+//! `offshoot show`: the lanes of a recording, turn by turn, or what a run of our own did.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use recording::source::Source;
-use report::About;
+use report::{About, OneRun};
+use session::RunId;
+use store::{Filter, Store};
 
 use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
+use crate::journal;
 
-/// Show the lanes of a recording: each turn with its calls, results, tokens and time
+/// Show the lanes of a recording, or what a run of our own did: calls, results, tokens and time
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot show goldens/claude-code/2.1.325/wakeup/runs/20261115-101500
+  offshoot show 06fyqz3k")]
 pub(crate) struct Arguments {
-    /// The recording's folder, or a folder of dumps
-    recording: PathBuf,
+    /// The recording's folder, a folder of dumps, or a run; the beginning of its id is enough
+    #[arg(value_name = "RECORDING|RUN")]
+    what: String,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let source = open(&arguments.recording)?;
+    let path = Path::new(&arguments.what);
+    // Ids of runs have no slash, and a folder that is there is what was meant.
+    if !path.exists() && !arguments.what.contains('/') {
+        let store = journal::open()?;
+        if let Ok(run) = journal::find(&store, &arguments.what) {
+            return show_run(&store, &run, arguments.format);
+        }
+    }
+    let source = open(path)?;
     let damage = source.recording().map(|recording| recording.damage()).transpose().or_fail(Kind::Outside)?;
     let damage = damage.unwrap_or_default();
     let about = About { recording: source.recording(), damage: &damage };
     print(&shown(&source, &about, arguments.format));
     Ok(ExitCode::from(if damage.is_empty() { 0 } else { Kind::Verdict as u8 }))
+}
+
+fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCode> {
+    let tree = store.runs(&Filter { below: Some(run.clone()), ..Filter::default() }).or_fail(Kind::Outside)?;
+    let mut runs = Vec::new();
+    for mut summary in tree {
+        journal::as_it_is(&mut summary);
+        runs.push(one(store, summary).or_fail(Kind::Outside)?);
+    }
+    // Oldest first: the run itself, then what it started.
+    runs.reverse();
+    let Some(first) = runs.iter().find(|one| one.run.id == *run) else {
+        return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(Kind::Usage);
+    };
+    print(&match format {
+        Format::Text => report::run_text(first, super::width()),
+        Format::Json => format!("{}\n", report::run_json(first, &runs)),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn one(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::StoreError> {
+    let reads = store.run(&summary.id);
+    let calls = reads.model_calls()?.into_iter().map(|call| {
+        let attempts = reads.attempts(call.id)?;
+        Ok((call, attempts))
+    });
+    Ok(OneRun {
+        run: reads.row()?,
+        messages: reads.messages()?,
+        tool_calls: reads.tool_calls()?,
+        model_calls: calls.collect::<Result<_, store::StoreError>>()?,
+        summary,
+    })
 }
 
 fn shown(source: &Source, about: &About<'_>, format: Format) -> String {

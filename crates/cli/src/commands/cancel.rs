@@ -1,0 +1,59 @@
+//! `offshoot cancel`: a run is to end.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use store::{Ending, RunStatus};
+
+use crate::failure::{Kind, OrFail};
+use crate::journal;
+
+/// How long a run may take to notice.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// End a run of our own, whichever process it is in; it cannot be resumed
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  offshoot cancel 06fyqz3k
+
+`offshoot ps` lists the runs. To stop a run so that it can go on later, press Ctrl-C once where it runs.")]
+pub(crate) struct Arguments {
+    /// The run; the beginning of its id is enough
+    run: String,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let store = journal::open()?;
+    let id = journal::find(&store, &arguments.run)?;
+    journal::block_on(async {
+        let now = journal::now();
+        store.request_cancel(&id, now).await.or_fail(Kind::Usage)?;
+        let asked = Instant::now();
+        loop {
+            let row = store.run(&id).row().or_fail(Kind::Outside)?;
+            if !row.status.is_live() && row.status.is_final() {
+                break;
+            }
+            // Nobody is at work on it: then it ends here.
+            let root = store.run(&row.root).row().or_fail(Kind::Outside)?;
+            if !root.writer.is_some_and(agent::is_alive) {
+                let ending = Ending {
+                    status: RunStatus::CancelledByUser,
+                    final_text: row.final_text,
+                    error: None,
+                    at: journal::now(),
+                };
+                store.end_run(&id, ending).await.or_fail(Kind::Outside)?;
+                break;
+            }
+            if asked.elapsed() > PATIENCE {
+                let error = anyhow::anyhow!("the run `{id}` was told to end and has not ended after {} s", PATIENCE.as_secs());
+                return Err(error).or_fail_with(Kind::Outside, || "offshoot ps --live".to_owned());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let status = store.run(&id).row().or_fail(Kind::Outside)?.status;
+        eprintln!("the run `{id}` is {status}");
+        Ok(ExitCode::SUCCESS)
+    })
+}

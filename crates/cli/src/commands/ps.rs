@@ -1,0 +1,46 @@
+//! `offshoot ps`: our own runs.
+
+use std::process::ExitCode;
+
+use store::Filter;
+
+use super::{Format, print};
+use crate::failure::{Kind, OrFail};
+use crate::journal;
+
+/// How many runs are listed without `--all`.
+const USUAL: u32 = 30;
+
+/// List the runs of our own agents: where they stand, what they used and what that cost
+///
+/// A run whose process is gone is shown as `interrupted`; `offshoot run --resume RUN` goes on with it.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  offshoot ps --live")]
+pub(crate) struct Arguments {
+    /// Only the runs that are at work
+    #[arg(long)]
+    live: bool,
+    /// All runs, not only the newest 30
+    #[arg(long)]
+    all: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let store = journal::open()?;
+    let limit = (!arguments.all && !arguments.live).then_some(USUAL);
+    let filter = Filter { live: arguments.live, limit, ..Filter::default() };
+    let mut runs = store.runs(&filter).or_fail(Kind::Outside)?;
+    runs.iter_mut().for_each(journal::as_it_is);
+    if arguments.live {
+        runs.retain(|run| run.status.is_live());
+    }
+    print(&match arguments.format {
+        Format::Text => report::ps_text(&runs, super::width()),
+        Format::Json => format!("{}\n", report::ps_json(&runs)),
+    });
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,267 @@
+//! `offshoot run`: our own agent.
+
+mod model;
+mod watch;
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use agent::provider::{Failure, FailureKind};
+use agent::{Brake, Clock, Ended, Kernel, Limits, More, RunError, Start, Toolbox, Watch, Wish, Workspace, tools};
+use store::RunStatus;
+
+use crate::failure::{Kind, OrFail, marked};
+use crate::journal;
+use crate::signals::Signals;
+use model::Answering;
+
+/// Run an agent in this folder: it reads, writes and searches files until it has an answer
+///
+/// Every step is on the disk before it is taken, so a run that is killed goes on with `--resume`. Ctrl-C pauses
+/// it and says how to go on; a second Ctrl-C ends it. On a terminal the answer is shown as it comes; in a pipe only the
+/// last message is printed.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot run 'What does this project do?'
+  offshoot run --model opus --max-budget-usd 0.50 'Find the bug in the parser'
+  offshoot run --script examples/run.yaml 'Sum up the notes'
+  offshoot run --resume 06fyqz3k
+  offshoot run --resume 06fyqz3k 'And now the same for the tests'
+
+Exit codes: 0 it answered; 1 it was paused or ended, or its steps or money were
+used up; 2 you can fix it; 3 the provider, the network or the disk failed.")]
+pub(crate) struct Arguments {
+    /// What the agent is to do; `-` reads it from stdin
+    prompt: Option<String>,
+    /// The model: opus, sonnet or haiku, a model's id, or PROVIDER/ID
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// A script that answers in a model's stead; see docs/script.md
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// Print one event a line as JSON; see docs/run.md
+    #[arg(long)]
+    json: bool,
+    /// Which events: those of the main agent, or of all, with replies as they come
+    #[arg(long, value_enum, default_value_t = Events::Main, requires = "json")]
+    events: Events,
+    /// Make a recording of all requests and answers in this folder, with the secrets gone
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// How many replies there may be before the last one [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_steps: Option<u32>,
+    /// Stop before a request that could make the run cost more than this
+    #[arg(long, value_name = "USD")]
+    max_budget_usd: Option<f64>,
+    /// Go on with a run; the beginning of its id is enough
+    #[arg(long, value_name = "RUN")]
+    resume: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Events {
+    /// Those of the main agent
+    Main,
+    /// Those of all agents, and pieces of replies as they come
+    All,
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.or_fail(Kind::Outside)?.block_on(go(arguments))
+}
+
+async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen().or_fail(Kind::Outside)?;
+    let prompt = arguments.prompt.as_deref().map(read_prompt).transpose()?;
+    if prompt.is_none() && arguments.resume.is_none() {
+        let error = anyhow::anyhow!("there is nothing to do");
+        return Err(error).or_fail_with(Kind::Usage, || "say what, as in `offshoot run 'What does this project do?'`".into());
+    }
+    let budget = arguments.max_budget_usd.map(budget).transpose()?;
+    let store = journal::open()?;
+    let resumed = arguments.resume.as_deref().map(|run| journal::find(&store, run)).transpose()?;
+    let row = resumed.as_ref().map(|run| store.run(run).row()).transpose().or_fail(Kind::Outside)?;
+    let answering = Answering::prepare(&arguments, row.as_ref()).await?;
+
+    let watch: Arc<dyn Watch> = match arguments.json {
+        true => Arc::new(watch::Lines::new(arguments.events == Events::All)),
+        false => Arc::new(watch::Person::new()),
+    };
+    let kernel = Kernel {
+        workspace: Arc::new(workspace(row.as_ref())?),
+        model: answering.model(),
+        retries: Arc::default(),
+        tools: Arc::new(Toolbox::new(tools::builtin())),
+        clock: clock()?,
+        store,
+        watch,
+    };
+    let more = More { max_steps: arguments.max_steps, max_budget_microusd: budget };
+    let id = match resumed {
+        Some(run) => {
+            kernel.resume(&run, prompt.as_deref()).await.map_err(failure)?;
+            run
+        }
+        None => {
+            let limits = Limits {
+                max_steps: arguments.max_steps.unwrap_or(Limits::MAIN_STEPS),
+                max_budget_microusd: budget,
+                ..Limits::of(&answering.id)
+            };
+            let start = Start {
+                prompt: prompt.unwrap_or_default(),
+                agent: "main".to_owned(),
+                provider: answering.provider.clone(),
+                model: answering.id.clone(),
+                limits,
+            };
+            kernel.start(start).await.map_err(failure)?
+        }
+    };
+    let brake = Brake::new();
+    let ended = {
+        let work = kernel.run(&id, &more, &brake);
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                ended = &mut work => break ended,
+                signal = signals.next() => brake_by(signal, &brake),
+            }
+        }
+    };
+    let code = match ended {
+        Ok(ended) => conclude(&ended),
+        // The loop could not even end itself: the run stays as it is in the journal.
+        Err(error) => Err(resumable(error, &id)),
+    };
+    answering.finish(code, &mut signals).await
+}
+
+/// Once pauses, twice ends; who asks us to terminate wants us to come back.
+fn brake_by(signal: i32, brake: &Brake) {
+    let again = brake.stop().wish() >= Wish::Pause;
+    let wish = if signal == libc::SIGINT && again { Wish::Cancel } else { Wish::Pause };
+    if wish == Wish::Pause && !again {
+        eprintln!("pausing; Ctrl-C again ends the run");
+    }
+    brake.ask(wish);
+}
+
+/// Says where the run stands, and finds the exit code.
+fn conclude(ended: &Ended) -> anyhow::Result<ExitCode> {
+    let Ended { run, status, error, .. } = ended;
+    let go_on = format!("offshoot run --resume {run}");
+    let no = ExitCode::from(Kind::Verdict as u8);
+    match status {
+        RunStatus::Completed => {
+            if ended.final_text.is_none() {
+                eprintln!("{}", agent::NO_FINAL_TEXT);
+            }
+            eprintln!("run {run}");
+            Ok(ExitCode::SUCCESS)
+        }
+        RunStatus::Paused => {
+            eprintln!("paused; `{go_on}` goes on");
+            Ok(no)
+        }
+        RunStatus::CancelledByUser => {
+            eprintln!("the run `{run}` was ended");
+            Ok(no)
+        }
+        RunStatus::StepCap => {
+            eprintln!("the steps were used up; `{go_on} --max-steps N` gives it more");
+            Ok(no)
+        }
+        RunStatus::Budget => {
+            eprintln!("the next request could cost more than is left; `{go_on} --max-budget-usd N` gives it more");
+            Ok(no)
+        }
+        _ => {
+            let (kind, hint) = match &ended.failure {
+                Some(failure) => (blame(failure), failure.hint.clone().unwrap_or(go_on)),
+                None => (Kind::Outside, go_on),
+            };
+            let error = anyhow::anyhow!("the run `{run}` is {status}: {}", error.as_deref().unwrap_or("it cannot go on"));
+            Err(marked(kind, Some(hint), error))
+        }
+    }
+}
+
+/// A wrong key or a wrong address is the user's to mend.
+fn blame(failure: &Failure) -> Kind {
+    match failure.kind {
+        FailureKind::Auth | FailureKind::NotFound | FailureKind::Redirect => Kind::Usage,
+        _ => Kind::Outside,
+    }
+}
+
+fn failure(error: RunError) -> anyhow::Error {
+    let (kind, hint) = match &error {
+        RunError::Store(error) => (journal::kind(error), None),
+        RunError::Over { run, status: RunStatus::Completed } => {
+            (Kind::Usage, Some(format!("offshoot run --resume {run} 'what is to be done now'")))
+        }
+        RunError::Over { .. } => (Kind::Usage, Some("start another one: `offshoot run 'what is to be done'`".into())),
+        RunError::NoPrice(_) => (Kind::Usage, Some("leave `--max-budget-usd` out, or take a model that is in the table".into())),
+        RunError::OtherDialect { .. } => (Kind::Usage, Some("give the provider that it was begun with: `--model PROVIDER/ID`".into())),
+        RunError::NotMain(_) => (Kind::Usage, Some("offshoot ps".into())),
+        RunError::NoSummary => (Kind::Outside, None),
+        _ => (Kind::Bug, None),
+    };
+    marked(kind, hint, error.into())
+}
+
+/// A loop that broke off leaves a run that can be taken up again; the hint says how.
+fn resumable(error: RunError, run: &session::RunId) -> anyhow::Error {
+    let kind = match &error {
+        RunError::Store(error) => journal::kind(error),
+        RunError::NoSummary => Kind::Outside,
+        _ => Kind::Bug,
+    };
+    marked(kind, Some(format!("nothing is lost; `offshoot run --resume {run}` goes on")), error.into())
+}
+
+fn read_prompt(prompt: &str) -> anyhow::Result<String> {
+    let mut text = prompt.to_owned();
+    if prompt == "-" {
+        text.clear();
+        std::io::stdin().read_to_string(&mut text).or_fail(Kind::Usage)?;
+    }
+    if text.trim().is_empty() {
+        return Err(anyhow::anyhow!("the prompt is empty")).or_fail(Kind::Usage);
+    }
+    Ok(text)
+}
+
+fn budget(usd: f64) -> anyhow::Result<i64> {
+    if usd.is_finite() && usd > 0.0 && usd < 1e6 {
+        return Ok((usd * 1e6).round() as i64);
+    }
+    let error = anyhow::anyhow!("a budget is a number of dollars above 0: {usd}");
+    Err(error).or_fail_with(Kind::Usage, || "--max-budget-usd 0.50".to_owned())
+}
+
+/// The folder we are in, or the one that a resumed run works in.
+fn workspace(row: Option<&store::Run>) -> anyhow::Result<Workspace> {
+    let began = row.and_then(|row| agent::Settings::from_bytes(&row.settings).ok());
+    let root = match began {
+        Some(settings) => PathBuf::from(settings.workspace),
+        None => std::env::current_dir().or_fail(Kind::Usage)?,
+    };
+    Workspace::open(&root).or_fail_with(Kind::Usage, || format!("ls -ld {}", root.display()))
+}
+
+/// The clock, or the time that somebody has stopped it at so that two runs see the same.
+fn clock() -> anyhow::Result<Clock> {
+    match std::env::var("OFFSHOOT_CLOCK") {
+        Ok(at) if !at.is_empty() => {
+            let at = at.parse().map_err(|_| anyhow::anyhow!("OFFSHOOT_CLOCK is no time: {at}"));
+            Ok(Clock::fixed(at.or_fail_with(Kind::Usage, || "export OFFSHOOT_CLOCK='2026-01-01T12:00:00+01:00[Europe/Berlin]'".into())?))
+        }
+        _ => Ok(Clock::default()),
+    }
+}

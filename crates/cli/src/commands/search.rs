@@ -1,0 +1,35 @@
+//! `offshoot search`: what was said in our own conversations.
+
+use std::process::ExitCode;
+
+use super::{Format, print};
+use crate::failure::{Kind, OrFail};
+use crate::journal;
+
+/// Search what you and the main agent said, the best match first
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  offshoot search 'parser bug' --limit 5
+
+All words must occur. What sub-agents said is not searched: `offshoot show RUN` shows it.")]
+pub(crate) struct Arguments {
+    /// The words
+    #[arg(required = true, value_name = "WORD")]
+    words: Vec<String>,
+    /// How many places to show
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    limit: usize,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let store = journal::open()?;
+    let hits = store.main().search(&arguments.words.join(" "), arguments.limit).or_fail(Kind::Outside)?;
+    print(&match arguments.format {
+        Format::Text => report::search_text(&hits, super::width()),
+        Format::Json => format!("{}\n", report::search_json(&hits)),
+    });
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,226 @@
+//! Our own kernel, killed at every durable point: what is resumed must end like what was never disturbed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
+
+use common::{Proxy, Said, TestEnv};
+use serde_json::Value;
+
+/// A run with everything in it that is written down: two calls at once, one that changes a file, one that must not
+/// happen twice, one that fails, and a conversation that gets too long.
+const SCRIPT: &str = r#"
+format: 1
+lanes:
+  - lane: main
+    match: { tools_include: [get_time] }
+    turns:
+      - reply:
+          - thinking: "two independent looks"
+          - text: "I look at both."
+          - call: { tool: read, id: toolu_a, input: { path: "a.txt" } }
+          - call: { tool: list, id: toolu_b, input: {} }
+        usage: { input: 100, output: 20 }
+      - reply:
+          - call: { tool: write, id: toolu_c, input: { path: "out/c.txt", content: "written once" } }
+          - call: { tool: stamp, id: toolu_d, input: { path: "stamps.txt" } }
+          - call: { tool: read, id: toolu_e, input: { path: "missing.txt" } }
+        usage: { input: 200, output: 20 }
+      - reply:
+          - text: "Now the time."
+          - call: { tool: get_time, id: toolu_f, input: {} }
+        usage: { input: 300, output: 20 }
+      - reply: [ { text: "All done." } ]
+        usage: { input: 400, output: 20 }
+"#;
+
+/// The points at which a request has reached the provider whose answer is not written down.
+const ASKED_AGAIN: &[&str] = &["ask.first_byte", "ask.mid_stream", "ask.last_byte"];
+
+/// A provider that outlives what asks it, and a fresh journal and workspace for each case.
+struct World {
+    env: TestEnv,
+    model: Proxy,
+}
+
+impl World {
+    fn new(script: &str) -> Self {
+        let env = TestEnv::new();
+        env.write("script.yaml", script);
+        std::fs::create_dir_all(env.path("w")).unwrap();
+        env.write("w/a.txt", "alpha\nbeta\n");
+        let model = Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "rec"]);
+        Self { env, model }
+    }
+
+    fn offshoot(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = self.env.offshoot(arguments);
+        command
+            .current_dir(self.env.path("w"))
+            .env("ANTHROPIC_BASE_URL", format!("http://{}", self.model.addr))
+            .env("ANTHROPIC_API_KEY", "sk-test-0123456789")
+            .env("OFFSHOOT_CLOCK", "2026-01-01T12:00:00+00:00[UTC]")
+            .env("OFFSHOOT_TEST_TOOLS", "1")
+            .env("OFFSHOOT_CRASH_LOG", self.env.path("points"));
+        command
+    }
+
+    fn start(&self, crash: &str) -> std::process::Output {
+        let arguments = ["run", "--json", "--events", "all", "--model", "sonnet", "Look around."];
+        self.offshoot(&arguments).env("OFFSHOOT_CRASH", crash).output().unwrap()
+    }
+
+    /// The one run there is, as `show` has it; nothing where it was never written down.
+    fn shown(&self) -> Option<Value> {
+        let ps = Said::of(self.offshoot(&["ps", "--format", "json"]).output().unwrap());
+        let ps: Value = serde_json::from_str(&ps.stdout).unwrap_or_else(|error| panic!("{error}: {ps:?}"));
+        let run = ps["runs"].get(0)?["run"].as_str()?.to_owned();
+        assert_eq!(ps["runs"].as_array().unwrap().len(), 1, "one run and no other");
+        let show = Said::of(self.offshoot(&["show", &run, "--format", "json"]).output().unwrap());
+        Some(serde_json::from_str(&show.stdout).unwrap_or_else(|error| panic!("{error}: {show:?}")))
+    }
+
+    fn points(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.env.path("points")).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// How many requests the provider saw.
+    fn requests(self) -> usize {
+        let Self { env, model } = self;
+        model.interrupt();
+        let lanes = env.show("rec");
+        lanes["lanes"].as_array().unwrap().iter().map(|lane| lane["exchanges"].as_array().unwrap().len()).sum()
+    }
+}
+
+/// What must be the same: every message byte for byte, and every result.
+fn transcript(shown: &Value) -> Vec<String> {
+    let messages = shown["messages"].as_array().unwrap().iter();
+    let messages = messages.map(|message| format!("{} {}", message["origin"], message["wire"]));
+    let calls = shown["tool_calls"].as_array().unwrap().iter();
+    let calls = calls.map(|call| format!("{} {} {}", call["id"], call["status"], call["result"]));
+    messages.chain(calls).collect()
+}
+
+/// The hits of each point in a run that nobody disturbs, and its transcript.
+fn undisturbed(script: &str) -> (BTreeMap<String, u64>, Vec<String>, usize) {
+    let world = World::new(script);
+    let said = Said::of(world.start(""));
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let shown = world.shown().expect("a run");
+    assert_eq!(shown["run"]["status"], "completed");
+    let mut hits = BTreeMap::new();
+    for point in world.points().into_iter().filter(|line| !line.contains(' ')) {
+        *hits.entry(point).or_default() += 1;
+    }
+    (hits, transcript(&shown), world.requests())
+}
+
+/// Kills a run there, resumes it, and compares.
+fn kill_at(script: &str, point: &str, hit: u64, expected: &[String], requests: usize) {
+    let case = format!("{point}:{hit}");
+    let world = World::new(script);
+    let killed = world.start(&case);
+    assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", Said::of(killed));
+    let Some(shown) = world.shown() else {
+        assert_eq!(point, "run.start.before", "{case}: nothing is in the journal");
+        return;
+    };
+    let run = shown["run"]["run"].as_str().unwrap().to_owned();
+    if shown["run"]["status"] == "completed" {
+        assert_eq!(point, "run.end.after", "{case}");
+    } else {
+        assert_eq!(shown["run"]["status"], "interrupted", "{case}");
+        let said = Said::of(world.offshoot(&["run", "--resume", &run]).output().unwrap());
+        assert_eq!(said.code, Some(0), "{case}: {said:?}");
+        assert_eq!(said.stdout, "All done.\n", "{case}");
+    }
+    let shown = world.shown().unwrap();
+    assert_eq!(shown["run"]["status"], "completed", "{case}");
+    same(&transcript(&shown), expected, &case);
+    nothing_twice(&world.points(), &case);
+    let asked_again = usize::from(ASKED_AGAIN.contains(&point));
+    assert_eq!(world.requests(), requests + asked_again, "{case}: requests that the provider saw");
+}
+
+/// Equal, but for what says that it may have run, and what the model is told of it.
+fn same(got: &[String], expected: &[String], case: &str) {
+    assert_eq!(got.len(), expected.len(), "{case}");
+    for (got, expected) in got.iter().zip(expected) {
+        if got.contains("It may have run") {
+            assert!(got.contains("toolu_d"), "{case}: only the call that must not happen twice: {got}");
+            continue;
+        }
+        assert_eq!(got, expected, "{case}");
+    }
+}
+
+/// A call whose result is written down is never made again, and the one that must not happen twice does not.
+fn nothing_twice(points: &[String], case: &str) {
+    for line in points {
+        let Some(call) = line.strip_prefix("recorded ") else { continue };
+        let recorded = points.iter().position(|other| other == line).unwrap();
+        let again = points[recorded..].iter().any(|later| *later == format!("effect {call}"));
+        assert!(!again, "{case}: {call} was made again");
+    }
+    let stamps = points.iter().filter(|line| *line == "effect toolu_d").count();
+    assert!(stamps <= 1, "{case}: what must not happen twice happened {stamps} times");
+}
+
+fn every_hit_of(script: &str, only: impl Fn(&str) -> bool) {
+    let (hits, expected, requests) = undisturbed(script);
+    let mut cases = 0;
+    for (point, hits) in hits.iter().filter(|(point, _)| only(point)) {
+        let mut chosen = vec![1, 2, *hits];
+        chosen.retain(|hit| hit <= hits);
+        chosen.dedup();
+        for hit in chosen {
+            kill_at(script, point, hit, &expected, requests);
+            cases += 1;
+        }
+    }
+    assert!(cases > 0, "no such point was met");
+}
+
+#[test]
+fn killed_round_the_start_and_the_end() {
+    every_hit_of(SCRIPT, |point| point.starts_with("run."));
+}
+
+#[test]
+fn killed_while_the_model_is_asked() {
+    every_hit_of(SCRIPT, |point| point.starts_with("ask."));
+}
+
+#[test]
+fn killed_while_tools_are_called() {
+    every_hit_of(SCRIPT, |point| point.starts_with("call."));
+}
+
+#[test]
+fn killed_while_the_conversation_is_summed_up() {
+    let long = SCRIPT.replace("usage: { input: 300, output: 20 }", "usage: { input: 900000, output: 20 }");
+    let summary = r#"  - lane: summary
+    match: { prompt_contains: "too long to go on with as it is" }
+    turns: [ { repeat: 9, reply: [ { text: "It was all about alpha." } ], usage: { input: 900000, output: 9 } } ]
+  - lane: after
+    match: { prompt_contains: "It was all about alpha." }
+    turns: [ { repeat: 9, reply: [ { text: "All done." } ], usage: { input: 400, output: 20 } } ]
+  - lane: main"#;
+    let long = long.replacen("  - lane: main", summary, 1);
+    let (hits, _, _) = undisturbed(&long);
+    assert!(hits.contains_key("compact.commit.after"), "{hits:?}");
+    every_hit_of(&long, |point| point.starts_with("compact.") || point == "ask.commit.after");
+}
+
+#[test]
+fn every_point_of_the_list_is_met() {
+    let (hits, _, _) = undisturbed(SCRIPT);
+    for point in agent::CRASH_POINTS.iter().filter(|point| !point.starts_with("compact.")) {
+        assert!(hits.contains_key(*point), "`{point}` was never met: {hits:?}");
+    }
+}

@@ -1,0 +1,63 @@
+//! Our own runs: lists, sums, and what one of them did.
+
+mod cost;
+mod list;
+mod one;
+mod search;
+
+pub use cost::{cost_json, cost_text};
+pub use list::{ps_json, ps_text};
+pub use one::{OneRun, run_json, run_text};
+pub use search::{search_json, search_text};
+
+use serde_json::{Value, json};
+use session::Usage;
+use store::Totals;
+
+/// The version of everything that is written here for programs.
+const FORMAT: u32 = 1;
+
+/// As in `$0.0042`; a question mark where a price is not known.
+fn dollars(totals: &Totals) -> String {
+    let known = format!("${:.4}", totals.cost_microusd as f64 / 1e6);
+    match (totals.unpriced, totals.cost_microusd) {
+        (0, _) => known,
+        (_, 0) => "?".to_owned(),
+        _ => format!("{known}+?"),
+    }
+}
+
+/// Dollars, where all prices are known.
+fn usd(totals: &Totals) -> Option<f64> {
+    (totals.unpriced == 0).then_some(totals.cost_microusd as f64 / 1e6)
+}
+
+fn usage(usage: &Usage) -> Value {
+    json!({
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write_5m": usage.cache_write_5m,
+        "cache_write_1h": usage.cache_write_1h,
+        "reasoning": usage.reasoning,
+    })
+}
+
+/// Rows laid out in columns, the last one as wide as it is.
+fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', width + 2 - cell.chars().count()));
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,234 @@
+//! `show RUN`: what one run did, step by step, and the tree it stands in.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use session::{Block, Role};
+use store::{Attempt, Message, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunSummary, ToolCall};
+
+use super::{FORMAT, dollars, usage, usd};
+use crate::text::{fit, plain, tokens};
+
+/// One run with everything it left.
+#[derive(Debug)]
+pub struct OneRun {
+    /// The run.
+    pub run: Run,
+    /// What it used, and where it stands as far as anyone can tell.
+    pub summary: RunSummary,
+    /// Its messages.
+    pub messages: Vec<Message>,
+    /// Its tool calls.
+    pub tool_calls: Vec<ToolCall>,
+    /// Its model calls, each with its attempts.
+    pub model_calls: Vec<(ModelCall, Vec<Attempt>)>,
+}
+
+/// One run for people.
+pub fn run_text(one: &OneRun, width: usize) -> String {
+    let OneRun { run, summary, .. } = one;
+    let mut out = String::new();
+    let mut line = |text: String| {
+        out.push_str(&fit(&text, width));
+        out.push('\n');
+    };
+    line(format!("run {}  {}  {}", run.id, run.kind, summary.status));
+    line(format!("  agent {}, model {} ({})", plain(&run.agent), plain(&run.model), plain(&run.provider)));
+    line(format!("  {}, {}", tokens(&summary.inclusive.usage), dollars(&summary.inclusive)));
+    if let Some(error) = &run.error {
+        line(format!("  {}", plain(error)));
+    }
+    for message in &one.messages {
+        match message.origin {
+            Origin::Carried | Origin::Results => continue,
+            _ => {}
+        }
+        line(String::new());
+        line(format!("{} {}{}", message.seq, who(message), trouble(one, message)));
+        for text in message.text.as_deref().unwrap_or_default().lines() {
+            line(format!("  {}", crate::text::visible(text)));
+        }
+        for call in one.tool_calls.iter().filter(|call| call.key.message == message.seq) {
+            let input = String::from_utf8_lossy(&call.input);
+            line(format!("  {} {} {}", mark(call), plain(&call.name), plain(&input)));
+            if let Some(answer) = first_words(call) {
+                line(format!("      {answer}"));
+            }
+        }
+    }
+    out
+}
+
+/// One run for programs. Bytes are given as text; everything of ours and of providers is UTF-8.
+pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
+    let OneRun { run, summary, .. } = one;
+    json!({
+        "format": FORMAT,
+        "run": {
+            "run": run.id,
+            "thread": run.thread,
+            "parent": run.parent,
+            "kind": run.kind.as_str(),
+            "status": summary.status.as_str(),
+            "agent": run.agent,
+            "model": run.model,
+            "provider": run.provider,
+            "chain": run.chain,
+            "depth": run.depth,
+            "final_text": run.final_text,
+            "error": run.error,
+            "created_at_ms": run.created_at.0,
+            "ended_at_ms": run.ended_at.map(|at| at.0),
+            "usage": usage(&summary.own.usage),
+            "cost_usd": usd(&summary.own),
+            "cost_inclusive_usd": usd(&summary.inclusive),
+        },
+        "lanes": tree.iter().map(lane).collect::<Vec<_>>(),
+        "messages": one.messages.iter().map(message_json).collect::<Vec<_>>(),
+        "tool_calls": one.tool_calls.iter().map(call_json).collect::<Vec<_>>(),
+        "model_calls": one.model_calls.iter().map(|(call, attempts)| model_call_json(call, attempts)).collect::<Vec<_>>(),
+    })
+}
+
+/// A run as recordings show a lane.
+fn lane(one: &OneRun) -> Value {
+    let run = &one.run;
+    let answered = one
+        .model_calls
+        .iter()
+        .filter(|(call, _)| call.status == ModelCallStatus::Answered && call.purpose == Purpose::Turn);
+    let turns = answered.enumerate().map(|(index, (call, _))| {
+        let reply = one.messages.iter().find(|message| message.model_call == Some(call.id));
+        let calls = one.tool_calls.iter().filter(|tool| reply.is_some_and(|reply| tool.key.message == reply.seq));
+        let calls: Vec<&ToolCall> = calls.collect();
+        json!({
+            "turn": index + 1,
+            "seq": reply.map(|reply| reply.seq.0),
+            "calls": calls.iter().map(|call| json!({ "id": call.call, "name": call.name })).collect::<Vec<_>>(),
+            "results": calls.iter().filter(|call| call.result.is_some()).map(|call| &call.call).collect::<Vec<_>>(),
+            "usage": usage(&call.usage),
+        })
+    });
+    let exchanges = one.model_calls.iter().flat_map(|(call, attempts)| {
+        attempts.iter().map(move |attempt| format!("{}.{}", call.id, attempt.n))
+    });
+    json!({
+        "id": run.id,
+        "kind": run.kind.as_str(),
+        "parent": run.parent,
+        "spawned_by": run.spawned_by,
+        "session": run.thread,
+        "agent": run.agent,
+        "exchanges": exchanges.collect::<Vec<_>>(),
+        "turns": turns.collect::<Vec<_>>(),
+    })
+}
+
+fn message_json(message: &Message) -> Value {
+    json!({
+        "seq": message.seq.0,
+        "role": role(message.role),
+        "origin": message.origin.as_str(),
+        "text": message.text,
+        "wire": String::from_utf8_lossy(&message.bytes),
+        "at_ms": message.at.0,
+    })
+}
+
+fn call_json(call: &ToolCall) -> Value {
+    json!({
+        "message": call.key.message.0,
+        "id": call.call,
+        "name": call.name,
+        "input": String::from_utf8_lossy(&call.input),
+        "policy": call.policy.as_str(),
+        "status": call.status.as_str(),
+        "result": call.result,
+        "preview": call.preview,
+        "started_at_ms": call.started_at.map(|at| at.0),
+        "ended_at_ms": call.ended_at.map(|at| at.0),
+    })
+}
+
+fn model_call_json(call: &ModelCall, attempts: &[Attempt]) -> Value {
+    let attempts = attempts.iter().map(|attempt| {
+        json!({
+            "attempt": attempt.n,
+            "status": attempt.status,
+            "ending": attempt.ending,
+            "error": attempt.error,
+            "retry_after_ms": attempt.retry_after_ms,
+            "started_at_ms": attempt.started_at.0,
+            "first_byte_at_ms": attempt.first_byte_at.map(|at| at.0),
+            "ended_at_ms": attempt.ended_at.0,
+            "response": String::from_utf8_lossy(&attempt.response),
+        })
+    });
+    json!({
+        "id": call.id.0,
+        "step": call.step,
+        "purpose": call.purpose.as_str(),
+        "status": call.status.as_str(),
+        "error": call.error,
+        "messages": { "from": call.from.0, "to": call.to.0 },
+        "request_sha256": call.request_sha256.to_string(),
+        "request_bytes": call.request_len,
+        "usage": usage(&call.usage),
+        "cost_usd": call.cost_microusd.map(|cost| cost as f64 / 1e6),
+        "attempts": attempts.collect::<Vec<_>>(),
+    })
+}
+
+fn who(message: &Message) -> &'static str {
+    match message.origin {
+        Origin::Summary => "summary",
+        Origin::Kernel => "offshoot",
+        Origin::Inbox => "inbox",
+        _ => role(message.role),
+    }
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::Developer => "developer",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
+}
+
+/// What it took to get a reply, where it took more than one attempt.
+fn trouble(one: &OneRun, message: &Message) -> String {
+    let Some(id) = message.model_call else { return String::new() };
+    let found = one.model_calls.iter().find(|(call, _)| call.id == id);
+    let failed = found.map_or(0, |(_, attempts)| attempts.len().saturating_sub(1));
+    let mut out = String::new();
+    if failed > 0 {
+        let times = if failed == 1 { "attempt" } else { "attempts" };
+        write!(out, "  (after {failed} failed {times})").expect("a string takes everything");
+    }
+    out
+}
+
+fn mark(call: &ToolCall) -> &'static str {
+    use store::CallStatus as Is;
+    match call.status {
+        Is::Planned => "·",
+        Is::Running => "…",
+        Is::Done => "✓",
+        Is::Failed => "✗",
+        Is::Denied => "⊘",
+        Is::MayHaveRun => "?",
+    }
+}
+
+/// The first line of what a tool answered.
+fn first_words(call: &ToolCall) -> Option<String> {
+    let result = call.result.as_ref()?;
+    let text = result.blocks.iter().find_map(|block| match block {
+        Block::Text { text } => text.lines().find(|line| !line.trim().is_empty()),
+        _ => None,
+    });
+    text.map(plain)
+}

@@ -1,0 +1,50 @@
+//! `search`: where words were said.
+
+use serde_json::{Value, json};
+use store::Hit;
+
+use super::FORMAT;
+use crate::text::{fit, plain};
+
+/// What was found, for people: two lines each.
+pub fn search_text(hits: &[Hit], width: usize) -> String {
+    if hits.is_empty() {
+        return "nothing was found\n".to_owned();
+    }
+    let mut out = String::new();
+    for hit in hits {
+        let title = plain(&hit.title);
+        out.push_str(&fit(&format!("{}  {title}", hit.run), width));
+        out.push('\n');
+        let snippet = plain(&hit.snippet);
+        out.push_str(&fit(&format!("  {}: {snippet}", who(hit)), width));
+        out.push('\n');
+    }
+    out
+}
+
+/// The same for programs.
+pub fn search_json(hits: &[Hit]) -> Value {
+    let one = |hit: &Hit| {
+        json!({
+            "thread": hit.thread,
+            "run": hit.run,
+            "message": hit.seq.0,
+            "role": who(hit),
+            "title": hit.title,
+            "snippet": hit.snippet,
+            "at_ms": hit.at.0,
+        })
+    };
+    json!({ "format": FORMAT, "hits": hits.iter().map(one).collect::<Vec<_>>() })
+}
+
+fn who(hit: &Hit) -> &'static str {
+    match hit.role {
+        session::Role::Assistant => "assistant",
+        session::Role::User => "user",
+        session::Role::System => "system",
+        session::Role::Developer => "developer",
+        session::Role::Tool => "tool",
+    }
+}
