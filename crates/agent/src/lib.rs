@@ -3,7 +3,8 @@
 //! Start at [`Tool`] for what a model may call.
 
 mod tool;
+pub mod tools;
 mod workspace;
 
 pub use tool::{Doing, Output, Policy, Scene, Tool};
-pub use workspace::Workspace;
+pub use workspace::{Workspace, WorkspaceError, Written};
