@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use session::Block;
 use store::{
-    Answered, CallKey, CallStatus, Digest, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall, NewToolCall, Origin,
-    Purpose, Seq, StoreError, ToolCall,
+    Answered, CallKey, CallStatus, Digest, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall,
+    NewToolCall, Origin, Purpose, Seq, StoreError, ToolCall,
 };
 
 use crate::conversation::{Conversation, Open};
@@ -33,7 +33,11 @@ pub(crate) enum Asked {
 }
 
 /// Asks for the next turn. `blocks` become the next message, where there are any.
-pub(crate) async fn turn(run: &Run<'_>, talk: &mut Conversation, blocks: Vec<Block>) -> Result<Asked, RunError> {
+pub(crate) async fn turn(
+    run: &Run<'_>,
+    talk: &mut Conversation,
+    blocks: Vec<Block>,
+) -> Result<Asked, RunError> {
     let question = match open_or_new(run, talk, Purpose::Turn, blocks).await? {
         Ok(question) => question,
         Err(asked) => return Ok(asked),

@@ -112,7 +112,10 @@ fn perform(run: &Run<'_>, call: &ToolCall) -> impl Future<Output = (Output, Dura
         let output = match tokio::time::timeout(DEADLINE, work).await {
             Ok(Ok(output)) => output,
             Ok(Err(_)) => Output::error(format!("`{broken}` broke; that is a bug in it, not in your call")),
-            Err(_) => Output::error(format!("`{broken}` took longer than {} s and was given up", DEADLINE.as_secs())),
+            Err(_) => Output::error(format!(
+                "`{broken}` took longer than {} s and was given up",
+                DEADLINE.as_secs()
+            )),
         };
         (output, started.elapsed())
     }

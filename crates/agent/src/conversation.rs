@@ -4,7 +4,9 @@
 //! came of it. A run that was killed is read the same way, so resuming is not a case of its own.
 
 use session::{Block, Message, Role, StopReason, ToolResult};
-use store::{Head, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin, Purpose, RunStatus, Seq, ToolCall};
+use store::{
+    Head, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin, Purpose, RunStatus, Seq, ToolCall,
+};
 use wire::dialect::{Dialect, EncodeError, Outcome, join_request};
 
 use crate::preview;
@@ -76,7 +78,8 @@ impl Conversation {
     /// The conversation of a journal. `head` is what its requests begin with.
     pub(crate) fn of(journal: Journal, dialect: Dialect, head: Head) -> Self {
         let Journal { messages, last_call, calls, .. } = journal;
-        let last_text = messages.iter().rev().find(|m| m.origin == Origin::Reply).and_then(|m| m.text.clone());
+        let last_text =
+            messages.iter().rev().find(|m| m.origin == Origin::Reply).and_then(|m| m.text.clone());
         let summary = messages.iter().filter(|m| m.origin == Origin::Summary).map(|m| m.seq).max();
         let replied = messages.last().is_some_and(|message| message.origin == Origin::Reply);
         let answered = last_call.as_ref().filter(|call| call.status == ModelCallStatus::Answered);
@@ -226,7 +229,8 @@ impl Conversation {
     pub(crate) fn request(&self, tail: &[String]) -> (Vec<u8>, String) {
         let mut messages: Vec<String> = self.messages.iter().map(|said| said.bytes.clone()).collect();
         let questions = |said: &&Said| said.origin != Origin::Reply;
-        let marked: Vec<Seq> = self.messages.iter().rev().filter(questions).take(MARKED).map(|s| s.seq).collect();
+        let marked: Vec<Seq> =
+            self.messages.iter().rev().filter(questions).take(MARKED).map(|s| s.seq).collect();
         for (said, bytes) in self.messages.iter().zip(&mut messages) {
             if marked.contains(&said.seq) {
                 *bytes = self.dialect.mark(bytes, None);

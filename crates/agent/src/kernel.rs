@@ -6,8 +6,8 @@ use std::time::Duration;
 use session::model::{self, Seat};
 use session::{Message, Reply, Role, RunId, ThreadId, Usage};
 use store::{
-    CallStatus, Ending, Filter, Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread, Store,
-    ToolCall, Totals,
+    CallStatus, Ending, Filter, Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread,
+    Store, ToolCall, Totals,
 };
 use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
 
@@ -19,8 +19,8 @@ use crate::conversation::{Conversation, Next};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, Watch, What};
-use crate::process;
 use crate::model::Model;
+use crate::process;
 use crate::provider::{self, Attempt, Failure, Retries, Retry};
 use crate::settings::{Limits, Settings};
 use crate::stop::{Brake, Stop, Wish};
@@ -107,12 +107,13 @@ impl Kernel {
         let id = process::new_run_id(&now);
         let dialect = self.model.dialect();
         let context = words::context(&now);
-        let workspace = self.workspace.root().display().to_string();
+        let workspace = self.workspace.path().display().to_string();
         let settings = Settings::new(dialect, &start.limits, context.clone(), workspace.clone());
         if start.limits.max_budget_microusd.is_some() && model::price(&start.model).is_none() {
             return Err(RunError::NoPrice(start.model));
         }
-        let first = Message { role: Role::User, blocks: vec![tool::text(&context), tool::text(&start.prompt)] };
+        let first =
+            Message { role: Role::User, blocks: vec![tool::text(&context), tool::text(&start.prompt)] };
         let message = NewMessage {
             role: Role::User,
             origin: Origin::Prompt,
@@ -120,7 +121,8 @@ impl Kernel {
             text: Some(start.prompt.clone()),
             at,
         };
-        let thread = NewThread { id: ThreadId::new(format!("t{id}")), title: title(&start.prompt), workspace };
+        let thread =
+            NewThread { id: ThreadId::new(format!("t{id}")), title: title(&start.prompt), workspace };
         let run = NewRun {
             id: id.clone(),
             thread: RunThread::New(thread),
@@ -233,7 +235,10 @@ impl Kernel {
         let mut draft = Draft {
             model: model.to_owned(),
             stream: true,
-            marks: vec![mark(MarkOn::Tool(tools.len().saturating_sub(1))), mark(MarkOn::System(system.len() - 1))],
+            marks: vec![
+                mark(MarkOn::Tool(tools.len().saturating_sub(1))),
+                mark(MarkOn::System(system.len() - 1)),
+            ],
             tools,
             system: system.iter().map(|text| Element::Made(tool::text(text))).collect(),
             ..Draft::default()
@@ -306,7 +311,12 @@ impl Run<'_> {
     }
 
     /// Ends the loop: the status is in the journal before anybody is told.
-    async fn end(&self, talk: &Conversation, status: RunStatus, failure: Option<Failure>) -> Result<Ended, RunError> {
+    async fn end(
+        &self,
+        talk: &Conversation,
+        status: RunStatus,
+        failure: Option<Failure>,
+    ) -> Result<Ended, RunError> {
         let at = self.kernel.clock.millis();
         let final_text = talk.last_text.clone();
         let error = failure.as_ref().map(ToString::to_string).or_else(|| why(status));
@@ -345,7 +355,11 @@ impl Run<'_> {
     pub(crate) fn reserve(&self, request: usize) -> Result<Option<i64>, RunError> {
         let Some(price) = model::price(&self.model) else { return Ok(Some(0)) };
         // Three bytes make a token in the worst of usual texts; an answer is rarely longer than this.
-        let expected = Usage { input: request as u64 / 3, output: self.settings.max_tokens.min(4096), ..Usage::default() };
+        let expected = Usage {
+            input: request as u64 / 3,
+            output: self.settings.max_tokens.min(4096),
+            ..Usage::default()
+        };
         let reserved = microusd(price.of(&expected));
         let Some(budget) = self.settings.max_budget_microusd else { return Ok(Some(reserved)) };
         let spent = self.totals()?.cost_microusd;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use wire::dialect::Dialect;
 
-use crate::provider::{Attempt, Provider, Seen};
+use crate::provider::{Attempt, FailureKind, Provider, Seen};
 use crate::tool::Doing;
 
 /// Somebody who answers requests.
@@ -22,5 +22,27 @@ impl Model for Provider {
 
     fn attempt<'a>(&'a self, body: Bytes, on: &'a mut (dyn FnMut(Seen<'_>) + Send)) -> Doing<'a, Attempt> {
         Box::pin(Self::attempt(self, body, on))
+    }
+}
+
+impl FailureKind {
+    /// The kind in one word, as the journal and the log have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Connect => "no_connection",
+            Self::Stalled => "stalled",
+            Self::Cut => "cut",
+            Self::Status(_) => "refused",
+            Self::Redirect => "redirected",
+            Self::StreamError => "error_in_stream",
+            Self::Garbage => "garbage",
+            Self::OutputLimit => "output_limit",
+            Self::TooLarge => "too_large",
+            Self::Auth => "unauthorized",
+            Self::NotFound => "not_found",
+            Self::RequestTooLarge => "request_too_large",
+            Self::Overloaded => "overloaded",
+            Self::RateLimited => "rate_limited",
+        }
     }
 }

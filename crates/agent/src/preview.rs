@@ -58,7 +58,12 @@ mod tests {
     use super::*;
 
     fn result(text: String) -> ToolResult {
-        ToolResult { call: CallId::new("c"), blocks: vec![Block::Text { text }], is_error: false, server: false }
+        ToolResult {
+            call: CallId::new("c"),
+            blocks: vec![Block::Text { text }],
+            is_error: false,
+            server: false,
+        }
     }
 
     #[test]

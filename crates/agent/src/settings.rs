@@ -96,7 +96,12 @@ impl Limits {
         let known = session::model::Model::find(model);
         let context = known.map_or(UNKNOWN_CONTEXT, |model| model.context);
         let max_tokens = known.map_or(UNKNOWN_OUTPUT, |model| model.max_output);
-        Self { max_steps: Self::MAIN_STEPS, max_budget_microusd: None, compact_at: context / 5 * 4, max_tokens }
+        Self {
+            max_steps: Self::MAIN_STEPS,
+            max_budget_microusd: None,
+            compact_at: context / 5 * 4,
+            max_tokens,
+        }
     }
 }
 

@@ -45,9 +45,6 @@ there before you decide what to do.";
 /// What a call is answered that was never started because its run was stopped.
 pub(crate) const NOT_STARTED: &str = "This call was never started: the run was stopped before.";
 
-/// What a call is answered that the step cap came before.
-pub(crate) const NO_STEPS: &str = "This call was not started: the steps were used up.";
-
 /// The answer of a run that said nothing.
 pub const NO_FINAL_TEXT: &str = "The agent ended without saying anything.";
 

@@ -23,7 +23,9 @@ pub(crate) fn kind(error: &store::StoreError) -> Kind {
     use store::StoreError as Is;
     match error {
         Is::Full { .. } | Is::Disk { .. } | Is::Locked { .. } | Is::Corrupt { .. } => Kind::Outside,
-        Is::Sqlite(_) | Is::Row { .. } | Is::WriterGone | Is::Misuse(_) | Is::SqliteTooOld { .. } => Kind::Bug,
+        Is::Sqlite(_) | Is::Row { .. } | Is::WriterGone | Is::Misuse(_) | Is::SqliteTooOld { .. } => {
+            Kind::Bug
+        }
         _ => Kind::Usage,
     }
 }
@@ -35,7 +37,9 @@ fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<String> {
         Is::Corrupt { .. } | Is::NotADatabase { .. } | Is::NotOurs { .. } => format!("mv {path} {path}.bad"),
         Is::Locked { .. } => format!("fuser {path}"),
         Is::Full { .. } => format!("df -h {path}"),
-        Is::ReadOnly { .. } | Is::Create { .. } => format!("ls -ld {path}*, or set OFFSHOOT_DATA_DIR to a folder that you can write"),
+        Is::ReadOnly { .. } | Is::Create { .. } => {
+            format!("ls -ld {path}*, or set OFFSHOOT_DATA_DIR to a folder that you can write")
+        }
         _ => return None,
     })
 }
@@ -72,6 +76,7 @@ pub(crate) fn now() -> Millis {
 
 /// Runs what waits for the journal.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().or_fail(Kind::Outside)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().or_fail(Kind::Outside)?;
     runtime.block_on(work)
 }

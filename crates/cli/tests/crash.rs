@@ -93,7 +93,12 @@ impl World {
         let Self { env, model } = self;
         model.interrupt();
         let lanes = env.show("rec");
-        lanes["lanes"].as_array().unwrap().iter().map(|lane| lane["exchanges"].as_array().unwrap().len()).sum()
+        lanes["lanes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|lane| lane["exchanges"].as_array().unwrap().len())
+            .sum()
     }
 }
 

@@ -47,7 +47,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 break;
             }
             if asked.elapsed() > PATIENCE {
-                let error = anyhow::anyhow!("the run `{id}` was told to end and has not ended after {} s", PATIENCE.as_secs());
+                let error = anyhow::anyhow!(
+                    "the run `{id}` was told to end and has not ended after {} s",
+                    PATIENCE.as_secs()
+                );
                 return Err(error).or_fail_with(Kind::Outside, || "offshoot ps --live".to_owned());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -91,7 +91,7 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         .await
 }
 
-async fn scripted_model(path: Option<&Path>) -> anyhow::Result<Option<ScriptedModel>> {
+pub(crate) async fn scripted_model(path: Option<&Path>) -> anyhow::Result<Option<ScriptedModel>> {
     let Some(path) = path else { return Ok(None) };
     let hint = || "docs/script.md describes the format, and examples/hello.yaml is one".to_owned();
     let script = Script::read(path).or_fail_with(Kind::Usage, hint)?;
@@ -100,7 +100,7 @@ async fn scripted_model(path: Option<&Path>) -> anyhow::Result<Option<ScriptedMo
 }
 
 /// Says what the script had no answer to.
-fn tell_unanswered(report: &ScriptReport) {
+pub(crate) fn tell_unanswered(report: &ScriptReport) {
     let Some(first) = &report.first_unanswered else { return };
     let requests = if report.unanswered == 1 { "request" } else { "requests" };
     eprintln!("warning: the script has no answer to {} {requests}; the first: {first}", report.unanswered);

@@ -44,7 +44,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCode> {
-    let tree = store.runs(&Filter { below: Some(run.clone()), ..Filter::default() }).or_fail(Kind::Outside)?;
+    let tree =
+        store.runs(&Filter { below: Some(run.clone()), ..Filter::default() }).or_fail(Kind::Outside)?;
     let mut runs = Vec::new();
     for mut summary in tree {
         journal::as_it_is(&mut summary);

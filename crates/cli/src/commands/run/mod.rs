@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use agent::provider::{Failure, FailureKind};
-use agent::{Brake, Clock, Ended, Kernel, Limits, More, RunError, Start, Toolbox, Watch, Wish, Workspace, tools};
+use agent::{
+    Brake, Clock, Ended, Kernel, Limits, More, RunError, Start, Toolbox, Watch, Wish, Workspace, tools,
+};
 use store::RunStatus;
 
 use crate::failure::{Kind, OrFail, marked};
@@ -79,7 +81,9 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let prompt = arguments.prompt.as_deref().map(read_prompt).transpose()?;
     if prompt.is_none() && arguments.resume.is_none() {
         let error = anyhow::anyhow!("there is nothing to do");
-        return Err(error).or_fail_with(Kind::Usage, || "say what, as in `offshoot run 'What does this project do?'`".into());
+        return Err(error).or_fail_with(Kind::Usage, || {
+            "say what, as in `offshoot run 'What does this project do?'`".into()
+        });
     }
     let budget = arguments.max_budget_usd.map(budget).transpose()?;
     let store = journal::open()?;
@@ -177,7 +181,9 @@ fn conclude(ended: &Ended) -> anyhow::Result<ExitCode> {
             Ok(no)
         }
         RunStatus::Budget => {
-            eprintln!("the next request could cost more than is left; `{go_on} --max-budget-usd N` gives it more");
+            eprintln!(
+                "the next request could cost more than is left; `{go_on} --max-budget-usd N` gives it more"
+            );
             Ok(no)
         }
         _ => {
@@ -185,7 +191,10 @@ fn conclude(ended: &Ended) -> anyhow::Result<ExitCode> {
                 Some(failure) => (blame(failure), failure.hint.clone().unwrap_or(go_on)),
                 None => (Kind::Outside, go_on),
             };
-            let error = anyhow::anyhow!("the run `{run}` is {status}: {}", error.as_deref().unwrap_or("it cannot go on"));
+            let error = anyhow::anyhow!(
+                "the run `{run}` is {status}: {}",
+                error.as_deref().unwrap_or("it cannot go on")
+            );
             Err(marked(kind, Some(hint), error))
         }
     }
@@ -205,9 +214,15 @@ fn failure(error: RunError) -> anyhow::Error {
         RunError::Over { run, status: RunStatus::Completed } => {
             (Kind::Usage, Some(format!("offshoot run --resume {run} 'what is to be done now'")))
         }
-        RunError::Over { .. } => (Kind::Usage, Some("start another one: `offshoot run 'what is to be done'`".into())),
-        RunError::NoPrice(_) => (Kind::Usage, Some("leave `--max-budget-usd` out, or take a model that is in the table".into())),
-        RunError::OtherDialect { .. } => (Kind::Usage, Some("give the provider that it was begun with: `--model PROVIDER/ID`".into())),
+        RunError::Over { .. } => {
+            (Kind::Usage, Some("start another one: `offshoot run 'what is to be done'`".into()))
+        }
+        RunError::NoPrice(_) => {
+            (Kind::Usage, Some("leave `--max-budget-usd` out, or take a model that is in the table".into()))
+        }
+        RunError::OtherDialect { .. } => {
+            (Kind::Usage, Some("give the provider that it was begun with: `--model PROVIDER/ID`".into()))
+        }
         RunError::NotMain(_) => (Kind::Usage, Some("offshoot ps".into())),
         RunError::NoSummary => (Kind::Outside, None),
         _ => (Kind::Bug, None),
@@ -260,7 +275,9 @@ fn clock() -> anyhow::Result<Clock> {
     match std::env::var("OFFSHOOT_CLOCK") {
         Ok(at) if !at.is_empty() => {
             let at = at.parse().map_err(|_| anyhow::anyhow!("OFFSHOOT_CLOCK is no time: {at}"));
-            Ok(Clock::fixed(at.or_fail_with(Kind::Usage, || "export OFFSHOOT_CLOCK='2026-01-01T12:00:00+01:00[Europe/Berlin]'".into())?))
+            Ok(Clock::fixed(at.or_fail_with(Kind::Usage, || {
+                "export OFFSHOOT_CLOCK='2026-01-01T12:00:00+01:00[Europe/Berlin]'".into()
+            })?))
         }
         _ => Ok(Clock::default()),
     }

@@ -78,7 +78,11 @@ impl Watch for Person {
                 }
             }
             What::CallStarted { name, input, .. } => {
-                self.note(&format!("· {} {}", report::plain(name), report::fit(&report::plain(input), SHOWN)));
+                self.note(&format!(
+                    "· {} {}",
+                    report::plain(name),
+                    report::fit(&report::plain(input), SHOWN)
+                ));
             }
             What::CallFinished { name, status, text, .. } if *status != CallStatus::Done => {
                 let text = report::fit(&report::plain(text), SHOWN);
@@ -88,7 +92,9 @@ impl Watch for Person {
                 let wait = report::duration(wait_ms.saturating_mul(1000));
                 self.note(&format!("attempt {attempt} failed: {}; again in {wait}", report::plain(error)));
             }
-            What::Compacted { .. } => self.note("the conversation had become long and goes on with a summary"),
+            What::Compacted { .. } => {
+                self.note("the conversation had become long and goes on with a summary")
+            }
             What::Finished { final_text, .. } if !self.live => {
                 if let Some(text) = final_text {
                     self.say(&format!("{text}\n"));

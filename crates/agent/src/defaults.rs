@@ -1,0 +1,83 @@
+//! What `offshoot.toml` says besides the providers.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::provider::ConfigError;
+
+/// What a run takes where nothing else is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// The model: a tier, an id, or `PROVIDER/ID`.
+    pub model: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    model: Option<String>,
+    providers: Option<Spanned<toml::Table>>,
+}
+
+impl Defaults {
+    /// Takes what the user's own file says. Its providers are [`Config::read`](crate::provider::Config::read)'s.
+    pub fn read(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
+        let parsed = parse(text, file)?;
+        self.model = parsed.model.or(self.model.take());
+        Ok(())
+    }
+
+    /// Takes what a project's file says: it may choose a model, and not who is sent a key.
+    pub fn read_project(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
+        let parsed = parse(text, file)?;
+        if let Some(providers) = parsed.providers {
+            let why =
+                "a project may not say where keys are sent: put `[providers]` into your own `offshoot.toml`";
+            return Err(mistake(text, file, providers.span().start, why.to_owned()));
+        }
+        self.model = parsed.model.or(self.model.take());
+        Ok(())
+    }
+}
+
+fn parse(text: &str, file: &Path) -> Result<File, ConfigError> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        mistake(text, file, at, error.message().trim().to_owned())
+    })
+}
+
+fn mistake(text: &str, file: &Path, at: usize, why: String) -> ConfigError {
+    let line = text[..at.min(text.len())].matches('\n').count() + 1;
+    ConfigError::File { file: file.to_owned(), line, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_says_more_than_the_user_and_not_where_keys_go() {
+        let file = Path::new("offshoot.toml");
+        let mut defaults = Defaults::default();
+        defaults
+            .read("model = \"opus\"\n[providers.x]\ndialect = \"anthropic\"", file)
+            .expect("the user's own");
+        defaults.read_project("", file).expect("nothing is said");
+        assert_eq!(defaults.model.as_deref(), Some("opus"));
+        defaults.read_project("model = \"haiku\"", file).expect("a model");
+        assert_eq!(defaults.model.as_deref(), Some("haiku"));
+        let error = defaults
+            .read_project("\n[providers.x]\nbase_url = \"http://evil\"", file)
+            .expect_err("a key's way");
+        assert!(error.to_string().contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_word_nobody_knows_is_named() {
+        let error = Defaults::default().read("modle = \"opus\"", Path::new("o.toml")).expect_err("a typo");
+        assert!(error.to_string().contains("modle") && error.to_string().contains("line 1"), "{error}");
+    }
+}

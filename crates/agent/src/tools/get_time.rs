@@ -1,0 +1,65 @@
+//! `get_time`: what the clock says.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::input;
+use crate::{Doing, Output, Policy, Scene, Tool};
+
+/// Tells the time. It reads no clock: the scene's time is recorded with the run, and is the same when that is resumed.
+pub(super) struct GetTime;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {}
+
+impl Tool for GetTime {
+    fn name(&self) -> &'static str {
+        "get_time"
+    }
+
+    fn description(&self) -> &'static str {
+        "Tells the date, the time and the weekday in the user's time zone."
+    }
+
+    fn schema(&self) -> &'static str {
+        r#"{"type":"object","properties":{},"additionalProperties":false}"#
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Pure
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        Box::pin(async move {
+            match input::parse(self, input) {
+                Ok(Args {}) => Output::text(scene.now.strftime("%Y-%m-%dT%H:%M:%S%:z[%Q], %A").to_string()),
+                Err(refusal) => refusal.into(),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::tools::testing::Yard;
+
+    #[tokio::test]
+    async fn the_time_is_the_scenes() {
+        let mut yard = Yard::new(&[]);
+        let mut seen = yard.ask("get_time", json!({})).await;
+        for zone in ["[Europe/Berlin]", "[America/St_Johns]", "[+05:30]"] {
+            let offset = match zone {
+                "[Europe/Berlin]" => "+02:00",
+                "[America/St_Johns]" => "-02:30",
+                _ => "+05:30",
+            };
+            yard.scene.now = format!("2026-08-01T00:34:56{offset}{zone}").parse().expect("a time");
+            seen += &yard.ask("get_time", json!({})).await;
+        }
+        expect![[]].assert_eq(&seen);
+    }
+}

@@ -1,0 +1,168 @@
+//! `glob`: which files have such names.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::pattern::Pattern;
+use super::walk::walk;
+use super::{Refusal, Stop, run};
+use crate::workspace::shown;
+use crate::{Doing, Output, Policy, Scene, Tool, Workspace};
+
+/// How many paths are shown.
+const SHOWN: usize = 1_000;
+
+/// Finds files by name.
+pub(super) struct Glob;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    pattern: String,
+    path: Option<String>,
+}
+
+impl Tool for Glob {
+    fn name(&self) -> &'static str {
+        "glob"
+    }
+
+    fn description(&self) -> &'static str {
+        "Finds files by name, sorted by path. `*.rs` finds them at any depth, `src/*.rs` only there, `src/**/*.rs` \
+         below. What `.gitignore` names is left out."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""pattern":{"type":"string","description":"A glob with `*`, `**`, `?`, `[…]` and `{a,b}`."},"#,
+            r#""path":{"type":"string","description":"The folder to look in; without it, the workspace."}"#,
+            r#"},"required":["pattern"],"additionalProperties":false}"#
+        )
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Pure
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        run(self, input, scene, glob)
+    }
+}
+
+fn glob(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<Output, Refusal> {
+    let pattern = Pattern::new("pattern", &args.pattern)?;
+    let start = Path::new(args.path.as_deref().unwrap_or("."));
+    let mut lines = Vec::new();
+    let mut rest = 0;
+    let left_out = walk(workspace, start, stop, &mut |found| {
+        if pattern.means(found.below) {
+            if lines.len() < SHOWN { lines.push(shown(found.path)) } else { rest += 1 }
+        }
+        ControlFlow::Continue(())
+    })?;
+    if lines.is_empty() {
+        lines.push(format!("no file matches `{}`", args.pattern));
+    }
+    if rest > 0 {
+        lines.push(format!("[{rest} more; narrow the pattern to see them]"));
+    }
+    lines.extend(left_out.notes());
+    Ok(Output::text(lines.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::tools::testing::Yard;
+
+    #[tokio::test]
+    async fn files_are_found_by_name() {
+        let yard = Yard::new(&[
+            ("main.rs", ""),
+            ("src/lib.rs", ""),
+            ("src/deep/er/mod.rs", ""),
+            ("src/deep/readme.md", ""),
+            ("src-gen/x.rs", ""),
+            (".hidden/y.rs", ""),
+            ("way out -> ../outside", ""),
+            ("out.rs -> ../outside/secret.txt", ""),
+            ("way in -> src", ""),
+        ]);
+        let mut seen = yard
+            .table(
+                "glob",
+                [
+                    json!({"pattern": "*.rs"}),
+                    json!({"pattern": "./*.rs"}),
+                    json!({"pattern": "**/*.rs"}),
+                    json!({"pattern": "src/**/*.{rs,md}"}),
+                    json!({"pattern": "*.rs", "path": "src"}),
+                    json!({"pattern": "deep/*", "path": "./src/"}),
+                    json!({"pattern": "*.rs", "path": "way in"}),
+                    json!({"pattern": "*.txt"}),
+                    json!({"pattern": "*", "path": "way out"}),
+                    json!({"pattern": "*", "path": "main.rs"}),
+                    json!({"pattern": "*", "path": "none"}),
+                    json!({"pattern": "/etc/*"}),
+                    json!({"pattern": "../*"}),
+                    json!({"pattern": "[z-a]"}),
+                    json!({"pattern": ""}),
+                ],
+            )
+            .await;
+        let absolute = json!({"pattern": "*.md", "path": yard.root.join("src")});
+        seen += &format!("--- absolute\n{}", yard.ask("glob", absolute).await);
+        expect![[]].assert_eq(&seen);
+    }
+
+    #[tokio::test]
+    async fn what_git_ignores_is_left_out() {
+        let yard = Yard::new(&[
+            (".gitignore", "\u{feff}/target\n*.log\n!keep.log\n[\nbuild/\n"),
+            (".git/config", ""),
+            ("sub/.git", "a worktree"),
+            ("target/out.txt", ""),
+            ("src/target/in.txt", ""),
+            ("a.log", ""),
+            ("keep.log", ""),
+            ("build/x", ""),
+            ("src/build", "a file, not a folder"),
+            ("src/.gitignore", "!wanted.log\nlocal.txt\n"),
+            ("src/wanted.log", ""),
+            ("src/other.log", ""),
+            ("src/local.txt", ""),
+            ("local.txt", ""),
+            ("linked/.gitignore -> ../src/.gitignore", ""),
+            ("linked/local.txt", ""),
+        ]);
+        let seen = yard
+            .table(
+                "glob",
+                [
+                    json!({"pattern": "*"}),
+                    json!({"pattern": "*", "path": "src"}),
+                    json!({"pattern": "*", "path": "target"}),
+                ],
+            )
+            .await;
+        expect![[]].assert_eq(&seen);
+    }
+
+    #[tokio::test]
+    async fn a_walk_has_bounds_and_says_so() {
+        let deep = format!("{}bottom.txt", "d/".repeat(66));
+        let names: Vec<String> = (0..1_100).map(|number| format!("many/f{number:04}")).collect();
+        let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        files.push((&deep, ""));
+        let yard = Yard::new(&files);
+        let text = yard.ask("glob", json!({"pattern": "*"})).await;
+        let seen: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
+        expect![[]].assert_eq(&seen.join("\n"));
+    }
+}

@@ -1,0 +1,237 @@
+//! `grep`: which lines hold such text.
+
+mod lines;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use serde::Deserialize;
+use serde_json::Value;
+
+use self::lines::{Lines, Searching};
+use super::pattern::Pattern;
+use super::walk::walk;
+use super::{Refusal, Stop, run};
+use crate::workspace::{Kind, shown};
+use crate::{Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
+
+/// How many results are shown where nobody says how many.
+const RESULTS: usize = 200;
+/// How many bytes an answer may have.
+const SHOWN: usize = 256 << 10;
+/// The largest file that is searched.
+const MAX_FILE: u64 = 64 << 20;
+/// How many bytes are searched in all.
+const MAX_BYTES: u64 = 2 << 30;
+/// How large a pattern may become once it is compiled.
+const MAX_PATTERN: usize = 10 << 20;
+
+/// Searches in files.
+pub(super) struct Grep;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    pattern: String,
+    path: Option<String>,
+    glob: Option<String>,
+    #[serde(default)]
+    output: Results,
+    #[serde(default)]
+    case_insensitive: bool,
+    context: Option<usize>,
+    limit: Option<usize>,
+}
+
+/// What is told of a file that matches.
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Results {
+    #[default]
+    Content,
+    Files,
+    Count,
+}
+
+impl Tool for Grep {
+    fn name(&self) -> &'static str {
+        "grep"
+    }
+
+    fn description(&self) -> &'static str {
+        "Searches files line by line for a regular expression (Rust's syntax) and shows `path:line:text`. Binary \
+         files and what `.gitignore` names are left out."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""pattern":{"type":"string","description":"The regular expression; it is matched within a line."},"#,
+            r#""path":{"type":"string","description":"The folder or file to search; without it, the workspace."},"#,
+            r#""glob":{"type":"string","description":"Search only files with such names, as in `*.rs` or `src/**/*.ts`."},"#,
+            r#""output":{"type":"string","enum":["content","files","count"],"#,
+            r#""description":"Matching lines, or only the files, or how many lines match in each; without it, the lines."},"#,
+            r#""case_insensitive":{"type":"boolean","description":"Take capital and small letters for the same."},"#,
+            r#""context":{"type":"integer","minimum":0,"maximum":20,"#,
+            r#""description":"How many lines to show before and after each match."},"#,
+            r#""limit":{"type":"integer","minimum":1,"maximum":2000,"#,
+            r#""description":"How many matching lines, or files, to show; without it, 200."}"#,
+            r#"},"required":["pattern"],"additionalProperties":false}"#
+        )
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Pure
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        run(self, input, scene, grep)
+    }
+}
+
+fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<Output, Refusal> {
+    if args.context.is_some_and(|lines| lines > 0) && args.output != Results::Content {
+        return Err(Refusal("`context` needs `output` to be \"content\"".to_owned()));
+    }
+    let only = args.glob.as_deref().map(|glob| Pattern::new("glob", glob)).transpose()?;
+    let mut search = Search::new(args, matcher(args)?);
+    let start = Path::new(args.path.as_deref().unwrap_or("."));
+    let notes = match workspace.file(start) {
+        Ok(file) => {
+            search.look(start, &file);
+            if search.binary > 0 {
+                return Err(Refusal(format!("`{}` is a binary file; it is not searched", shown(start))));
+            }
+            Vec::new()
+        }
+        Err(WorkspaceError::IsFolder(_)) => {
+            let left_out = walk(workspace, start, stop, &mut |found| {
+                if found.kind != Kind::File || only.as_ref().is_some_and(|only| !only.means(found.below)) {
+                    return ControlFlow::Continue(());
+                }
+                match found.folder.file(found.name) {
+                    Ok(file) => search.look(found.path, &file),
+                    Err(_) => search.unreadable += 1,
+                }
+                if search.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            left_out.notes()
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(search.answer(&args.pattern, notes))
+}
+
+fn matcher(args: &Args) -> Result<RegexMatcher, Refusal> {
+    RegexMatcherBuilder::new()
+        .case_insensitive(args.case_insensitive)
+        .crlf(true)
+        .size_limit(MAX_PATTERN)
+        .dfa_size_limit(MAX_PATTERN)
+        .build(&args.pattern)
+        .map_err(|error| Refusal(format!("`pattern` is no regular expression: {error}")))
+}
+
+/// A search that goes from file to file.
+struct Search {
+    searching: Searching,
+    output: Results,
+    limit: usize,
+    answer: Vec<String>,
+    /// Bytes in the answer.
+    size: usize,
+    /// Lines in `content`, else files.
+    results: usize,
+    /// Bytes that were searched.
+    bytes: u64,
+    more: bool,
+    binary: usize,
+    too_large: usize,
+    unreadable: usize,
+}
+
+impl Search {
+    fn new(args: &Args, matcher: RegexMatcher) -> Self {
+        Self {
+            searching: Searching::new(matcher, args.context.unwrap_or(0)),
+            output: args.output,
+            limit: args.limit.unwrap_or(RESULTS),
+            answer: Vec::new(),
+            size: 0,
+            results: 0,
+            bytes: 0,
+            more: false,
+            binary: 0,
+            too_large: 0,
+            unreadable: 0,
+        }
+    }
+
+    /// Searches a file.
+    fn look(&mut self, path: &Path, file: &std::fs::File) {
+        let size = file.metadata().map_or(0, |about| about.len());
+        if size > MAX_FILE {
+            self.too_large += 1;
+            return;
+        }
+        self.bytes += size;
+        let wanted = if self.output == Results::Content { self.limit - self.results } else { usize::MAX };
+        let path = shown(path);
+        match self.searching.search(&path, file, wanted, self.output == Results::Content) {
+            Err(_) => self.unreadable += 1,
+            Ok(lines) if lines.binary => self.binary += 1,
+            Ok(lines) if lines.matches == 0 && !lines.more => {}
+            Ok(lines) => self.take(path, lines),
+        }
+    }
+
+    fn take(&mut self, path: String, lines: Lines) {
+        if self.results == self.limit {
+            self.more = true;
+            return;
+        }
+        let (results, shown) = match self.output {
+            Results::Content => (lines.matches, lines.shown),
+            Results::Files => (1, vec![path]),
+            Results::Count => (1, vec![format!("{path}:{}", lines.matches)]),
+        };
+        self.results += results;
+        self.more |= lines.more;
+        if self.searching.has_context() && !self.answer.is_empty() {
+            self.answer.push("--".to_owned());
+        }
+        self.size += shown.iter().map(|line| line.len() + 1).sum::<usize>();
+        self.answer.extend(shown);
+    }
+
+    /// Nothing more can be shown or searched. What is beyond is only looked for until there is any.
+    fn is_full(&self) -> bool {
+        self.more || self.size > SHOWN || self.bytes > MAX_BYTES
+    }
+
+    fn answer(mut self, pattern: &str, notes: Vec<String>) -> Output {
+        if self.answer.is_empty() {
+            self.answer.push(format!("nothing matches `{pattern}`"));
+        }
+        if self.more || self.size > SHOWN {
+            self.answer.push("[there is more; narrow the search to see it]".to_owned());
+        }
+        if self.bytes > MAX_BYTES {
+            self.answer
+                .push(format!("[stopped after {MAX_BYTES} bytes; choose a `path` to search the rest]"));
+        }
+        if self.too_large > 0 {
+            self.answer
+                .push(format!("[{} files larger than {MAX_FILE} bytes were not searched]", self.too_large));
+        }
+        if self.unreadable > 0 {
+            self.answer.push(format!("[{} files could not be searched]", self.unreadable));
+        }
+        self.answer.extend(notes);
+        Output::text(self.answer.join("\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

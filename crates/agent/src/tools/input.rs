@@ -1,0 +1,167 @@
+//! Whether a call's input is what the tool's schema says.
+//!
+//! The schema that the model is shown is the one that is checked, so the two cannot drift apart. It knows only what
+//! our own schemas use: strings, whole numbers with bounds, booleans, choices.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Refusal;
+use crate::Tool;
+
+/// The input as the tool's own type, or what is wrong with it.
+pub(super) fn parse<A: DeserializeOwned>(tool: &dyn Tool, input: &Value) -> Result<A, Refusal> {
+    let schema: Value = serde_json::from_str(tool.schema()).expect("a test reads every tool's schema");
+    check(tool.name(), &schema, input).map_err(Refusal)?;
+    A::deserialize(input)
+        .map_err(|error| Refusal(format!("the input of `{}` is wrong: {error}", tool.name())))
+}
+
+fn check(tool: &str, schema: &Value, input: &Value) -> Result<(), String> {
+    let Some(fields) = input.as_object() else {
+        return Err(format!("`{tool}` takes a JSON object, but got: {}", brief(input)));
+    };
+    let known = schema["properties"].as_object().expect("a test looks at every tool's properties");
+    let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (name, value) in fields {
+        let Some(expected) = known.get(name) else {
+            let known: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
+            let takes = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
+            return Err(format!("`{}` is no input of `{tool}`; it takes {takes}", brief_text(name)));
+        };
+        if !fits(expected, value) {
+            return Err(format!("`{name}` must be {}, but is: {}", in_words(expected), brief(value)));
+        }
+    }
+    for name in required.iter().filter_map(Value::as_str) {
+        if !fields.contains_key(name) {
+            return Err(format!("`{name}` is missing; it must be {}", in_words(&known[name])));
+        }
+    }
+    Ok(())
+}
+
+fn fits(expected: &Value, value: &Value) -> bool {
+    if let Some(choices) = expected["enum"].as_array() {
+        return choices.contains(value);
+    }
+    match expected["type"].as_str() {
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.as_u64().is_some_and(|number| {
+            expected["minimum"].as_u64().is_none_or(|least| number >= least)
+                && expected["maximum"].as_u64().is_none_or(|most| number <= most)
+        }),
+        _ => false,
+    }
+}
+
+fn in_words(expected: &Value) -> String {
+    if let Some(choices) = expected["enum"].as_array() {
+        let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
+        return format!("one of {}", choices.join(", "));
+    }
+    match (expected["type"].as_str(), expected["minimum"].as_u64(), expected["maximum"].as_u64()) {
+        (Some("string"), ..) => "a string".to_owned(),
+        (Some("boolean"), ..) => "true or false".to_owned(),
+        (_, least, None) => format!("a whole number of at least {}", least.unwrap_or(0)),
+        (_, least, Some(most)) => format!("a whole number from {} to {most}", least.unwrap_or(0)),
+    }
+}
+
+fn brief(value: &Value) -> String {
+    brief_text(&value.to_string())
+}
+
+fn brief_text(text: &str) -> String {
+    const MOST: usize = 60;
+    let more = if text.chars().count() > MOST { "…" } else { "" };
+    text.chars().take(MOST).chain(more.chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use crate::tools::builtin;
+    use crate::tools::testing::{Yard, answer};
+
+    #[test]
+    fn every_schema_is_compact_and_closed() {
+        for tool in builtin() {
+            let schema: Value = serde_json::from_str(tool.schema()).expect("a schema is JSON");
+            assert_eq!(schema.to_string(), tool.schema(), "compact, in our own order");
+            assert_eq!(schema["type"], "object");
+            assert_eq!(schema["additionalProperties"], false);
+            let known = schema["properties"].as_object().expect("a schema has properties");
+            for name in schema["required"].as_array().into_iter().flatten() {
+                assert!(known.contains_key(name.as_str().expect("a name")), "{name} of {}", tool.name());
+            }
+            for (name, property) in known {
+                assert!(property["description"].is_string(), "{name} of {}", tool.name());
+            }
+        }
+    }
+
+    /// The schema is checked before the tool's type is filled, so only a type that takes less could disagree.
+    #[tokio::test]
+    async fn a_tool_takes_all_that_its_schema_names_and_needs_no_more_than_it_requires() {
+        let yard = Yard::new(&[]);
+        for tool in builtin() {
+            let schema: Value = serde_json::from_str(tool.schema()).expect("a schema is JSON");
+            let required = schema["required"].as_array().cloned().unwrap_or_default();
+            let mut whole = serde_json::Map::new();
+            let mut least = serde_json::Map::new();
+            for (name, property) in schema["properties"].as_object().expect("properties") {
+                let value = match property["type"].as_str() {
+                    Some("string") => property["enum"].get(0).cloned().unwrap_or(json!("x")),
+                    Some("boolean") => json!(true),
+                    _ => property["minimum"].clone(),
+                };
+                whole.insert(name.clone(), value.clone());
+                if required.contains(&json!(name)) {
+                    least.insert(name.clone(), value);
+                }
+            }
+            for input in [whole, least] {
+                let text = answer(&yard.call(tool.name(), Value::Object(input)).await);
+                let complaints = ["the input of", "is missing", "must be", "is no input"];
+                assert!(!complaints.iter().any(|words| text.contains(words)), "{}: {text}", tool.name());
+            }
+        }
+    }
+
+    /// Every field of every tool, wrong in every way.
+    #[tokio::test]
+    async fn whatever_is_wrong_is_named() {
+        let yard = Yard::new(&[]);
+        let mut seen = String::new();
+        for tool in builtin() {
+            let schema: Value = serde_json::from_str(tool.schema()).expect("a schema is JSON");
+            let mut wrong = vec![json!({"colour": 1}), json!([]), json!({})];
+            for (name, property) in schema["properties"].as_object().expect("properties") {
+                wrong.push(json!({ name: null }));
+                wrong.push(
+                    json!({ name: if property["type"] == "string" { json!(7) } else { json!("seven") } }),
+                );
+                if property["minimum"].is_u64() {
+                    wrong.push(json!({ name: -1 }));
+                    wrong.push(json!({ name: 1.5 }));
+                }
+                if property["maximum"].is_u64() {
+                    wrong.push(json!({ name: u64::MAX }));
+                }
+            }
+            // What needs nothing takes an empty object.
+            wrong.retain(|input| *input != json!({}) || schema["required"].is_array());
+            for input in wrong {
+                let output = yard.call(tool.name(), input.clone()).await;
+                assert!(output.is_error, "{} {input}", tool.name());
+                seen += &format!("{} {input}: {}\n", tool.name(), answer(&output));
+            }
+        }
+        let expected: Expect = expect![[]];
+        expected.assert_eq(&seen);
+    }
+}

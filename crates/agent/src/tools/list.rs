@@ -1,0 +1,153 @@
+//! `list`: what is in a folder.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Refusal, Stop, run};
+use crate::workspace::{Folder, Kind, shown};
+use crate::{Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
+
+/// How many entries are shown.
+const SHOWN: usize = 1_000;
+/// How many are looked at.
+const COUNTED: usize = 100_000;
+
+/// Lists a folder.
+pub(super) struct List;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    path: Option<String>,
+}
+
+impl Tool for List {
+    fn name(&self) -> &'static str {
+        "list"
+    }
+
+    fn description(&self) -> &'static str {
+        "Lists one folder: its folders with a `/`, its files with their bytes, its symlinks with their targets. \
+         Ignored and hidden files too."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""path":{"type":"string","description":"The folder, relative to the workspace; without it, the workspace."}"#,
+            r#"},"additionalProperties":false}"#
+        )
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Pure
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        run(self, input, scene, list)
+    }
+}
+
+fn list(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal> {
+    let path = Path::new(args.path.as_deref().unwrap_or("."));
+    let folder = match workspace.folder(path) {
+        // Not `NoFolder` for anything on the way: only a file can be read instead.
+        Err(WorkspaceError::NoFolder(shown)) if workspace.file(path).is_ok() => {
+            return Err(Refusal(format!("`{shown}` is a file; use `read` to see it")));
+        }
+        folder => folder?,
+    };
+    let entries = folder.entries(COUNTED).map_err(|errno| workspace.explain(errno, "list", path))?;
+    if entries.list.is_empty() {
+        return Ok(Output::text(format!("`{}` is empty", shown(path))));
+    }
+    let mut lines: Vec<String> = entries
+        .list
+        .iter()
+        .take(SHOWN)
+        .map(|entry| line(&folder, Path::new(&entry.name), entry.kind))
+        .collect();
+    let rest = entries.list.len() - lines.len();
+    if rest > 0 {
+        let or_more = if entries.more { " or even more" } else { "" };
+        lines.push(format!("[{rest} more{or_more}; use `glob` to choose]"));
+    }
+    Ok(Output::text(lines.join("\n")))
+}
+
+/// What vanished since it was listed is shown by its name alone.
+fn line(folder: &Folder, path: &Path, kind: Kind) -> String {
+    let (name, path) = (shown(path), path.as_os_str());
+    match kind {
+        Kind::Folder => format!("{name}/"),
+        Kind::File => folder.size(path).map(|size| format!("{name} ({size} bytes)")).unwrap_or(name),
+        Kind::Link => folder.link(path).map(|to| format!("{name} -> {}", shown(&to))).unwrap_or(name),
+        Kind::Other => format!("{name} (a pipe, socket or device)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::tools::testing::Yard;
+
+    #[tokio::test]
+    async fn a_folder_is_listed_by_name() {
+        let yard = Yard::new(&[
+            ("b.txt", "12345"),
+            ("B.txt", ""),
+            (".hidden", "x"),
+            ("a/inner.txt", "x"),
+            ("a-b", "x"),
+            ("empty/", ""),
+            ("way out -> ../outside", ""),
+            ("way in -> a", ""),
+            ("two\nlines", "x"),
+            (".b.txt.offshoot-draft", "half"),
+        ]);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            yard.root.join("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .expect("a pipe");
+        let mut seen = yard.ask("list", json!({})).await;
+        for path in ["a", "way in", "./a/../a/", "empty", "way out", "b.txt", "none", "..", "b.txt/x"] {
+            seen += &format!("--- {path}\n{}", yard.ask("list", json!({ "path": path })).await);
+        }
+        expect![[]].assert_eq(&seen);
+    }
+
+    #[tokio::test]
+    async fn a_long_list_is_cut() {
+        let names: Vec<String> = (0..1_234).map(|number| format!("f{number:04}")).collect();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let seen = Yard::new(&files).ask("list", json!({})).await;
+        assert_eq!(seen.lines().count(), 1_001);
+        expect![[]].assert_eq(seen.lines().last().expect("the last line"));
+    }
+
+    #[tokio::test]
+    async fn a_workspace_that_was_deleted_is_gone() {
+        let yard = Yard::new(&[("a.txt", "x")]);
+        std::fs::remove_dir_all(&yard.root).expect("it was there");
+        let mut seen = String::new();
+        for (tool, input) in [
+            ("read", json!({"path": "a.txt"})),
+            ("write", json!({"path": "a.txt", "content": "x"})),
+            ("write", json!({"path": "a/b/c.txt", "content": "x"})),
+            ("list", json!({})),
+            ("glob", json!({"pattern": "*"})),
+            ("grep", json!({"pattern": "x"})),
+        ] {
+            seen += &yard.ask(tool, input).await;
+        }
+        expect![[]].assert_eq(&seen);
+    }
+}

@@ -1,0 +1,104 @@
+//! The tools that every agent has. A new one is a new file and a line in [`builtin`].
+//!
+//! Files are only reached through the [`Workspace`](crate::Workspace), and the only clock is the scene's. All of
+//! them answer the same bytes for the same files, so a run that is done again is the same run.
+
+mod get_time;
+mod glob;
+mod grep;
+mod input;
+mod list;
+mod pattern;
+mod read;
+#[cfg(feature = "crash-points")]
+mod stamp;
+#[cfg(test)]
+pub(crate) mod testing;
+mod walk;
+mod write;
+
+use std::error::Error as _;
+use std::sync::{Arc, Weak};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Doing, Output, Scene, Tool, Workspace, WorkspaceError};
+
+/// All of them, in the order in which models are told of them. The order is part of what a prompt cache keeps.
+pub fn builtin() -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(read::Read),
+        Box::new(write::Write),
+        Box::new(list::List),
+        Box::new(glob::Glob),
+        Box::new(grep::Grep),
+        Box::new(get_time::GetTime),
+        #[cfg(feature = "crash-points")]
+        Box::new(stamp::Stamp),
+    ]
+}
+
+/// Why a tool does not do what was asked, in words for the model.
+#[derive(Debug)]
+struct Refusal(String);
+
+impl From<WorkspaceError> for Refusal {
+    fn from(error: WorkspaceError) -> Self {
+        let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+        Self(format!("{error}{cause}"))
+    }
+}
+
+impl From<Refusal> for Output {
+    fn from(refusal: Refusal) -> Self {
+        Self::error(refusal.0)
+    }
+}
+
+/// Tells work that nobody waits for it any more.
+struct Stop(Weak<()>);
+
+impl Stop {
+    fn is_asked(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
+/// Checks the input and does the work on a thread that may block. When the call is dropped, the work is told.
+fn run<'a, A: DeserializeOwned + Send + 'static>(
+    tool: &'a dyn Tool,
+    input: &'a Value,
+    scene: &'a Scene,
+    work: fn(&A, &Workspace, &Stop) -> Result<Output, Refusal>,
+) -> Doing<'a, Output> {
+    Box::pin(async move {
+        let args: A = match input::parse(tool, input) {
+            Ok(args) => args,
+            Err(refusal) => return refusal.into(),
+        };
+        let workspace = Arc::clone(&scene.workspace);
+        let waiting = Arc::new(());
+        let stop = Stop(Arc::downgrade(&waiting));
+        let done = tokio::task::spawn_blocking(move || work(&args, &workspace, &stop)).await;
+        drop(waiting);
+        match done {
+            Ok(Ok(output)) => output,
+            Ok(Err(refusal)) => refusal.into(),
+            Err(_) => Output::error(format!("`{}` broke off before it was done", tool.name())),
+        }
+    })
+}
+
+/// Cuts a line that is longer than `most` characters, from `from` on, and says so.
+fn cut(line: &str, from: usize, most: usize) -> String {
+    let length = line.chars().count();
+    if length <= most {
+        return line.to_owned();
+    }
+    let from = from.min(length - most);
+    let kept: String = line.chars().skip(from).take(most).collect();
+    let before = if from == 0 { "" } else { "…" };
+    let after = if from + most == length { "" } else { "…" };
+    format!("{before}{kept}{after} [cut: the line has {length} characters]")
+}

@@ -1,0 +1,223 @@
+//! `read`: what is in a file.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+use session::{Block, ImageSource};
+
+use super::{Refusal, Stop, cut, run};
+use crate::workspace::shown;
+use crate::{Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
+
+/// The largest file that is opened at all.
+const MAX_FILE: u64 = 32 << 20;
+/// The largest picture: providers take five megabytes of base64.
+const MAX_IMAGE: usize = 3_750_000;
+/// How many lines are shown where nobody says how many.
+const LINES: usize = 2_000;
+/// How many characters of a line.
+const LINE: usize = 2_000;
+/// How many bytes in all.
+const SHOWN: usize = 256 << 10;
+
+/// Reads a file.
+pub(super) struct Read;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    path: String,
+    offset: Option<usize>,
+    limit: Option<usize>,
+}
+
+impl Tool for Read {
+    fn name(&self) -> &'static str {
+        "read"
+    }
+
+    fn description(&self) -> &'static str {
+        "Shows a text file with its lines numbered, or a png, jpeg, gif or webp picture. Long files come in parts: \
+         the last line of the answer says how to go on."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""path":{"type":"string","description":"The file, relative to the workspace."},"#,
+            r#""offset":{"type":"integer","minimum":1,"description":"The first line to show; without it, 1."},"#,
+            r#""limit":{"type":"integer","minimum":1,"description":"How many lines to show; without it, 2000."}"#,
+            r#"},"required":["path"],"additionalProperties":false}"#
+        )
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Pure
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        run(self, input, scene, read)
+    }
+}
+
+fn read(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal> {
+    let path = Path::new(&args.path);
+    let name = shown(path);
+    let bytes = workspace.read(path, MAX_FILE).map_err(|error| match error {
+        WorkspaceError::IsFolder(_) => {
+            Refusal(format!("`{name}` is a folder; use `list` to see what is in it"))
+        }
+        WorkspaceError::TooLarge { .. } => Refusal(format!("{error}; use `grep` to find the part you need")),
+        error => error.into(),
+    })?;
+    if let Some(media_type) = image(&bytes) {
+        return picture(&name, media_type, &bytes);
+    }
+    let text = text(&name, &bytes)?;
+    if text.is_empty() {
+        return Ok(Output::text(format!("`{name}` is empty")));
+    }
+    numbered(&name, text, args.offset.unwrap_or(1), args.limit.unwrap_or(LINES))
+}
+
+/// What the first bytes say, since a name may say anything.
+fn image(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+fn picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<Output, Refusal> {
+    if bytes.len() > MAX_IMAGE {
+        let size = bytes.len();
+        return Err(Refusal(format!(
+            "`{name}` is a picture of {size} bytes; at most {MAX_IMAGE} can be shown"
+        )));
+    }
+    let source = ImageSource::Base64 { media_type: media_type.to_owned(), data: STANDARD.encode(bytes) };
+    Ok(Output { blocks: vec![Block::Image(source)], is_error: false })
+}
+
+/// The text, or why it is none: a character put in for another would be copied into the next edit.
+fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
+    let size = bytes.len();
+    let at = match std::str::from_utf8(bytes) {
+        Ok(text) => match text.find('\0') {
+            None => return Ok(text),
+            Some(at) => at,
+        },
+        Err(error) => error.valid_up_to(),
+    };
+    Err(Refusal(format!("`{name}` is not UTF-8 text: byte {at} of {size} is {:#04x}", bytes[at])))
+}
+
+fn numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<Output, Refusal> {
+    let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
+    let total = lines.len();
+    if offset > total {
+        return Err(Refusal(format!("`{name}` has {total} lines; there is no line {offset}")));
+    }
+    let mut shown = String::new();
+    let mut last = offset - 1;
+    for line in lines[offset - 1..].iter().take(limit) {
+        let line = format!("{:>6}\t{}\n", last + 1, cut(line, 0, LINE));
+        if !shown.is_empty() && shown.len() + line.len() > SHOWN {
+            break;
+        }
+        shown += &line;
+        last += 1;
+    }
+    if last < total {
+        shown += &format!("[lines {offset} to {last} of {total}; go on with offset {}]", last + 1);
+    }
+    Ok(Output::text(shown.strip_suffix('\n').unwrap_or(&shown)))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::tools::testing::Yard;
+
+    #[tokio::test]
+    async fn lines_are_numbered_and_parts_say_how_to_go_on() {
+        let yard = Yard::new(&[
+            ("ten.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"),
+            ("no end.txt", "one\n\nthree"),
+            ("windows.txt", "one\r\ntwo\r\n"),
+            ("empty.txt", ""),
+            ("newline.txt", "\n"),
+            ("long.txt", &format!("{}\nshort\n", "ä".repeat(2_001))),
+            ("folder/", ""),
+        ]);
+        let mut seen = yard
+            .table(
+                "read",
+                [
+                    json!({"path": "ten.txt"}),
+                    json!({"path": "ten.txt", "offset": 9}),
+                    json!({"path": "ten.txt", "offset": 3, "limit": 2}),
+                    json!({"path": "ten.txt", "offset": 10, "limit": 1}),
+                    json!({"path": "ten.txt", "offset": 11}),
+                    json!({"path": "no end.txt"}),
+                    json!({"path": "windows.txt"}),
+                    json!({"path": "empty.txt"}),
+                    json!({"path": "newline.txt"}),
+                    json!({"path": "folder"}),
+                    json!({"path": "none.txt"}),
+                    json!({"path": "ten.txt/"}),
+                ],
+            )
+            .await;
+        seen += &yard.ask("read", json!({"path": "long.txt"})).await.replace(&"ä".repeat(2_000), "<2000 ä>");
+        expect![[]].assert_eq(&seen);
+    }
+
+    #[tokio::test]
+    async fn what_is_shown_has_bounds() {
+        let yard = Yard::new(&[
+            ("many.txt", &"x\n".repeat(2_345)),
+            ("wide.txt", &format!("{}\n", "y".repeat(1_999)).repeat(300)),
+        ]);
+        let huge = std::fs::File::create(yard.root.join("huge.txt")).expect("a file");
+        huge.set_len((32 << 20) + 1).expect("a hole");
+        let mut seen = String::new();
+        for path in ["many.txt", "wide.txt", "huge.txt"] {
+            let text = yard.ask("read", json!({ "path": path })).await;
+            assert!(text.len() < 300_000);
+            seen += &format!("{}\n", text.lines().last().expect("a line"));
+        }
+        expect![[]].assert_eq(&seen);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text_is_never_shown_as_text() {
+        let yard = Yard::new(&[("nul.bin", "ab\0cd")]);
+        for (name, bytes) in [
+            ("latin.txt", &b"caf\xe9\n"[..]),
+            ("half.txt", b"ok \xc3"),
+            ("p.txt", b"\x89PNG\r\n\x1a\nrest"),
+            ("j", b"\xff\xd8\xff\xe0rest"),
+            ("g", b"GIF89a"),
+            ("w", b"RIFF\x01\x02\x03\x04WEBPVP8 "),
+        ] {
+            std::fs::write(yard.root.join(name), bytes).expect("a file");
+        }
+        let mut large = b"GIF87a".to_vec();
+        large.resize(3_750_001, 0);
+        std::fs::write(yard.root.join("large.gif"), large).expect("a file");
+        let mut seen = String::new();
+        for path in ["nul.bin", "latin.txt", "half.txt", "p.txt", "j", "g", "w", "large.gif"] {
+            seen += &yard.ask("read", json!({ "path": path })).await;
+        }
+        expect![[]].assert_eq(&seen);
+    }
+}

@@ -1,0 +1,38 @@
+//! A tool that must not happen twice, for the tests that kill a run in the middle of it.
+
+use std::io::Write as _;
+
+use serde_json::Value;
+
+use crate::{Doing, Output, Policy, Scene, Tool};
+
+pub(super) struct Stamp;
+
+impl Tool for Stamp {
+    fn name(&self) -> &'static str {
+        "stamp"
+    }
+
+    fn description(&self) -> &'static str {
+        "Adds a line to `stamps.txt`. Only there in tests."
+    }
+
+    fn schema(&self) -> &'static str {
+        r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Unsafe
+    }
+
+    fn call<'a>(&'a self, _: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        Box::pin(async {
+            let path = scene.workspace.path().join("stamps.txt");
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            match file.and_then(|mut file| file.write_all(b"stamped\n")) {
+                Ok(()) => Output::text("stamped"),
+                Err(error) => Output::error(error.to_string()),
+            }
+        })
+    }
+}

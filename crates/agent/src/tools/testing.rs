@@ -1,0 +1,104 @@
+//! A folder to try tools in.
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use session::Block;
+use tempfile::TempDir;
+
+use super::builtin;
+use crate::{Output, Scene, Workspace};
+
+/// A workspace with a folder beside it that nobody may see.
+pub(crate) struct Yard {
+    _home: TempDir,
+    /// The workspace.
+    pub(crate) root: PathBuf,
+    /// Not the workspace. Its only file holds [`SECRET`].
+    pub(crate) outside: PathBuf,
+    pub(crate) scene: Scene,
+}
+
+/// What must never be seen.
+pub(crate) const SECRET: &str = "kestrel-in-the-attic";
+
+impl Yard {
+    /// Fills it: `path` with text, `path/` for a folder, `path -> target` for a link.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let home = tempfile::tempdir().expect("a folder for a test");
+        let (root, outside) = (home.path().join("yard"), home.path().join("outside"));
+        std::fs::create_dir(&root).expect("the workspace");
+        std::fs::create_dir(&outside).expect("the folder beside it");
+        std::fs::write(outside.join("secret.txt"), format!("{SECRET}\n")).expect("the secret");
+        for (path, text) in files {
+            let (path, to) = path.split_once(" -> ").unwrap_or((path, ""));
+            let file = root.join(path);
+            std::fs::create_dir_all(file.parent().expect("it is below the root")).expect("a folder");
+            match (to, path.ends_with('/')) {
+                ("", true) => std::fs::create_dir_all(&file).expect("a folder"),
+                ("", false) => std::fs::write(&file, text).expect("a file"),
+                (to, _) => symlink(to, &file).expect("a link"),
+            }
+        }
+        let workspace = Arc::new(Workspace::open(&root).expect("the workspace opens"));
+        let now = "2026-08-01T12:34:56.789+00:00[UTC]".parse().expect("a time");
+        Self { _home: home, root, outside, scene: Scene { workspace, now } }
+    }
+
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> Output {
+        let tools = builtin();
+        let tool = tools.iter().find(|known| known.name() == tool).expect("a built-in tool");
+        let output = tool.call(&input, &self.scene).await;
+        let shown = answer(&output);
+        assert!(!shown.contains(SECRET), "{} {input} showed what is outside", tool.name());
+        output
+    }
+
+    /// Calls a tool and shows the answer.
+    pub(crate) async fn ask(&self, tool: &str, input: Value) -> String {
+        let output = self.call(tool, input).await;
+        let home = self.root.parent().expect("it has one").canonicalize().expect("it is there");
+        let text = answer(&output).replace(&home.display().to_string(), "HOME");
+        if output.is_error { format!("error: {text}\n") } else { text + "\n" }
+    }
+
+    /// Calls a tool with each input and shows both.
+    pub(crate) async fn table<const N: usize>(&self, tool: &str, inputs: [Value; N]) -> String {
+        let mut seen = String::new();
+        for input in inputs {
+            seen += &format!("--- {input}\n");
+            seen += &self.ask(tool, input).await;
+        }
+        seen
+    }
+
+    /// Everything in a folder, for telling whether it changed.
+    pub(crate) fn tree(folder: &std::path::Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                all.extend(Self::tree(&path))
+            } else {
+                all.push((path.clone(), std::fs::read(path).expect("a file")))
+            }
+        }
+        all.sort();
+        all
+    }
+}
+
+/// An answer as text, with what is not text in brackets.
+pub(crate) fn answer(output: &Output) -> String {
+    let blocks: Vec<String> = output
+        .blocks
+        .iter()
+        .map(|block| match block {
+            Block::Text { text } => text.clone(),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    blocks.join("\n")
+}

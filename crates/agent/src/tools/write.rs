@@ -1,0 +1,111 @@
+//! `write`: puts a file there.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Refusal, Stop, run};
+use crate::workspace::shown;
+use crate::{Doing, Output, Policy, Scene, Tool, Workspace, Written};
+
+/// More than any model writes in one call, and less than would hurt.
+const MAX_BYTES: usize = 16 << 20;
+
+/// Writes a whole file.
+pub(super) struct Write;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    path: String,
+    content: String,
+}
+
+impl Tool for Write {
+    fn name(&self) -> &'static str {
+        "write"
+    }
+
+    fn description(&self) -> &'static str {
+        "Writes a whole file, with the folders it needs. What was in the file before is lost, so `read` it first if \
+         you need any of it."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""path":{"type":"string","description":"The file, relative to the workspace."},"#,
+            r#""content":{"type":"string","description":"All that shall be in it."}"#,
+            r#"},"required":["path","content"],"additionalProperties":false}"#
+        )
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Idempotent
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        run(self, input, scene, write)
+    }
+}
+
+fn write(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal> {
+    let (path, bytes) = (Path::new(&args.path), args.content.as_bytes());
+    if bytes.len() > MAX_BYTES {
+        return Err(Refusal(format!(
+            "`content` has {} bytes; `write` takes at most {MAX_BYTES}",
+            bytes.len()
+        )));
+    }
+    let done = match workspace.write(path, bytes)? {
+        Written::Created => "created",
+        Written::Replaced => "overwrote",
+    };
+    Ok(Output::text(format!("{done} `{}`, {} bytes", shown(path), bytes.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::tools::testing::Yard;
+
+    #[tokio::test]
+    async fn files_are_made_and_replaced() {
+        let yard = Yard::new(&[("old.sh", "old"), ("folder/", ""), ("inner -> deep/er/new.txt", "")]);
+        let script = yard.root.join("old.sh");
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o4750)).expect("its mode");
+        let mut seen = String::new();
+        for (path, content) in [
+            ("new.txt", "eins\n"),
+            ("new.txt", ""),
+            ("a/b/c.txt", "zwei\n"),
+            ("old.sh", "#!/bin/sh\n"),
+            ("inner", "through a link"),
+            ("folder", "x"),
+            ("folder/", "x"),
+            ("missing/", "x"),
+            ("new.txt/below", "x"),
+            ("none/../x", "x"),
+            ("../x", "x"),
+            ("/etc/x", "x"),
+            ("", "x"),
+        ] {
+            seen += &format!("{path}: ");
+            seen += &yard.ask("write", json!({"path": path, "content": content})).await;
+        }
+        let absolute = yard.root.join("absolute.txt");
+        seen += &yard.ask("write", json!({"path": absolute, "content": "x"})).await;
+        for (path, bytes) in Yard::tree(&yard.root) {
+            let path = path.strip_prefix(&yard.root).expect("below").to_owned();
+            seen += &format!("{}: {:?}\n", path.display(), String::from_utf8_lossy(&bytes));
+        }
+        expect![[]].assert_eq(&seen);
+        let mode = script.metadata().expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o750, "kept, but for the bit that vouched for the old content");
+    }
+}

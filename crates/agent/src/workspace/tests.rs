@@ -1,0 +1,348 @@
+//! Attacks on the resolver.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use expect_test::expect;
+use rustix::fs::{CWD, FileType, Mode, RenameFlags};
+use serde_json::json;
+
+use crate::tools::testing::{SECRET, Yard};
+use crate::{Workspace, WorkspaceError};
+
+/// A workspace with every kind of link.
+fn yard() -> Yard {
+    let yard = Yard::new(&[
+        ("plain.txt", "plain"),
+        ("a/b/deep.txt", "deep"),
+        ("in -> a/b", ""),
+        ("a/up -> ../plain.txt", ""),
+        ("chain -> a/up", ""),
+        ("out -> ../outside", ""),
+        ("out.txt -> ../outside/secret.txt", ""),
+        ("out and in -> ../yard/plain.txt", ""),
+        ("a/b/out -> ../../../outside", ""),
+        ("slash -> /", ""),
+        ("etc -> /etc/hostname", ""),
+        ("proc -> /proc/self/root", ""),
+        ("fd -> /proc/self/cwd", ""),
+        ("circle -> circle", ""),
+        ("ping -> pong", ""),
+        ("pong -> ping", ""),
+        ("dangling -> none.txt", ""),
+        ("dangling out -> ../outside/none.txt", ""),
+        ("dangling deep -> new/er/none.txt", ""),
+    ]);
+    let link = |to: PathBuf, name| std::os::unix::fs::symlink(to, yard.root.join(name)).expect("a link");
+    link(yard.root.join("a"), "absolute in");
+    link(yard.root.join("absolute in/b/deep.txt"), "absolute twice");
+    link(yard.root.join("a/../../outside/secret.txt"), "absolute dots");
+    link(yard.outside.clone(), "absolute out");
+    link(yard.outside.join("none.txt"), "dangling absolute out");
+    rustix::fs::mknodat(CWD, yard.root.join("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+    let socket = std::os::unix::net::UnixListener::bind(yard.root.join("socket")).expect("a socket");
+    drop(socket);
+    yard
+}
+
+fn scrubbed(yard: &Yard, text: &str) -> String {
+    let home = yard.root.parent().expect("it has one").canonicalize().expect("it is there");
+    text.replace(&home.display().to_string(), "HOME")
+}
+
+#[test]
+fn a_path_leads_to_a_file_inside_or_nowhere() {
+    let yard = yard();
+    let root = yard.root.display().to_string();
+    let long = "n".repeat(256);
+    let longer = "d/".repeat(3_000);
+    let mut seen = String::new();
+    for path in [
+        "plain.txt",
+        "./a/../plain.txt",
+        "a//b/./deep.txt",
+        &format!("{root}/plain.txt"),
+        &format!("{root}/./a/../plain.txt"),
+        "in/deep.txt",
+        "in/../b/deep.txt",
+        "chain",
+        "absolute in/b/deep.txt",
+        "absolute in/up",
+        "absolute twice",
+        "..",
+        "../outside/secret.txt",
+        "a/../../outside/secret.txt",
+        "in/../../../outside/secret.txt",
+        "out/secret.txt",
+        "out.txt",
+        "out and in",
+        "in/out/secret.txt",
+        "absolute in/b/out/secret.txt",
+        "absolute out/secret.txt",
+        "absolute dots",
+        "slash/etc/hostname",
+        "etc",
+        "proc/etc/hostname",
+        "fd",
+        "/etc/hostname",
+        "/proc/self/root/etc/hostname",
+        "/",
+        &format!("{root}/../outside/secret.txt"),
+        &format!("{root}-not/plain.txt"),
+        "circle",
+        "ping",
+        "dangling",
+        "none/plain.txt",
+        "plain.txt/",
+        "plain.txt/x",
+        "a",
+        ".",
+        &root,
+        "pipe",
+        "socket",
+        "",
+        "nul\0",
+        "two\nlines",
+        &long,
+        &longer,
+        "~/x",
+    ] {
+        let read = match yard.scene.workspace.read(Path::new(path), 100) {
+            Ok(bytes) => String::from_utf8(bytes).expect("text"),
+            Err(error) => format!("error: {error}"),
+        };
+        let path = path.replace(&root, "ROOT");
+        let line = format!("{path:?}: {read}\n").replace(&long, "LONG").replace(&longer, "LONGER");
+        seen += &scrubbed(&yard, &line);
+    }
+    assert!(!seen.contains(SECRET));
+    expect![[]].assert_eq(&seen);
+}
+
+#[test]
+fn a_write_lands_inside_or_nowhere() {
+    let yard = yard();
+    let before = Yard::tree(&yard.outside);
+    let mut seen = String::new();
+    for path in [
+        "in/new.txt",
+        "chain",
+        "dangling",
+        "dangling deep",
+        "absolute in/new.txt",
+        "absolute in/x/y.txt",
+        "absolute twice",
+        "out.txt",
+        "out/new.txt",
+        "out/new/er.txt",
+        "in/out/new.txt",
+        "absolute out/new.txt",
+        "absolute dots",
+        "dangling out",
+        "dangling absolute out",
+        "dangling/below.txt",
+        "slash/tmp/new.txt",
+        "proc/tmp/new.txt",
+        "../new.txt",
+        "new/../../new.txt",
+        "circle",
+        "circle/new.txt",
+        "pipe",
+        "socket",
+        "a",
+        "..",
+        "nul\0",
+        &"n".repeat(255),
+        &"n".repeat(256),
+    ] {
+        let wrote = match yard.scene.workspace.write(Path::new(path), b"new") {
+            Ok(written) => format!("{written:?}"),
+            Err(error) => format!("error: {error}"),
+        };
+        seen += &scrubbed(&yard, &format!("{path:?}: {wrote}\n")).replace(&"n".repeat(255), "<255 n>");
+    }
+    assert_eq!(Yard::tree(&yard.outside), before);
+    assert!(!yard.root.parent().expect("it has one").join("new.txt").exists());
+    expect![[]].assert_eq(&seen);
+    let read = |path| std::fs::read_to_string(yard.root.join(path)).expect("it was written");
+    for path in
+        ["a/b/new.txt", "plain.txt", "none.txt", "new/er/none.txt", "a/new.txt", "a/x/y.txt", "a/b/deep.txt"]
+    {
+        assert_eq!(read(path), "new", "{path}");
+    }
+    assert!(yard.root.join("chain").is_symlink(), "the link is still one");
+}
+
+#[test]
+fn a_file_may_have_its_limit_and_no_more() {
+    let yard = Yard::new(&[("five.txt", "12345")]);
+    let read = |limit| yard.scene.workspace.read(Path::new("five.txt"), limit);
+    assert_eq!(read(5).expect("it fits"), b"12345");
+    assert!(matches!(read(4), Err(WorkspaceError::TooLarge { limit: 4, .. })));
+}
+
+#[test]
+fn a_workspace_is_a_folder_and_keeps_both_its_names() {
+    let yard = Yard::new(&[("plain.txt", "plain")]);
+    let alias = yard.outside.join("alias");
+    std::os::unix::fs::symlink(&yard.root, &alias).expect("a link");
+    let workspace = Workspace::open(&alias).expect("it opens");
+    assert_eq!(workspace.path(), yard.root.canonicalize().expect("it is there"));
+    for path in [alias.join("plain.txt"), workspace.path().join("plain.txt")] {
+        assert_eq!(workspace.read(&path, 10).expect("it is inside"), b"plain");
+    }
+    assert!(Workspace::open(&yard.root.join("plain.txt")).is_err());
+    assert!(Workspace::open(&yard.root.join("none")).is_err());
+}
+
+/// Any path from these parts, against what the system itself says about where it leads.
+#[test]
+fn no_path_that_anybody_can_think_of_leads_out() {
+    const PARTS: [&str; 22] = [
+        "a",
+        "b",
+        "..",
+        "..",
+        ".",
+        "",
+        "in",
+        "out",
+        "up",
+        "chain",
+        "absolute in",
+        "absolute out",
+        "absolute twice",
+        "out and in",
+        "slash",
+        "proc",
+        "circle",
+        "dangling out",
+        "plain.txt",
+        "deep.txt",
+        "secret.txt",
+        "outside",
+    ];
+    let yard = yard();
+    let root = yard.root.canonicalize().expect("it is there");
+    let before = Yard::tree(&yard.outside);
+    let mut random = fastrand::Rng::with_seed(5);
+    let (mut inside, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let count = random.usize(1..7);
+        let parts: Vec<&str> = (0..count).map(|_| PARTS[random.usize(..PARTS.len())]).collect();
+        let mut path = PathBuf::from(parts.join("/"));
+        if random.u8(..4) == 0 {
+            path = PathBuf::from(format!("{}/{}", yard.root.display(), path.display()));
+        }
+        match yard.scene.workspace.read(&path, 1_000) {
+            Ok(bytes) => {
+                inside += 1;
+                let place = yard.root.join(&path).canonicalize().expect("it was read");
+                assert!(place.starts_with(&root), "{path:?} led to {place:?}");
+                assert_eq!(bytes, std::fs::read(place).expect("it was read"), "{path:?}");
+            }
+            Err(WorkspaceError::Outside { .. }) => refused += 1,
+            Err(_) => {}
+        }
+    }
+    assert!(inside > 100 && refused > 100, "{inside} inside, {refused} refused: the parts are badly chosen");
+    for _ in 0..200 {
+        let count = random.usize(1..5);
+        let parts: Vec<&str> = (0..count).map(|_| PARTS[random.usize(..PARTS.len())]).collect();
+        let _ = yard.scene.workspace.write(Path::new(&parts.join("/")), b"new");
+    }
+    assert_eq!(Yard::tree(&yard.outside), before);
+}
+
+/// Somebody puts a link in a folder's place and takes it away again, as fast as the system can.
+#[test]
+fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
+    let yard = Yard::new(&[
+        ("d/secret.txt", "harmless\n"),
+        ("d/e/secret.txt", "harmless\n"),
+        ("link -> ../outside", ""),
+    ]);
+    std::fs::create_dir(yard.outside.join("e")).expect("a folder");
+    std::fs::write(yard.outside.join("e/secret.txt"), SECRET).expect("a file");
+    let before = Yard::tree(&yard.outside);
+    let over = AtomicBool::new(false);
+    let (d, link) = (yard.root.join("d"), yard.root.join("link"));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                rustix::fs::renameat_with(CWD, &d, CWD, &link, RenameFlags::EXCHANGE).expect("a swap");
+            }
+        });
+        let (mut read, mut refused) = (0, 0);
+        let mut round = 0;
+        // Both must have been met, or the race was none.
+        while round < 4_000 || ((read == 0 || refused == 0) && round < 1_000_000) {
+            round += 1;
+            match yard.scene.workspace.read(Path::new("d/e/secret.txt"), 100) {
+                Ok(bytes) => {
+                    assert_eq!(bytes, b"harmless\n");
+                    read += 1;
+                }
+                Err(WorkspaceError::Outside { .. }) => refused += 1,
+                Err(WorkspaceError::Missing(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+            if round % 20 == 0 {
+                let _ = yard.scene.workspace.write(Path::new("d/e/new.txt"), b"new");
+                let _ = yard.scene.workspace.write(Path::new(&format!("d/f{round}/new.txt")), b"new");
+                // `call` looks for the secret in the answer.
+                runtime.block_on(yard.call("grep", json!({"pattern": "."})));
+                runtime.block_on(yard.call("grep", json!({"pattern": ".", "path": "d/e"})));
+                runtime.block_on(yard.call("glob", json!({"pattern": "*", "path": "d"})));
+                runtime.block_on(yard.call("list", json!({"path": "d/e"})));
+                runtime.block_on(yard.call("read", json!({"path": "d/secret.txt"})));
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
+    });
+    assert_eq!(Yard::tree(&yard.outside), before);
+}
+
+/// A killed process leaves a draft; one that is at work holds its lock.
+#[test]
+fn a_write_clears_what_a_killed_one_left_and_waits_for_one_at_work() {
+    let yard = Yard::new(&[
+        ("x.txt", "old"),
+        (".x.txt.offshoot-draft", "half"),
+        (".y.txt.offshoot-draft -> ../outside/secret.txt", ""),
+    ]);
+    let before = Yard::tree(&yard.outside);
+    let workspace = &yard.scene.workspace;
+    workspace.write(Path::new("x.txt"), b"new").expect("it clears the draft");
+    workspace.write(Path::new("y.txt"), b"new").expect("it clears the link");
+    assert_eq!(Yard::tree(&yard.outside), before);
+    let names: Vec<PathBuf> = Yard::tree(&yard.root).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, [yard.root.join("x.txt"), yard.root.join("y.txt")]);
+
+    let busy = std::fs::File::create(yard.root.join(".x.txt.offshoot-draft")).expect("a draft");
+    busy.lock().expect("nobody else has it");
+    assert!(matches!(workspace.write(Path::new("x.txt"), b"newer"), Err(WorkspaceError::Busy(_))));
+    drop(busy);
+    workspace.write(Path::new("x.txt"), b"newer").expect("nobody is at it");
+}
+
+#[test]
+fn writers_of_one_file_take_turns() {
+    let yard = Yard::new(&[]);
+    let text = |writer: u8| vec![b'a' + writer; 10_000];
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let workspace = &yard.scene.workspace;
+            scope.spawn(move || {
+                for _ in 0..10 {
+                    workspace.write(Path::new("shared.txt"), &text(writer)).expect("its turn comes");
+                    let read = workspace.read(Path::new("shared.txt"), 20_000).expect("it is always there");
+                    assert!((0..4).any(|writer| read == text(writer)), "a file is never half of one");
+                }
+            });
+        }
+    });
+    assert_eq!(Yard::tree(&yard.root).len(), 1);
+}

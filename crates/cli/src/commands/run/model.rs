@@ -1,0 +1,169 @@
+//! Who answers a run: a provider, or a script in its place; and whether what they say is recorded.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::provider::{Config, ConfigError, Provider, endpoint};
+use agent::{Defaults, Model};
+use proxy::{ScriptedModel, Upstream, Upstreams};
+use recording::Manifest;
+
+use super::Arguments;
+use crate::commands::proxy::{scripted_model, tell_unanswered};
+use crate::failure::{Kind, OrFail, marked};
+use crate::paths;
+use crate::record::{Begun, Session};
+use crate::signals::Signals;
+
+/// What is asked for without `--model`.
+const USUAL: &str = "sonnet";
+
+/// How long requests in flight may take when a run has ended; it has none then.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Who answers.
+pub(super) struct Answering {
+    /// The provider's name.
+    pub(super) provider: String,
+    /// The model's id.
+    pub(super) id: String,
+    asked: Provider,
+    scripted: Option<ScriptedModel>,
+    recording: Option<Begun>,
+}
+
+impl Answering {
+    /// Finds the provider, starts the script and the recording where there shall be one. A resumed run goes on with
+    /// the model it had.
+    pub(super) async fn prepare(arguments: &Arguments, row: Option<&store::Run>) -> anyhow::Result<Self> {
+        let scripted = scripted_model(arguments.script.as_deref()).await?;
+        let look: fn(&str) -> Option<String> = match scripted {
+            Some(_) => pretended,
+            None => |name| std::env::var(name).ok(),
+        };
+        let mut config = Config::new(Arc::new(look));
+        let defaults = read_settings(&mut config)?;
+        let resumed = row.map(|row| format!("{}/{}", row.provider, row.model));
+        let wanted = arguments.model.clone().or(resumed);
+        let wanted = wanted.or(defaults.model);
+        let (mut asked, id) = config.choose(wanted.as_deref().unwrap_or(USUAL)).map_err(bad_config)?;
+        if let Some(model) = &scripted {
+            lead_to(&mut asked, model.addr(), None)?;
+        }
+        let recording = match &arguments.record {
+            Some(out) => Some(record(arguments, out, &mut asked, &id).await?),
+            None => None,
+        };
+        Ok(Self { provider: asked.name.clone(), id, asked, scripted, recording })
+    }
+
+    /// Who is asked.
+    pub(super) fn model(&self) -> Arc<dyn Model> {
+        Arc::new(self.asked.clone())
+    }
+
+    /// The run has ended: what the script had no answer to is said, and the recording is sealed.
+    pub(super) async fn finish(
+        self,
+        ended: anyhow::Result<ExitCode>,
+        signals: &mut Signals,
+    ) -> anyhow::Result<ExitCode> {
+        if let Some(model) = &self.scripted {
+            tell_unanswered(&model.report());
+        }
+        let Some(recording) = self.recording else { return ended };
+        // The run's own end is told first, whatever becomes of the recording.
+        let code = match ended {
+            Ok(code) => code,
+            Err(error) => crate::failure::print(&error),
+        };
+        let sealed = recording.finish(None, signals, || None).await?;
+        Ok(if code == ExitCode::SUCCESS { sealed } else { code })
+    }
+}
+
+/// With a script nobody needs a key, and nobody's address counts.
+fn pretended(name: &str) -> Option<String> {
+    match name {
+        "HOME" => std::env::var(name).ok(),
+        "ANTHROPIC_BASE_URL" | "OPENAI_BASE_URL" | "ANTHROPIC_AUTH_TOKEN" => None,
+        _ => Some("scripted".to_owned()),
+    }
+}
+
+/// The user's own settings, then the project's: those may choose a model, and not who gets a key.
+fn read_settings(config: &mut Config) -> anyhow::Result<Defaults> {
+    let mut defaults = Defaults::default();
+    let own = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+    let own = own.join("offshoot.toml");
+    if let Some(text) = read(&own)? {
+        defaults.read(&text, &own).map_err(bad_config)?;
+        config.read(&text, &own).map_err(bad_config)?;
+    }
+    let project = Path::new("offshoot.toml");
+    if let Some(text) = read(project)? {
+        defaults.read_project(&text, project).map_err(bad_config)?;
+    }
+    Ok(defaults)
+}
+
+fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let error = anyhow::Error::new(error).context(format!("cannot read `{}`", path.display()));
+            Err(error).or_fail(Kind::Usage)
+        }
+    }
+}
+
+fn bad_config(error: ConfigError) -> anyhow::Error {
+    marked(Kind::Usage, error.hint(), error.into())
+}
+
+/// Asks at that address instead; the path stays where it is the provider's own.
+fn lead_to(asked: &mut Provider, addr: SocketAddr, path: Option<&str>) -> anyhow::Result<()> {
+    let base = format!("http://{addr}");
+    asked.endpoint = match path {
+        Some(path) => format!("{base}{path}").parse().or_fail(Kind::Bug)?,
+        None => endpoint(&base, asked.dialect).or_fail(Kind::Bug)?,
+    };
+    Ok(())
+}
+
+/// Puts a recording proxy between us and whoever answers.
+async fn record(arguments: &Arguments, out: &Path, asked: &mut Provider, id: &str) -> anyhow::Result<Begun> {
+    let address = &asked.endpoint;
+    let upstream = format!(
+        "{}://{}",
+        address.scheme_str().unwrap_or("https"),
+        address.authority().map_or("", |a| a.as_str())
+    );
+    let path = address.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let upstream = Upstream::parse(&upstream).or_fail(Kind::Bug)?;
+    let session = Session {
+        out: out.to_owned(),
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        drain: DRAIN,
+        command: Vec::new(),
+        upstreams: Upstreams::new(vec![upstream]).or_fail(Kind::Bug)?,
+        about: Manifest {
+            script: arguments.script.as_ref().map(|script| script.display().to_string()),
+            harness: Some(recording::Harness {
+                name: "offshoot".to_owned(),
+                version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+                model: id.to_owned(),
+                live: arguments.script.is_none(),
+                ..recording::Harness::default()
+            }),
+            ..Manifest::default()
+        },
+    };
+    let begun = session.begin().await?;
+    lead_to(asked, begun.addr(), Some(&path))?;
+    Ok(begun)
+}
