@@ -21,8 +21,8 @@ pub enum StoreError {
         /// The oldest that is good.
         wanted: &'static str,
     },
-    /// The folder or the file cannot be made.
-    #[error("the journal `{path}` cannot be made")]
+    /// The folder or the file cannot be made, or not be made private.
+    #[error("`{path}` cannot be made ready for the journal")]
     Create {
         /// The folder or file.
         path: PathBuf,
@@ -73,6 +73,19 @@ pub enum StoreError {
         /// What SQLite says.
         #[source]
         source: Arc<rusqlite::Error>,
+    },
+    /// The database has lost its end.
+    #[error(
+        "the journal `{path}` is damaged, {found} of its {wanted} bytes are left: move it away, or bring back a \
+         copy that was kept beside it"
+    )]
+    Truncated {
+        /// The database.
+        path: PathBuf,
+        /// How many bytes there are.
+        found: u64,
+        /// How many there were.
+        wanted: u64,
     },
     /// Somebody else holds it.
     #[error("the journal `{path}` is locked by another process: end that one, or try again")]
@@ -132,8 +145,13 @@ pub enum StoreError {
     #[error("no model call {0}")]
     NoModelCall(ModelCallId),
     /// The id is taken.
-    #[error("there is a run `{0}` already")]
-    RunExists(RunId),
+    #[error("there is a {what} `{id}` already")]
+    Exists {
+        /// Whose id.
+        what: &'static str,
+        /// The id.
+        id: String,
+    },
     /// A tool call has at most one result.
     #[error("the tool call `{0}` has its result already")]
     AlreadyFinished(CallKey),

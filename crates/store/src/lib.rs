@@ -9,6 +9,7 @@
 
 mod error;
 mod ids;
+mod index;
 mod migrate;
 mod new;
 mod open;
@@ -36,3 +37,6 @@ pub use store::{Health, Store};
 pub use words::{
     CallStatus, InboxKind, ModelCallStatus, Origin, Policy, Purpose, RunKind, RunStatus, TaskStatus,
 };
+
+#[cfg(test)]
+mod tests;

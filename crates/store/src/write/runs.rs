@@ -121,10 +121,13 @@ fn thread_of(conn: &Connection, run: &NewRun) -> Result<ThreadId, StoreError> {
     match &run.thread {
         RunThread::New(NewThread { id, title, workspace }) => {
             let mut insert = conn.prepare_cached(
-                "INSERT INTO threads (id, title, workspace, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)",
+                "INSERT INTO threads (id, title, workspace, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)
+                 ON CONFLICT (id) DO NOTHING",
             )?;
-            insert.execute(params![id.as_str(), title, workspace, run.at])?;
-            Ok(id.clone())
+            match insert.execute(params![id.as_str(), title, workspace, run.at])? {
+                0 => Err(StoreError::Exists { what: "thread", id: id.to_string() }),
+                _ => Ok(id.clone()),
+            }
         }
         RunThread::Existing(id) => {
             let mut find = conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1")?;
@@ -183,7 +186,7 @@ fn insert(
         lease.map(|lease| lease.start.cast_signed()),
         run.settings,
     ])?;
-    if done == 0 { Err(StoreError::RunExists(run.id.clone())) } else { Ok(()) }
+    if done == 0 { Err(StoreError::Exists { what: "run", id: run.id.to_string() }) } else { Ok(()) }
 }
 
 pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(), StoreError> {
