@@ -74,19 +74,6 @@ pub enum StoreError {
         #[source]
         source: Arc<rusqlite::Error>,
     },
-    /// The database has lost its end.
-    #[error(
-        "the journal `{path}` is damaged, {found} of its {wanted} bytes are left: move it away, or bring back a \
-         copy that was kept beside it"
-    )]
-    Truncated {
-        /// The database.
-        path: PathBuf,
-        /// How many bytes there are.
-        found: u64,
-        /// How many there were.
-        wanted: u64,
-    },
     /// Somebody else holds it.
     #[error("the journal `{path}` is locked by another process: end that one, or try again")]
     Locked {
@@ -100,7 +87,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// It may not be written.
-    #[error("the journal `{path}` may only be read: change its permissions or those of its folder")]
+    #[error("the journal `{path}` cannot be written: change its permissions or those of its folder")]
     ReadOnly {
         /// The database.
         path: PathBuf,

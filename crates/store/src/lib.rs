@@ -7,6 +7,7 @@
 //!
 //! Nothing here reads a clock, invents an id or decides what to do next. Nothing outside knows SQL.
 
+pub mod bench;
 mod error;
 mod ids;
 mod index;

@@ -1,7 +1,6 @@
 //! Opening the database: who may read it, how it writes, and whether it is ours.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::Read;
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +28,9 @@ impl Default for Options {
 }
 
 /// Makes folder and file, readable by their owner alone, where they are missing.
+///
+/// A database that is there is looked at and never opened here: a process that closes a file loses all its
+/// locks on it, also those that SQLite holds for another store in this process.
 pub(crate) fn make_file(path: &Path) -> Result<(), StoreError> {
     let failed = |path: &Path, source| StoreError::Create { path: path.to_owned(), source: Arc::new(source) };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -42,7 +44,6 @@ pub(crate) fn make_file(path: &Path) -> Result<(), StoreError> {
         if !found.is_file() {
             return Err(StoreError::NotADatabase { path: path.to_owned() });
         }
-        check_length(path, found.len())?;
         // SQLite gives its side files the database's mode, so this one file decides for all.
         if found.permissions().mode() & 0o077 != 0 {
             std::fs::set_permissions(path, Permissions::from_mode(0o600))
@@ -50,38 +51,11 @@ pub(crate) fn make_file(path: &Path) -> Result<(), StoreError> {
         }
         return Ok(());
     }
-    let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    made.map(|_| ()).map_err(|error| failed(path, error))
-}
-
-/// Refuses a file that is shorter than it says. SQLite would believe the shorter length and write on, over
-/// what may still be saved. With a WAL beside it the file may be short, and SQLite knows how to mend it.
-fn check_length(path: &Path, length: u64) -> Result<(), StoreError> {
-    let mut wal = path.as_os_str().to_owned();
-    wal.push("-wal");
-    if length == 0 || std::fs::metadata(wal).is_ok_and(|wal| wal.len() > 0) {
-        return Ok(());
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        // Another one was faster, and may be using it.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(|_| ()).map_err(|error| failed(path, error)),
     }
-    let mut header = [0; 100];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    let number = |at: usize| {
-        u64::from(u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]))
-    };
-    let page = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
-        1 => 65536,
-        size => size,
-    };
-    let ours = header.starts_with(b"SQLite format 3\0");
-    // The length is only meant if it was written with the last change.
-    let meant = number(24) == number(92);
-    if read.is_ok() && ours && meant && number(28) * page > length {
-        return Err(StoreError::Truncated {
-            path: path.to_owned(),
-            found: length,
-            wanted: number(28) * page,
-        });
-    }
-    Ok(())
 }
 
 /// The connection that writes.

@@ -89,7 +89,7 @@ async fn what_may_only_be_read_is_said_so() {
             assert_eq!(store.said("m"), ["start"]);
             let error = store.append(&run_id("m"), vec![prompt("more")]).await.expect_err("refused");
             assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
-            assert!(error.to_string().contains("may only be read"), "{error}");
+            assert!(error.to_string().contains("cannot be written"), "{error}");
         }
         return;
     }

@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl Store {
-    /// Writes a run's row, its conversation where that is new, and its first messages, before it starts.
+    /// Writes a run's row, its conversation where that is new, and its first messages (numbered from 1),
+    /// before it starts.
     ///
     /// A root takes the lease for its tree; a run below one is started by whoever holds it.
     pub async fn start_run(&self, run: NewRun, lease: Lease) -> Result<(), StoreError> {
@@ -64,7 +65,8 @@ impl Store {
         .await
     }
 
-    /// Deletes a run with all runs below it and everything they left.
+    /// Deletes a run with all runs below it and everything they left. Whether somebody is at work on it is
+    /// for the caller to find out.
     pub async fn delete_run(&self, run: &RunId) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {
