@@ -21,8 +21,8 @@ pub enum StoreError {
         /// The oldest that is good.
         wanted: &'static str,
     },
-    /// The folder or the file cannot be made.
-    #[error("the journal `{path}` cannot be made")]
+    /// The folder or the file cannot be made, or not be made private.
+    #[error("`{path}` cannot be made ready for the journal")]
     Create {
         /// The folder or file.
         path: PathBuf,
@@ -87,7 +87,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// It may not be written.
-    #[error("the journal `{path}` may only be read: change its permissions or those of its folder")]
+    #[error("the journal `{path}` cannot be written: change its permissions or those of its folder")]
     ReadOnly {
         /// The database.
         path: PathBuf,
@@ -132,8 +132,13 @@ pub enum StoreError {
     #[error("no model call {0}")]
     NoModelCall(ModelCallId),
     /// The id is taken.
-    #[error("there is a run `{0}` already")]
-    RunExists(RunId),
+    #[error("there is a {what} `{id}` already")]
+    Exists {
+        /// Whose id.
+        what: &'static str,
+        /// The id.
+        id: String,
+    },
     /// A tool call has at most one result.
     #[error("the tool call `{0}` has its result already")]
     AlreadyFinished(CallKey),

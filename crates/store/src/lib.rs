@@ -7,8 +7,10 @@
 //!
 //! Nothing here reads a clock, invents an id or decides what to do next. Nothing outside knows SQL.
 
+pub mod bench;
 mod error;
 mod ids;
+mod index;
 mod migrate;
 mod new;
 mod open;
@@ -36,3 +38,6 @@ pub use store::{Health, Store};
 pub use words::{
     CallStatus, InboxKind, ModelCallStatus, Origin, Policy, Purpose, RunKind, RunStatus, TaskStatus,
 };
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,9 @@ impl Default for Options {
 }
 
 /// Makes folder and file, readable by their owner alone, where they are missing.
+///
+/// A database that is there is looked at and never opened here: a process that closes a file loses all its
+/// locks on it, also those that SQLite holds for another store in this process.
 pub(crate) fn make_file(path: &Path) -> Result<(), StoreError> {
     let failed = |path: &Path, source| StoreError::Create { path: path.to_owned(), source: Arc::new(source) };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -38,15 +41,21 @@ pub(crate) fn make_file(path: &Path) -> Result<(), StoreError> {
             .map_err(|error| failed(folder, error))?;
     }
     if let Ok(found) = std::fs::metadata(path) {
+        if !found.is_file() {
+            return Err(StoreError::NotADatabase { path: path.to_owned() });
+        }
         // SQLite gives its side files the database's mode, so this one file decides for all.
-        if found.is_file() && found.permissions().mode() & 0o077 != 0 {
+        if found.permissions().mode() & 0o077 != 0 {
             std::fs::set_permissions(path, Permissions::from_mode(0o600))
                 .map_err(|error| failed(path, error))?;
         }
         return Ok(());
     }
-    let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    made.map(|_| ()).map_err(|error| failed(path, error))
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        // Another one was faster, and may be using it.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(|_| ()).map_err(|error| failed(path, error)),
+    }
 }
 
 /// The connection that writes.

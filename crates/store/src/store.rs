@@ -9,9 +9,9 @@ use session::RunId;
 
 use crate::migrate::{STEPS, migrate};
 use crate::pool::Pool;
-use crate::read::{Filter, MainReads, RunReads, overview, search};
+use crate::read::{Filter, MainReads, RunReads, overview};
 use crate::writer::Writer;
-use crate::{Options, RunSummary, StoreError, open};
+use crate::{Options, RunSummary, StoreError, index, open};
 
 /// The journal. Clones share one writer; the last one to go waits until everything is written.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ impl Store {
         let path = path.to_owned();
         Ok(Self {
             inner: Arc::new(Inner {
-                writer: Writer::start(conn, path.clone(), search::catch_up)?,
+                writer: Writer::start(conn, path.clone(), index::follow_some)?,
                 all: Pool::new(path.clone(), options, open::reading),
                 main: Pool::new(path.clone(), options, open::reading_main),
                 options,
@@ -118,8 +118,12 @@ impl Store {
         self.inner.main.read(read)
     }
 
-    pub(crate) fn options(&self) -> Options {
-        self.inner.options
+    /// Lets the search index follow to the last message.
+    pub(crate) fn index_all(&self) -> Result<(), StoreError> {
+        if self.read_all(|conn| Ok(index::is_behind(conn)?))? {
+            index::follow_all(self.path(), self.inner.options)?;
+        }
+        Ok(())
     }
 }
 

@@ -72,7 +72,7 @@ impl<'a> MainReads<'a> {
     /// The places where all the words are said, the best first. A query is words, not a language: whatever
     /// is in it, it is looked for and never an error.
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Hit>, StoreError> {
-        search::follow(self.store)?;
+        self.store.index_all()?;
         self.store.read_main(|conn| search::find(conn, query, at_most(limit)))
     }
 

@@ -4,7 +4,7 @@ mod columns;
 mod main;
 pub(crate) mod overview;
 mod run;
-pub(crate) mod search;
+mod search;
 
 pub(crate) use columns::lease;
 pub use main::MainReads;

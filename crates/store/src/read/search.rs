@@ -1,55 +1,10 @@
 //! Searching what was said to and by main agents.
-//!
-//! The index is derived from the messages and follows them: when the writer has nothing else to do, and
-//! before a search. So no step of a run waits for words to be taken apart.
 
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 use session::{RunId, ThreadId};
 
 use super::columns;
-use crate::{Hit, Store, StoreError, open};
-
-/// How many messages are taken at once: others that want to write wait that long.
-const BATCH: i64 = 200;
-
-/// Lets the index follow by some messages; says whether there may be more.
-pub(crate) fn catch_up(conn: &Connection) -> rusqlite::Result<bool> {
-    if !behind(conn)? {
-        return Ok(false);
-    }
-    let step = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-    let upto: i64 = step
-        .prepare_cached(
-            "SELECT coalesce(max(id), 0) FROM (SELECT id FROM main_messages
-             WHERE id > (SELECT upto FROM message_search_state) ORDER BY id LIMIT ?1)",
-        )?
-        .query_row([BATCH], |row| row.get(0))?;
-    step.prepare_cached(
-        "INSERT INTO message_search (rowid, text) SELECT id, text FROM main_messages
-         WHERE id > (SELECT upto FROM message_search_state) AND id <= ?1 AND text IS NOT NULL",
-    )?
-    .execute([upto])?;
-    step.prepare_cached("UPDATE message_search_state SET upto = max(upto, ?1)")?.execute([upto])?;
-    step.commit()?;
-    Ok(true)
-}
-
-fn behind(conn: &Connection) -> rusqlite::Result<bool> {
-    conn.prepare_cached(
-        "SELECT 1 FROM main_messages WHERE id > (SELECT upto FROM message_search_state) LIMIT 1",
-    )?
-    .exists([])
-}
-
-/// Lets the index follow to the end, by a connection of its own, since those that read cannot.
-pub(super) fn follow(store: &Store) -> Result<(), StoreError> {
-    if !store.read_main(|conn| Ok(behind(conn)?))? {
-        return Ok(());
-    }
-    let conn = open::writing(store.path(), store.options())?;
-    while catch_up(&conn).map_err(|error| StoreError::from_sqlite(store.path(), error))? {}
-    Ok(())
-}
+use crate::{Hit, StoreError};
 
 pub(super) fn find(conn: &Connection, query: &str, limit: i64) -> Result<Vec<Hit>, StoreError> {
     let Some(query) = quoted(query) else { return Ok(Vec::new()) };

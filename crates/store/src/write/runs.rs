@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl Store {
-    /// Writes a run's row, its conversation where that is new, and its first messages, before it starts.
+    /// Writes a run's row, its conversation where that is new, and its first messages (numbered from 1),
+    /// before it starts.
     ///
     /// A root takes the lease for its tree; a run below one is started by whoever holds it.
     pub async fn start_run(&self, run: NewRun, lease: Lease) -> Result<(), StoreError> {
@@ -64,7 +65,8 @@ impl Store {
         .await
     }
 
-    /// Deletes a run with all runs below it and everything they left.
+    /// Deletes a run with all runs below it and everything they left. Whether somebody is at work on it is
+    /// for the caller to find out.
     pub async fn delete_run(&self, run: &RunId) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {
@@ -121,10 +123,13 @@ fn thread_of(conn: &Connection, run: &NewRun) -> Result<ThreadId, StoreError> {
     match &run.thread {
         RunThread::New(NewThread { id, title, workspace }) => {
             let mut insert = conn.prepare_cached(
-                "INSERT INTO threads (id, title, workspace, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)",
+                "INSERT INTO threads (id, title, workspace, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?4)
+                 ON CONFLICT (id) DO NOTHING",
             )?;
-            insert.execute(params![id.as_str(), title, workspace, run.at])?;
-            Ok(id.clone())
+            match insert.execute(params![id.as_str(), title, workspace, run.at])? {
+                0 => Err(StoreError::Exists { what: "thread", id: id.to_string() }),
+                _ => Ok(id.clone()),
+            }
         }
         RunThread::Existing(id) => {
             let mut find = conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1")?;
@@ -183,7 +188,7 @@ fn insert(
         lease.map(|lease| lease.start.cast_signed()),
         run.settings,
     ])?;
-    if done == 0 { Err(StoreError::RunExists(run.id.clone())) } else { Ok(()) }
+    if done == 0 { Err(StoreError::Exists { what: "run", id: run.id.to_string() }) } else { Ok(()) }
 }
 
 pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(), StoreError> {

@@ -15,11 +15,14 @@ impl Store {
             let mut insert = conn.prepare_cached(
                 "INSERT INTO tasks (id, thread, subject, description, status, position, created_at, updated_at)
                  SELECT ?1, ?2, ?3, ?4, 'pending', coalesce(max(position) + 1, 0), ?5, ?5
-                 FROM tasks WHERE thread = ?2",
+                 FROM tasks WHERE thread = ?2
+                 ON CONFLICT (id) DO NOTHING",
             )?;
             let NewTask { id, thread, subject, description, at } = &task;
-            insert.execute(params![id.as_str(), thread.as_str(), subject, description, at])?;
-            Ok(())
+            match insert.execute(params![id.as_str(), thread.as_str(), subject, description, at])? {
+                0 => Err(StoreError::Exists { what: "task", id: id.to_string() }),
+                _ => Ok(()),
+            }
         })
         .await
     }

@@ -1,0 +1,106 @@
+//! From one version to the next, on a database that is full of rows.
+
+use std::path::Path;
+
+use super::*;
+use crate::migrate::STEPS;
+
+/// A step that rebuilds a table others refer to, as real ones will.
+const TO_V2: &str = "
+    CREATE TABLE threads_v2 (id TEXT PRIMARY KEY, title TEXT NOT NULL, workspace TEXT NOT NULL,
+        created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, pinned INTEGER NOT NULL) STRICT;
+    INSERT INTO threads_v2 SELECT *, 0 FROM threads;
+    DROP TABLE threads;
+    ALTER TABLE threads_v2 RENAME TO threads;";
+
+async fn populated() -> (TempDir, PathBuf) {
+    let Room { store, folder } = room();
+    store.start_run(main_run("m", "needle"), ME).await.expect("started");
+    store.turn("m", "hello", &["read"]).await;
+    store.start_run(child_run("s", "m", "m", RunKind::Sub), ME).await.expect("started");
+    store.turn("s", "found", &[]).await;
+    drop(store);
+    let path = folder.path().join("store.db");
+    (folder, path)
+}
+
+fn with_steps(path: &Path, more: &[&'static str]) -> Result<Store, StoreError> {
+    let steps: Vec<&str> = STEPS.iter().chain(more).copied().collect();
+    Store::open_with_steps(path, Options::default(), &steps)
+}
+
+fn backups(folder: &TempDir) -> Vec<String> {
+    let names = std::fs::read_dir(folder.path()).expect("a folder").filter_map(Result::ok);
+    let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| name.contains("backup"));
+    names.sort();
+    names
+}
+
+fn said(store: &Store) -> Vec<Vec<String>> {
+    vec![store.said("m"), store.said("s")]
+}
+
+#[tokio::test]
+async fn a_step_keeps_every_row_and_a_copy() {
+    let (folder, path) = populated().await;
+    let before = said(&open(&path).expect("opens"));
+    let store = with_steps(&path, &[TO_V2]).expect("migrated");
+    assert_eq!(said(&store), before);
+    assert_eq!(
+        store.check().expect("checked"),
+        Health { sqlite: rusqlite::version(), version: 2, problems: vec![] }
+    );
+    assert_eq!(store.main().search("needle", 9).expect("searched").len(), 1);
+    store.delete_thread(&thread_id("m")).await.expect("the new table still cascades");
+    assert!(matches!(store.run(&run_id("s")).row(), Err(StoreError::NoRun(_))));
+    drop(store);
+
+    assert_eq!(backups(&folder), ["store.db.v1-backup"]);
+    let copy = folder.path().join("store.db.v1-backup");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&copy).expect("there"));
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(said(&open(&copy).expect("the copy is a whole journal")), before);
+
+    let error = open(&path).expect_err("an older offshoot");
+    assert!(matches!(error, StoreError::Newer { found: 2, known: 1, .. }), "{error:?}");
+    with_steps(&path, &[TO_V2]).expect("nothing left to do");
+    assert_eq!(backups(&folder).len(), 1);
+}
+
+#[tokio::test]
+async fn a_step_that_fails_changes_nothing() {
+    let (folder, path) = populated().await;
+    let before = said(&open(&path).expect("opens"));
+    let broken =
+        "UPDATE threads SET title = 'half'; DROP TABLE message_search; INSERT INTO nowhere VALUES (1);";
+    for steps in [&[broken][..], &[TO_V2, broken]] {
+        let error = with_steps(&path, steps).expect_err("fails");
+        assert!(matches!(error, StoreError::Migrate { .. }), "{error:?}");
+        let store = open(&path).expect("the old version opens");
+        assert_eq!(said(&store), before);
+        assert_eq!(store.main().threads(1).expect("threads")[0].title, "about m");
+        assert_eq!(store.main().search("needle", 9).expect("searched").len(), 1);
+    }
+    let dangling = "PRAGMA defer_foreign_keys = ON; DELETE FROM threads;";
+    assert!(matches!(with_steps(&path, &[dangling]), Err(StoreError::Misuse(_))));
+    assert_eq!(said(&open(&path).expect("opens")), before);
+    assert_eq!(
+        backups(&folder),
+        ["store.db.v1-backup", "store.db.v1-backup-2", "store.db.v1-backup-3"],
+        "no copy is overwritten"
+    );
+}
+
+#[test]
+fn two_that_open_at_once_migrate_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.db");
+    std::thread::scope(|scope| {
+        let openers: Vec<_> = (0..8).map(|_| scope.spawn(|| open(&path).map(drop))).collect();
+        for opener in openers {
+            opener.join().expect("joined").expect("opened");
+        }
+    });
+    assert_eq!(open(&path).expect("opens").check().expect("checked").version, 1);
+}
