@@ -1,5 +1,6 @@
 //! `get_time`: what the clock says.
 
+use jiff::fmt::temporal::DateTimePrinter;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -33,7 +34,10 @@ impl Tool for GetTime {
     fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
         Box::pin(async move {
             match input::parse(self, input) {
-                Ok(Args {}) => Output::text(scene.now.strftime("%Y-%m-%dT%H:%M:%S%:z[%Q], %A").to_string()),
+                Ok(Args {}) => {
+                    let time = DateTimePrinter::new().precision(Some(0)).zoned_to_string(&scene.now);
+                    Output::text(format!("{time}, {}", scene.now.strftime("%A")))
+                }
                 Err(refusal) => refusal.into(),
             }
         })
@@ -60,6 +64,12 @@ mod tests {
             yard.scene.now = format!("2026-08-01T00:34:56{offset}{zone}").parse().expect("a time");
             seen += &yard.ask("get_time", json!({})).await;
         }
-        expect![[]].assert_eq(&seen);
+        expect![[r#"
+            2026-08-01T12:34:56+00:00[UTC], Saturday
+            2026-08-01T00:34:56+02:00[Europe/Berlin], Saturday
+            2026-08-01T00:34:56-02:30[America/St_Johns], Saturday
+            2026-08-01T00:34:56+05:30[+05:30], Saturday
+        "#]]
+        .assert_eq(&seen);
     }
 }

@@ -118,7 +118,56 @@ mod tests {
             .await;
         let absolute = json!({"pattern": "*.md", "path": yard.root.join("src")});
         seen += &format!("--- absolute\n{}", yard.ask("glob", absolute).await);
-        expect![[]].assert_eq(&seen);
+        expect![[r#"
+            --- {"pattern":"*.rs"}
+            .hidden/y.rs
+            main.rs
+            out.rs
+            src/deep/er/mod.rs
+            src/lib.rs
+            src-gen/x.rs
+            --- {"pattern":"./*.rs"}
+            main.rs
+            out.rs
+            --- {"pattern":"**/*.rs"}
+            .hidden/y.rs
+            main.rs
+            out.rs
+            src/deep/er/mod.rs
+            src/lib.rs
+            src-gen/x.rs
+            --- {"pattern":"src/**/*.{rs,md}"}
+            src/deep/er/mod.rs
+            src/deep/readme.md
+            src/lib.rs
+            --- {"pattern":"*.rs","path":"src"}
+            src/deep/er/mod.rs
+            src/lib.rs
+            --- {"pattern":"deep/*","path":"./src/"}
+            src/deep/readme.md
+            --- {"pattern":"*.rs","path":"way in"}
+            way in/deep/er/mod.rs
+            way in/lib.rs
+            --- {"pattern":"*.txt"}
+            no file matches `*.txt`
+            --- {"pattern":"*","path":"way out"}
+            error: `way out` is outside the workspace `HOME/yard`
+            --- {"pattern":"*","path":"main.rs"}
+            error: `main.rs` is not a folder, or has a file where a folder is needed
+            --- {"pattern":"*","path":"none"}
+            error: `none` does not exist
+            --- {"pattern":"/etc/*"}
+            error: `pattern` is matched below `path`, so it cannot start with `/` or hold `..`: /etc/*
+            --- {"pattern":"../*"}
+            error: `pattern` is matched below `path`, so it cannot start with `/` or hold `..`: ../*
+            --- {"pattern":"[z-a]"}
+            error: `pattern` is no glob: error parsing glob '[z-a]': invalid range; 'z' > 'a'
+            --- {"pattern":""}
+            error: `pattern` is empty; `*` means every file
+            --- absolute
+            src/deep/readme.md
+        "#]]
+        .assert_eq(&seen);
     }
 
     #[tokio::test]
@@ -151,7 +200,26 @@ mod tests {
                 ],
             )
             .await;
-        expect![[]].assert_eq(&seen);
+        expect![[r#"
+            --- {"pattern":"*"}
+            .gitignore
+            keep.log
+            linked/.gitignore
+            linked/local.txt
+            local.txt
+            src/.gitignore
+            src/build
+            src/target/in.txt
+            src/wanted.log
+            --- {"pattern":"*","path":"src"}
+            src/.gitignore
+            src/build
+            src/target/in.txt
+            src/wanted.log
+            --- {"pattern":"*","path":"target"}
+            target/out.txt
+        "#]]
+        .assert_eq(&seen);
     }
 
     #[tokio::test]
@@ -163,6 +231,9 @@ mod tests {
         let yard = Yard::new(&files);
         let text = yard.ask("glob", json!({"pattern": "*"})).await;
         let seen: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
-        expect![[]].assert_eq(&seen.join("\n"));
+        expect![[r#"
+            [100 more; narrow the pattern to see them]
+            [1 folders lie deeper than 64 levels; not entered]"#]]
+        .assert_eq(&seen.join("\n"));
     }
 }

@@ -9,7 +9,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::lines::{Lines, Searching};
+use self::lines::{Lines, Searching, Wanted};
 use super::pattern::Pattern;
 use super::walk::walk;
 use super::{Refusal, Stop, run};
@@ -126,6 +126,8 @@ fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<Output, Refus
 fn matcher(args: &Args) -> Result<RegexMatcher, Refusal> {
     RegexMatcherBuilder::new()
         .case_insensitive(args.case_insensitive)
+        // `^` and `$` are the ends of a line, however it ends.
+        .multi_line(true)
         .crlf(true)
         .size_limit(MAX_PATTERN)
         .dfa_size_limit(MAX_PATTERN)
@@ -176,9 +178,14 @@ impl Search {
             return;
         }
         self.bytes += size;
-        let wanted = if self.output == Results::Content { self.limit - self.results } else { usize::MAX };
+        let wanted = match self.output {
+            Results::Content => {
+                Wanted::Lines { count: self.limit - self.results, bytes: SHOWN.saturating_sub(self.size) }
+            }
+            Results::Files | Results::Count => Wanted::Count,
+        };
         let path = shown(path);
-        match self.searching.search(&path, file, wanted, self.output == Results::Content) {
+        match self.searching.search(&path, file, wanted) {
             Err(_) => self.unreadable += 1,
             Ok(lines) if lines.binary => self.binary += 1,
             Ok(lines) if lines.matches == 0 && !lines.more => {}

@@ -161,7 +161,64 @@ mod tests {
                 seen += &format!("{} {input}: {}\n", tool.name(), answer(&output));
             }
         }
-        let expected: Expect = expect![[]];
+        let expected: Expect = expect![[r#"
+            read {"colour":1}: `colour` is no input of `read`; it takes `path`, `offset`, `limit`
+            read []: `read` takes a JSON object, but got: []
+            read {}: `path` is missing; it must be a string
+            read {"path":null}: `path` must be a string, but is: null
+            read {"path":7}: `path` must be a string, but is: 7
+            read {"offset":null}: `offset` must be a whole number of at least 1, but is: null
+            read {"offset":"seven"}: `offset` must be a whole number of at least 1, but is: "seven"
+            read {"offset":-1}: `offset` must be a whole number of at least 1, but is: -1
+            read {"offset":1.5}: `offset` must be a whole number of at least 1, but is: 1.5
+            read {"limit":null}: `limit` must be a whole number of at least 1, but is: null
+            read {"limit":"seven"}: `limit` must be a whole number of at least 1, but is: "seven"
+            read {"limit":-1}: `limit` must be a whole number of at least 1, but is: -1
+            read {"limit":1.5}: `limit` must be a whole number of at least 1, but is: 1.5
+            write {"colour":1}: `colour` is no input of `write`; it takes `path`, `content`
+            write []: `write` takes a JSON object, but got: []
+            write {}: `path` is missing; it must be a string
+            write {"path":null}: `path` must be a string, but is: null
+            write {"path":7}: `path` must be a string, but is: 7
+            write {"content":null}: `content` must be a string, but is: null
+            write {"content":7}: `content` must be a string, but is: 7
+            list {"colour":1}: `colour` is no input of `list`; it takes `path`
+            list []: `list` takes a JSON object, but got: []
+            list {"path":null}: `path` must be a string, but is: null
+            list {"path":7}: `path` must be a string, but is: 7
+            glob {"colour":1}: `colour` is no input of `glob`; it takes `pattern`, `path`
+            glob []: `glob` takes a JSON object, but got: []
+            glob {}: `pattern` is missing; it must be a string
+            glob {"pattern":null}: `pattern` must be a string, but is: null
+            glob {"pattern":7}: `pattern` must be a string, but is: 7
+            glob {"path":null}: `path` must be a string, but is: null
+            glob {"path":7}: `path` must be a string, but is: 7
+            grep {"colour":1}: `colour` is no input of `grep`; it takes `pattern`, `path`, `glob`, `output`, `case_insensitive`, `context`, `limit`
+            grep []: `grep` takes a JSON object, but got: []
+            grep {}: `pattern` is missing; it must be a string
+            grep {"pattern":null}: `pattern` must be a string, but is: null
+            grep {"pattern":7}: `pattern` must be a string, but is: 7
+            grep {"path":null}: `path` must be a string, but is: null
+            grep {"path":7}: `path` must be a string, but is: 7
+            grep {"glob":null}: `glob` must be a string, but is: null
+            grep {"glob":7}: `glob` must be a string, but is: 7
+            grep {"output":null}: `output` must be one of "content", "files", "count", but is: null
+            grep {"output":7}: `output` must be one of "content", "files", "count", but is: 7
+            grep {"case_insensitive":null}: `case_insensitive` must be true or false, but is: null
+            grep {"case_insensitive":"seven"}: `case_insensitive` must be true or false, but is: "seven"
+            grep {"context":null}: `context` must be a whole number from 0 to 20, but is: null
+            grep {"context":"seven"}: `context` must be a whole number from 0 to 20, but is: "seven"
+            grep {"context":-1}: `context` must be a whole number from 0 to 20, but is: -1
+            grep {"context":1.5}: `context` must be a whole number from 0 to 20, but is: 1.5
+            grep {"context":18446744073709551615}: `context` must be a whole number from 0 to 20, but is: 18446744073709551615
+            grep {"limit":null}: `limit` must be a whole number from 1 to 2000, but is: null
+            grep {"limit":"seven"}: `limit` must be a whole number from 1 to 2000, but is: "seven"
+            grep {"limit":-1}: `limit` must be a whole number from 1 to 2000, but is: -1
+            grep {"limit":1.5}: `limit` must be a whole number from 1 to 2000, but is: 1.5
+            grep {"limit":18446744073709551615}: `limit` must be a whole number from 1 to 2000, but is: 18446744073709551615
+            get_time {"colour":1}: `colour` is no input of `get_time`; it takes nothing
+            get_time []: `get_time` takes a JSON object, but got: []
+        "#]];
         expected.assert_eq(&seen);
     }
 }

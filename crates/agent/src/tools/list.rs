@@ -121,7 +121,37 @@ mod tests {
         for path in ["a", "way in", "./a/../a/", "empty", "way out", "b.txt", "none", "..", "b.txt/x"] {
             seen += &format!("--- {path}\n{}", yard.ask("list", json!({ "path": path })).await);
         }
-        expect![[]].assert_eq(&seen);
+        expect![[r#"
+            .hidden (1 bytes)
+            B.txt (0 bytes)
+            a/
+            a-b (1 bytes)
+            b.txt (5 bytes)
+            empty/
+            pipe (a pipe, socket or device)
+            two\nlines (1 bytes)
+            way in -> a
+            way out -> ../outside
+            --- a
+            inner.txt (1 bytes)
+            --- way in
+            inner.txt (1 bytes)
+            --- ./a/../a/
+            inner.txt (1 bytes)
+            --- empty
+            `empty` is empty
+            --- way out
+            error: `way out` is outside the workspace `HOME/yard`
+            --- b.txt
+            error: `b.txt` is a file; use `read` to see it
+            --- none
+            error: `none` does not exist
+            --- ..
+            error: `..` is outside the workspace `HOME/yard`
+            --- b.txt/x
+            error: `b.txt/x` is not a folder, or has a file where a folder is needed
+        "#]]
+        .assert_eq(&seen);
     }
 
     #[tokio::test]
@@ -130,7 +160,7 @@ mod tests {
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
         let seen = Yard::new(&files).ask("list", json!({})).await;
         assert_eq!(seen.lines().count(), 1_001);
-        expect![[]].assert_eq(seen.lines().last().expect("the last line"));
+        expect!["[234 more; use `glob` to choose]"].assert_eq(seen.lines().last().expect("the last line"));
     }
 
     #[tokio::test]
@@ -148,6 +178,14 @@ mod tests {
         ] {
             seen += &yard.ask(tool, input).await;
         }
-        expect![[]].assert_eq(&seen);
+        expect![[r#"
+            error: the workspace `HOME/yard` is gone
+            error: the workspace `HOME/yard` is gone
+            error: the workspace `HOME/yard` is gone
+            error: the workspace `HOME/yard` is gone
+            error: the workspace `HOME/yard` is gone
+            error: the workspace `HOME/yard` is gone
+        "#]]
+        .assert_eq(&seen);
     }
 }

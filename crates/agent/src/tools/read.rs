@@ -178,7 +178,50 @@ mod tests {
             )
             .await;
         seen += &yard.ask("read", json!({"path": "long.txt"})).await.replace(&"ä".repeat(2_000), "<2000 ä>");
-        expect![[]].assert_eq(&seen);
+        expect![[r#"
+            --- {"path":"ten.txt"}
+                 1	1
+                 2	2
+                 3	3
+                 4	4
+                 5	5
+                 6	6
+                 7	7
+                 8	8
+                 9	9
+                10	10
+            --- {"path":"ten.txt","offset":9}
+                 9	9
+                10	10
+            --- {"path":"ten.txt","offset":3,"limit":2}
+                 3	3
+                 4	4
+            [lines 3 to 4 of 10; go on with offset 5]
+            --- {"path":"ten.txt","offset":10,"limit":1}
+                10	10
+            --- {"path":"ten.txt","offset":11}
+            error: `ten.txt` has 10 lines; there is no line 11
+            --- {"path":"no end.txt"}
+                 1	one
+                 2	
+                 3	three
+            --- {"path":"windows.txt"}
+                 1	one
+                 2	two
+            --- {"path":"empty.txt"}
+            `empty.txt` is empty
+            --- {"path":"newline.txt"}
+                 1	
+            --- {"path":"folder"}
+            error: `folder` is a folder; use `list` to see what is in it
+            --- {"path":"none.txt"}
+            error: `none.txt` does not exist
+            --- {"path":"ten.txt/"}
+            error: `ten.txt/` is not a folder, or has a file where a folder is needed
+                 1	<2000 ä>… [cut: the line has 2001 characters]
+                 2	short
+        "#]]
+        .assert_eq(&seen);
     }
 
     #[tokio::test]
@@ -195,7 +238,12 @@ mod tests {
             assert!(text.len() < 300_000);
             seen += &format!("{}\n", text.lines().last().expect("a line"));
         }
-        expect![[]].assert_eq(&seen);
+        expect![[r#"
+            [lines 1 to 2000 of 2345; go on with offset 2001]
+            [lines 1 to 130 of 300; go on with offset 131]
+            error: `huge.txt` is larger than 33554432 bytes; use `grep` to find the part you need
+        "#]]
+        .assert_eq(&seen);
     }
 
     #[tokio::test]
@@ -218,6 +266,16 @@ mod tests {
         for path in ["nul.bin", "latin.txt", "half.txt", "p.txt", "j", "g", "w", "large.gif"] {
             seen += &yard.ask("read", json!({ "path": path })).await;
         }
-        expect![[]].assert_eq(&seen);
+        expect![[r#"
+            error: `nul.bin` is not UTF-8 text: byte 2 of 5 is 0x00
+            error: `latin.txt` is not UTF-8 text: byte 3 of 5 is 0xe9
+            error: `half.txt` is not UTF-8 text: byte 3 of 4 is 0xc3
+            Image(Base64 { media_type: "image/png", data: "iVBORw0KGgpyZXN0" })
+            Image(Base64 { media_type: "image/jpeg", data: "/9j/4HJlc3Q=" })
+            Image(Base64 { media_type: "image/gif", data: "R0lGODlh" })
+            Image(Base64 { media_type: "image/webp", data: "UklGRgECAwRXRUJQVlA4IA==" })
+            error: `large.gif` is a picture of 3750001 bytes; at most 3750000 can be shown
+        "#]]
+        .assert_eq(&seen);
     }
 }

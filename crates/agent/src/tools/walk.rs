@@ -17,10 +17,16 @@ use super::Stop;
 use crate::workspace::{Entries, Folder, Kind};
 use crate::{Workspace, WorkspaceError};
 
-/// How many entries one walk looks at.
-const MAX_ENTRIES: usize = 200_000;
-/// How deep it goes. Each level holds a folder open.
-const MAX_DEPTH: usize = 64;
+/// How far a walk goes.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// How many entries it looks at. Where a folder holds more than are left, which ones is up to the file system.
+    entries: usize,
+    /// How deep it goes. Each level holds a folder open.
+    depth: usize,
+}
+
+const BOUNDS: Bounds = Bounds { entries: 200_000, depth: 64 };
 /// A longer `.gitignore` was written by nobody, and would take long to understand.
 const MAX_IGNORE: u64 = 256 << 10;
 
@@ -36,8 +42,8 @@ pub(super) struct Found<'a> {
 }
 
 /// What a walk left out.
-#[derive(Default)]
 pub(super) struct LeftOut {
+    bounds: Bounds,
     too_many: bool,
     too_deep: usize,
     unreadable: usize,
@@ -48,11 +54,14 @@ impl LeftOut {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.too_many {
-            notes.push(format!("[stopped after {MAX_ENTRIES} entries; choose a `path` to see the rest]"));
+            let entries = self.bounds.entries;
+            notes.push(format!("[stopped after {entries} entries; choose a `path` to see the rest]"));
         }
         if self.too_deep > 0 {
-            notes
-                .push(format!("[{} folders lie deeper than {MAX_DEPTH} levels; not entered]", self.too_deep));
+            notes.push(format!(
+                "[{} folders lie deeper than {} levels; not entered]",
+                self.too_deep, self.bounds.depth
+            ));
         }
         if self.unreadable > 0 {
             notes.push(format!("[{} folders or files could not be opened]", self.unreadable));
@@ -68,6 +77,16 @@ pub(super) fn walk(
     stop: &Stop,
     visit: &mut dyn FnMut(&Found) -> ControlFlow<()>,
 ) -> Result<LeftOut, WorkspaceError> {
+    walk_within(BOUNDS, workspace, start, stop, visit)
+}
+
+fn walk_within(
+    bounds: Bounds,
+    workspace: &Workspace,
+    start: &Path,
+    stop: &Stop,
+    visit: &mut dyn FnMut(&Found) -> ControlFlow<()>,
+) -> Result<LeftOut, WorkspaceError> {
     // As the paths in the answer begin: without `.` and doubled slashes.
     let path: PathBuf =
         workspace.relative(start)?.components().filter(|part| *part != Component::CurDir).collect();
@@ -77,12 +96,12 @@ pub(super) fn walk(
         start: path.components().count(),
         path,
         entries: 0,
-        left_out: LeftOut::default(),
+        left_out: LeftOut { bounds, too_many: false, too_deep: 0, unreadable: 0 },
         stop,
         visit,
     };
     // Only the start must be readable; below it, what is not is counted.
-    let entries = folder.entries(MAX_ENTRIES).map_err(|errno| workspace.explain(errno, "list", start))?;
+    let entries = folder.entries(bounds.entries).map_err(|errno| workspace.explain(errno, "list", start))?;
     let _ = walk.descend(&folder, &entries, 0);
     Ok(walk.left_out)
 }
@@ -127,7 +146,7 @@ impl Walk<'_> {
 
     fn enter(&mut self, folder: &Folder, name: &OsStr, kind: Kind, depth: usize) -> ControlFlow<()> {
         match kind {
-            Kind::Folder if depth == MAX_DEPTH => self.left_out.too_deep += 1,
+            Kind::Folder if depth == self.left_out.bounds.depth => self.left_out.too_deep += 1,
             Kind::Folder => match folder.folder(name).and_then(|inner| self.listed(inner)) {
                 Ok((inner, entries)) => return self.descend(&inner, &entries, depth + 1),
                 // Gone, or something else by now.
@@ -144,7 +163,7 @@ impl Walk<'_> {
     }
 
     fn listed(&self, folder: Folder) -> Result<(Folder, Entries), Errno> {
-        let entries = folder.entries(MAX_ENTRIES - self.entries)?;
+        let entries = folder.entries(self.left_out.bounds.entries - self.entries)?;
         Ok((folder, entries))
     }
 
@@ -187,4 +206,52 @@ fn ignore_in(folder: &Folder) -> Option<Gitignore> {
         let _ = builder.add_line(None, line);
     }
     builder.build().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Weak};
+
+    use expect_test::expect;
+
+    use super::*;
+    use crate::tools::testing::Yard;
+    use crate::workspace::shown;
+
+    fn walked(bounds: Bounds, stop: &Stop) -> String {
+        let yard = Yard::new(&[("a/b/c/deep.txt", ""), ("a/x.txt", ""), ("b.txt", ""), ("c.txt", "")]);
+        let mut seen = Vec::new();
+        let left_out = walk_within(bounds, &yard.scene.workspace, Path::new("."), stop, &mut |found| {
+            seen.push(shown(found.path));
+            ControlFlow::Continue(())
+        })
+        .expect("the workspace is there");
+        seen.extend(left_out.notes());
+        seen.join("\n")
+    }
+
+    #[test]
+    fn a_walk_ends_at_its_bounds_and_says_so() {
+        let waiting = Arc::new(());
+        let stop = Stop(Arc::downgrade(&waiting));
+        expect![[r#"
+            a/b/c/deep.txt
+            a/x.txt
+            b.txt
+            c.txt"#]]
+        .assert_eq(&walked(BOUNDS, &stop));
+        expect![[r#"
+            a/x.txt
+            b.txt
+            c.txt
+            [1 folders lie deeper than 1 levels; not entered]"#]]
+        .assert_eq(&walked(Bounds { depth: 1, ..BOUNDS }, &stop));
+        expect!["[stopped after 5 entries; choose a `path` to see the rest]"]
+            .assert_eq(&walked(Bounds { entries: 5, ..BOUNDS }, &stop));
+    }
+
+    #[test]
+    fn a_walk_that_nobody_waits_for_ends() {
+        assert_eq!(walked(BOUNDS, &Stop(Weak::new())), "");
+    }
 }

@@ -104,7 +104,29 @@ mod tests {
             let path = path.strip_prefix(&yard.root).expect("below").to_owned();
             seen += &format!("{}: {:?}\n", path.display(), String::from_utf8_lossy(&bytes));
         }
-        expect![[]].assert_eq(&seen);
+        expect![[r##"
+            new.txt: created `new.txt`, 5 bytes
+            new.txt: overwrote `new.txt`, 0 bytes
+            a/b/c.txt: created `a/b/c.txt`, 5 bytes
+            old.sh: overwrote `old.sh`, 10 bytes
+            inner: created `inner`, 14 bytes
+            folder: error: `folder` is a folder
+            folder/: error: the path `folder/` ends like a folder's, where a file's is needed
+            missing/: error: the path `missing/` ends like a folder's, where a file's is needed
+            new.txt/below: error: `new.txt/below` is not a folder, or has a file where a folder is needed
+            none/../x: error: `none/../x` does not exist
+            ../x: error: `../x` is outside the workspace `HOME/yard`
+            /etc/x: error: `/etc/x` is outside the workspace `HOME/yard`
+            : error: the path `` is empty
+            created `HOME/yard/absolute.txt`, 1 bytes
+            a/b/c.txt: "zwei\n"
+            absolute.txt: "x"
+            deep/er/new.txt: "through a link"
+            inner: "through a link"
+            new.txt: ""
+            old.sh: "#!/bin/sh\n"
+        "##]]
+        .assert_eq(&seen);
         let mode = script.metadata().expect("it is there").permissions().mode();
         assert_eq!(mode & 0o7777, 0o750, "kept, but for the bit that vouched for the old content");
     }

@@ -27,7 +27,7 @@ pub enum WorkspaceError {
     #[error("`{0}` is a folder")]
     IsFolder(String),
     /// A folder was expected, here or on the way.
-    #[error("`{0}` is not a folder, or leads through something that is none")]
+    #[error("`{0}` is not a folder, or has a file where a folder is needed")]
     NoFolder(String),
     /// Reading it could block, or do something.
     #[error("`{0}` is a pipe, socket or device, not a file")]

@@ -76,6 +76,10 @@ impl Workspace {
     /// where there was a link to another file of the workspace, that one is written.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<Written, WorkspaceError> {
         let relative = self.relative(path)?;
+        if resolve::means_folder(path) {
+            let why = "ends like a folder's, where a file's is needed";
+            return Err(WorkspaceError::BadPath { path: shown(path), why });
+        }
         // The file is known here by its folder and its name, whatever links led to it: the place for a rule
         // that protects some of them.
         self.target(&relative)
@@ -101,8 +105,13 @@ impl Workspace {
     /// Opens a folder for looking through it.
     pub(crate) fn folder(&self, path: &Path) -> Result<Folder, WorkspaceError> {
         let relative = self.relative(path)?;
-        let folder = self.reach(&relative, resolve::FOLDER);
-        folder.map(Folder::new).map_err(|errno| self.explain(errno, "open", path))
+        let folder =
+            self.reach(&relative, resolve::FOLDER).map_err(|errno| self.explain(errno, "open", path))?;
+        // A deleted folder that is still open looks empty.
+        if self.is_gone() {
+            return Err(WorkspaceError::Gone(shown(&self.canonical)));
+        }
+        Ok(Folder::new(folder))
     }
 
     /// Says in words what went wrong with a path.

@@ -107,10 +107,11 @@ impl Drop for Draft<'_> {
 /// Takes away a draft that nobody works on, or whatever else bears its name. False where somebody does.
 fn clear(folder: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
     let flags = super::resolve::FILE | OFlags::NOFOLLOW;
-    match rustix::fs::openat(folder, name, flags, Mode::empty()) {
-        Ok(fd) if !is_ours(folder, name, &fd) => return Ok(false),
+    let left = rustix::fs::openat(folder, name, flags, Mode::empty());
+    match &left {
+        Ok(fd) if !is_ours(folder, name, fd) => return Ok(false),
         Err(Errno::NOENT) => return Ok(true),
-        // Left behind; or a link or a socket, which no draft is.
+        // Left behind; or a link or a socket, which no draft is. The lock is held until it is gone.
         Ok(_) | Err(_) => {}
     }
     match unlinkat(folder, name, AtFlags::empty()) {

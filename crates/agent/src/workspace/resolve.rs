@@ -65,23 +65,27 @@ impl Workspace {
     /// What is left of an absolute path after the root, by either of its names.
     fn below(&self, path: &Path) -> Option<PathBuf> {
         let rest = path.strip_prefix(&self.canonical).or_else(|_| path.strip_prefix(&self.given)).ok()?;
-        Some(or_dot(rest).to_path_buf())
+        let mut rest = or_dot(rest).to_path_buf();
+        if means_folder(path) {
+            rest.push("");
+        }
+        Some(rest)
     }
 
     /// Opens what a path below the root leads to.
     pub(super) fn reach(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         match beneath(&self.root, or_dot(path), flags) {
             // The kernel refuses absolute links, also those that stay inside.
-            Err(Errno::XDEV) => beneath(&self.root, or_dot(&self.without_links(path)?), flags),
+            Err(Errno::XDEV) => {
+                let flags = if means_folder(path) { flags | OFlags::DIRECTORY } else { flags };
+                beneath(&self.root, or_dot(&self.without_links(path)?), flags)
+            }
             opened => opened,
         }
     }
 
     /// Where a write to `path` goes: the folder, made where it is missing, and the name in it, which is no link.
     pub(super) fn target(&self, path: &Path) -> Result<(OwnedFd, OsString), Errno> {
-        if path.as_os_str().as_bytes().ends_with(b"/") {
-            return Err(Errno::ISDIR);
-        }
         let mut path = path.to_path_buf();
         for _ in 0..MAX_LINKS {
             let (parent, name) = split(&path).ok_or(Errno::ISDIR)?;
@@ -158,6 +162,12 @@ fn link(folder: &OwnedFd, name: &OsStr) -> Result<Option<PathBuf>, Errno> {
 
 fn split(path: &Path) -> Option<(&Path, &OsStr)> {
     Some((path.parent()?, path.file_name()?))
+}
+
+/// `Path` loses a last slash on most ways, and with it what it says.
+pub(super) fn means_folder(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.ends_with(b"/") || bytes.ends_with(b"/.")
 }
 
 /// The root is `.` to the kernel, and empty to `Path`.

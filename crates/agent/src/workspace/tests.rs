@@ -116,7 +116,56 @@ fn a_path_leads_to_a_file_inside_or_nowhere() {
         seen += &scrubbed(&yard, &line);
     }
     assert!(!seen.contains(SECRET));
-    expect![[]].assert_eq(&seen);
+    expect![[r#"
+        "plain.txt": plain
+        "./a/../plain.txt": plain
+        "a//b/./deep.txt": deep
+        "ROOT/plain.txt": plain
+        "ROOT/./a/../plain.txt": plain
+        "in/deep.txt": deep
+        "in/../b/deep.txt": deep
+        "chain": plain
+        "absolute in/b/deep.txt": deep
+        "absolute in/up": plain
+        "absolute twice": deep
+        "..": error: `..` is outside the workspace `HOME/yard`
+        "../outside/secret.txt": error: `../outside/secret.txt` is outside the workspace `HOME/yard`
+        "a/../../outside/secret.txt": error: `a/../../outside/secret.txt` is outside the workspace `HOME/yard`
+        "in/../../../outside/secret.txt": error: `in/../../../outside/secret.txt` is outside the workspace `HOME/yard`
+        "out/secret.txt": error: `out/secret.txt` is outside the workspace `HOME/yard`
+        "out.txt": error: `out.txt` is outside the workspace `HOME/yard`
+        "out and in": error: `out and in` is outside the workspace `HOME/yard`
+        "in/out/secret.txt": error: `in/out/secret.txt` is outside the workspace `HOME/yard`
+        "absolute in/b/out/secret.txt": error: `absolute in/b/out/secret.txt` is outside the workspace `HOME/yard`
+        "absolute out/secret.txt": error: `absolute out/secret.txt` is outside the workspace `HOME/yard`
+        "absolute dots": error: `absolute dots` is outside the workspace `HOME/yard`
+        "slash/etc/hostname": error: `slash/etc/hostname` is outside the workspace `HOME/yard`
+        "etc": error: `etc` is outside the workspace `HOME/yard`
+        "proc/etc/hostname": error: `proc/etc/hostname` is outside the workspace `HOME/yard`
+        "fd": error: `fd` is outside the workspace `HOME/yard`
+        "/etc/hostname": error: `/etc/hostname` is outside the workspace `HOME/yard`
+        "/proc/self/root/etc/hostname": error: `/proc/self/root/etc/hostname` is outside the workspace `HOME/yard`
+        "/": error: `/` is outside the workspace `HOME/yard`
+        "ROOT/../outside/secret.txt": error: `HOME/yard/../outside/secret.txt` is outside the workspace `HOME/yard`
+        "ROOT-not/plain.txt": error: `HOME/yard-not/plain.txt` is outside the workspace `HOME/yard`
+        "circle": error: `circle` leads through a circle of symlinks, or one that cannot be followed
+        "ping": error: `ping` leads through a circle of symlinks, or one that cannot be followed
+        "dangling": error: `dangling` does not exist
+        "none/plain.txt": error: `none/plain.txt` does not exist
+        "plain.txt/": error: `plain.txt/` is not a folder, or has a file where a folder is needed
+        "plain.txt/x": error: `plain.txt/x` is not a folder, or has a file where a folder is needed
+        "a": error: `a` is a folder
+        ".": error: `.` is a folder
+        "ROOT": error: `HOME/yard` is a folder
+        "pipe": error: `pipe` is a pipe, socket or device, not a file
+        "socket": error: `socket` is a pipe, socket or device, not a file
+        "": error: the path `` is empty
+        "nul\0": error: the path `nul\u{0}` holds a NUL byte
+        "two\nlines": error: `two\nlines` does not exist
+        "LONG": error: the path `LONG` is too long
+        "LONGER": error: the path `LONGER` is too long
+        "~/x": error: `~/x` does not exist
+    "#]].assert_eq(&seen);
 }
 
 #[test]
@@ -163,7 +212,37 @@ fn a_write_lands_inside_or_nowhere() {
     }
     assert_eq!(Yard::tree(&yard.outside), before);
     assert!(!yard.root.parent().expect("it has one").join("new.txt").exists());
-    expect![[]].assert_eq(&seen);
+    expect![[r#"
+        "in/new.txt": Created
+        "chain": Replaced
+        "dangling": Created
+        "dangling deep": Created
+        "absolute in/new.txt": Created
+        "absolute in/x/y.txt": Created
+        "absolute twice": Replaced
+        "out.txt": error: `out.txt` is outside the workspace `HOME/yard`
+        "out/new.txt": error: `out/new.txt` is outside the workspace `HOME/yard`
+        "out/new/er.txt": error: `out/new/er.txt` is outside the workspace `HOME/yard`
+        "in/out/new.txt": error: `in/out/new.txt` is outside the workspace `HOME/yard`
+        "absolute out/new.txt": error: `absolute out/new.txt` is outside the workspace `HOME/yard`
+        "absolute dots": error: `absolute dots` is outside the workspace `HOME/yard`
+        "dangling out": error: `dangling out` is outside the workspace `HOME/yard`
+        "dangling absolute out": error: `dangling absolute out` is outside the workspace `HOME/yard`
+        "dangling/below.txt": error: `dangling/below.txt` is not a folder, or has a file where a folder is needed
+        "slash/tmp/new.txt": error: `slash/tmp/new.txt` is outside the workspace `HOME/yard`
+        "proc/tmp/new.txt": error: `proc/tmp/new.txt` is outside the workspace `HOME/yard`
+        "../new.txt": error: `../new.txt` is outside the workspace `HOME/yard`
+        "new/../../new.txt": error: `new/../../new.txt` is outside the workspace `HOME/yard`
+        "circle": error: `circle` leads through a circle of symlinks, or one that cannot be followed
+        "circle/new.txt": error: `circle/new.txt` leads through a circle of symlinks, or one that cannot be followed
+        "pipe": error: `pipe` is a pipe, socket or device, not a file
+        "socket": error: `socket` is a pipe, socket or device, not a file
+        "a": error: `a` is a folder
+        "..": error: `..` is a folder
+        "nul\0": error: the path `nul\u{0}` holds a NUL byte
+        "<255 n>": Created
+        "<255 n>n": error: the path `<255 n>n` is too long
+    "#]].assert_eq(&seen);
     let read = |path| std::fs::read_to_string(yard.root.join(path)).expect("it was written");
     for path in
         ["a/b/new.txt", "plain.txt", "none.txt", "new/er/none.txt", "a/new.txt", "a/x/y.txt", "a/b/deep.txt"]

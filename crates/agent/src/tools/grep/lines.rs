@@ -23,12 +23,22 @@ pub(super) struct Searching {
     context: usize,
 }
 
+/// How much of a file is shown.
+pub(super) enum Wanted {
+    /// So many matching lines, while what is shown has no more than so many bytes.
+    Lines { count: usize, bytes: usize },
+    /// None: they are counted.
+    Count,
+}
+
 /// What was found in a file.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) matches: usize,
     /// The matches and the lines round them, ready to be shown.
     pub(super) shown: Vec<String>,
+    /// Their bytes.
+    pub(super) size: usize,
     /// There are more matches than were wanted.
     pub(super) more: bool,
     /// It is no text.
@@ -52,9 +62,9 @@ impl Searching {
         self.context > 0
     }
 
-    /// Searches a file for at most `wanted` lines, and keeps their text if it is to be shown.
-    pub(super) fn search(&mut self, path: &str, file: &File, wanted: usize, show: bool) -> io::Result<Lines> {
-        let mut sink = Collect { path, matcher: &self.matcher, wanted, show, lines: Lines::default() };
+    /// Searches a file for what is wanted of it.
+    pub(super) fn search(&mut self, path: &str, file: &File, wanted: Wanted) -> io::Result<Lines> {
+        let mut sink = Collect { path, matcher: &self.matcher, wanted, lines: Lines::default() };
         self.searcher.search_file(&self.matcher, file, &mut sink)?;
         Ok(sink.lines)
     }
@@ -63,14 +73,13 @@ impl Searching {
 struct Collect<'a> {
     path: &'a str,
     matcher: &'a RegexMatcher,
-    wanted: usize,
-    show: bool,
+    wanted: Wanted,
     lines: Lines,
 }
 
 impl Collect<'_> {
     fn keep(&mut self, number: Option<u64>, sign: char, bytes: &[u8]) {
-        if !self.show {
+        if matches!(self.wanted, Wanted::Count) {
             return;
         }
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
@@ -79,7 +88,9 @@ impl Collect<'_> {
         let at = self.matcher.find(bytes).ok().flatten().map_or(0, |found| found.start());
         let before = String::from_utf8_lossy(&bytes[..at]).chars().count();
         let line = cut(&String::from_utf8_lossy(bytes), before.saturating_sub(BEFORE), LINE);
-        self.lines.shown.push(format!("{}{sign}{}{sign}{line}", self.path, number.unwrap_or(0)));
+        let line = format!("{}{sign}{}{sign}{line}", self.path, number.unwrap_or(0));
+        self.lines.size += line.len() + 1;
+        self.lines.shown.push(line);
     }
 }
 
@@ -87,7 +98,9 @@ impl Sink for Collect<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        if self.lines.matches == self.wanted {
+        if let Wanted::Lines { count, bytes } = self.wanted
+            && (self.lines.matches == count || self.lines.size > bytes)
+        {
             self.lines.more = true;
             return Ok(false);
         }
@@ -102,7 +115,7 @@ impl Sink for Collect<'_> {
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
-        if self.show {
+        if let Wanted::Lines { .. } = self.wanted {
             self.lines.shown.push("--".to_owned());
         }
         Ok(true)
