@@ -2,6 +2,7 @@
 //!
 //! Start at [`Tool`] for what a model may call.
 
+pub mod provider;
 mod tool;
 mod workspace;
 

@@ -207,10 +207,12 @@ pub fn settings_for(id: &str, dialect_of: Vendor, seat: Seat) -> Settings {
     let Some(model) = Model::find(id) else {
         return Settings { max_tokens: must_limit.then_some(MAX_TOKENS_OF_UNKNOWN), ..Settings::default() };
     };
-    let quick = model.vendor == Vendor::Anthropic && model.tier == Some(Tier::Haiku);
+    let quick = model.tier == Some(Tier::Haiku);
+    // Whoever translates between two vendors' dialects is not trusted with the finer points.
+    let native = model.vendor == dialect_of;
     let thinking = match model.thinks {
-        Thinks::UnlessTold if quick => Some(Thinking::Off),
-        thinks if thinks.adaptive() && !quick => Some(Thinking::Adaptive),
+        Thinks::UnlessTold if native && quick => Some(Thinking::Off),
+        thinks if thinks.adaptive() && native && !quick => Some(Thinking::Adaptive),
         _ => None,
     };
     let wanted = match seat {
@@ -222,7 +224,7 @@ pub fn settings_for(id: &str, dialect_of: Vendor, seat: Seat) -> Settings {
     let limit = MAX_TOKENS.iter().find(|(known, _)| *known == seat).map(|(_, limit)| *limit);
     Settings {
         thinking,
-        effort: model.effort(wanted),
+        effort: model.effort(wanted).filter(|_| native),
         max_tokens: limit.filter(|_| must_limit).map(|limit| limit.min(model.max_output)),
     }
 }
@@ -315,6 +317,8 @@ mod tests {
         assert_eq!(case("gpt-5.6-sol", OpenAi, Main), (None, Some("xhigh"), None));
         assert_eq!(case("gpt-5.1", OpenAi, Main), (None, Some("high"), None));
         assert_eq!(case("gpt-4.1", OpenAi, Main), (None, None, None));
+        assert_eq!(case("anthropic/claude-opus-5", OpenAi, Main), (None, None, None));
+        assert_eq!(case("gpt-5.6-sol", Anthropic, Sub), (None, None, Some(32_000)));
         assert_eq!(case("mystery-1", Anthropic, Main), (None, None, Some(8_192)));
         assert_eq!(case("mystery-1", OpenAi, Sub), (None, None, None));
     }
