@@ -161,8 +161,12 @@ impl Kernel {
         if began != speaks {
             return Err(RunError::OtherDialect { run: row.id, began, speaks });
         }
-        self.store.take_lease(id, process::lease(), self.clock.millis(), process::is_alive).await?;
-        let Some(prompt) = prompt else { return Ok(()) };
+        let (lease, at) = (process::lease(), self.clock.millis());
+        let Some(prompt) = prompt else {
+            self.store.take_lease(id, lease, at, process::is_alive).await?;
+            return Ok(());
+        };
+        self.store.reopen(id, lease, at, process::is_alive).await?;
         let run = Run {
             kernel: self,
             id: row.id,

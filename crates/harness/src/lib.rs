@@ -16,7 +16,6 @@ mod meter;
 mod offshoot;
 mod oh_my_opencode;
 mod opencode;
-mod price;
 mod replay;
 mod round;
 mod sandbox;
@@ -30,10 +29,10 @@ pub use capture::{Asked, Captured, Failure, Places, Replaying, Speaker, capture}
 pub use doctor::{Finding, doctor};
 pub use error::{Blame, HarnessError};
 pub use install::{Installed, Tell, install, install_ripgrep, release};
-pub use price::{PRICES_OF, Price, price};
 pub use replay::again;
 pub use sandbox::Sandbox;
 pub use scenario::{Files, FixtureFile, Scenario, find as find_scenario, shipped};
+pub use session::model::{Price, TABLE_OF as PRICES_OF, price};
 pub use warden::{Ended, Warden, serve_if_asked};
 
 /// Every kind of harness, in the order that people are told of them.

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use recording::ResponseDump;
+use session::model::price;
 use wire::Header;
 use wire::dialect::{Dialect, Outcome, ProviderError, StreamEnd, accumulate};
-
-use crate::price::price;
 
 /// How often we look for new answers.
 const BEAT: Duration = Duration::from_millis(50);

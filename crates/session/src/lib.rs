@@ -5,6 +5,7 @@
 
 mod id;
 mod message;
+pub mod model;
 mod usage;
 
 pub use id::{CallId, RequestId, RunId, TaskId, ThreadId};

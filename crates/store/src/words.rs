@@ -85,12 +85,13 @@ words!(
 );
 
 impl RunStatus {
-    /// Nothing can follow: such a run is never taken up again.
+    /// Nothing follows by itself: only somebody who says more takes up a completed run, and nobody one that was
+    /// cancelled.
     ///
-    /// The others may be: a paused or interrupted run by resuming it, a stalled one by trying again, and one
-    /// that met its budget or step cap by giving it more.
+    /// The others may be taken up as they are: a paused or interrupted run by resuming it, a stalled or failed one by
+    /// trying again when the cause is gone, and one that met its budget or step cap by giving it more.
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::CancelledByUser | Self::CancelledByParent)
+        matches!(self, Self::Completed | Self::CancelledByUser | Self::CancelledByParent)
     }
 
     /// A loop is supposed to be at work on it.

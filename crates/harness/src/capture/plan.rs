@@ -9,12 +9,12 @@ use proxy::Script;
 use proxy::replay::{Settings as ReplaySettings, Tape};
 use recording::scenario::{Expects, StandIn};
 use serde::Serialize;
+use session::model::price;
 use wire::redact::Redactor;
 
 use crate::adapter::{Endpoints, Harness, Launch, Plan, Release};
 use crate::error::HarnessError;
 use crate::install::{Tell, install, on_path, release};
-use crate::price::price;
 use crate::scenario::{Files, Scenario};
 
 /// What somebody wants to have captured.

@@ -21,10 +21,33 @@ impl Store {
         at: Millis,
         alive: impl Fn(Lease) -> bool + Send + 'static,
     ) -> Result<RunStatus, StoreError> {
+        self.take_up(run, lease, at, alive, RunStatus::is_final).await
+    }
+
+    /// Takes up a run of which something more is wanted, also where it had said everything.
+    pub async fn reopen(
+        &self,
+        run: &RunId,
+        lease: Lease,
+        at: Millis,
+        alive: impl Fn(Lease) -> bool + Send + 'static,
+    ) -> Result<RunStatus, StoreError> {
+        let over = |status: RunStatus| status.is_final() && status != RunStatus::Completed;
+        self.take_up(run, lease, at, alive, over).await
+    }
+
+    async fn take_up(
+        &self,
+        run: &RunId,
+        lease: Lease,
+        at: Millis,
+        alive: impl Fn(Lease) -> bool + Send + 'static,
+        over: impl Fn(RunStatus) -> bool + Send + 'static,
+    ) -> Result<RunStatus, StoreError> {
         let run = run.clone();
         self.write(move |conn| {
             let found = standing(conn, &run)?;
-            if found.status.is_final() {
+            if over(found.status) {
                 return Err(StoreError::Over { run, status: found.status });
             }
             let other = holder(conn, &found.root)?.filter(|holder| *holder != lease);

@@ -1,0 +1,261 @@
+//! One request to a provider, and what came of it.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+use wire::dialect::{Answer, Dialect};
+use wire::encoding::{self, CodingError};
+
+use super::deltas::BlockKind;
+use super::failure::{Failure, FailureKind, Retry, plain};
+use super::network::Network;
+use super::protocol::Event;
+use super::reading::{End, Reading};
+use super::receive::{Received, chain, receive, stalled};
+use super::secret::{Key, KeyHeader, Secret};
+use super::status::{refused, retry_after};
+
+/// Somebody who runs models and is asked over HTTP.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// What it is called here.
+    pub name: String,
+    /// The language it speaks.
+    pub dialect: Dialect,
+    /// The address that is asked; see [`endpoint`](super::endpoint).
+    pub endpoint: Uri,
+    /// Headers that go with every request, over our own. Values are marked as sensitive where they are read.
+    pub headers: HeaderMap,
+    /// Where its key comes from.
+    pub key: Key,
+    /// How the key is sent.
+    pub key_header: KeyHeader,
+    /// How patient we are with it.
+    pub limits: Limits,
+    /// The connections it uses.
+    pub network: Network,
+}
+
+/// How patient we are, and how much we take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long no byte at all may come.
+    pub idle: Duration,
+    /// How long only pings may come. A model that thinks where nobody sees it is silent for minutes.
+    pub news: Duration,
+    /// The most that an answer may hold.
+    pub max_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(300), news: Duration::from_secs(1800), max_bytes: 64 << 20 }
+    }
+}
+
+/// What is seen while an answer comes.
+#[derive(Clone, Copy, Debug)]
+pub enum Seen<'a> {
+    /// Status and headers are there.
+    Head(StatusCode, &'a HeaderMap),
+    /// The first byte of the body is there.
+    FirstByte,
+    /// One read of the body, as it came.
+    Bytes(&'a [u8]),
+    /// A piece of the reply, to be shown and nothing else: only a whole reply is a reply.
+    Delta {
+        /// What it is part of.
+        block: BlockKind,
+        /// The piece.
+        text: &'a str,
+    },
+}
+
+/// One request, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// The status, where an answer began.
+    pub status: Option<u16>,
+    /// The answer's headers.
+    pub headers: HeaderMap,
+    /// When the provider wants to be asked again, where it said so.
+    pub retry_after: Option<Duration>,
+    /// The body as it was received, as far as it came. Should a refusal quote our key, that is starred out.
+    pub bytes: Vec<u8>,
+    /// When the request was sent.
+    pub started: SystemTime,
+    /// When the first byte of the body came.
+    pub first_byte: Option<SystemTime>,
+    /// When it was over.
+    pub ended: SystemTime,
+    /// The reply, or why there is none.
+    pub outcome: Result<Whole, Failure>,
+}
+
+/// A reply that came to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whole {
+    /// The body that the call would have given without streaming.
+    pub body: Vec<u8>,
+    /// The same, decoded.
+    pub answer: Answer,
+}
+
+impl Provider {
+    /// Sends one request and reads its answer. It never tries twice, and dropping it closes the connection.
+    pub async fn attempt(&self, body: Bytes, on: &mut (dyn FnMut(Seen<'_>) + Send)) -> Attempt {
+        let mut attempt = Attempt {
+            status: None,
+            headers: HeaderMap::new(),
+            retry_after: None,
+            bytes: Vec::new(),
+            started: SystemTime::now(),
+            first_byte: None,
+            ended: SystemTime::UNIX_EPOCH,
+            outcome: Err(Failure::garbage("nothing came")),
+        };
+        let secret = match self.key.read().await {
+            Ok(secret) => secret,
+            Err(failure) => {
+                attempt.outcome = Err(failure);
+                attempt.ended = SystemTime::now();
+                return attempt;
+            }
+        };
+        let outcome = self.ask(body, secret.as_ref(), &mut attempt, on).await;
+        attempt.ended = SystemTime::now();
+        attempt.outcome = outcome.map_err(|failure| self.advised(failure));
+        if let (Some(secret), Err(failure)) = (&secret, &mut attempt.outcome) {
+            failure.message = secret.hidden_in(&failure.message);
+            secret.hide_in(&mut attempt.bytes);
+        }
+        attempt
+    }
+
+    async fn ask(
+        &self,
+        body: Bytes,
+        secret: Option<&Secret>,
+        attempt: &mut Attempt,
+        on: &mut (dyn FnMut(Seen<'_>) + Send),
+    ) -> Result<Whole, Failure> {
+        let request = self.request(body, secret)?;
+        let client = self.network.client(self.endpoint.scheme_str() == Some("https"))?;
+        let response = timeout(self.limits.idle, client.request(request)).await;
+        let response = response.map_err(|_| stalled("nothing", self.limits.idle))?.map_err(|error| {
+            let host = self.endpoint.authority().map(|host| host.as_str()).unwrap_or_default();
+            if error.is_connect() {
+                let message = format!("cannot connect to `{host}`: {}", chain(&error));
+                return Failure::new(FailureKind::Connect, message, Retry::Yes);
+            }
+            let message = format!("`{host}` closed the connection without an answer: {}", chain(&error));
+            Failure::new(FailureKind::Cut, message, Retry::Yes)
+        })?;
+        attempt.status = Some(response.status().as_u16());
+        attempt.headers = response.headers().clone();
+        attempt.retry_after = retry_after(response.headers(), SystemTime::now());
+        on(Seen::Head(response.status(), response.headers()));
+        let mut received = Received::default();
+        let outcome = self.read(response, &mut received, on).await;
+        (attempt.bytes, attempt.first_byte) = (received.bytes, received.first_byte);
+        outcome
+    }
+
+    fn request(&self, body: Bytes, secret: Option<&Secret>) -> Result<Request<Full<Bytes>>, Failure> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = http::Method::POST;
+        *request.uri_mut() = self.endpoint.clone();
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("offshoot/", env!("CARGO_PKG_VERSION"))));
+        if self.dialect == Dialect::AnthropicMessages {
+            let version = HeaderName::from_static("anthropic-version");
+            headers.insert(version, HeaderValue::from_static("2023-06-01"));
+        }
+        if let Some(secret) = secret {
+            let (name, value) = self.key_header.of(secret, &self.key)?;
+            headers.insert(name, value);
+        }
+        headers.extend(self.headers.clone());
+        Ok(request)
+    }
+
+    async fn read(
+        &self,
+        response: Response<Incoming>,
+        received: &mut Received,
+        on: &mut (dyn FnMut(Seen<'_>) + Send),
+    ) -> Result<Whole, Failure> {
+        let (head, body) = response.into_parts();
+        if !head.status.is_success() {
+            // Whatever becomes of its body, a refusal is a refusal.
+            let _ = receive(body, &self.limits, received, on, |_, _| Event::News).await;
+            let now = SystemTime::now();
+            return Err(refused(self.dialect, head.status, &head.headers, &received.bytes, now));
+        }
+        expected_type(&head.headers)?;
+        let coding = coding(&head.headers)?;
+        let mut reading = Reading::new(self.dialect);
+        let Some(coding) = coding else {
+            let end = receive(body, &self.limits, received, on, |bytes, on| reading.push(bytes, on)).await?;
+            return reading.finish(&received.bytes, &end);
+        };
+        let end = receive(body, &self.limits, received, on, |_, _| Event::News).await?;
+        let decoded = decoded(&coding, &received.bytes, &end, self.limits.max_bytes)?;
+        reading.push(&decoded, on);
+        reading.finish(&decoded, &end)
+    }
+
+    /// Adds what only the provider's settings know.
+    fn advised(&self, failure: Failure) -> Failure {
+        match failure.kind {
+            FailureKind::Auth if failure.hint.is_none() => failure.hinted(self.key.advice()),
+            FailureKind::Connect if failure.hint.is_none() => {
+                failure.hinted(format!("check the network and the base URL of `{}`", self.name))
+            }
+            _ => failure,
+        }
+    }
+}
+
+/// A page or a picture is no answer, whatever its status. No type at all is left to the first byte.
+fn expected_type(headers: &HeaderMap) -> Result<(), Failure> {
+    let Some(kind) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    if essence.is_empty() || essence.contains("event-stream") || essence.contains("json") {
+        return Ok(());
+    }
+    let failure =
+        Failure::garbage(format!("the provider answered with `{}`, not with a reply", plain(essence)));
+    Err(failure.hinted("check the base URL: a page may have answered in the provider's place"))
+}
+
+/// A content coding, though none was asked for.
+fn coding(headers: &HeaderMap) -> Result<Option<String>, Failure> {
+    let Some(coding) = headers.get(CONTENT_ENCODING) else { return Ok(None) };
+    let coding = coding.to_str().map_err(|_| Failure::garbage("the content coding is not a word"))?;
+    let codings = encoding::codings(coding).map_err(|error| Failure::garbage(plain(&error.to_string())))?;
+    let coded = codings.iter().any(|coding| *coding != encoding::Coding::Identity);
+    Ok(coded.then(|| coding.to_owned()))
+}
+
+fn decoded(coding: &str, bytes: &[u8], end: &End, limit: usize) -> Result<Vec<u8>, Failure> {
+    encoding::decode(coding, bytes, limit).map_err(|error| {
+        let message = error.to_string();
+        match (error, end) {
+            (CodingError::TooLong { .. }, _) => Failure::new(FailureKind::TooLarge, message, Retry::No),
+            (CodingError::Cut(_), _) | (_, End::Broke(_)) => {
+                Failure::new(FailureKind::Cut, message, Retry::Yes)
+            }
+            (CodingError::Unknown(_) | CodingError::Broken(_), _) => Failure::garbage(message),
+        }
+    })
+}

@@ -1,0 +1,113 @@
+//! Whether a reply that came whole can be acted on.
+
+use session::StopReason;
+use wire::dialect::{Answer, Dialect, Outcome, ProviderError};
+use wire::json::{Document, Kind, Value};
+
+use super::attempt::Whole;
+use super::failure::{Failure, FailureKind, Retry};
+use super::protocol::{calls, member, optional};
+
+/// Decodes a body that came whole, or was put together from a stream that did.
+pub(super) fn decode(dialect: Dialect, body: Vec<u8>) -> Result<Whole, Failure> {
+    let outcome = dialect.decode_reply(&body).map_err(|error| Failure::garbage(error.to_string()))?;
+    let answer = match outcome {
+        Outcome::Answer(answer) => answer,
+        Outcome::Error(error) => return Err(Failure::in_stream(&error)),
+        Outcome::Other => {
+            return Err(Failure::garbage(format!("the answer is JSON, but no {dialect} reply")));
+        }
+    };
+    shape(dialect, &body).map_err(|what| Failure::garbage(format!("the answer holds {what}")))?;
+    usable(dialect, &answer)?;
+    Ok(Whole { body, answer })
+}
+
+/// The types that the decoder relies on; where they are others it sees less than there is.
+fn shape(dialect: Dialect, body: &[u8]) -> Result<(), String> {
+    let document = Document::parse(body).map_err(|error| error.to_string())?;
+    let root = document.root();
+    match dialect {
+        Dialect::AnthropicMessages => {
+            for block in typed(member(root, "message", "content", &[Kind::Array])?)? {
+                let strings: &[&str] = match block.str_at("type").as_deref() {
+                    Some("text") => &["text"],
+                    Some("thinking") => &["thinking"],
+                    Some("tool_use") => &["id", "name"],
+                    _ => &[],
+                };
+                for name in strings {
+                    member(block, "block", name, &[Kind::String])?;
+                }
+            }
+        }
+        Dialect::OpenAiChat => {
+            let choices = member(root, "completion", "choices", &[Kind::Array])?;
+            let choice = choices.items().next().ok_or("no choice")?;
+            let message = member(choice, "choice", "message", &[Kind::Object])?;
+            optional(message, "message", "content", &[Kind::String, Kind::Array])?;
+            calls(message)?;
+        }
+        Dialect::OpenAiResponses => {
+            for item in typed(member(root, "response", "output", &[Kind::Array])?)? {
+                for name in ["id", "call_id", "name", "arguments", "input"] {
+                    optional(item, "item", name, &[Kind::String])?;
+                }
+                let Some(content) = optional(item, "item", "content", &[Kind::Array])? else { continue };
+                for part in typed(content)? {
+                    optional(part, "part", "text", &[Kind::String])?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The items, which are objects that say what they are.
+fn typed<'a, 'd>(list: Value<'a, 'd>) -> Result<Vec<Value<'a, 'd>>, String> {
+    let items: Vec<_> = list.items().collect();
+    let sound = |item: &Value<'_, '_>| item.kind() == Kind::Object && item.str_at("type").is_some();
+    if items.iter().all(sound) { Ok(items) } else { Err("something that does not say what it is".to_owned()) }
+}
+
+/// The dialects' words for a reply that failed after all.
+const FAILED: &[&str] = &["error", "failed", "cancelled"];
+
+fn usable(dialect: Dialect, answer: &Answer) -> Result<(), Failure> {
+    let reply = &answer.reply;
+    match &reply.stop {
+        None => return Err(Failure::garbage("the reply ends without saying why it stopped")),
+        Some(StopReason::Other(word))
+            if dialect != Dialect::AnthropicMessages && FAILED.contains(&word.as_str()) =>
+        {
+            return Err(Failure::in_stream(&ProviderError::new(word.clone(), "")));
+        }
+        Some(_) => {}
+    }
+    let mut ids = Vec::new();
+    for call in reply.calls() {
+        if call.id.as_str().is_empty() || call.name.is_empty() {
+            return Err(Failure::garbage("a call without an id or without a name"));
+        }
+        if ids.contains(&call.id.as_str()) {
+            return Err(Failure::garbage(format!("two calls with the id `{}`", call.id)));
+        }
+        ids.push(call.id.as_str());
+        if call.input.is_empty() || is_object(&call.input) {
+            continue;
+        }
+        let cut = matches!(reply.stop, Some(StopReason::MaxTokens | StopReason::ContextWindow));
+        return Err(if cut {
+            let message = format!("the output limit fell into the input of a call to `{}`", call.name);
+            let hint = "allow more output, or ask for a smaller step";
+            Failure::new(FailureKind::OutputLimit, message, Retry::No).hinted(hint)
+        } else {
+            Failure::garbage(format!("the input of a call to `{}` is not a JSON object", call.name))
+        });
+    }
+    Ok(())
+}
+
+fn is_object(text: &str) -> bool {
+    Document::parse(text.as_bytes()).is_ok_and(|document| document.root().kind() == Kind::Object)
+}

@@ -1,0 +1,93 @@
+//! From what the user calls a model to who is asked for it.
+
+use session::model::{self, Model, Tier, Vendor};
+
+use super::super::attempt::Provider;
+use super::super::vendor;
+use super::{Config, ConfigError, Entry};
+
+impl Config {
+    /// The provider for a model, and the model's id there.
+    ///
+    /// `PROVIDER/MODEL` says both. A tier alone is the first provider's that has a key, Anthropic's before
+    /// OpenAI's before those of the file. An id alone belongs to a provider that lists it, else to its vendor,
+    /// else to the only provider that can be asked at all.
+    pub fn choose(&self, model: &str) -> Result<(Provider, String), ConfigError> {
+        let model = model.trim();
+        if let Some((name, rest)) = model.split_once('/')
+            && let Some(entry) = self.entries.get(name).filter(|_| !rest.is_empty())
+        {
+            let id = match Tier::named(rest) {
+                Some(tier) => self.of_tier(name, entry, tier)?,
+                None => rest.to_owned(),
+            };
+            return Ok((self.provider(name, entry)?, id));
+        }
+        let (name, entry) = match Tier::named(model) {
+            Some(tier) => self.with_tier(tier),
+            None => self.with_model(model)?,
+        };
+        let id = match Tier::named(model) {
+            Some(tier) => self.of_tier(name, entry, tier)?,
+            None => model.to_owned(),
+        };
+        Ok((self.provider(name, entry)?, id))
+    }
+
+    fn built_in(&self, vendor: Vendor) -> (&str, &Entry) {
+        let name = match vendor {
+            Vendor::Anthropic => "anthropic",
+            Vendor::OpenAi => "openai",
+        };
+        let (name, entry) =
+            self.entries.get_key_value(name).expect("built in, and nothing takes entries away");
+        (name, entry)
+    }
+
+    /// All providers, the built-in ones first.
+    fn in_order(&self) -> Vec<(&str, &Entry)> {
+        let built_in = [self.built_in(Vendor::Anthropic), self.built_in(Vendor::OpenAi)];
+        let others = self.entries.iter().map(|(name, entry)| (name.as_str(), entry));
+        let others = others.filter(|(name, _)| built_in.iter().all(|(known, _)| known != name));
+        built_in.into_iter().chain(others).collect()
+    }
+
+    fn with_tier(&self, tier: Tier) -> (&str, &Entry) {
+        let can = |(name, entry): &(&str, &Entry)| {
+            self.key(entry).is_some() && self.of_tier(name, entry, tier).is_ok()
+        };
+        self.in_order().into_iter().find(can).unwrap_or(self.built_in(Vendor::Anthropic))
+    }
+
+    fn with_model(&self, id: &str) -> Result<(&str, &Entry), ConfigError> {
+        let order = self.in_order();
+        let lists = |(_, entry): &&(&str, &Entry)| entry.models.values().any(|listed| listed == id);
+        if let Some(found) = order.iter().find(lists) {
+            return Ok(*found);
+        }
+        if let Some(model) = Model::find(id) {
+            return Ok(self.built_in(model.vendor));
+        }
+        let mut usable = order.iter().filter(|(_, entry)| self.key(entry).is_some());
+        match (usable.next(), usable.next()) {
+            (Some(only), None) => Ok(*only),
+            _ => {
+                let names: Vec<&str> = order.iter().map(|(name, _)| *name).collect();
+                let hint =
+                    format!("say whose it is, as in `{}/{id}`; known are {}", names[0], names.join(", "));
+                Err(ConfigError::NoProvider { model: id.to_owned(), hint })
+            }
+        }
+    }
+
+    /// The provider's model for a tier: what its table says, else what its vendor has.
+    fn of_tier(&self, name: &str, entry: &Entry, tier: Tier) -> Result<String, ConfigError> {
+        if let Some(id) = entry.models.get(&tier) {
+            return Ok(id.clone());
+        }
+        match entry.base_env {
+            Some(_) => Ok(model::tier(vendor(entry.dialect), tier).to_owned()),
+            None => Err(ConfigError::NoTier { provider: name.to_owned(), tier }),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Which providers there are, from what is built in, the environment and `offshoot.toml`.
+//!
+//! The environment comes in as a lookup. For the built-in providers it says more than a file where both
+//! speak of the base URL; where a file names a key's variable or file, that is the key that is meant.
+
+mod choose;
+mod file;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::HeaderMap;
+use session::model::Tier;
+use thiserror::Error;
+use wire::dialect::Dialect;
+
+use super::attempt::{Limits, Provider};
+use super::endpoint::{EndpointError, endpoint};
+use super::network::Network;
+use super::secret::{Key, KeyHeader, Secret};
+
+/// Finds an environment variable.
+pub type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// The providers there are.
+#[derive(Clone)]
+pub struct Config {
+    entries: BTreeMap<String, Entry>,
+    env: Lookup,
+    network: Network,
+    limits: Limits,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("entries", &self.entries).finish_non_exhaustive()
+    }
+}
+
+/// One provider as it was described.
+#[derive(Clone, Debug)]
+struct Entry {
+    dialect: Dialect,
+    base_url: String,
+    /// Variables that may hold the key, the first that is set counts, and how each is sent.
+    key_env: Vec<(String, KeyHeader)>,
+    key_file: Option<PathBuf>,
+    /// The variable that may hold another base URL.
+    base_env: Option<&'static str>,
+    headers: HeaderMap,
+    models: BTreeMap<Tier, String>,
+}
+
+/// What is wrong with the providers, or with what was asked of them.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A mistake in a file.
+    #[error("`{}`, line {line}: {why}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        why: String,
+    },
+    /// A base URL that cannot be used.
+    #[error("cannot use the base URL of provider `{provider}`")]
+    BaseUrl {
+        /// The provider.
+        provider: String,
+        /// Why not.
+        #[source]
+        source: EndpointError,
+    },
+    /// There is no key.
+    #[error("there is no key for provider `{provider}`")]
+    NoKey {
+        /// The provider.
+        provider: String,
+        /// What to do.
+        hint: String,
+    },
+    /// Nobody is known to have that model.
+    #[error("no provider is known for the model `{model}`")]
+    NoProvider {
+        /// The model.
+        model: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A provider without a model for a tier.
+    #[error("provider `{provider}` has no model for the tier `{tier}`")]
+    NoTier {
+        /// The provider.
+        provider: String,
+        /// The tier.
+        tier: Tier,
+    },
+}
+
+impl ConfigError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoKey { hint, .. } | Self::NoProvider { hint, .. } => Some(hint.clone()),
+            Self::NoTier { provider, tier } => {
+                Some(format!("add `models = {{ {tier} = \"…\" }}` to `[providers.{provider}]`"))
+            }
+            Self::BaseUrl { provider, .. } => {
+                Some(format!("set `base_url` in `[providers.{provider}]`, as in `https://example.com/v1`"))
+            }
+            Self::File { .. } => None,
+        }
+    }
+}
+
+impl Config {
+    /// The built-in providers, `anthropic` and `openai`.
+    pub fn new(env: Lookup) -> Self {
+        let keys =
+            |list: &[(&str, KeyHeader)]| list.iter().map(|(name, how)| ((*name).to_owned(), *how)).collect();
+        let anthropic = Entry {
+            dialect: Dialect::AnthropicMessages,
+            base_url: "https://api.anthropic.com".to_owned(),
+            // Who sets a token beside a key means the token: that is how Claude Code reads them.
+            key_env: keys(&[
+                ("ANTHROPIC_AUTH_TOKEN", KeyHeader::Bearer),
+                ("ANTHROPIC_API_KEY", KeyHeader::ApiKey),
+            ]),
+            key_file: None,
+            base_env: Some("ANTHROPIC_BASE_URL"),
+            headers: HeaderMap::new(),
+            models: BTreeMap::new(),
+        };
+        let openai = Entry {
+            dialect: Dialect::OpenAiResponses,
+            base_url: "https://api.openai.com/v1".to_owned(),
+            key_env: keys(&[("OPENAI_API_KEY", KeyHeader::Bearer)]),
+            base_env: Some("OPENAI_BASE_URL"),
+            ..anthropic.clone()
+        };
+        let entries = [("anthropic".to_owned(), anthropic), ("openai".to_owned(), openai)].into();
+        Self { entries, env, network: Network::new(), limits: Limits::default() }
+    }
+
+    /// How patient to be with all of them.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Takes the `[providers]` of a file over what is known; a later file says more than an earlier one.
+    /// Other tables are other people's.
+    pub fn read(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
+        file::read(&mut self.entries, text, file, &self.env)
+    }
+
+    fn var(&self, name: &str) -> Option<String> {
+        (self.env)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    }
+
+    fn key(&self, entry: &Entry) -> Option<(Key, KeyHeader)> {
+        let set = entry.key_env.iter().find_map(|(name, how)| Some((name, self.var(name)?, *how)));
+        let by_dialect = key_header(entry.dialect);
+        match (set, &entry.key_file) {
+            (_, Some(file)) => Some((Key::File(file.clone()), by_dialect)),
+            (Some((from, value, how)), None) => {
+                Some((Key::Known { secret: Secret::new(value), from: from.clone() }, how))
+            }
+            // Nothing is said about a key: a server that needs none.
+            (None, None) if entry.key_env.is_empty() => Some((Key::None, by_dialect)),
+            (None, None) => None,
+        }
+    }
+
+    /// The provider of that name, ready to be asked.
+    fn provider(&self, name: &str, entry: &Entry) -> Result<Provider, ConfigError> {
+        let base = entry.base_env.and_then(|name| self.var(name)).unwrap_or_else(|| entry.base_url.clone());
+        let endpoint = endpoint(&base, entry.dialect)
+            .map_err(|source| ConfigError::BaseUrl { provider: name.to_owned(), source })?;
+        let (key, key_header) = self.key(entry).ok_or_else(|| {
+            let variables: Vec<String> =
+                entry.key_env.iter().rev().map(|(name, _)| format!("`{name}`")).collect();
+            let hint = format!(
+                "set {}, or use a script in the model's place: `offshoot run --script FILE …`",
+                variables.join(" or ")
+            );
+            ConfigError::NoKey { provider: name.to_owned(), hint }
+        })?;
+        Ok(Provider {
+            name: name.to_owned(),
+            dialect: entry.dialect,
+            endpoint,
+            headers: entry.headers.clone(),
+            key,
+            key_header,
+            limits: self.limits,
+            network: self.network.clone(),
+        })
+    }
+}
+
+/// How a key is sent unless something else is said.
+fn key_header(dialect: Dialect) -> KeyHeader {
+    match dialect {
+        Dialect::AnthropicMessages => KeyHeader::ApiKey,
+        Dialect::OpenAiChat | Dialect::OpenAiResponses => KeyHeader::Bearer,
+    }
+}

@@ -1,0 +1,153 @@
+//! Why an attempt failed, as data.
+
+use std::time::Duration;
+
+use thiserror::Error;
+use wire::dialect::ProviderError;
+
+/// Why an attempt failed. It is part of what happened, so it is kept and shown, not thrown.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// What kind of failure.
+    pub kind: FailureKind,
+    /// In words, with the provider's own where it had some; never with a key.
+    pub message: String,
+    /// What the user can do about it.
+    pub hint: Option<String>,
+    /// Whether the same request is worth another attempt.
+    pub retry: Retry,
+}
+
+/// What kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    /// No connection.
+    Connect,
+    /// Nothing came for too long.
+    Stalled,
+    /// The answer ended before its final event.
+    Cut,
+    /// A status that has no kind of its own.
+    Status(u16),
+    /// The provider sends us elsewhere, and we do not go.
+    Redirect,
+    /// An error inside of an answer that had begun well.
+    StreamError,
+    /// Not an answer in the dialect, or one that nobody can act on.
+    Garbage,
+    /// The output limit fell into the middle of a call.
+    OutputLimit,
+    /// The answer is larger than we take.
+    TooLarge,
+    /// 401, 403, or no usable key.
+    Auth,
+    /// 404: no such model, or no such address.
+    NotFound,
+    /// 413.
+    RequestTooLarge,
+    /// 503 or 529.
+    Overloaded,
+    /// 429.
+    RateLimited,
+}
+
+/// Whether the same request is worth another attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// It would fail again.
+    No,
+    /// After a while of our own choosing.
+    Yes,
+    /// After that while, the provider says.
+    After(Duration),
+}
+
+impl Failure {
+    pub(super) fn new(kind: FailureKind, message: impl Into<String>, retry: Retry) -> Self {
+        Self { kind, message: message.into(), hint: None, retry }
+    }
+
+    pub(super) fn hinted(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// What came is not an answer; the next may be.
+    pub(super) fn garbage(why: impl Into<String>) -> Self {
+        Self::new(FailureKind::Garbage, why, Retry::Yes)
+    }
+
+    /// An error inside of an answer whose status was good.
+    pub(super) fn in_stream(error: &ProviderError) -> Self {
+        let retry = if is_hopeless(error) { Retry::No } else { Retry::Yes };
+        let message = format!("the provider broke off with an error: {}", said(error));
+        Self::new(FailureKind::StreamError, message, retry)
+    }
+}
+
+/// Signs of an error that the same request meets again. Whatever is not among them may pass.
+const HOPELESS: &[&str] = &[
+    "authentication",
+    "billing",
+    "content_policy",
+    "context_length",
+    "credit balance",
+    "insufficient_quota",
+    "invalid_api_key",
+    "invalid_prompt",
+    "invalid_request",
+    "model_not_found",
+    "not_found_error",
+    "permission",
+    "request_too_large",
+];
+
+/// Whether the provider's words say that trying again is no use.
+pub(super) fn is_hopeless(error: &ProviderError) -> bool {
+    let words = format!("{} {}", error.kind, error.message).to_lowercase();
+    HOPELESS.iter().any(|sign| words.contains(sign))
+}
+
+/// The provider's words, fit for a terminal.
+pub(super) fn said(error: &ProviderError) -> String {
+    match (plain(&error.kind).as_str(), plain(&error.message).as_str()) {
+        ("", "") => "no reason given".to_owned(),
+        ("", message) => message.to_owned(),
+        (kind, "") => format!("`{kind}`"),
+        (kind, message) => format!("{message} (`{kind}`)"),
+    }
+}
+
+/// The longest that we quote.
+const QUOTED: usize = 400;
+
+/// Foreign text on one line, without control characters and not too long.
+pub(super) fn plain(text: &str) -> String {
+    let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let line = shown.collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(QUOTED) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_one_harmless_line() {
+        assert_eq!(plain("a\x1b[31m\r\n b\u{9b}c"), "a [31m b c");
+        assert_eq!(plain(&"é".repeat(500)).chars().count(), QUOTED + 1);
+    }
+
+    #[test]
+    fn what_comes_again_is_told_from_what_may_pass() {
+        let retry = |kind: &str, message: &str| Failure::in_stream(&ProviderError::new(kind, message)).retry;
+        assert_eq!(retry("overloaded_error", "Overloaded"), Retry::Yes);
+        assert_eq!(retry("", ""), Retry::Yes);
+        assert_eq!(retry("server_error", "oops"), Retry::Yes);
+        assert_eq!(retry("invalid_request_error", "no such field"), Retry::No);
+        assert_eq!(retry("error", "Your credit balance is too low"), Retry::No);
+    }
+}

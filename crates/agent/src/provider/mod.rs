@@ -1,0 +1,53 @@
+//! Providers: one HTTP client for every dialect, its failures as data, and when to try again.
+//!
+//! Start at [`Provider::attempt`], which sends one request and reads its answer, and at [`Config::choose`],
+//! which finds the provider for a model. Nothing here sleeps between attempts, reads the environment or
+//! keeps anything: [`Retries`] only says what to do next, and the loop journals it and does it.
+
+mod attempt;
+mod check;
+mod config;
+mod deltas;
+mod endpoint;
+mod failure;
+mod network;
+mod protocol;
+mod reading;
+mod receive;
+mod retry;
+mod secret;
+mod status;
+
+#[cfg(test)]
+mod tests;
+
+use session::model::{self, Seat, Vendor};
+use wire::dialect::{Dialect, Draft, Thinking};
+
+pub use attempt::{Attempt, Limits, Provider, Seen, Whole};
+pub use config::{Config, ConfigError, Lookup};
+pub use deltas::BlockKind;
+pub use endpoint::{EndpointError, endpoint};
+pub use failure::{Failure, FailureKind, Retry};
+pub use network::Network;
+pub use retry::{Budget, Decision, Retries};
+pub use secret::{Key, KeyHeader, Secret};
+
+/// Whose models a dialect was made for.
+pub fn vendor(dialect: Dialect) -> Vendor {
+    match dialect {
+        Dialect::AnthropicMessages => Vendor::Anthropic,
+        Dialect::OpenAiChat | Dialect::OpenAiResponses => Vendor::OpenAi,
+    }
+}
+
+/// Fills in how the draft's model shall think, how hard it shall try and how much it may write.
+pub fn settle(draft: &mut Draft, dialect: Dialect, seat: Seat) {
+    let settings = model::settings_for(&draft.model, vendor(dialect), seat);
+    draft.max_tokens = settings.max_tokens;
+    draft.effort = settings.effort.map(|effort| effort.word().to_owned());
+    draft.thinking = settings.thinking.map(|thinking| match thinking {
+        model::Thinking::Adaptive => Thinking::Adaptive,
+        model::Thinking::Off => Thinking::Off,
+    });
+}

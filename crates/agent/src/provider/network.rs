@@ -1,0 +1,78 @@
+//! The connections that all providers share.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
+
+use super::failure::{Failure, FailureKind, Retry};
+
+pub(super) type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// A pool of connections. Cheap to clone; clones share it.
+///
+/// Only HTTP/1.1: one connection carries one answer, so that none stands in another's way, and giving up an
+/// answer closes its connection.
+#[derive(Clone, Debug, Default)]
+pub struct Network(Arc<Clients>);
+
+#[derive(Debug, Default)]
+struct Clients {
+    plain: OnceLock<Client>,
+    secure: OnceLock<Client>,
+}
+
+/// How long a host may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(15);
+/// How long a connection that nobody uses is kept.
+const KEPT: Duration = Duration::from_secs(60);
+
+impl Network {
+    /// No connections yet. The machine's certificates are read with the first request that needs them: who
+    /// only talks to loopback shall not wait for that.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn client(&self, secure: bool) -> Result<&Client, Failure> {
+        let slot = if secure { &self.0.secure } else { &self.0.plain };
+        if let Some(client) = slot.get() {
+            return Ok(client);
+        }
+        let client = build(secure).map_err(|why| {
+            let message = format!("cannot check the provider's certificate: {why}");
+            Failure::new(FailureKind::Connect, message, Retry::No)
+                .hinted("install the system's certificates, as in `apt install ca-certificates`")
+        })?;
+        Ok(slot.get_or_init(|| client))
+    }
+}
+
+fn build(secure: bool) -> Result<Client, String> {
+    let ring = rustls::crypto::ring::default_provider();
+    let builder = HttpsConnectorBuilder::new();
+    let builder = if secure {
+        builder.with_provider_and_native_roots(ring).map_err(|error| error.to_string())?.https_only()
+    } else {
+        let config = ClientConfig::builder_with_provider(Arc::new(ring))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let trusts_nobody = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+        builder.with_tls_config(trusts_nobody).https_or_http()
+    };
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_keepalive(Some(KEPT));
+    Ok(legacy::Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(KEPT)
+        .build(builder.enable_http1().wrap_connector(tcp)))
+}

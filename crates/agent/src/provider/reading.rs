@@ -1,0 +1,140 @@
+//! An answer while it comes: bytes in, deltas out, and at the end a whole reply or why there is none.
+
+use wire::dialect::{Accumulator, Dialect, StreamEnd};
+use wire::sse::SseDecoder;
+
+use super::attempt::{Seen, Whole};
+use super::check;
+use super::deltas::Deltas;
+use super::failure::{Failure, FailureKind, Retry, plain};
+use super::protocol::{Event, Protocol};
+
+/// Takes the body of one answer whose status was good.
+#[derive(Debug)]
+pub(super) struct Reading {
+    dialect: Dialect,
+    form: Form,
+    decoder: SseDecoder,
+    accumulator: Accumulator,
+    protocol: Protocol,
+    deltas: Deltas,
+    ended: bool,
+    broken: Option<String>,
+}
+
+/// What the body turned out to be, by its first byte: servers are careless with the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Unknown,
+    Stream,
+    /// One JSON document: some compatible servers do not stream, whatever they are asked.
+    Json,
+}
+
+/// How the body ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// As it should.
+    Clean,
+    /// We have all that we need.
+    Enough,
+    /// The connection broke, for that reason.
+    Broke(String),
+}
+
+impl Reading {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            form: Form::Unknown,
+            decoder: SseDecoder::new(),
+            accumulator: Accumulator::new(dialect),
+            protocol: Protocol::new(dialect),
+            deltas: Deltas::default(),
+            ended: false,
+            broken: None,
+        }
+    }
+
+    /// Takes whatever bytes arrived, and says what they were to somebody who waits.
+    pub(super) fn push(&mut self, bytes: &[u8], on: &mut (dyn FnMut(Seen<'_>) + Send)) -> Event {
+        if self.form == Form::Unknown {
+            let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+            match first {
+                Some(b'{' | b'[') => self.form = Form::Json,
+                Some(_) => self.form = Form::Stream,
+                None => {}
+            }
+        }
+        if self.form == Form::Json {
+            return Event::News;
+        }
+        let mut most = Event::Life;
+        for frame in self.decoder.push(bytes) {
+            if self.ended || self.broken.is_some() {
+                break; // What comes behind the final event is nothing to us.
+            }
+            match self.protocol.take(&frame) {
+                Ok(event) => {
+                    self.ended = event == Event::Last;
+                    most = most.max(event);
+                }
+                Err(what) => {
+                    self.broken = Some(what);
+                    return Event::Last;
+                }
+            }
+            for piece in self.accumulator.push(&frame) {
+                if let Some((block, text)) = self.deltas.text(&frame, piece) {
+                    on(Seen::Delta { block, text: &text });
+                }
+            }
+        }
+        most
+    }
+
+    /// The body is over; `bytes` is all of it.
+    pub(super) fn finish(self, bytes: &[u8], end: &End) -> Result<Whole, Failure> {
+        if let Some(what) = self.broken {
+            return Err(Failure::garbage(format!("the stream holds {}", plain(&what))));
+        }
+        if self.form == Form::Json {
+            return match end {
+                End::Broke(why) => Err(cut(&format!("the answer broke off: {why}"))),
+                End::Clean | End::Enough => check::decode(self.dialect, bytes.to_vec()),
+            };
+        }
+        let gathered = self.accumulator.finish();
+        match (gathered.end, gathered.body) {
+            (StreamEnd::Failed(error), _) => Err(Failure::in_stream(&error)),
+            (StreamEnd::Complete, Some(body)) => check::decode(self.dialect, body),
+            (StreamEnd::Complete, None) => Err(Failure::garbage("the stream ends without ever having begun")),
+            (StreamEnd::Early, body) => Err(match (body, end, bytes.first()) {
+                (_, End::Broke(why), _) => {
+                    cut(&format!("the stream broke off before its final event: {why}"))
+                }
+                (None, _, Some(_)) if !has_events(bytes) => {
+                    Failure::garbage(format!("the answer is no stream of events: {}", opening(bytes)))
+                }
+                _ => cut("the stream ended before its final event"),
+            }),
+        }
+    }
+}
+
+fn cut(message: &str) -> Failure {
+    Failure::new(FailureKind::Cut, message, Retry::Yes)
+}
+
+/// Whether any line begins as an event does, if only with its first letters.
+fn has_events(bytes: &[u8]) -> bool {
+    let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+    let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty());
+    lines.take(16).any(|line| fields.iter().any(|field| line.starts_with(field) || field.starts_with(line)))
+}
+
+/// How something begins that should have been something else.
+pub(super) fn opening(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
+    format!("it begins with `{}`", plain(&text).chars().take(60).collect::<String>())
+}

@@ -1,0 +1,99 @@
+//! Takes a body off the wire under two watchdogs.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Body;
+use tokio::time::{Instant, timeout};
+
+use super::attempt::{Limits, Seen};
+use super::failure::{Failure, FailureKind, Retry};
+use super::protocol::Event;
+use super::reading::End;
+
+/// What has come of a body.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    pub(super) bytes: Vec<u8>,
+    pub(super) first_byte: Option<SystemTime>,
+}
+
+/// How long the end of a body is waited for once its final event has come. A connection that is read to its
+/// end can be used again; an answer that is complete is not put at risk for that.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// Reads a body to its end. `take` says what each read was; once it says `Last` nothing more is needed.
+///
+/// Any byte satisfies the first watchdog, for pings exist to say that all is well. The second asks for news:
+/// a server that has lost the model behind it may ping for ever.
+pub(super) async fn receive<B>(
+    mut body: B,
+    limits: &Limits,
+    received: &mut Received,
+    on: &mut (dyn FnMut(Seen<'_>) + Send),
+    mut take: impl FnMut(&[u8], &mut (dyn FnMut(Seen<'_>) + Send)) -> Event,
+) -> Result<End, Failure>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::error::Error + 'static,
+{
+    let mut news_by = Instant::now() + limits.news;
+    let mut ended = false;
+    loop {
+        let patience = match ended {
+            true => DRAIN,
+            false => limits.idle.min(news_by.saturating_duration_since(Instant::now())),
+        };
+        let frame = match timeout(patience, body.frame()).await {
+            Err(_) if ended => return Ok(End::Enough),
+            Err(_) if Instant::now() >= news_by => return Err(stalled("only pings", limits.news)),
+            Err(_) => return Err(stalled("nothing", limits.idle)),
+            Ok(None) => return Ok(End::Clean),
+            Ok(Some(Err(_))) if ended => return Ok(End::Enough),
+            Ok(Some(Err(error))) => return Ok(End::Broke(chain(&error))),
+            Ok(Some(Ok(frame))) => frame,
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        if data.is_empty() {
+            continue;
+        }
+        if received.first_byte.is_none() {
+            received.first_byte = Some(SystemTime::now());
+            on(Seen::FirstByte);
+        }
+        if received.bytes.len() + data.len() > limits.max_bytes {
+            if ended {
+                return Ok(End::Enough);
+            }
+            let message = format!("the answer is larger than {} bytes", limits.max_bytes);
+            return Err(Failure::new(FailureKind::TooLarge, message, Retry::No));
+        }
+        received.bytes.extend_from_slice(&data);
+        on(Seen::Bytes(&data));
+        match take(&data, on) {
+            Event::Life => {}
+            Event::News => news_by = Instant::now() + limits.news,
+            Event::Last => ended = true,
+        }
+    }
+}
+
+pub(super) fn stalled(what: &str, patience: Duration) -> Failure {
+    let message = format!("{what} came from the provider for {} s", patience.as_secs_f64());
+    Failure::new(FailureKind::Stalled, message, Retry::Yes)
+}
+
+/// An error with its causes on one line: the outer ones of an HTTP library say little.
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let more = inner.to_string();
+        if !words.contains(&more) {
+            words = format!("{words}: {more}");
+        }
+        cause = inner.source();
+    }
+    words
+}

@@ -1,0 +1,135 @@
+//! What a refusal means: statuses, the provider's words, and when it wants to be asked again.
+
+use std::time::{Duration, SystemTime};
+
+use http::header::{DATE, LOCATION, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+use wire::dialect::{Dialect, Outcome, ProviderError};
+
+use super::failure::{Failure, FailureKind, Retry, is_hopeless, plain, said};
+
+/// The failure that a status other than a good one stands for.
+pub(super) fn refused(
+    dialect: Dialect,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    now: SystemTime,
+) -> Failure {
+    let code = status.as_u16();
+    if status.is_redirection() {
+        return redirected(code, headers);
+    }
+    let error = words(dialect, code, body);
+    let message = format!("the provider answered {code}: {}", said(&error));
+    let after = retry_after(headers, now);
+    let (kind, worth_it) = match code {
+        401 | 403 => (FailureKind::Auth, false),
+        404 => (FailureKind::NotFound, false),
+        413 => (FailureKind::RequestTooLarge, false),
+        429 => (FailureKind::RateLimited, !is_hopeless(&error)),
+        503 | 529 => (FailureKind::Overloaded, true),
+        408 | 409 | 425 | 500.. => (FailureKind::Status(code), true),
+        _ => (FailureKind::Status(code), false),
+    };
+    // Anthropic's and OpenAI's word on it, which is also how a replay says that it has no answer.
+    let worth_it = match headers.get("x-should-retry").and_then(|value| value.to_str().ok()) {
+        Some("true") => true,
+        Some("false") => false,
+        _ => worth_it,
+    };
+    let retry = match (worth_it, after) {
+        (false, _) => Retry::No,
+        (true, Some(after)) => Retry::After(after),
+        (true, None) => Retry::Yes,
+    };
+    let failure = Failure::new(kind, message, retry);
+    match kind {
+        FailureKind::NotFound if dialect == Dialect::OpenAiResponses => failure.hinted(
+            "check the model's name and the base URL; a server that has only Chat Completions needs `dialect = \"openai-chat\"`",
+        ),
+        FailureKind::NotFound => failure.hinted("check the model's name and the base URL"),
+        FailureKind::RequestTooLarge => failure.hinted("the conversation must become shorter"),
+        _ => failure,
+    }
+}
+
+fn redirected(code: u16, headers: &HeaderMap) -> Failure {
+    let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
+    let to = plain(to.split(['?', '#']).next().unwrap_or_default());
+    let message = format!(
+        "the provider answered {code}, a redirect to `{to}`, which is not followed: the key would go along"
+    );
+    Failure::new(FailureKind::Redirect, message, Retry::No)
+        .hinted("set the provider's `base_url` to where it lives now")
+}
+
+/// What the provider says about it; whatever it is, else.
+fn words(dialect: Dialect, code: u16, body: &[u8]) -> ProviderError {
+    match dialect.decode_reply(body) {
+        Ok(Outcome::Error(error)) => error,
+        _ => ProviderError::new(dialect.error_kind(code), String::from_utf8_lossy(body)),
+    }
+}
+
+/// When the provider wants to be asked again: in milliseconds, in seconds, or at a date.
+pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let number = |text: &str, unit: f64| {
+        let number: f64 = text.parse().ok()?;
+        Duration::try_from_secs_f64(number * unit).ok()
+    };
+    if let Some(wait) = text("retry-after-ms").and_then(|text| number(text, 1e-3)) {
+        return Some(wait);
+    }
+    let after = text(RETRY_AFTER.as_str())?;
+    // The provider's own clock where it tells it: ours may be wrong.
+    let now = text(DATE.as_str()).and_then(http_date).unwrap_or(now);
+    number(after, 1.0).or_else(|| Some(http_date(after)?.duration_since(now).unwrap_or_default()))
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`
+fn http_date(text: &str) -> Option<SystemTime> {
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+    Some(date.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(list: &[(&'static str, &str)]) -> HeaderMap {
+        list.iter()
+            .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().expect("a value")))
+            .collect()
+    }
+
+    #[test]
+    fn every_form_of_retry_after() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // Sun, 06 Nov 1994 08:49:37 GMT
+        let cases: &[(&[(&'static str, &str)], Option<f64>)] = &[
+            (&[("retry-after", "7")], Some(7.0)),
+            (&[("retry-after", " 1.5 ")], Some(1.5)),
+            (&[("retry-after", "0")], Some(0.0)),
+            (&[("retry-after-ms", "250"), ("retry-after", "1")], Some(0.25)),
+            (&[("retry-after-ms", "soon"), ("retry-after", "1")], Some(1.0)),
+            (&[("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")], Some(30.0)),
+            (&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT")], Some(0.0)),
+            (
+                &[
+                    ("retry-after", "Sun, 06 Nov 1994 10:00:10 GMT"),
+                    ("date", "Sun, 06 Nov 1994 10:00:00 GMT"),
+                ],
+                Some(10.0),
+            ),
+            (&[("retry-after", "-3")], None),
+            (&[("retry-after", "1e300")], None),
+            (&[("retry-after", "NaN")], None),
+            (&[("retry-after", "tomorrow")], None),
+            (&[], None),
+        ];
+        for (list, seconds) in cases {
+            assert_eq!(retry_after(&headers(list), now), seconds.map(Duration::from_secs_f64), "{list:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Statuses other than good ones.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use wire::dialect::ProviderError;
+
+use super::*;
+
+async fn refused(dialect: Dialect, status: &str, headers: &str, kind: &str, message: &str) -> Attempt {
+    let body = dialect.encode_error(&ProviderError::new(kind, message));
+    let headers = format!("content-type: application/json\r\n{headers}");
+    attempt(dialect, [head(status, &headers).into_bytes(), body].concat()).await
+}
+
+#[tokio::test]
+async fn every_status_has_its_meaning() {
+    let mut table = String::new();
+    for status in [400, 401, 402, 403, 404, 408, 409, 413, 418, 422, 429, 500, 502, 503, 504, 529, 599] {
+        for dialect in DIALECTS {
+            let attempt = refused(dialect, &status.to_string(), "", "some_error", "because").await;
+            let failure = failure(&attempt);
+            assert_eq!(attempt.status, Some(status));
+            let expected = format!("the provider answered {status}: because (`some_error`)");
+            assert_eq!(failure.message, expected);
+            let line = format!("{status} {:?} {:?}\n", failure.kind, failure.retry);
+            if !table.ends_with(&line) {
+                table += &line;
+            }
+        }
+    }
+    expect![[r#"
+        400 Status(400) No
+        401 Auth No
+        402 Status(402) No
+        403 Auth No
+        404 NotFound No
+        408 Status(408) Yes
+        409 Status(409) Yes
+        413 RequestTooLarge No
+        418 Status(418) No
+        422 Status(422) No
+        429 RateLimited Yes
+        500 Status(500) Yes
+        502 Status(502) Yes
+        503 Overloaded Yes
+        504 Status(504) Yes
+        529 Overloaded Yes
+        599 Status(599) Yes
+    "#]]
+    .assert_eq(&table);
+}
+
+#[tokio::test]
+async fn the_provider_says_when_and_whether_to_come_back() {
+    let ask = |headers: &'static str| {
+        refused(Dialect::AnthropicMessages, "429", headers, "rate_limit_error", "slowly")
+    };
+    let attempt = ask("retry-after: 7\r\n").await;
+    assert_eq!(attempt.retry_after, Some(Duration::from_secs(7)));
+    assert_eq!(failure(&attempt).retry, Retry::After(Duration::from_secs(7)));
+    let attempt = ask("retry-after-ms: 250\r\nretry-after: 1\r\n").await;
+    assert_eq!(failure(&attempt).retry, Retry::After(Duration::from_millis(250)));
+    let attempt = ask("retry-after: 7\r\nx-should-retry: false\r\n").await;
+    assert_eq!(failure(&attempt).retry, Retry::No);
+    let attempt = ask("retry-after: never\r\n").await;
+    assert_eq!((attempt.retry_after, failure(&attempt).retry), (None, Retry::Yes));
+    let empty =
+        refused(Dialect::OpenAiChat, "429", "retry-after: 7\r\n", "insufficient_quota", "pay first").await;
+    assert_eq!(failure(&empty).retry, Retry::No);
+    let miss =
+        refused(Dialect::AnthropicMessages, "500", "x-should-retry: false\r\n", "api_error", "a miss").await;
+    assert_eq!(failure(&miss).retry, Retry::No);
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    for status in ["301", "302", "307", "308"] {
+        let location = "location: https://elsewhere.example/v1/messages?token=canary\r\n";
+        let server = Server::answering(vec![head(status, location).into_bytes(), stream(b"")]).await;
+        let mut attempt =
+            server.provider(Dialect::AnthropicMessages).attempt(Bytes::new(), &mut |_| {}).await;
+        assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::Redirect, Retry::No));
+        assert!(failure(&attempt).message.contains("`https://elsewhere.example/v1/messages`"));
+        assert_eq!(server.requests().len(), 1);
+        attempt.headers.clear(); // they are the server's own words
+        no_canary(&attempt);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_key_is_not_repeated_but_what_to_set_is() {
+    let echo = format!("incorrect API key provided: {CANARY}");
+    for dialect in DIALECTS {
+        let attempt = refused(dialect, "401", "", "invalid_api_key", &echo).await;
+        let failure = failure(&attempt);
+        assert_eq!(
+            failure.message,
+            "the provider answered 401: incorrect API key provided: *** (`invalid_api_key`)"
+        );
+        assert_eq!(failure.hint.as_deref(), Some("set `TEST_KEY` to a key that the provider accepts"));
+        assert!(attempt.bytes.windows(5).any(|window| window == b"*****"));
+    }
+    let page = [head("403", "content-type: text/html\r\n").as_bytes(), CANARY.as_bytes()].concat();
+    assert_eq!(failure(&attempt(Dialect::OpenAiChat, page).await).kind, FailureKind::Auth);
+}
+
+#[tokio::test]
+async fn a_refusal_in_no_shape_at_all_is_still_understood() {
+    for body in [&b""[..], b"upstream sent too big header\x1b[2J", b"{\"detail\":\"Not found\"}", b"\xff\xfe"]
+    {
+        let answer = [head("502", "").as_bytes(), body].concat();
+        let attempt = attempt(Dialect::AnthropicMessages, answer).await;
+        let failure = failure(&attempt);
+        assert_eq!(failure.kind, FailureKind::Status(502));
+        assert!(!failure.message.contains('\x1b'), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_with_the_address() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    drop(listener);
+    let server = Server { address, requests: Arc::default() };
+    let attempt = server.provider(Dialect::OpenAiChat).attempt(Bytes::new(), &mut |_| {}).await;
+    no_canary(&attempt);
+    let failure = failure(&attempt);
+    assert_eq!((failure.kind, failure.retry, attempt.status), (FailureKind::Connect, Retry::Yes, None));
+    assert!(failure.message.starts_with(&format!("cannot connect to `{address}`: ")), "{failure}");
+    // Accepted, and closed without a word.
+    let server = Server::answering(vec![Vec::new()]).await;
+    let attempt = server.provider(Dialect::OpenAiChat).attempt(Bytes::new(), &mut |_| {}).await;
+    assert_eq!(attempt.outcome.expect_err("no answer").kind, FailureKind::Cut);
+}

@@ -1,0 +1,231 @@
+//! Good statuses, and what may hide behind them.
+
+use wire::dialect::ProviderError;
+
+use super::*;
+
+#[tokio::test]
+async fn a_whole_stream_is_a_reply_and_is_shown_while_it_comes() {
+    for dialect in DIALECTS {
+        let body = events(dialect, &reply()).concat();
+        let server = Server::answering(vec![stream(&body)]).await;
+        let (mut text, mut thinking, mut input, mut raw, mut firsts) =
+            (String::new(), String::new(), String::new(), Vec::new(), 0);
+        let mut see = |seen: Seen<'_>| match seen {
+            Seen::Head(status, headers) => {
+                assert_eq!(
+                    (status.as_u16(), headers["content-type"].as_bytes()),
+                    (200, &b"text/event-stream"[..])
+                );
+            }
+            Seen::FirstByte => firsts += 1,
+            Seen::Bytes(bytes) => raw.extend_from_slice(bytes),
+            Seen::Delta { block: BlockKind::Text, text: piece } => text += piece,
+            Seen::Delta { block: BlockKind::Thinking, text: piece } => thinking += piece,
+            Seen::Delta { block: BlockKind::Input, text: piece } => input += piece,
+        };
+        let attempt = server.provider(dialect).attempt(Bytes::from_static(b"{}"), &mut see).await;
+        assert_eq!((&raw, &attempt.bytes, firsts), (&body, &body, 1));
+        assert_eq!(text, "Ich lese \"beide\" – 日本 😀\n", "{dialect}");
+        assert_eq!(thinking, "größer als 7?", "{dialect}");
+        assert_eq!(input, "{\"path\":\"ä.txt\"}{\"path\":\"b.txt\",\"lines\":[1,2]}", "{dialect}");
+        let got = whole(&attempt);
+        assert_eq!(got.calls().collect::<Vec<_>>(), reply().calls().collect::<Vec<_>>());
+        assert_eq!((got.text(), &got.stop, got.usage), (reply().text(), &reply().stop, reply().usage));
+        assert!(attempt.started <= attempt.ended && attempt.first_byte <= Some(attempt.ended));
+        no_canary(&attempt);
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_is_not_streamed_is_taken_as_it_is() {
+    for dialect in DIALECTS {
+        let body = dialect.encode_reply(&reply()).expect("every dialect can say this");
+        for kind in ["content-type: application/json\r\n", "content-type: text/event-stream\r\n", ""] {
+            let attempt = attempt(dialect, [head("200", kind).as_bytes(), b"\n ", &body].concat()).await;
+            assert_eq!(whole(&attempt).calls().count(), 2, "{dialect} {kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_behind_a_good_status_is_an_error() {
+    for dialect in DIALECTS {
+        let error = |kind: &str| ProviderError::new(kind, "sorry");
+        for (kind, retry) in [("overloaded_error", Retry::Yes), ("invalid_request_error", Retry::No)] {
+            let body = dialect.encode_error(&error(kind));
+            let json = [head("200", "content-type: application/json\r\n").as_bytes(), &body].concat();
+            let events = events(dialect, &reply());
+            let half =
+                [events[..events.len() / 2].concat(), dialect.encode_stream_error(&error(kind))].concat();
+            let first = dialect.encode_stream_error(&error(kind));
+            for answer in [json, stream(&half), stream(&first)] {
+                let attempt = attempt(dialect, answer).await;
+                let failure = failure(&attempt);
+                assert_eq!(
+                    (failure.kind, failure.retry),
+                    (FailureKind::StreamError, retry),
+                    "{dialect}: {failure}"
+                );
+                assert!(failure.message.contains("sorry") && failure.message.contains(kind), "{failure}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_reply_is_garbage() {
+    let json = "content-type: application/json\r\n";
+    let sse = "content-type: text/event-stream\r\n";
+    let cases: &[(&str, &[u8])] = &[
+        ("content-type: text/html\r\n", b"<html>Sign in</html>"),
+        ("content-type: application/octet-stream\r\n", b"\0\x01\x02"),
+        ("content-encoding: frobnicate\r\n", b"{}"),
+        ("content-encoding: gzip\r\ncontent-type: application/json\r\n", b"not gzip at all"),
+        (json, b"{}"),
+        (json, b"[]"),
+        (json, b"{\"content\":"),
+        (json, b"<html>"),
+        (json, b"{\"input_tokens\":7}"),
+        (sse, b"<html>hello</html>"),
+        (sse, b"data: {\"type\":\n\n"),
+        (sse, b"data: 7\n\n"),
+        (sse, b"data: \"text\"\n\n"),
+        (sse, b"data: \xff\n\n"),
+        (sse, b"\xef\xbb\xbfhello\n\n"),
+        ("", b"hello"),
+    ];
+    for (headers, body) in cases {
+        for dialect in DIALECTS {
+            let attempt = attempt(dialect, [head("200", headers).as_bytes(), body].concat()).await;
+            let failure = failure(&attempt);
+            let what = String::from_utf8_lossy(body);
+            assert_eq!(
+                (failure.kind, failure.retry),
+                (FailureKind::Garbage, Retry::Yes),
+                "{dialect} {what}: {failure}"
+            );
+        }
+    }
+    for dialect in DIALECTS {
+        assert_eq!(failure(&attempt(dialect, stream(b"")).await).kind, FailureKind::Cut);
+    }
+}
+
+/// Every value of the right reply turned into another type, one at a time: it is noticed, or it was no part
+/// of what the model said.
+#[test]
+fn values_of_the_wrong_type_never_make_another_reply() {
+    for dialect in DIALECTS {
+        let body = dialect.encode_reply(&reply()).expect("every dialect can say this");
+        let right = check::decode(dialect, body.clone()).expect("the right reply").answer.reply;
+        let document = wire::json::Document::parse(&body).expect("JSON");
+        for value in document.root().walk() {
+            let pointer = document.pointer_at(value.span().start);
+            let others = ["7", "[]", "{}", "\"x\"", "true"];
+            for other in others.into_iter().filter(|other| other.as_bytes()[0] != value.raw().as_bytes()[0]) {
+                let mut edits = wire::json::Edits::default();
+                edits.add(value.replaced_by(other));
+                let broken = edits.apply(&body).expect("one edit overlaps nothing");
+                let Ok(whole) = check::decode(dialect, broken) else { continue };
+                let got = whole.answer.reply;
+                let what = format!("{dialect}: {pointer} as {other}");
+                // What stands inside of an input is the model's own business.
+                if !pointer.contains("/input/") {
+                    assert_eq!(got.calls().collect::<Vec<_>>(), right.calls().collect::<Vec<_>>(), "{what}");
+                }
+                if !pointer.ends_with("/message/content") {
+                    assert_eq!(got.text(), right.text(), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_of_the_wrong_type_are_garbage() {
+    let cases: &[(Dialect, &str, &str)] = &[
+        (Dialect::AnthropicMessages, "\"text\":\"Ich les\"", "\"text\":5"),
+        (Dialect::AnthropicMessages, "\"partial_json\":\"{\\\"path\\\"\"", "\"partial_json\":{}"),
+        (Dialect::AnthropicMessages, "\"index\":1,\"delta\"", "\"index\":\"1\",\"delta\""),
+        (Dialect::AnthropicMessages, "\"index\":1,\"delta\"", "\"index\":9,\"delta\""),
+        (Dialect::AnthropicMessages, "\"stop_reason\":\"tool_use\"", "\"stop_reason\":5"),
+        (Dialect::AnthropicMessages, "\"stop_reason\":\"tool_use\"", "\"stop_reason\":null"),
+        (Dialect::AnthropicMessages, "\"id\":\"call_2\"", "\"id\":\"call_1\""),
+        (Dialect::AnthropicMessages, "\"id\":\"call_2\"", "\"id\":\"\""),
+        (Dialect::OpenAiChat, "\"content\":\"Ich les\"", "\"content\":5"),
+        (Dialect::OpenAiChat, "\"arguments\":\"{\\\"path\\\"\"", "\"arguments\":{}"),
+        (Dialect::OpenAiChat, "\"finish_reason\":\"tool_calls\"", "\"finish_reason\":5"),
+        (Dialect::OpenAiChat, "\"finish_reason\":\"tool_calls\"", "\"finish_reason\":null"),
+        (Dialect::OpenAiChat, "\"choices\":[{", "\"choices\":{\"a\":{"),
+        (Dialect::OpenAiResponses, "\"delta\":\"Ich les\"", "\"delta\":5"),
+        (
+            Dialect::OpenAiResponses,
+            "\"status\":\"completed\",\"error\"",
+            "\"status\":\"in_progress\",\"error\"",
+        ),
+    ];
+    for (dialect, right, wrong) in cases {
+        let body = String::from_utf8(events(*dialect, &reply()).concat()).expect("UTF-8");
+        assert!(body.contains(right), "{dialect}: {right} in {body}");
+        let attempt = attempt(*dialect, stream(body.replace(right, wrong).as_bytes())).await;
+        assert_eq!(
+            failure(&attempt).kind,
+            FailureKind::Garbage,
+            "{dialect} {wrong}: {:?}",
+            failure(&attempt)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_the_output_limit_cut_is_not_run_and_not_asked_again() {
+    let mut cut = reply();
+    cut.stop = Some(StopReason::MaxTokens);
+    let body = String::from_utf8(events(Dialect::AnthropicMessages, &cut).concat()).expect("UTF-8");
+    // The model's last words fall away, and the provider closes everything properly.
+    let body = body.replacen("\"partial_json\":\"1,2]}\"", "\"partial_json\":\"\"", 1).replacen(
+        "\"partial_json\":\"]}\"",
+        "\"partial_json\":\"\"",
+        1,
+    );
+    let attempt = attempt(Dialect::AnthropicMessages, stream(body.as_bytes())).await;
+    assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::OutputLimit, Retry::No));
+}
+
+#[tokio::test]
+async fn stopping_for_tools_without_a_call_or_with_nothing_to_say_passes() {
+    for dialect in DIALECTS {
+        for stop in [StopReason::EndTurn, StopReason::ToolUse] {
+            let bare = Reply { blocks: Vec::new(), stop: Some(stop), ..reply() };
+            let attempt = attempt(dialect, stream(&events(dialect, &bare).concat())).await;
+            assert!(whole(&attempt).blocks.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_not_kept() {
+    let body = events(Dialect::OpenAiChat, &reply()).concat();
+    let server = Server::answering(vec![stream(&body)]).await;
+    let mut provider = server.provider(Dialect::OpenAiChat);
+    provider.limits.max_bytes = body.len() - 1;
+    let attempt = provider.attempt(Bytes::new(), &mut |_| {}).await;
+    assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::TooLarge, Retry::No));
+    assert!(attempt.bytes.len() < body.len());
+}
+
+#[tokio::test]
+async fn a_coding_that_nobody_asked_for_is_undone() {
+    let body = events(Dialect::OpenAiResponses, &reply()).concat();
+    for coding in ["gzip", "deflate", "br", "zstd", "identity"] {
+        let packed = wire::encoding::encode(coding, &body).expect("a known coding");
+        let headers = format!("content-type: text/event-stream\r\ncontent-encoding: {coding}\r\n");
+        let answer = |packed: &[u8]| [head("200", &headers).as_bytes(), packed].concat();
+        let kept = attempt(Dialect::OpenAiResponses, answer(&packed)).await;
+        assert_eq!(whole(&kept).calls().count(), 2, "{coding}");
+        assert_eq!(kept.bytes, packed);
+        let cut = attempt(Dialect::OpenAiResponses, answer(&packed[..packed.len() / 2])).await;
+        assert!(matches!(failure(&cut).kind, FailureKind::Cut | FailureKind::Garbage), "{coding}");
+    }
+}

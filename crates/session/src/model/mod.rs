@@ -1,0 +1,325 @@
+//! Models: which there are, what they can do and what they cost, by one table that says how old it is.
+//!
+//! Start at [`Model::find`], and at [`settings_for`] for what to ask of one. A model that the table does
+//! not know is asked for nothing special: a provider refuses what a model lacks, and guessing costs a run.
+
+mod price;
+mod table;
+
+use std::fmt;
+
+pub use price::{Price, price};
+
+/// The month whose models, limits and list prices the table has; providers change them without telling us.
+pub const TABLE_OF: &str = "2026-11";
+
+/// One family of models.
+#[derive(Debug, PartialEq)]
+pub struct Model {
+    /// The part of a model's id that it is known by, lower case, with `-` for every `.`.
+    pub family: &'static str,
+    /// Whose it is.
+    pub vendor: Vendor,
+    /// The tier it belongs to, where the vendor has such.
+    pub tier: Option<Tier>,
+    /// How it thinks.
+    pub thinks: Thinks,
+    /// The words for effort that it takes, from the least to the most; none where it takes none.
+    pub efforts: &'static [Effort],
+    /// The shortest prefix that its prompt cache keeps, in tokens.
+    pub cache_minimum: u64,
+    /// How much fits, in tokens.
+    pub context: u64,
+    /// The most it writes in one reply, in tokens.
+    pub max_output: u64,
+    /// Whether it sees pictures.
+    pub images: bool,
+    /// What it costs.
+    pub price: Price,
+}
+
+/// Who makes models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Vendor {
+    /// Anthropic, and who speaks its dialect.
+    Anthropic,
+    /// OpenAI, and who speaks one of its dialects.
+    OpenAi,
+}
+
+/// A model by what it is for; each vendor has its own for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Tier {
+    /// The most able.
+    Opus,
+    /// The one for most work.
+    Sonnet,
+    /// The fastest and cheapest.
+    Haiku,
+}
+
+impl Tier {
+    /// All of them, the most able first.
+    pub const ALL: [Self; 3] = [Self::Opus, Self::Sonnet, Self::Haiku];
+
+    /// The tier of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tier| tier.name() == name)
+    }
+
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Opus => "opus",
+            Self::Sonnet => "sonnet",
+            Self::Haiku => "haiku",
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a model thinks, and what may be said to it about that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thinks {
+    /// Not at all, or in ways that only the effort governs.
+    Silently,
+    /// Only when given a budget.
+    OnBudget,
+    /// As much as it sees fit, once it is told to.
+    WhenTold,
+    /// As much as it sees fit, unless it is told not to.
+    UnlessTold,
+    /// As much as it sees fit, whatever it is told.
+    Always,
+}
+
+impl Thinks {
+    /// Whether it takes `adaptive`.
+    pub fn adaptive(self) -> bool {
+        matches!(self, Self::WhenTold | Self::UnlessTold | Self::Always)
+    }
+}
+
+/// How hard a model shall try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the providers' words, as they stand")]
+pub enum Effort {
+    Low,
+    Medium,
+    High,
+    XHigh,
+    Max,
+}
+
+impl Effort {
+    /// The providers' word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+}
+
+/// Who asks: the main agent or one below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Seat {
+    /// The main agent.
+    Main,
+    /// A sub-agent.
+    Sub,
+}
+
+/// What a request says about how the model shall answer. What is `None` is not sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether it shall think.
+    pub thinking: Option<Thinking>,
+    /// How hard it shall try.
+    pub effort: Option<Effort>,
+    /// The output limit.
+    pub max_tokens: Option<u64>,
+}
+
+/// What a model is told about thinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thinking {
+    /// As much as it sees fit.
+    Adaptive,
+    /// Not at all.
+    Off,
+}
+
+impl Model {
+    /// The family of a model, by a part of its id: the provider may stand before it and a date behind it.
+    pub fn find(id: &str) -> Option<&'static Self> {
+        let id = id.to_ascii_lowercase().replace('.', "-");
+        table::MODELS.iter().find(|model| names(&id, model.family))
+    }
+
+    /// The effort that is sent where `wanted` is meant: the nearest that is not more.
+    pub fn effort(&self, wanted: Effort) -> Option<Effort> {
+        self.efforts.iter().copied().filter(|effort| *effort <= wanted).max()
+    }
+}
+
+/// Whether the part stands in the id as a word of its own. A digit behind it would make it another one:
+/// `gpt-5-2025-08-07` is not GPT 5.2.
+fn names(id: &str, part: &str) -> bool {
+    id.match_indices(part).any(|(at, _)| {
+        let (before, behind) = (&id[..at], &id[at + part.len()..]);
+        !before.ends_with(|c: char| c.is_ascii_alphanumeric())
+            && !behind.starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+/// The vendor's model for a tier.
+pub fn tier(vendor: Vendor, tier: Tier) -> &'static str {
+    match (vendor, tier) {
+        (Vendor::Anthropic, Tier::Opus) => "claude-opus-5-5",
+        (Vendor::Anthropic, Tier::Sonnet) => "claude-sonnet-5-5",
+        (Vendor::Anthropic, Tier::Haiku) => "claude-haiku-5-5",
+        (Vendor::OpenAi, Tier::Opus) => "gpt-5.6-sol",
+        (Vendor::OpenAi, Tier::Sonnet) => "gpt-5.6-terra",
+        (Vendor::OpenAi, Tier::Haiku) => "gpt-5.6-luna",
+    }
+}
+
+/// Enough for a long file and the thinking before it; more would only reserve more of a budget.
+const MAX_TOKENS: [(Seat, u64); 2] = [(Seat::Main, 64_000), (Seat::Sub, 32_000)];
+
+/// What every model that speaks Anthropic's dialect can write.
+const MAX_TOKENS_OF_UNKNOWN: u64 = 8_192;
+
+/// What to ask of a model: `xhigh` effort of the main agent's and `high` of a sub-agent's, with adaptive
+/// thinking, as far as the model can; no thinking on Haiku. The dialect that a vendor's models are spoken to
+/// in decides whether an output limit must be said.
+pub fn settings_for(id: &str, dialect_of: Vendor, seat: Seat) -> Settings {
+    let must_limit = dialect_of == Vendor::Anthropic;
+    let Some(model) = Model::find(id) else {
+        return Settings { max_tokens: must_limit.then_some(MAX_TOKENS_OF_UNKNOWN), ..Settings::default() };
+    };
+    let quick = model.tier == Some(Tier::Haiku);
+    // Whoever translates between two vendors' dialects is not trusted with the finer points.
+    let native = model.vendor == dialect_of;
+    let thinking = match model.thinks {
+        Thinks::UnlessTold if native && quick => Some(Thinking::Off),
+        thinks if thinks.adaptive() && native && !quick => Some(Thinking::Adaptive),
+        _ => None,
+    };
+    let wanted = match seat {
+        // More effort than this is refused where thinking is off.
+        Seat::Main if thinking == Some(Thinking::Off) => Effort::High,
+        Seat::Main => Effort::XHigh,
+        Seat::Sub => Effort::High,
+    };
+    let limit = MAX_TOKENS.iter().find(|(known, _)| *known == seat).map(|(_, limit)| *limit);
+    Settings {
+        thinking,
+        effort: model.effort(wanted).filter(|_| native),
+        max_tokens: limit.filter(|_| must_limit).map(|limit| limit.min(model.max_output)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_found_by_the_longest_part_that_is_a_word() {
+        let cases = [
+            ("claude-opus-5-5", Some("opus-5-5")),
+            ("anthropic/claude-opus-4.8", Some("opus-4-8")),
+            ("us.anthropic.claude-opus-4-6-v1:0", Some("opus-4-6")),
+            ("claude-opus-4-20250514", Some("opus-4")),
+            ("claude-opus-4-1-20250805", Some("opus-4-1")),
+            ("Claude-Sonnet-4-20250514", Some("sonnet-4")),
+            ("claude-3-5-haiku-latest", Some("3-5-haiku")),
+            ("claude-opus-7", Some("opus")),
+            ("gpt-5-2025-08-07", Some("gpt-5")),
+            ("gpt-5.2-2025-12-11", Some("gpt-5-2")),
+            ("openai/gpt-5.6", Some("gpt-5-6")),
+            ("o3", Some("o3")),
+            ("proto3", None),
+            ("octopus", None),
+            ("mystery-1", None),
+        ];
+        for (id, family) in cases {
+            assert_eq!(Model::find(id).map(|model| model.family), family, "{id}");
+        }
+    }
+
+    #[test]
+    fn every_family_is_reachable_and_sound() {
+        for model in table::MODELS {
+            assert_eq!(
+                Model::find(model.family).map(|m| m.family),
+                Some(model.family),
+                "hidden by an earlier"
+            );
+            assert!(model.efforts.is_sorted(), "{}", model.family);
+            assert!(model.max_output < model.context, "{}", model.family);
+        }
+    }
+
+    #[test]
+    fn tiers_are_models_that_the_table_knows() {
+        for vendor in [Vendor::Anthropic, Vendor::OpenAi] {
+            for wanted in Tier::ALL {
+                let model = Model::find(tier(vendor, wanted)).expect("known");
+                assert_eq!((model.vendor, model.tier), (vendor, Some(wanted)));
+                assert_eq!(Tier::named(wanted.name()), Some(wanted));
+            }
+        }
+    }
+
+    #[test]
+    fn the_cache_minimums_are_those_of_the_providers() {
+        let cases = [
+            (512, "claude-opus-5 claude-fable-5 claude-mythos-5"),
+            (1024, "claude-opus-4-8 claude-opus-4-1 claude-opus-4 claude-sonnet-5 claude-sonnet-4-6"),
+            (1024, "claude-sonnet-4-5 claude-sonnet-4 gpt-5.5"),
+            (2048, "claude-opus-4-7 claude-3-5-haiku"),
+            (4096, "claude-opus-4-6 claude-opus-4-5 claude-haiku-4-5"),
+        ];
+        for (minimum, ids) in cases {
+            for id in ids.split(' ') {
+                assert_eq!(Model::find(id).expect("known").cache_minimum, minimum, "{id}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_model_lacks_is_not_sent() {
+        let case = |id: &str, vendor, seat| {
+            let Settings { thinking, effort, max_tokens } = settings_for(id, vendor, seat);
+            (thinking, effort.map(Effort::word), max_tokens)
+        };
+        use Seat::{Main, Sub};
+        use Thinking::{Adaptive, Off};
+        use Vendor::{Anthropic, OpenAi};
+        assert_eq!(case("claude-opus-5", Anthropic, Main), (Some(Adaptive), Some("xhigh"), Some(64_000)));
+        assert_eq!(case("claude-opus-5", Anthropic, Sub), (Some(Adaptive), Some("high"), Some(32_000)));
+        assert_eq!(case("claude-opus-4-6", Anthropic, Main), (Some(Adaptive), Some("high"), Some(64_000)));
+        assert_eq!(case("claude-opus-4-5", Anthropic, Main), (None, Some("high"), Some(64_000)));
+        assert_eq!(case("claude-sonnet-4-5", Anthropic, Main), (None, None, Some(64_000)));
+        assert_eq!(case("claude-haiku-4-5", Anthropic, Main), (None, None, Some(64_000)));
+        assert_eq!(case("claude-haiku-5-5", Anthropic, Main), (Some(Off), Some("high"), Some(64_000)));
+        assert_eq!(case("claude-3-5-haiku-latest", Anthropic, Sub), (None, None, Some(8_192)));
+        assert_eq!(case("gpt-5.6-sol", OpenAi, Main), (None, Some("xhigh"), None));
+        assert_eq!(case("gpt-5.1", OpenAi, Main), (None, Some("high"), None));
+        assert_eq!(case("gpt-4.1", OpenAi, Main), (None, None, None));
+        assert_eq!(case("anthropic/claude-opus-5", OpenAi, Main), (None, None, None));
+        assert_eq!(case("gpt-5.6-sol", Anthropic, Sub), (None, None, Some(32_000)));
+        assert_eq!(case("mystery-1", Anthropic, Main), (None, None, Some(8_192)));
+        assert_eq!(case("mystery-1", OpenAi, Sub), (None, None, None));
+    }
+}

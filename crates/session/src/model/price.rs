@@ -1,0 +1,119 @@
+//! What a model call costs.
+
+use crate::Usage;
+
+use super::Model;
+
+/// Dollars for a million tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    input: f64,
+    output: f64,
+    cache_read: f64,
+    cache_write_5m: f64,
+    cache_write_1h: f64,
+    long: Option<Long>,
+}
+
+/// A long prompt makes the whole call dearer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Long {
+    /// From how many input tokens on, however they were billed.
+    over: u64,
+    /// How many times dearer all input is.
+    input: f64,
+    /// How many times dearer the output is.
+    output: f64,
+}
+
+/// Anthropic's: cached input costs a tenth, writing it a quarter more or twice as much.
+pub(super) const fn anthropic(input: f64, output: f64) -> Price {
+    Price {
+        input,
+        output,
+        cache_read: input * 0.1,
+        cache_write_5m: input * 1.25,
+        cache_write_1h: input * 2.0,
+        long: None,
+    }
+}
+
+/// OpenAI's up to GPT-5.5: writing to the cache costs nothing extra.
+pub(super) const fn openai(input: f64, cached: f64, output: f64) -> Price {
+    Price { input, output, cache_read: cached, cache_write_5m: input, cache_write_1h: input, long: None }
+}
+
+impl Price {
+    /// Writing to the cache costs a quarter more.
+    pub(super) const fn with_charged_writes(self) -> Self {
+        Self { cache_write_5m: self.input * 1.25, cache_write_1h: self.input * 1.25, ..self }
+    }
+
+    /// Cached input has a price of its own.
+    pub(super) const fn with_reads_at(self, cache_read: f64) -> Self {
+        Self { cache_read, ..self }
+    }
+
+    /// Prompts of more than `over` tokens cost so many times as much.
+    pub(super) const fn dearer_over(self, over: u64, input: f64, output: f64) -> Self {
+        Self { long: Some(Long { over, input, output }), ..self }
+    }
+
+    /// What a call cost, in dollars.
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let long = self.long.filter(|long| usage.input_total() > long.over);
+        let (input, output) = long.map_or((1.0, 1.0), |long| (long.input, long.output));
+        let parts = [
+            (usage.input, self.input * input),
+            (usage.output, self.output * output),
+            (usage.cache_read, self.cache_read * input),
+            (usage.cache_write_5m, self.cache_write_5m * input),
+            (usage.cache_write_1h, self.cache_write_1h * input),
+        ];
+        parts.iter().map(|(tokens, price)| *tokens as f64 * price / 1e6).sum()
+    }
+}
+
+/// The price of a model, where its family is known.
+pub fn price(model: &str) -> Option<Price> {
+    Model::find(model).map(|model| model.price)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_found_by_the_longest_part() {
+        assert_eq!(price("claude-haiku-4-5-20251001"), Some(anthropic(1.0, 5.0)));
+        assert_eq!(price("anthropic/claude-3-5-haiku-latest"), Some(anthropic(0.8, 4.0)));
+        assert_eq!(price("openai/gpt-5-mini"), Some(openai(0.25, 0.025, 2.0)));
+        assert_eq!(price("mystery-1"), None);
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+    }
+
+    #[test]
+    fn every_part_of_the_usage_has_its_price() {
+        let million = |make: fn(&mut Usage)| {
+            let mut usage = Usage::default();
+            make(&mut usage);
+            price("sonnet").expect("known").of(&usage)
+        };
+        close(million(|usage| usage.input = 1_000_000), 3.0);
+        close(million(|usage| usage.output = 1_000_000), 15.0);
+        close(million(|usage| usage.cache_read = 1_000_000), 0.3);
+        close(million(|usage| usage.cache_write_5m = 1_000_000), 3.75);
+        close(million(|usage| usage.cache_write_1h = 1_000_000), 6.0);
+    }
+
+    #[test]
+    fn a_long_prompt_makes_the_whole_call_dearer() {
+        let haiku = price("claude-haiku-5-5").expect("known");
+        let usage = |cache_read| Usage { cache_read, output: 1_000, ..Usage::default() };
+        close(haiku.of(&usage(100_000)), 0.001 + 0.0005);
+        close(haiku.of(&usage(100_001)), 0.005_000_05 + 0.0025);
+    }
+}
