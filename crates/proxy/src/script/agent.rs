@@ -7,6 +7,7 @@ use session::{CallId, Reply};
 use wire::dialect::Prompt;
 
 use super::format::Turn;
+use super::resumed::Past;
 use super::values::Values;
 
 /// One agent: a lane as the harness runs it. Several may play the same lane of the script.
@@ -106,6 +107,13 @@ impl Agent {
         self.newest = Newest::Unsent;
         self.found.insert(key, Found { turn, number: self.taken, said: None });
         self.taken
+    }
+
+    /// Begins behind what was said before this script was there.
+    pub(super) fn resume(&mut self, past: &Past) {
+        (self.at, self.times, self.taken) = (past.turn, past.times, past.replies);
+        self.reached = past.turn + 1;
+        self.calls.extend(past.calls.iter().cloned());
     }
 
     /// A turn has left in full.

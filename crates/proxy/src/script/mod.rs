@@ -13,6 +13,7 @@ mod format;
 mod line;
 mod play;
 mod report;
+mod resumed;
 mod server;
 mod stage;
 mod template;

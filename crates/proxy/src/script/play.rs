@@ -12,6 +12,7 @@ use wire::dialect::Prompt;
 use super::agent::{Agent, Found, Key};
 use super::format::{Lane, Pace, Turn, Wait};
 use super::report::UnusedTurn;
+use super::resumed::{Past, past};
 use super::values::{Values, look};
 use super::{Script, line};
 
@@ -108,7 +109,23 @@ impl Play {
         };
         let name = &self.script.lanes[lane].lane.value;
         self.agents.push(Agent::new(lane, name, self.on(lane).count()));
-        Ok(self.agents.len() - 1)
+        let agent = self.agents.len() - 1;
+        if let Some(past) = past(&self.script.lanes[lane].turns.value, prompt) {
+            self.resume(agent, &past, prompt);
+        }
+        Ok(agent)
+    }
+
+    /// Brings a new agent to where its conversation stands, with the values that were found on the way.
+    fn resume(&mut self, agent: usize, past: &Past, prompt: &Prompt) {
+        self.agents[agent].resume(past);
+        self.ids.extend(prompt.calls().map(|call| call.id.to_string()));
+        let lane = self.agents[agent].lane;
+        for turn in 0..=past.turn {
+            self.used.insert((lane, turn));
+            let key = Key::Turn(usize::MAX, u32::MAX); // nobody asks for what was said before
+            self.capture(&Ticket { agent, key, turn, number: 0 }, prompt);
+        }
     }
 
     /// What the turn waits for and has not come about.
