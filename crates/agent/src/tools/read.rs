@@ -178,6 +178,8 @@ mod tests {
             )
             .await;
         seen += &yard.ask("read", json!({"path": "long.txt"})).await.replace(&"ä".repeat(2_000), "<2000 ä>");
+        // Kept as it is, and made visible for the editors between here and the reader.
+        let seen = seen.replace('\r', "<CR>");
         expect![[r#"
             --- {"path":"ten.txt"}
                  1	1
@@ -206,8 +208,8 @@ mod tests {
                  2	
                  3	three
             --- {"path":"windows.txt"}
-                 1	one
-                 2	two
+                 1	one<CR>
+                 2	two<CR>
             --- {"path":"empty.txt"}
             `empty.txt` is empty
             --- {"path":"newline.txt"}
