@@ -156,7 +156,7 @@ async fn open_or_new(
         Purpose::Summary => vec![talk.encode(vec![tool::text(words::SUMMARIZE)]).map_err(RunError::Encode)?],
     };
     let step = talk.step + 1;
-    if let Some(Open::Asked(call)) = talk.take_open() {
+    if let Some(Open::Asked(call, _)) = talk.take_open() {
         let (body, _) = talk.request(&tail);
         return Ok(Ok(Question { call, body: body.into(), step }));
     }

@@ -56,7 +56,7 @@ enum Last {
 #[derive(Clone, Debug)]
 pub(crate) enum Open {
     /// It waits for an answer.
-    Asked(ModelCallId),
+    Asked(ModelCallId, Purpose),
     /// A summary that came, with its text.
     Summary(String),
 }
@@ -90,7 +90,7 @@ impl Conversation {
             Last::Question
         };
         let open = last_call.as_ref().and_then(|call| match (call.status, call.purpose) {
-            (ModelCallStatus::Asked, _) => Some(Open::Asked(call.id)),
+            (ModelCallStatus::Asked, purpose) => Some(Open::Asked(call.id, purpose)),
             (ModelCallStatus::Answered, Purpose::Summary) if summary < Some(call.to) => {
                 Some(Open::Summary(text_of(dialect, call).unwrap_or_default()))
             }
@@ -113,6 +113,11 @@ impl Conversation {
 
     /// What comes next.
     pub(crate) fn next(&self, settings: &Settings) -> Next {
+        match &self.open {
+            Some(Open::Asked(_, Purpose::Turn)) => return Next::Ask(Vec::new()),
+            Some(Open::Asked(_, Purpose::Summary) | Open::Summary(_)) => return Next::Compact(Vec::new()),
+            None => {}
+        }
         let over = self.step > settings.max_steps;
         let note = match &self.last {
             Last::Question => Vec::new(),

@@ -3,11 +3,11 @@
 use session::{Block, ToolResult};
 
 /// Up to here a result is shown as it is.
-const WHOLE: usize = 48 * 1024;
+const WHOLE: usize = 96 * 1024;
 /// Of a longer one, this much of its beginning …
-const HEAD: usize = 24 * 1024;
+const HEAD: usize = 64 * 1024;
 /// … and of its end.
-const TAIL: usize = 8 * 1024;
+const TAIL: usize = 16 * 1024;
 
 /// What the model sees instead of a result that is too long; `None` where it sees all of it.
 ///

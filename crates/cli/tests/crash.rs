@@ -224,13 +224,15 @@ fn killed_while_tools_are_called() {
 #[test]
 fn killed_while_the_conversation_is_summed_up() {
     let long = SCRIPT.replace("usage: { input: 300, output: 20 }", "usage: { input: 900000, output: 20 }");
-    let summary = r#"      - reply: [ { text: "It was all about alpha." } ]
+    let summary = r#"      - when: { text_contains: "too long to go on with as it is" }
+        reply: [ { text: "It was all about alpha." } ]
         usage: { input: 900000, output: 9 }
       - reply: [ { text: "All done." } ]"#;
     let long = long.replacen(r#"      - reply: [ { text: "All done." } ]"#, summary, 1);
     let (hits, _, _) = undisturbed(&long);
     assert!(hits.contains_key("compact.commit.after"), "{hits:?}");
-    every_hit_of(&long, |point| point.starts_with("compact.") || point == "ask.commit.after");
+    let asked = ["ask.intent.after", "ask.first_byte", "ask.last_byte", "ask.commit.after"];
+    every_hit_of(&long, |point| point.starts_with("compact.") || asked.contains(&point));
 }
 
 #[test]

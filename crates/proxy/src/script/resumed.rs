@@ -5,6 +5,7 @@ use session::{Block, CallId, Role};
 use wire::dialect::Prompt;
 
 use super::format::{Call, Item, Turn};
+use super::template::Template;
 
 /// Where a conversation stands that this script has not seen, though it may have said all of it before.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,8 +55,7 @@ fn replies(prompt: &Prompt) -> Vec<Vec<&Block>> {
     replies
 }
 
-/// Whether a turn may have said this: the same words, and calls of the same tools. What a turn fills in fits
-/// everything.
+/// Whether a turn may have said this: the same words, and calls of the same tools.
 fn is_like(turn: &Turn, reply: &[&Block]) -> bool {
     let items = || turn.reply.iter().flatten().map(|item| &item.value);
     let called: Vec<&str> = reply.iter().filter_map(|block| name(block)).collect();
@@ -66,9 +66,8 @@ fn is_like(turn: &Turn, reply: &[&Block]) -> bool {
             .zip(&planned)
             .all(|(name, calls)| calls.iter().any(|call| call.tool.0.iter().any(|tool| tool == name)));
     let said: Vec<&str> = reply.iter().filter_map(|block| words(block)).collect();
-    let texts: Vec<Option<String>> = items().filter_map(literal).collect();
-    let same_words = said.len() == texts.len()
-        && said.iter().zip(&texts).all(|(said, text)| text.as_ref().is_none_or(|text| text == said));
+    let texts: Vec<&Template> = items().filter_map(text).collect();
+    let same_words = said.len() == texts.len() && said.iter().zip(&texts).all(|(said, text)| text.fits(said));
     turn.reply.is_some() && same_calls && same_words
 }
 
@@ -93,10 +92,9 @@ fn alternatives(item: &Item) -> Option<&[Call]> {
     }
 }
 
-/// A text of the script; `None` inside where it has something to fill in.
-fn literal(item: &Item) -> Option<Option<String>> {
+fn text(item: &Item) -> Option<&Template> {
     match item {
-        Item::Text(template) => Some(template.fill(|_| Err(())).ok()),
+        Item::Text(template) => Some(template),
         Item::Thinking(_) | Item::Call(_) => None,
     }
 }

@@ -55,6 +55,23 @@ impl Template {
         })
     }
 
+    /// Whether the text may be this one with something in the place of every name.
+    pub(super) fn fits(&self, text: &str) -> bool {
+        let mut rest = text;
+        let mut open = false;
+        for piece in &self.0 {
+            let Piece::Plain(plain) = piece else {
+                open = true;
+                continue;
+            };
+            let at = if open { rest.find(plain.as_str()) } else { rest.starts_with(plain.as_str()).then_some(0) };
+            let Some(at) = at else { return false };
+            rest = &rest[at + plain.len()..];
+            open = false;
+        }
+        open || rest.is_empty()
+    }
+
     /// The text with every name's value in its place.
     pub(super) fn fill<E>(&self, mut value: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
         let mut text = String::new();
