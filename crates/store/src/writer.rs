@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -16,6 +16,9 @@ use crate::StoreError;
 
 /// How many are taken into one commit at most: the first of them waits for the last.
 const GROUP: usize = 512;
+/// How long a group waits for those who were in the last one: they were answered together, and are likely to
+/// be back at once. A caller who is alone never waits.
+const GATHER: Duration = Duration::from_micros(300);
 /// How long nothing comes before the writer looks for work of its own.
 const IDLE: Duration = Duration::from_millis(200);
 
@@ -116,13 +119,13 @@ fn work(
     waiting: &mpsc::Receiver<Box<dyn Job>>,
     idle: fn(&Connection) -> rusqlite::Result<bool>,
 ) {
-    let mut more = true;
+    let (mut more, mut last) = (true, 1);
     loop {
         let first = if more { waiting.recv_timeout(IDLE) } else { waiting.recv().map_err(Into::into) };
         match first {
             Ok(first) => {
-                let mut group = vec![first];
-                group.extend(waiting.try_iter().take(GROUP - 1));
+                let group = gather(first, waiting, last);
+                last = group.len();
                 desk.commit(group);
                 more = true;
             }
@@ -131,6 +134,20 @@ fn work(
             Err(mpsc::RecvTimeoutError::Disconnected) => return,
         }
     }
+}
+
+/// All that wait, and for a moment those who are expected.
+fn gather(first: Box<dyn Job>, waiting: &mpsc::Receiver<Box<dyn Job>>, expected: usize) -> Vec<Box<dyn Job>> {
+    let mut group = vec![first];
+    group.extend(waiting.try_iter().take(GROUP - 1));
+    let until = Instant::now() + GATHER;
+    while group.len() < expected.min(GROUP) {
+        match waiting.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(job) => group.push(job),
+            Err(_) => break,
+        }
+    }
+    group
 }
 
 impl Desk {

@@ -46,6 +46,27 @@ async fn the_lease_is_the_whole_trees() {
 }
 
 #[tokio::test]
+async fn a_run_below_another_is_of_its_thread_and_of_its_kind() {
+    let room = started().await;
+    let store = &room.store;
+    store.start_run(main_run("n", "start"), ME).await.expect("started");
+    let wrong = [
+        child_run("s", "m", "n", RunKind::Sub),
+        child_run("s", "m", "m", RunKind::Main),
+        NewRun { kind: RunKind::Sub, ..main_run("s", "start") },
+        NewRun { background: true, ..main_run("s", "start") },
+    ];
+    for run in wrong {
+        let refused = store.start_run(run, ME).await;
+        assert!(matches!(refused, Err(StoreError::Misuse(_))), "{refused:?}");
+    }
+    let orphan = store.start_run(child_run("s", "nobody", "m", RunKind::Sub), ME).await;
+    assert!(matches!(orphan, Err(StoreError::NoRun(_))), "{orphan:?}");
+    let homeless = store.start_run(child_run("s", "m", "nowhere", RunKind::Sub), ME).await;
+    assert!(matches!(homeless, Err(StoreError::NoThread(_))), "{homeless:?}");
+}
+
+#[tokio::test]
 async fn what_is_over_is_not_taken_up() {
     for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_live()) {
         let room = started().await;

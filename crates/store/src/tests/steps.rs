@@ -163,3 +163,33 @@ async fn the_user_follows_a_conversation_over_its_runs() {
     assert_eq!((info.runs.len(), info.messages, info.totals.calls), (2, 3, 1));
     assert!(matches!(store.main().session_info(&thread_id("x")), Err(StoreError::NoThread(_))));
 }
+
+/// SQLite prepares a statement again, on every use, when its plan might depend on the values.
+#[tokio::test]
+async fn no_step_makes_sqlite_think_twice() {
+    let room = started().await;
+    for _ in 0..3 {
+        let seq = room.store.turn("m", "go", &["read"]).await;
+        room.store.start_calls(&run_id("m"), &[key("m", seq, 0)], NOW).await.expect("started");
+        room.store.finish_call(finished(key("m", seq, 0), "short")).await.expect("finished");
+        room.store.append(&run_id("m"), vec![prompt("more")]).await.expect("appended");
+    }
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = ["write/asking.rs", "write/calls.rs", "write/messages.rs", "write/mod.rs", "write/runs.rs"];
+    let files = files.into_iter().chain(["read/run.rs"]).map(|file| folder.join(file));
+    let source: String = files.map(|file| std::fs::read_to_string(file).expect("our own source")).collect();
+    let used = room.store.write(move |conn| {
+        let mut used = 0;
+        for after in source.split("prepare_cached(").skip(1) {
+            let Some(sql) = after.trim_start().strip_prefix('"').and_then(|text| text.split('"').next())
+            else {
+                continue;
+            };
+            let statement = conn.prepare_cached(sql)?;
+            used += i32::from(statement.get_status(rusqlite::StatementStatus::Run) > 0);
+            assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0, "{sql}");
+        }
+        Ok(used)
+    });
+    assert!(used.await.expect("looked") > 10, "the statements are not found where they were");
+}

@@ -125,7 +125,8 @@ fn insert_attempt(conn: &Connection, call: ModelCallId, attempt: &NewAttempt) ->
     let mut insert = conn.prepare_cached(
         "INSERT INTO attempts (model_call, n, status, ending, error, retry_after_ms, started_at, first_byte_at,
              ended_at, response)
-         SELECT ?1, coalesce(max(n), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM attempts WHERE model_call = ?1",
+         VALUES (?1, 1 + coalesce((SELECT n FROM attempts WHERE model_call = ?1 ORDER BY n DESC LIMIT 1), 0),
+             ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     insert.execute(params![
         call,

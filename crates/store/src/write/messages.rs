@@ -1,6 +1,6 @@
 //! Messages: appended, numbered, never changed.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use session::{Role, RunId};
 
 use super::standing;
@@ -75,8 +75,9 @@ pub(super) fn append_one(
 
 /// The number of a run's last message; 0 when there is none.
 pub(super) fn last_seq(conn: &Connection, run: &RunId) -> Result<Seq, StoreError> {
-    let mut find = conn.prepare_cached("SELECT coalesce(max(seq), 0) FROM messages WHERE run = ?1")?;
-    Ok(find.query_row([run.as_str()], |row| row.get(0))?)
+    let mut find =
+        conn.prepare_cached("SELECT seq FROM messages WHERE run = ?1 ORDER BY seq DESC LIMIT 1")?;
+    Ok(find.query_row([run.as_str()], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
 fn role_word(role: Role) -> &'static str {
