@@ -58,6 +58,20 @@ impl Default for Limits {
     }
 }
 
+/// The words of a refusal are not worth more than this.
+const REFUSAL: Limits =
+    Limits { idle: Duration::from_secs(10), news: Duration::from_secs(10), max_bytes: 1 << 20 };
+
+impl Limits {
+    fn at_most(self, other: Self) -> Self {
+        Self {
+            idle: self.idle.min(other.idle),
+            news: self.news.min(other.news),
+            max_bytes: self.max_bytes.min(other.max_bytes),
+        }
+    }
+}
+
 /// What is seen while an answer comes.
 #[derive(Clone, Copy, Debug)]
 pub enum Seen<'a> {
@@ -196,7 +210,8 @@ impl Provider {
         let (head, body) = response.into_parts();
         if !head.status.is_success() {
             // Whatever becomes of its body, a refusal is a refusal.
-            let _ = receive(body, &self.limits, received, on, |_, _| Event::News).await;
+            let limits = self.limits.at_most(REFUSAL);
+            let _ = receive(body, &limits, received, on, |_, _| Event::News).await;
             let now = SystemTime::now();
             return Err(refused(self.dialect, head.status, &head.headers, &received.bytes, now));
         }

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn every_form_of_retry_after() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // Sun, 06 Nov 1994 08:49:37 GMT
-        let cases: &[(&[(&'static str, &str)], Option<f64>)] = &[
+        type Case = (&'static [(&'static str, &'static str)], Option<f64>);
+        let cases: &[Case] = &[
             (&[("retry-after", "7")], Some(7.0)),
             (&[("retry-after", " 1.5 ")], Some(1.5)),
             (&[("retry-after", "0")], Some(0.0)),

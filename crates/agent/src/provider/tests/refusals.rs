@@ -133,3 +133,25 @@ async fn nobody_there_is_said_with_the_address() {
     let attempt = server.provider(Dialect::OpenAiChat).attempt(Bytes::new(), &mut |_| {}).await;
     assert_eq!(attempt.outcome.expect_err("no answer").kind, FailureKind::Cut);
 }
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_tls_is_no_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let server = Server { address: listener.local_addr().expect("bound"), requests: Arc::default() };
+    let serving = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.expect("a client");
+        socket.write_all(head("400", "").as_bytes()).await.expect("a client");
+        let mut heard = Vec::new();
+        // The client hangs up, with an error or without.
+        let _ = socket.read_to_end(&mut heard).await;
+        heard
+    });
+    let mut provider = server.provider(Dialect::AnthropicMessages);
+    provider.endpoint =
+        endpoint(&format!("https://{}", server.address), provider.dialect).expect("an address");
+    let attempt = provider.attempt(Bytes::from_static(b"{}"), &mut |_| {}).await;
+    no_canary(&attempt);
+    assert_eq!(failure(&attempt).kind, FailureKind::Connect);
+    let heard = serving.await.expect("it heard something");
+    assert!(!String::from_utf8_lossy(&heard).contains("canary"));
+}

@@ -101,3 +101,19 @@ async fn a_server_that_never_answers_is_given_up() {
     assert_eq!((attempt.status, failure(&attempt).retry), (None, Retry::Yes));
     drop(listener);
 }
+
+/// A refusal whose words never come is known by its status.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_stalls_is_still_that_refusal() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let server = Server { address: listener.local_addr().expect("bound"), requests: Arc::default() };
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.expect("a client");
+        read_request(&mut socket).await;
+        socket.write_all(b"HTTP/1.1 529 Busy\r\ncontent-length: 9\r\n\r\nbu").await.expect("a client");
+        sleep(Duration::from_secs(100_000)).await;
+    });
+    let attempt = server.provider(Dialect::AnthropicMessages).attempt(Bytes::new(), &mut |_| {}).await;
+    assert_eq!((failure(&attempt).kind, attempt.status), (FailureKind::Overloaded, Some(529)));
+    assert!(attempt.ended.duration_since(attempt.started).is_ok());
+}
