@@ -64,7 +64,8 @@ impl Template {
                 open = true;
                 continue;
             };
-            let at = if open { rest.find(plain.as_str()) } else { rest.starts_with(plain.as_str()).then_some(0) };
+            let at =
+                if open { rest.find(plain.as_str()) } else { rest.starts_with(plain.as_str()).then_some(0) };
             let Some(at) = at else { return false };
             rest = &rest[at + plain.len()..];
             open = false;
