@@ -47,6 +47,11 @@ pub trait Harness: Send + Sync {
         &[Provider::Anthropic, Provider::OpenAi]
     }
 
+    /// It may call a ripgrep. One that never does need not wait for it.
+    fn uses_ripgrep(&self) -> bool {
+        true
+    }
+
     /// It expects a ripgrep on the machine.
     fn needs_ripgrep(&self) -> bool {
         false

@@ -23,6 +23,10 @@ impl Harness for Offshoot {
         &[VERSION]
     }
 
+    fn uses_ripgrep(&self) -> bool {
+        false
+    }
+
     fn default_model(&self) -> &'static str {
         "haiku"
     }

@@ -117,10 +117,12 @@ struct Stage {
 impl Stage {
     async fn set(planned: &Planned, sandbox: Sandbox, tell: Tell<'_>) -> Result<Self, HarnessError> {
         sandbox.fill(&planned.files)?;
-        match crate::install::install_ripgrep(&planned.places.cache, tell).await {
-            Ok(ripgrep) => sandbox.sort_ripgrep(&ripgrep)?,
-            Err(error) if planned.harness.needs_ripgrep() => return Err(error),
-            Err(_) => {}
+        if planned.harness.uses_ripgrep() {
+            match crate::install::install_ripgrep(&planned.places.cache, tell).await {
+                Ok(ripgrep) => sandbox.sort_ripgrep(&ripgrep)?,
+                Err(error) if planned.harness.needs_ripgrep() => return Err(error),
+                Err(_) => {}
+            }
         }
         let answering =
             Answering::start(&planned.speaker, planned.harness.providers(), &sandbox.workspace()).await?;

@@ -1,0 +1,408 @@
+//! `offshoot run` and what goes with it, as a user would.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use common::{CANARY, Said, TestEnv};
+use serde_json::Value;
+
+const SCRIPT: &str = r#"
+format: 1
+lanes:
+  - lane: main
+    match: { tools_include: [get_time] }
+    turns:
+      - reply:
+          - text: "I read it."
+          - call: { tool: read, id: toolu_a, input: { path: "a.txt" } }
+        usage: { input: 1000, output: 20 }
+      - reply: [ { text: "It says alpha." } ]
+        usage: { input: 1100, output: 20 }
+      - reply: [ { text: "Still alpha." } ]
+        usage: { input: 1200, output: 20 }
+"#;
+
+/// Slow enough to be met in the middle of its second reply.
+fn slow() -> String {
+    SCRIPT.replace(
+        "      - reply: [ { text: \"It says alpha.\" } ]",
+        "      - pace: { event_ms: 300 }\n        reply: [ { text: \"It says alpha.\" } ]",
+    )
+}
+
+fn world(script: &str) -> TestEnv {
+    let env = TestEnv::new();
+    env.write("script.yaml", script);
+    env.write("a.txt", "alpha\n");
+    env
+}
+
+/// Runs with the script, in a pipe.
+fn run(env: &TestEnv, arguments: &[&str]) -> Said {
+    let arguments: Vec<&str> = [&["run", "--script", "script.yaml"], arguments].concat();
+    env.run(&arguments)
+}
+
+fn lines(said: &Said) -> Vec<Value> {
+    said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn only_run(env: &TestEnv) -> Value {
+    let said = env.run(&["ps", "--format", "json"]);
+    let ps: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(ps["runs"].as_array().unwrap().len(), 1, "{ps}");
+    ps["runs"][0].clone()
+}
+
+#[test]
+fn a_pipe_gets_the_answer_and_nothing_else() {
+    let env = world(SCRIPT);
+    let said = run(&env, &["What does it say?"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "It says alpha.\n"), "{said:?}");
+    assert!(said.stderr.contains("· read {\"path\":\"a.txt\"}"), "{said:?}");
+    let run = only_run(&env);
+    assert_eq!((&run["status"], &run["kind"]), (&Value::from("completed"), &Value::from("main")));
+    assert!(run["cost_usd"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn without_a_key_it_says_what_to_set() {
+    let env = world(SCRIPT);
+    let said = env.run(&["run", "hello"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("ANTHROPIC_API_KEY") && said.stderr.contains("--script"), "{said:?}");
+    assert_eq!(env.run(&["ps"]).stdout, "no runs yet\n");
+}
+
+#[test]
+fn nonsense_is_refused_in_words() {
+    let env = world(SCRIPT);
+    let cases: &[(&[&str], &str)] = &[
+        (&["run"], "nothing to do"),
+        (&["run", "--script", "script.yaml", "  "], "empty"),
+        (&["run", "--script", "missing.yaml", "x"], "missing.yaml"),
+        (&["run", "--script", "script.yaml", "--max-budget-usd=-1", "x"], "budget"),
+        (&["run", "--script", "script.yaml", "--model", "mystery-1", "x"], "mystery-1"),
+        (
+            &[
+                "run",
+                "--script",
+                "script.yaml",
+                "--model",
+                "anthropic/mystery-1",
+                "--max-budget-usd",
+                "1",
+                "x",
+            ],
+            "costs",
+        ),
+        (&["run", "--script", "script.yaml", "--resume", "zzz"], "zzz"),
+        (&["run", "--script", "script.yaml", "--events", "all", "x"], "--json"),
+        (&["cancel", "zzz"], "zzz"),
+        (&["show", "zzz"], "zzz"),
+        (&["cost", "zzz"], "zzz"),
+    ];
+    for (arguments, named) in cases {
+        let said = env.run(arguments);
+        assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
+        assert!(said.stderr.contains(named), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
+fn events_come_in_order_and_the_last_says_how_it_ended() {
+    let env = world(SCRIPT);
+    let said = run(&env, &["--json", "--events", "all", "What does it say?"]);
+    let events = lines(&said);
+    let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=events.len() as u64).collect::<Vec<_>>());
+    let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let whole: Vec<&str> = kinds.iter().copied().filter(|kind| *kind != "provisional").collect();
+    let expected = ["run_started", "message", "tool_started", "tool_finished", "message", "run_finished"];
+    assert_eq!(whole, expected);
+    assert!(kinds.contains(&"provisional"));
+    let last = events.last().unwrap();
+    assert_eq!(last["status"], "completed");
+    assert_eq!(last["final_text"], "It says alpha.");
+    assert_eq!(last["usage"]["input"], 2100);
+    let main_only = run(&env, &["--json", "What does it say?"]);
+    assert!(!main_only.stdout.contains("provisional"));
+}
+
+#[test]
+fn a_finished_run_can_be_told_more_and_nothing_without_a_word() {
+    let env = world(SCRIPT);
+    run(&env, &["What does it say?"]);
+    let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+    let said = run(&env, &["--resume", &id[..10]]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("completed") && said.stderr.contains("--resume"), "{said:?}");
+    let said = run(&env, &["--resume", &id[..10], "And now?"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "Still alpha.\n"), "{said:?}");
+    assert_eq!(only_run(&env)["run"], id.as_str());
+    let shown = env.run(&["show", &id]);
+    assert!(shown.stdout.contains("And now?") && shown.stdout.contains("✓ read"), "{shown:?}");
+    let found = env.run(&["search", "alpha"]);
+    assert!(found.stdout.contains("[alpha]"), "{found:?}");
+    assert!(env.run(&["search", "\"unclosed AND ("]).code == Some(0));
+    assert!(env.run(&["cost", &id]).stdout.contains("claude-sonnet"));
+}
+
+/// A run that goes on in the background, told by its events.
+struct Going {
+    child: Child,
+    events: BufReader<std::process::ChildStdout>,
+}
+
+impl Going {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let events = BufReader::new(child.stdout.take().unwrap());
+        Self { child, events }
+    }
+
+    /// Reads events until there is one of that type, and gives it.
+    fn until(&mut self, kind: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.events.read_line(&mut line).unwrap() > 0, "it ended before there was `{kind}`");
+            let event: Value = serde_json::from_str(&line).unwrap();
+            if event["type"] == kind && holds(&event) {
+                return event;
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        assert!(sent.unwrap().success());
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut stderr = String::new();
+        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut stderr).unwrap();
+        (self.child.wait().unwrap().code(), stderr)
+    }
+}
+
+fn start_slow(env: &TestEnv) -> Going {
+    Going::start(env.offshoot(&[
+        "run",
+        "--script",
+        "script.yaml",
+        "--json",
+        "--events",
+        "all",
+        "What does it say?",
+    ]))
+}
+
+/// Words of the second reply are on their way.
+fn in_second_reply(going: &mut Going) {
+    going.until("tool_finished", |_| true);
+    going.until("provisional", |_| true);
+}
+
+#[test]
+fn interrupted_once_it_pauses_and_goes_on_later() {
+    let env = world(&slow());
+    let mut going = start_slow(&env);
+    in_second_reply(&mut going);
+    going.signal("INT");
+    let ended = going.until("run_finished", |_| true);
+    assert_eq!(ended["status"], "paused");
+    let (code, stderr) = going.end();
+    let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains(&format!("offshoot run --resume {id}")), "{stderr}");
+    let said = run(&env, &["--resume", &id]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "It says alpha.\n"), "{said:?}");
+    let shown: Value = serde_json::from_str(&env.run(&["show", &id, "--format", "json"]).stdout).unwrap();
+    assert_eq!(
+        shown["model_calls"].as_array().unwrap().len(),
+        2,
+        "what was asked before is not asked as another"
+    );
+}
+
+#[test]
+fn interrupted_twice_it_ends_for_good() {
+    let env = world(&slow().replace("event_ms: 300", "event_ms: 1000"));
+    let mut going = start_slow(&env);
+    in_second_reply(&mut going);
+    going.signal("INT");
+    going.signal("INT");
+    let status = going.until("run_finished", |_| true)["status"].as_str().unwrap().to_owned();
+    let (code, stderr) = going.end();
+    assert_eq!(code, Some(1), "{stderr}");
+    // The first may have been acted on before the second came.
+    if status == "cancelled_by_user" {
+        let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+        let said = run(&env, &["--resume", &id, "Go on!"]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+    } else {
+        assert_eq!(status, "paused");
+    }
+}
+
+#[test]
+fn cancelled_from_elsewhere_it_ends_at_once() {
+    let env = world(&slow().replace("event_ms: 300", "event_ms: 60000"));
+    let mut going = start_slow(&env);
+    going.until("tool_finished", |_| true);
+    let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+    assert_eq!(only_run(&env)["status"], "running");
+    let held = run(&env, &["--resume", &id]);
+    assert_eq!(held.code, Some(2), "{held:?}");
+    assert!(held.stderr.contains("being written by process"), "{held:?}");
+    let said = env.run(&["cancel", &id[..12]]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(going.until("run_finished", |_| true)["status"], "cancelled_by_user");
+    going.end();
+    assert_eq!(only_run(&env)["status"], "cancelled_by_user");
+    assert_eq!(env.run(&["cancel", &id]).code, Some(2), "it is over");
+}
+
+#[test]
+fn a_paused_run_is_cancelled_though_nobody_runs_it() {
+    let env = world(&slow());
+    let mut going = start_slow(&env);
+    in_second_reply(&mut going);
+    going.signal("TERM");
+    going.until("run_finished", |event| event["status"] == "paused");
+    going.end();
+    let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+    assert_eq!(env.run(&["cancel", &id]).code, Some(0));
+    assert_eq!(only_run(&env)["status"], "cancelled_by_user");
+}
+
+#[test]
+fn a_key_that_is_revoked_in_the_middle_loses_nothing() {
+    let revoked = SCRIPT.replacen(
+        "      - reply: [ { text: \"It says alpha.\" } ]",
+        "      - error: { status: 401 }\n      - reply: [ { text: \"It says alpha.\" } ]",
+        1,
+    );
+    let env = world(&revoked);
+    let said = run(&env, &["What does it say?"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("hint:"), "{said:?}");
+    let row = only_run(&env);
+    assert_eq!(row["status"], "failed");
+    env.write("script.yaml", SCRIPT);
+    let said = run(&env, &["--resume", row["run"].as_str().unwrap()]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "It says alpha.\n"), "{said:?}");
+}
+
+#[test]
+fn a_journal_that_cannot_be_used_is_said_and_left_alone() {
+    let env = world(SCRIPT);
+    std::fs::create_dir_all(env.path("data")).unwrap();
+    env.write(
+        "data/store.db",
+        "this is no database, whatever its name says, and it is long enough to be looked at",
+    );
+    let said = run(&env, &["What does it say?"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("store.db") && said.stderr.contains("hint: mv "), "{said:?}");
+    assert!(env.read("data/store.db").starts_with("this is no database"));
+}
+
+#[test]
+fn a_workspace_that_is_deleted_under_it_is_said_to_the_model_and_to_the_user() {
+    let script = slow().replace(
+        "text: \"It says alpha.\" }",
+        "text: \"Again.\" }, { call: { tool: read, id: toolu_b, input: { path: \"a.txt\" } } }",
+    );
+    let env = world(&script);
+    std::fs::create_dir_all(env.path("w")).unwrap();
+    std::fs::copy(env.path("a.txt"), env.path("w/a.txt")).unwrap();
+    let mut command =
+        env.offshoot(&["run", "--script", "../script.yaml", "--json", "--events", "all", "Look."]);
+    command.current_dir(env.path("w"));
+    let mut going = Going::start(command);
+    in_second_reply(&mut going);
+    std::fs::remove_dir_all(env.path("w")).unwrap();
+    let failed = going.until("tool_finished", |_| true);
+    assert_eq!(failed["status"], "failed");
+    assert!(failed["text"].as_str().unwrap().contains("gone"), "{failed}");
+    assert_eq!(going.until("run_finished", |_| true)["status"], "completed");
+    let (code, stderr) = going.end();
+    assert_eq!(code, Some(0), "{stderr}");
+    let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+    let said = run(&env, &["--resume", &id, "More."]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("/w"), "{said:?}");
+}
+
+#[test]
+fn a_recording_is_made_and_holds_no_key() {
+    let env = world(SCRIPT);
+    let model = common::Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "outer"]);
+    let said = Said::of(
+        env.offshoot(&["run", "--record", "rec", "What does it say?"])
+            .env("ANTHROPIC_BASE_URL", format!("http://{}", model.addr))
+            .env("ANTHROPIC_API_KEY", format!("sk-ant-{CANARY}"))
+            .env("OFFSHOOT_LOG", "info")
+            .output()
+            .unwrap(),
+    );
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "It says alpha.\n"), "{said:?}");
+    assert!(
+        said.stderr.contains("model call") && said.stderr.contains("tool call"),
+        "one line for each: {said:?}"
+    );
+    model.interrupt();
+    let lanes = env.show("rec");
+    assert_eq!(lanes["lanes"][0]["turns"].as_array().unwrap().len(), 2);
+    assert_eq!(env.run(&["check", "rec"]).code, Some(0));
+    assert!(!said.stderr.contains(CANARY) && !said.stdout.contains(CANARY));
+    for folder in ["rec", "data"] {
+        let found =
+            Command::new("grep").args(["-r", "-a", "-l", CANARY]).arg(env.path(folder)).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the key is in `{folder}`");
+    }
+}
+
+#[test]
+fn every_dialect_is_spoken() {
+    for model in ["anthropic/claude-haiku-4-5", "openai/gpt-5.1", "local/qwen"] {
+        let env = world(SCRIPT);
+        std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();
+        env.write(
+            "home/.config/offshoot/offshoot.toml",
+            "[providers.local]\ndialect = \"openai-chat\"\nbase_url = \"http://127.0.0.1:9/v1\"\n",
+        );
+        let said = run(&env, &["--model", model, "--record", "rec", "What does it say?"]);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(0), "It says alpha.\n"), "{model}: {said:?}");
+        assert_eq!(env.run(&["check", "rec"]).code, Some(0), "{model}");
+    }
+}
+
+#[test]
+fn our_own_agent_is_captured_and_replayed_like_any_other() {
+    let env = TestEnv::new();
+    let slots = env.path("slots");
+    let offshoot = |arguments: &[&str]| {
+        Said::of(env.offshoot(arguments).env("OFFSHOOT_SLOTS_DIR", &slots).output().unwrap())
+    };
+    let said = offshoot(&["capture", "offshoot", "--scenario", "single-agent-20-reads", "--out", "rec"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(env.run(&["check", "rec"]).code, Some(0), "{}", env.run(&["check", "rec"]).stdout);
+    let lanes = env.show("rec");
+    assert_eq!(lanes["lanes"][0]["turns"].as_array().unwrap().len(), 21);
+    let said = offshoot(&["replay", "rec", "--out", "again", "--order", "recorded"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let verdict = env.run(&["verify", "rec", "again", "--format", "json"]);
+    let verdict: Value = serde_json::from_str(&verdict.stdout).unwrap();
+    for surface in verdict["surfaces"].as_array().unwrap() {
+        let name = surface["surface"].as_str().unwrap();
+        if !["jobs", "routing"].contains(&name) {
+            assert_eq!(surface["level"], "E4", "{name}: our own requests are the same byte for byte");
+        }
+    }
+}
