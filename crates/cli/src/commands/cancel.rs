@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// End a run of our own, whichever process it is in; it cannot be resumed
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  offshoot cancel 06fyqz3k
+  offshoot cancel 1m7g0c8g
 
 `offshoot ps` lists the runs. To stop a run so that it can go on later, press Ctrl-C once where it runs.")]
 pub(crate) struct Arguments {

@@ -12,7 +12,7 @@ use crate::journal;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot cost
-  offshoot cost 06fyqz3k --format json")]
+  offshoot cost 1m7g0c8g --format json")]
 pub(crate) struct Arguments {
     /// Only this run and those below it; the beginning of its id is enough
     run: Option<String>,

@@ -16,7 +16,7 @@ use crate::journal;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot show goldens/claude-code/2.1.325/wakeup/runs/20261115-101500
-  offshoot show 06fyqz3k")]
+  offshoot show 1m7g0c8g")]
 pub(crate) struct Arguments {
     /// The recording's folder, a folder of dumps, or a run; the beginning of its id is enough
     #[arg(value_name = "RECORDING|RUN")]

@@ -4,7 +4,7 @@ mod model;
 mod watch;
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ use model::Answering;
   offshoot run 'What does this project do?'
   offshoot run --model opus --max-budget-usd 0.50 'Find the bug in the parser'
   offshoot run --script examples/run.yaml 'Sum up the notes'
-  offshoot run --resume 06fyqz3k
-  offshoot run --resume 06fyqz3k 'And now the same for the tests'
+  offshoot run --resume 1m7g0c8g
+  offshoot run --resume 1m7g0c8g 'And now the same for the tests'
 
 Exit codes: 0 it answered; 1 it was paused or ended, or its steps or money were
 used up; 2 you can fix it; 3 the provider, the network or the disk failed.")]
@@ -138,7 +138,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     };
     let code = match ended {
-        Ok(ended) => conclude(&ended),
+        Ok(ended) => conclude(&ended, arguments.script.as_deref()),
         // The loop could not even end itself: the run stays as it is in the journal.
         Err(error) => Err(resumable(error, &id)),
     };
@@ -156,9 +156,10 @@ fn brake_by(signal: i32, brake: &Brake) {
 }
 
 /// Says where the run stands, and finds the exit code.
-fn conclude(ended: &Ended) -> anyhow::Result<ExitCode> {
+fn conclude(ended: &Ended, script: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Ended { run, status, error, .. } = ended;
-    let go_on = format!("offshoot run --resume {run}");
+    let script = script.map(|script| format!(" --script {}", script.display())).unwrap_or_default();
+    let go_on = format!("offshoot run --resume {run}{script}");
     let no = ExitCode::from(Kind::Verdict as u8);
     match status {
         RunStatus::Completed => {
