@@ -27,6 +27,8 @@ pub mod tools;
 mod words;
 mod workspace;
 
+#[cfg(test)]
+mod tests;
 
 pub use clock::Clock;
 pub use crash::POINTS as CRASH_POINTS;
