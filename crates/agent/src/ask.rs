@@ -13,11 +13,10 @@ use crate::conversation::{Conversation, Open};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
-use crate::kernel::Run;
 use crate::provider::{Attempt, Decision, Failure, Seen, Whole};
+use crate::request;
+use crate::run::Run;
 use crate::stop::Wish;
-use crate::tool;
-use crate::words;
 
 /// What became of a question.
 #[derive(Debug)]
@@ -151,16 +150,17 @@ async fn open_or_new(
     purpose: Purpose,
     blocks: Vec<Block>,
 ) -> Result<Result<Question, Asked>, RunError> {
-    let tail = match purpose {
-        Purpose::Turn => Vec::new(),
-        Purpose::Summary => vec![talk.encode(vec![tool::text(words::SUMMARIZE)]).map_err(RunError::Encode)?],
-    };
+    let tail = request::tail(talk.dialect, purpose).map_err(RunError::Encode)?;
     let step = talk.step + 1;
-    if let Some(Open::Asked(call, _)) = talk.take_open() {
-        let (body, _) = talk.request(&tail);
-        return Ok(Ok(Question { call, body: body.into(), step }));
-    }
     let at = run.kernel.clock.millis();
+    if let Some(Open::Asked(call, _, written_down)) = talk.take_open() {
+        let (body, _) = talk.request(tail.as_deref());
+        if Digest::of(&body) == written_down {
+            return Ok(Ok(Question { call, body: body.into(), step }));
+        }
+        // More was said since, or another version of us says it differently: then it is another question.
+        run.kernel.store.asking_failed(call, at, "another question was asked instead").await?;
+    }
     let message = match blocks.is_empty() {
         true => None,
         false => Some(NewMessage {
@@ -176,7 +176,7 @@ async fn open_or_new(
     if let Some(message) = &message {
         talk.said(next, message.origin, String::from_utf8_lossy(&message.bytes).into_owned());
     }
-    let (body, marks) = talk.request(&tail);
+    let (body, marks) = talk.request(tail.as_deref());
     let Some(reserved) = run.reserve(body.len())? else { return Ok(Err(Asked::NoBudget)) };
     let asked = NewModelCall {
         run: run.id.clone(),
@@ -195,9 +195,9 @@ async fn open_or_new(
     };
     crash::point("ask.intent.before");
     let call = match run.kernel.store.ask(asked).await {
-        // Another process asked for it in between; whoever looks for that will see it too.
+        // Another process asked for it, and nobody has looked for that yet.
         Err(StoreError::CancelRequested(_)) => {
-            run.stop.at_least(Wish::Cancel).await;
+            run.brake.ask(Wish::Cancel);
             return Ok(Err(Asked::Stopped));
         }
         asked => asked?,

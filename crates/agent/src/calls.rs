@@ -11,8 +11,8 @@ use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
-use crate::kernel::Run;
 use crate::preview;
+use crate::run::Run;
 use crate::stop::Wish;
 use crate::tool::{Output, Scene};
 use crate::words;
@@ -60,9 +60,9 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
     let keys: Vec<_> = to_start.iter().map(|call| call.key.clone()).collect();
     crash::point("call.intent.before");
     match run.kernel.store.start_calls(&run.id, &keys, run.kernel.clock.millis()).await {
-        // Another process asked for it in between; whoever looks for that will see it too.
+        // Another process asked for it, and nobody has looked for that yet.
         Err(StoreError::CancelRequested(_)) => {
-            run.stop.at_least(Wish::Cancel).await;
+            run.brake.ask(Wish::Cancel);
             return Ok(finished);
         }
         started => started?,
@@ -79,7 +79,12 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
         running.spawn(async move { (index, work.await) });
     }
     let mut to_start: Vec<Option<ToolCall>> = to_start.into_iter().map(Some).collect();
-    while let Some(ended) = running.join_next().await {
+    loop {
+        let ended = tokio::select! {
+            ended = running.join_next() => ended,
+            () = run.stop.at_least(Wish::Cancel) => break, // whose result nobody wants is dropped with the others
+        };
+        let Some(ended) = ended else { return Ok(finished) };
         let (index, (output, took)) = ended.map_err(|_| RunError::ToolLost)?;
         let Some(call) = to_start[index].take() else { continue };
         crash::note(&format!("effect {}", call.call));
@@ -91,6 +96,11 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
         finished.push(finish(run, call, status, result, took).await?);
         crash::note(&format!("recorded {id}"));
         crash::point("call.commit.after");
+    }
+    drop(running);
+    for mut call in to_start.into_iter().flatten() {
+        call.status = CallStatus::Running;
+        finished.push(give_up(run, call).await?);
     }
     Ok(finished)
 }
@@ -108,10 +118,12 @@ fn perform(run: &Run<'_>, call: &ToolCall) -> impl Future<Output = (Output, Dura
     async move {
         let started = Instant::now();
         let broken = name.clone();
-        let work = tokio::spawn(async move { tools.call(&name, &input, &scene).await });
-        let output = match tokio::time::timeout(DEADLINE, work).await {
-            Ok(Ok(output)) => output,
-            Ok(Err(_)) => Output::error(format!("`{broken}` broke; that is a bug in it, not in your call")),
+        // In a set, since what is in one ends with it: a tool that is given up does nothing more.
+        let mut work = tokio::task::JoinSet::new();
+        work.spawn(async move { tools.call(&name, &input, &scene).await });
+        let output = match tokio::time::timeout(DEADLINE, work.join_next()).await {
+            Ok(Some(Ok(output))) => output,
+            Ok(_) => Output::error(format!("`{broken}` broke; that is a bug in it, not in your call")),
             Err(_) => Output::error(format!(
                 "`{broken}` took longer than {} s and was given up",
                 DEADLINE.as_secs()
@@ -143,9 +155,10 @@ async fn finish(
 
 /// Gives a call a result that it will never get by being run.
 pub(crate) async fn give_up(run: &Run<'_>, call: ToolCall) -> Result<ToolCall, RunError> {
-    let (status, sentence) = match may_have_run(&call) {
-        true => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
-        false => (CallStatus::Failed, words::NOT_STARTED),
+    let (status, sentence) = match (call.status, call.policy) {
+        (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::BROKEN_OFF),
+        (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
+        _ => (CallStatus::Failed, words::NOT_STARTED),
     };
     let result = placeholder(&call, sentence);
     finish(run, call, status, result, Duration::ZERO).await

@@ -8,13 +8,13 @@ use crate::conversation::{Conversation, Open, Said};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
-use crate::kernel::Run;
+use crate::run::Run;
 use crate::tool;
 use crate::words;
 
 /// Replaces the older messages. `blocks` are said first: the results that the summary has to know.
 ///
-/// What is in flight stays word for word: the last reply with its results, or the last question.
+/// What is in flight stays word for word: the last reply with what was said to it, or the last question.
 pub(crate) async fn compact(
     run: &Run<'_>,
     talk: &mut Conversation,
@@ -27,13 +27,11 @@ pub(crate) async fn compact(
             text
         }
         _ => match ask::summary(run, talk, blocks).await? {
+            Ok(text) if text.trim().is_empty() => return Err(RunError::NoSummary),
             Ok(text) => text,
             Err(asked) => return Ok(asked),
         },
     };
-    if text.trim().is_empty() {
-        return Err(RunError::NoSummary);
-    }
     let at = run.kernel.clock.millis();
     let summary = vec![tool::text(&run.settings.context), tool::text(&words::summary(&text))];
     let summary = talk.encode(summary).map_err(RunError::Encode)?;

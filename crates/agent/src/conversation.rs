@@ -5,11 +5,12 @@
 
 use session::{Block, Message, Role, StopReason, ToolResult};
 use store::{
-    Head, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin, Purpose, RunStatus, Seq, ToolCall,
+    Digest, Head, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin, Purpose, RunStatus, Seq, ToolCall,
 };
-use wire::dialect::{Dialect, EncodeError, Outcome, join_request};
+use wire::dialect::{Dialect, EncodeError, Outcome};
 
 use crate::preview;
+use crate::request;
 use crate::settings::Settings;
 use crate::words;
 
@@ -27,7 +28,8 @@ pub(crate) struct Conversation {
     pub(crate) messages: Vec<Said>,
     /// How many replies there were, those included that a summary has replaced.
     pub(crate) step: u32,
-    /// The tokens of the last request and its reply; 0 where none is known.
+    /// The tokens of the last request and its reply; 0 where none is known, and more than there can be where a
+    /// summary is due.
     pub(crate) filled: u64,
     /// The last words.
     pub(crate) last_text: Option<String>,
@@ -55,8 +57,8 @@ enum Last {
 /// A question that is written down and has no use made of its answer yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Open {
-    /// It waits for an answer.
-    Asked(ModelCallId, Purpose),
+    /// It waits for an answer. The digest is that of the request.
+    Asked(ModelCallId, Purpose, Digest),
     /// A summary that came, with its text.
     Summary(String),
 }
@@ -78,23 +80,22 @@ impl Conversation {
     /// The conversation of a journal. `head` is what its requests begin with.
     pub(crate) fn of(journal: Journal, dialect: Dialect, head: Head) -> Self {
         let Journal { messages, last_call, calls, .. } = journal;
-        let last_text =
-            messages.iter().rev().find(|m| m.origin == Origin::Reply).and_then(|m| m.text.clone());
+        let last_text = last_text(&messages);
         let summary = messages.iter().filter(|m| m.origin == Origin::Summary).map(|m| m.seq).max();
-        let replied = messages.last().is_some_and(|message| message.origin == Origin::Reply);
+        let replied = messages.last().filter(|message| message.origin == Origin::Reply);
         let answered = last_call.as_ref().filter(|call| call.status == ModelCallStatus::Answered);
-        let last = if replied {
-            let brought_it = answered.filter(|call| call.purpose == Purpose::Turn);
-            Last::Reply { stop: brought_it.and_then(|call| stop_of(dialect, call)), calls }
-        } else {
-            Last::Question
+        let last = match (replied, &last_call) {
+            // A turn that was paused has been asked to go on with nothing said in between.
+            (Some(reply), Some(call)) if call.to >= reply.seq => Last::Question,
+            (Some(_), _) => Last::Reply { stop: answered.and_then(|call| stop_of(dialect, call)), calls },
+            (None, _) => Last::Question,
         };
-        let open = last_call.as_ref().and_then(|call| match (call.status, call.purpose) {
-            (ModelCallStatus::Asked, purpose) => Some(Open::Asked(call.id, purpose)),
-            (ModelCallStatus::Answered, Purpose::Summary) if summary < Some(call.to) => {
-                Some(Open::Summary(text_of(dialect, call).unwrap_or_default()))
-            }
-            _ => None,
+        let unused = |call: &&ModelCall| call.purpose == Purpose::Summary && summary < Some(call.to);
+        let due = last_call.as_ref().filter(unused);
+        let open = last_call.as_ref().and_then(|call| match call.status {
+            ModelCallStatus::Asked => Some(Open::Asked(call.id, call.purpose, call.request_sha256)),
+            ModelCallStatus::Answered => due.and_then(|call| text_of(dialect, call)).map(Open::Summary),
+            ModelCallStatus::Failed => None,
         });
         // Every call counts the step it is asked for; only a turn that was answered has taken it.
         let step = last_call.as_ref().map_or(0, |call| match (call.status, call.purpose) {
@@ -107,15 +108,18 @@ impl Conversation {
             origin: message.origin,
             bytes: String::from_utf8_lossy(&message.bytes).into_owned(),
         });
-        let filled = filled.map_or(0, |call| call.usage.input_total() + call.usage.output);
+        let filled = match due {
+            Some(_) => u64::MAX,
+            None => filled.map_or(0, |call| call.usage.input_total().saturating_add(call.usage.output)),
+        };
         Self { dialect, head, messages: said.collect(), step, filled, last_text, last, open }
     }
 
     /// What comes next.
     pub(crate) fn next(&self, settings: &Settings) -> Next {
         match &self.open {
-            Some(Open::Asked(_, Purpose::Turn)) => return Next::Ask(Vec::new()),
-            Some(Open::Asked(_, Purpose::Summary) | Open::Summary(_)) => return Next::Compact(Vec::new()),
+            Some(Open::Asked(_, Purpose::Turn, _)) => return Next::Ask(Vec::new()),
+            Some(Open::Asked(_, Purpose::Summary, _) | Open::Summary(_)) => return Next::Compact(Vec::new()),
             None => {}
         }
         let over = self.step > settings.max_steps;
@@ -124,7 +128,9 @@ impl Conversation {
             Last::Reply { .. } if over => return Next::End(RunStatus::StepCap),
             Last::Reply { calls, .. } if calls.iter().any(|call| call.status.is_open()) => return Next::Call,
             Last::Reply { calls, .. } if !calls.is_empty() => self.results(),
-            Last::Reply { stop: Some(StopReason::MaxTokens), .. } => vec![text(words::GO_ON)],
+            Last::Reply { stop: Some(StopReason::MaxTokens | StopReason::ContextWindow), .. } => {
+                vec![text(words::GO_ON)]
+            }
             Last::Reply { stop: Some(StopReason::PauseTurn), .. } => Vec::new(),
             Last::Reply { stop: Some(StopReason::Refusal | StopReason::ContentFilter), .. } => {
                 return Next::End(RunStatus::Failed);
@@ -135,19 +141,12 @@ impl Conversation {
         if self.step == settings.max_steps && matches!(self.last, Last::Reply { .. }) {
             blocks.push(text(words::GRACE));
         }
-        // A reply that ends the conversation is not summed up: there may be nothing to go on with.
-        if self.filled >= settings.compact_at && self.messages.len() > 2 && self.closed() {
+        // A turn that was paused goes on as it is: nothing may come between.
+        let paused = matches!(self.last, Last::Reply { .. }) && blocks.is_empty();
+        if self.filled >= settings.compact_at && self.messages.len() > 2 && !paused {
             return Next::Compact(blocks);
         }
         Next::Ask(blocks)
-    }
-
-    /// All calls have their results, or there are none.
-    fn closed(&self) -> bool {
-        match &self.last {
-            Last::Question => true,
-            Last::Reply { calls, .. } => !calls.is_empty(),
-        }
     }
 
     /// The calls of the last reply, in order.
@@ -183,7 +182,7 @@ impl Conversation {
     pub(crate) fn replied(&mut self, reply: &session::Reply, seq: Seq, bytes: String, calls: Vec<ToolCall>) {
         self.messages.push(Said { seq, origin: Origin::Reply, bytes });
         self.step += 1;
-        self.filled = reply.usage.input_total() + reply.usage.output;
+        self.filled = reply.usage.input_total().saturating_add(reply.usage.output);
         if let Some(text) = reply.text() {
             self.last_text = Some(text);
         }
@@ -199,16 +198,15 @@ impl Conversation {
         }
     }
 
-    /// The messages that are still needed word for word behind a summary: the last reply with its results, or the last
-    /// question.
+    /// The messages that are still needed word for word behind a summary: the last reply with what was said to it, or
+    /// the last question.
     pub(crate) fn in_flight(&self) -> &[Said] {
         let reply = self.messages.iter().rposition(|said| said.origin == Origin::Reply);
         let last = self.messages.len().saturating_sub(1);
+        // Results and our own words are about the reply before them; a plain question needs none.
+        let about_it = |said: &Said| matches!(said.origin, Origin::Results | Origin::Kernel);
         match reply {
-            // Results follow their reply; a plain question needs none.
-            Some(reply) if self.messages[reply + 1..].iter().any(|said| said.origin == Origin::Results) => {
-                &self.messages[reply..]
-            }
+            Some(reply) if self.messages[reply + 1..].iter().any(about_it) => &self.messages[reply..],
             _ => &self.messages[last..],
         }
     }
@@ -230,21 +228,20 @@ impl Conversation {
         self.dialect.encode_message(&Message { role: Role::User, blocks })
     }
 
-    /// The request's body, and where its markers are. `tail` are messages that are not written down.
-    pub(crate) fn request(&self, tail: &[String]) -> (Vec<u8>, String) {
-        let mut messages: Vec<String> = self.messages.iter().map(|said| said.bytes.clone()).collect();
+    /// The request's body, and where its markers are. `tail` is said last and not written down.
+    pub(crate) fn request(&self, tail: Option<&str>) -> (Vec<u8>, String) {
         let questions = |said: &&Said| said.origin != Origin::Reply;
         let marked: Vec<Seq> =
             self.messages.iter().rev().filter(questions).take(MARKED).map(|s| s.seq).collect();
-        for (said, bytes) in self.messages.iter().zip(&mut messages) {
-            if marked.contains(&said.seq) {
-                *bytes = self.dialect.mark(bytes, None);
-            }
-        }
-        messages.extend_from_slice(tail);
-        let marks = marked.iter().rev().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        (join_request(self.head.bytes(), messages.iter().map(String::as_str)), marks)
+        let messages = self.messages.iter().map(|said| (said.seq, said.bytes.as_str()));
+        let body = request::body(self.dialect, self.head.bytes(), messages, &marked, tail);
+        (body, request::marks(&marked))
     }
+}
+
+/// The last words of the model; a reply may have none.
+pub(crate) fn last_text(messages: &[store::Message]) -> Option<String> {
+    messages.iter().rev().filter(|message| message.origin == Origin::Reply).find_map(|m| m.text.clone())
 }
 
 /// A call's result as the model sees it.
@@ -275,5 +272,5 @@ fn stop_of(dialect: Dialect, call: &ModelCall) -> Option<StopReason> {
 }
 
 fn text_of(dialect: Dialect, call: &ModelCall) -> Option<String> {
-    reply_of(dialect, call)?.text()
+    reply_of(dialect, call)?.text().filter(|text| !text.trim().is_empty())
 }

@@ -46,8 +46,8 @@ pub enum RunError {
     /// A budget needs a price.
     #[error("nobody knows what `{0}` costs, so a budget cannot be kept")]
     NoPrice(String),
-    /// The question in the journal is not the one that would be asked.
-    #[error("the request of step {step} cannot be put together again as it was written down")]
+    /// What the journal has of a request does not give the request that was sent.
+    #[error("the request of step {step} cannot be put together again as it was sent")]
     OtherRequest {
         /// Which step.
         step: u32,
@@ -55,6 +55,9 @@ pub enum RunError {
     /// The model was asked for a summary and gave none.
     #[error("the conversation is too long to go on with, and the model gave no summary of it")]
     NoSummary,
+    /// Its loop runs in this process already.
+    #[error("the run `{0}` is at work in this process already")]
+    AtWork(RunId),
     /// A tool's task vanished.
     #[error("a tool call was lost")]
     ToolLost,

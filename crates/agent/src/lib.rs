@@ -4,6 +4,7 @@
 //! journal first; the loop reads it, asks, calls, and writes down each step before it is taken.
 
 mod ask;
+mod begin;
 mod calls;
 mod clock;
 mod compact;
@@ -17,12 +18,17 @@ mod model;
 mod preview;
 mod process;
 pub mod provider;
+mod request;
+mod run;
 mod settings;
 mod stop;
 mod tool;
 pub mod tools;
 mod words;
 mod workspace;
+
+#[cfg(test)]
+mod tests;
 
 pub use clock::Clock;
 pub use crash::POINTS as CRASH_POINTS;
@@ -32,6 +38,7 @@ pub use event::{EVENTS_FORMAT, Event, Watch, What, usage_json, usd};
 pub use kernel::{Ended, Kernel, More, Start};
 pub use model::Model;
 pub use process::is_alive;
+pub use request::request_bytes;
 pub use settings::{Limits, Settings};
 pub use stop::{Brake, Stop, Wish};
 pub use tool::{Doing, Output, Policy, Scene, Tool, Toolbox};

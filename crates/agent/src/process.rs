@@ -1,8 +1,13 @@
 //! This process and others, by number and start time; and ids that sort by the time they were made.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use jiff::Zoned;
 use session::RunId;
 use store::Lease;
+
+use crate::error::RunError;
 
 /// Digits that sort like the numbers they write; none of them is taken for another.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -20,7 +25,7 @@ pub fn is_alive(lease: Lease) -> bool {
 
 /// When a process started, in the system's ticks since it was booted; `None` for one that is gone or is only waited for.
 #[cfg(target_os = "linux")]
-fn started(pid: u32) -> Option<u64> {
+pub(crate) fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold anything, a closing bracket too: what counts comes behind the last one.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
@@ -31,9 +36,34 @@ fn started(pid: u32) -> Option<u64> {
 
 /// Elsewhere only the number is known.
 #[cfg(not(target_os = "linux"))]
-fn started(pid: u32) -> Option<u64> {
+pub(crate) fn started(pid: u32) -> Option<u64> {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
     rustix::process::test_kill_process(pid).is_ok().then_some(0)
+}
+
+/// The runs whose loops run in this process. A lease keeps other processes out; this keeps us from coming twice.
+static AT_WORK: Mutex<BTreeSet<RunId>> = Mutex::new(BTreeSet::new());
+
+/// Nobody else in this process is at work on the run for as long as this lives.
+pub(crate) struct AtWork(RunId);
+
+impl AtWork {
+    pub(crate) fn on(run: &RunId) -> Result<Self, RunError> {
+        match at_work().insert(run.clone()) {
+            true => Ok(Self(run.clone())),
+            false => Err(RunError::AtWork(run.clone())),
+        }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        at_work().remove(&self.0);
+    }
+}
+
+fn at_work() -> MutexGuard<'static, BTreeSet<RunId>> {
+    AT_WORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A new id: nine digits of the time, seven of chance.

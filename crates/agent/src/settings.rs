@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use wire::dialect::Dialect;
 
+use crate::error::RunError;
+
 /// The format that is written here.
 const FORMAT: u32 = 1;
 
@@ -66,6 +68,11 @@ impl Settings {
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers, words and strings are always JSON")
+    }
+
+    /// The settings of a run.
+    pub(crate) fn of(row: &store::Run) -> Result<Self, RunError> {
+        Self::from_bytes(&row.settings).map_err(|source| RunError::Settings { run: row.id.clone(), source })
     }
 
     /// The settings as they were stored.

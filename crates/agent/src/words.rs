@@ -37,10 +37,13 @@ no tool will be called any more. Say what is done and what is not.";
 /// Said when a reply was cut at the output limit.
 pub(crate) const GO_ON: &str = "Your message was cut off at the output limit. Go on exactly where it ended.";
 
-/// What a tool call is answered that may have run before the process was killed.
-pub(crate) const MAY_HAVE_RUN: &str = "This call was started, and then the process that ran it ended before the \
-result was written down. It may have run, wholly or in part, or not at all. It was not started again. Look at what is \
-there before you decide what to do.";
+/// What a tool call is answered that may have run before it was broken off.
+pub(crate) const MAY_HAVE_RUN: &str = "This call was started, and then its run was broken off before the result was \
+written down. It may have run, wholly or in part, or not at all. It was not started again. Look at what is there \
+before you decide what to do.";
+
+/// What a call is answered that was broken off, and had nothing to change.
+pub(crate) const BROKEN_OFF: &str = "This call was broken off: the run was stopped while it ran.";
 
 /// What a call is answered that was never started because its run was stopped.
 pub(crate) const NOT_STARTED: &str = "This call was never started: the run was stopped before.";

@@ -25,6 +25,8 @@ struct Inner {
     writer: Writer,
     all: Pool,
     main: Pool,
+    #[cfg(feature = "faults")]
+    room: std::sync::atomic::AtomicI64,
 }
 
 /// What a look at the whole database brought.
@@ -56,6 +58,8 @@ impl Store {
                 main: Pool::new(path.clone(), options, open::reading_main),
                 options,
                 path,
+                #[cfg(feature = "faults")]
+                room: i64::MAX.into(),
             }),
         })
     }
@@ -101,7 +105,17 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
+        #[cfg(feature = "faults")]
+        if self.inner.room.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) <= 0 {
+            return Err(StoreError::Full { path: self.inner.path.clone() });
+        }
         self.inner.writer.write(work).await
+    }
+
+    /// There is room on the disk for so many more writes, and then none until this is called again.
+    #[cfg(feature = "faults")]
+    pub fn room_for(&self, writes: u32) {
+        self.inner.room.store(writes.into(), std::sync::atomic::Ordering::Relaxed);
     }
 
     pub(crate) fn read_all<T>(

@@ -19,7 +19,7 @@ mod secret;
 mod status;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use session::model::{self, Seat, Vendor};
 use wire::dialect::{Dialect, Draft, Thinking};

@@ -60,6 +60,14 @@ impl Store {
                  WHERE id = ?1",
             )?;
             update.execute(params![run.as_str(), at])?;
+            if found.status == RunStatus::Completed {
+                // Who wanted it to stop came too late; what is said now is something else.
+                let mut late = conn.prepare_cached(
+                    "UPDATE inbox SET consumed_at = ?2
+                     WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
+                )?;
+                late.execute(params![run.as_str(), at])?;
+            }
             Ok(found.status)
         })
         .await

@@ -41,7 +41,7 @@ impl Dialect {
         let document = Document::parse(body).ok();
         let raw = |member: &str| -> Vec<String> {
             let items = document.iter().flat_map(|document| document.root().get(member));
-            items.flat_map(|value| value.items()).map(|item| whole(item)).collect()
+            items.flat_map(|value| value.items()).filter(|item| !is_empty_text(item)).map(whole).collect()
         };
         let says_nothing =
             reply.blocks.iter().all(|block| matches!(block, Block::Text { text } if text.is_empty()));
@@ -55,10 +55,10 @@ impl Dialect {
                 Ok(Object::new().text("role", "assistant").raw("content", content).json())
             }
             Self::OpenAiResponses => Ok(raw("output").join(",")),
-            // Here an answer has members that a question may not have.
-            Self::OpenAiChat => {
-                self.encode_message(&Message { role: Role::Assistant, blocks: reply.blocks.clone() })
-            }
+            Self::OpenAiChat => match document.as_ref().and_then(chat_message) {
+                Some(message) => Ok(message),
+                None => self.encode_message(&Message { role: Role::Assistant, blocks: reply.blocks.clone() }),
+            },
         }
     }
 
@@ -95,9 +95,40 @@ pub fn join_request<'a>(head: &[u8], messages: impl IntoIterator<Item = &'a str>
     body
 }
 
+/// Models write one now and then, and providers refuse it.
+fn is_empty_text(block: &Value<'_, '_>) -> bool {
+    block.str_at("type").as_deref() == Some("text") && block.str_at("text").as_deref() == Some("")
+}
+
 fn can_be_marked(block: &Value<'_, '_>) -> bool {
     let kind = block.str_at("type").unwrap_or_default();
     block.kind() == Kind::Object && !UNMARKABLE.contains(&kind.as_ref())
+}
+
+/// What a question may have of an answer's message. An answer has more, and most providers refuse it.
+const CARRIED: &[&str] =
+    &["content", "refusal", "reasoning", "reasoning_content", "reasoning_details", "tool_calls"];
+
+/// The message of a chat reply, each member as it came; `None` for a call from before calls had ids.
+fn chat_message(body: &Document<'_>) -> Option<String> {
+    let message = body.root().get("choices")?.items().next()?.get("message")?;
+    let said = |name: &str| message.get(name).filter(|value| !matches!(value.raw(), "null" | "\"\""));
+    if said("function_call").is_some() {
+        return None;
+    }
+    let speaks = ["content", "refusal", "tool_calls"].into_iter().any(|name| said(name).is_some());
+    let mut object = Object::new().text("role", "assistant");
+    if !speaks {
+        object = object.text("content", NOTHING_SAID);
+    } else if said("content").is_none() {
+        object = object.raw("content", "null");
+    }
+    for name in CARRIED {
+        if let Some(value) = said(name) {
+            object = object.raw(name, value.raw());
+        }
+    }
+    Some(object.json())
 }
 
 /// One block of a reply as it came, without what we put beside an input that was cut.

@@ -54,24 +54,24 @@ fn events(dialect: Dialect, reply: &Reply) -> Vec<Vec<u8>> {
 }
 
 /// The head of an answer; it has no length, so the body ends with the connection.
-fn head(status: &str, headers: &str) -> String {
+pub(crate) fn head(status: &str, headers: &str) -> String {
     format!("HTTP/1.1 {status} Whatever\r\nconnection: close\r\n{headers}\r\n")
 }
 
 /// A good answer that is a stream.
-fn stream(body: &[u8]) -> Vec<u8> {
+pub(crate) fn stream(body: &[u8]) -> Vec<u8> {
     [head("200", "content-type: text/event-stream\r\n").as_bytes(), body].concat()
 }
 
 /// A server that gives the next answer to each connection, byte for byte, and then closes it.
-struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     /// The requests as they came.
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    async fn answering(answers: Vec<Vec<u8>>) -> Self {
+    pub(crate) async fn answering(answers: Vec<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("bound");
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -89,7 +89,24 @@ impl Server {
         Self { address, requests }
     }
 
-    fn provider(&self, dialect: Dialect) -> Provider {
+    /// A server that gives every connection this much of an answer, and then says nothing for as long as what is
+    /// handed back with it lives.
+    pub(crate) async fn falling_silent(answer: Vec<u8>) -> (Self, tokio::task::JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let mut open = tokio::task::JoinSet::new();
+        open.spawn(async move {
+            let mut sockets = Vec::new();
+            while let Ok((mut socket, _)) = listener.accept().await {
+                read_request(&mut socket).await;
+                let _ = socket.write_all(&answer).await;
+                sockets.push(socket);
+            }
+        });
+        (Self { address, requests: Arc::default() }, open)
+    }
+
+    pub(crate) fn provider(&self, dialect: Dialect) -> Provider {
         Provider {
             name: "test".to_owned(),
             dialect,
@@ -102,7 +119,7 @@ impl Server {
         }
     }
 
-    fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().expect("nobody panics with it").clone()
     }
 }

@@ -79,7 +79,38 @@ fn what_we_do_not_understand_is_carried_as_it_came() {
 }
 
 #[test]
+fn what_a_chat_reply_says_is_carried_as_it_came() {
+    carried(
+        Dialect::OpenAiChat,
+        r#"{"choices":[{"message":{"content":[{"type":"novel","n":1e3}],"reasoning_details":[{"type":"odd","x":"\u00e9"}],
+            "tool_calls":[{"id":"a","type":"function","extra_content":{"s":1},"function":{"name":"f","arguments":"{ }"}}]}}]}"#,
+        expect![[
+            r#"{"role":"assistant","content":[{"type":"novel","n":1e3}],"reasoning_details":[{"type":"odd","x":"\u00e9"}],"tool_calls":[{"id":"a","type":"function","extra_content":{"s":1},"function":{"name":"f","arguments":"{ }"}}]}"#
+        ]],
+    );
+    carried(
+        Dialect::OpenAiChat,
+        r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}"#,
+        expect![[
+            r#"{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}"#
+        ]],
+    );
+    carried(
+        Dialect::OpenAiChat,
+        r#"{"choices":[{"message":{"content":null,"reasoning_content":"hm"}}]}"#,
+        expect![[r#"{"role":"assistant","content":"(no answer)","reasoning_content":"hm"}"#]],
+    );
+}
+
+#[test]
 fn a_reply_without_words_is_never_an_empty_message() {
+    carried(
+        Dialect::AnthropicMessages,
+        r#"{"content":[{"type":"thinking","thinking":"x"},{"type":"text","text":""},{"type":"text","text":"y"}]}"#,
+        expect![[
+            r#"{"role":"assistant","content":[{"type":"thinking","thinking":"x"},{"type":"text","text":"y"}]}"#
+        ]],
+    );
     carried(
         Dialect::AnthropicMessages,
         r#"{"content":[],"stop_reason":"end_turn"}"#,

@@ -1,0 +1,160 @@
+//! Starting a run, and taking one up again: what is in the journal before its loop runs.
+
+use session::model::{self, Seat};
+use session::{Message, Role, RunId, ThreadId};
+use store::{Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
+use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
+
+use crate::calls;
+use crate::crash;
+use crate::error::RunError;
+use crate::kernel::{Kernel, Start};
+use crate::process::{self, AtWork};
+use crate::provider;
+use crate::run::Run;
+use crate::settings::Settings;
+use crate::stop::Brake;
+use crate::tool;
+use crate::words;
+
+impl Kernel {
+    /// Starts a run: its row is in the journal when this returns.
+    pub async fn start(&self, start: Start) -> Result<RunId, RunError> {
+        let now = self.clock.now();
+        let at = self.clock.millis();
+        let id = process::new_run_id(&now);
+        let dialect = self.model.dialect();
+        let context = words::context(&now);
+        let workspace = self.workspace.path().display().to_string();
+        let settings = Settings::new(dialect, &start.limits, context.clone(), workspace.clone());
+        if start.limits.max_budget_microusd.is_some() && model::price(&start.model).is_none() {
+            return Err(RunError::NoPrice(start.model));
+        }
+        let first =
+            Message { role: Role::User, blocks: vec![tool::text(&context), tool::text(&start.prompt)] };
+        let message = NewMessage {
+            role: Role::User,
+            origin: Origin::Prompt,
+            bytes: dialect.encode_message(&first).map_err(RunError::Encode)?.into_bytes(),
+            text: Some(start.prompt.clone()),
+            at,
+        };
+        let thread =
+            NewThread { id: ThreadId::new(format!("t{id}")), title: title(&start.prompt), workspace };
+        let run = NewRun {
+            id: id.clone(),
+            thread: RunThread::New(thread),
+            kind: RunKind::Main,
+            parent: None,
+            task: None,
+            spawned_by: None,
+            background: false,
+            agent: start.agent,
+            model: start.model,
+            provider: start.provider,
+            settings: settings.to_bytes(),
+            chain: id.to_string(),
+            depth: 0,
+            messages: vec![message],
+            at,
+        };
+        crash::point("run.start.before");
+        self.store.start_run(run, process::lease()).await?;
+        crash::point("run.start.after");
+        Ok(id)
+    }
+
+    /// Takes a run up again, so that [`Kernel::run`] goes on with it. A run that had come to its end needs a `prompt`.
+    pub async fn resume(&self, id: &RunId, prompt: Option<&str>) -> Result<(), RunError> {
+        let _alone = AtWork::on(id)?;
+        let row = self.store.run(id).row()?;
+        if row.kind != RunKind::Main {
+            return Err(RunError::NotMain(row.id));
+        }
+        let ended = row.status == RunStatus::Completed && prompt.is_none();
+        if ended || matches!(row.status, RunStatus::CancelledByUser | RunStatus::CancelledByParent) {
+            return Err(RunError::Over { run: row.id, status: row.status });
+        }
+        let settings = Settings::of(&row)?;
+        let (began, speaks) = (settings.dialect(), self.model.dialect());
+        if began != speaks {
+            return Err(RunError::OtherDialect { run: row.id, began, speaks });
+        }
+        let (lease, at) = (process::lease(), self.clock.millis());
+        let Some(prompt) = prompt else {
+            self.store.take_lease(id, lease, at, process::is_alive).await?;
+            return Ok(());
+        };
+        self.store.reopen(id, lease, at, process::is_alive).await?;
+        let run = Run::of(self, row, settings, &Brake::new());
+        let results = self.settle(&run).await?;
+        let said = Message { role: Role::User, blocks: vec![tool::text(prompt)] };
+        let prompt = NewMessage {
+            role: Role::User,
+            origin: Origin::Prompt,
+            bytes: began.encode_message(&said).map_err(RunError::Encode)?.into_bytes(),
+            text: Some(prompt.to_owned()),
+            at: self.clock.millis(),
+        };
+        self.store.append(id, results.into_iter().chain([prompt]).collect()).await?;
+        Ok(())
+    }
+
+    /// Gives every call of the last reply a result, so that something else can be said: those that exist stay, the
+    /// others get one constant sentence each. Returns the message that carries them.
+    async fn settle(&self, run: &Run<'_>) -> Result<Option<NewMessage>, RunError> {
+        let mut talk = run.read()?;
+        for call in talk.calls().to_vec() {
+            if call.status.is_open() {
+                talk.finished(calls::give_up(run, call).await?);
+            }
+        }
+        let blocks = talk.results();
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        let bytes = talk.encode(blocks).map_err(RunError::Encode)?.into_bytes();
+        let at = self.clock.millis();
+        Ok(Some(NewMessage { role: Role::User, origin: Origin::Results, bytes, text: None, at }))
+    }
+
+    /// What the requests of a run begin with: everything that stays the same.
+    pub(crate) fn head(&self, model: &str, settings: &Settings) -> Result<Head, RunError> {
+        let dialect = settings.dialect();
+        let tools: Vec<Element<ToolSpec>> = self.tools.specs().into_iter().map(Element::Made).collect();
+        let system = [words::MAIN.to_owned(), words::surroundings(&settings.workspace)];
+        let mark = |on| Mark { on, ttl: None };
+        let mut draft = Draft {
+            model: model.to_owned(),
+            stream: true,
+            marks: vec![
+                mark(MarkOn::Tool(tools.len().saturating_sub(1))),
+                mark(MarkOn::System(system.len() - 1)),
+            ],
+            tools,
+            system: system.iter().map(|text| Element::Made(tool::text(text))).collect(),
+            ..Draft::default()
+        };
+        provider::settle(&mut draft, dialect, Seat::Main);
+        match dialect {
+            Dialect::AnthropicMessages => {}
+            Dialect::OpenAiChat => draft.marks.clear(),
+            Dialect::OpenAiResponses => {
+                draft.marks.clear();
+                // We keep the conversation ourselves, so its reasoning must come back with it.
+                draft.extra.push(("store".to_owned(), "false".to_owned()));
+                draft.extra.push(("include".to_owned(), r#"["reasoning.encrypted_content"]"#.to_owned()));
+            }
+        }
+        Ok(Head::new(dialect.encode_head(&draft).map_err(RunError::Encode)?))
+    }
+}
+
+/// The first line of a prompt, as a list shows it.
+fn title(prompt: &str) -> String {
+    let line = prompt.trim().lines().next().unwrap_or_default();
+    match line.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}

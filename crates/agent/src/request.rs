@@ -1,0 +1,62 @@
+//! Requests: as they are sent, and put together again from the journal.
+
+use session::{Message, Role, RunId};
+use store::{Digest, ModelCallId, Purpose, Seq, Store, StoreError};
+use wire::dialect::{Dialect, EncodeError, join_request};
+
+use crate::error::RunError;
+use crate::settings::Settings;
+use crate::tool;
+use crate::words;
+
+/// The body of a request byte for byte as it was sent, from what the journal has of it.
+pub fn request_bytes(store: &Store, run: &RunId, call: ModelCallId) -> Result<Vec<u8>, RunError> {
+    let reads = store.run(run);
+    let dialect = Settings::of(&reads.row()?)?.dialect();
+    let known = reads.model_calls()?.into_iter().find(|known| known.id == call);
+    let call = known.ok_or(StoreError::NoModelCall(call))?;
+    let head = reads.head(call.head)?.ok_or(StoreError::NoModelCall(call.id))?;
+    let messages = reads.messages()?;
+    let sent = messages.iter().filter(|message| (call.from..=call.to).contains(&message.seq));
+    let sent: Vec<_> = sent.map(|message| (message.seq, String::from_utf8_lossy(&message.bytes))).collect();
+    let marked: Vec<Seq> = call.marks.split(',').filter_map(|seq| seq.parse().ok()).map(Seq).collect();
+    let tail = tail(dialect, call.purpose).map_err(RunError::Encode)?;
+    let sent = sent.iter().map(|(seq, bytes)| (*seq, bytes.as_ref()));
+    let body = body(dialect, &head, sent, &marked, tail.as_deref());
+    match Digest::of(&body) == call.request_sha256 {
+        true => Ok(body),
+        false => Err(RunError::OtherRequest { step: call.step }),
+    }
+}
+
+/// A request's body: the head, the messages, some of them with a cache marker, and what is said last and not kept.
+pub(crate) fn body<'a>(
+    dialect: Dialect,
+    head: &[u8],
+    messages: impl Iterator<Item = (Seq, &'a str)>,
+    marked: &[Seq],
+    tail: Option<&str>,
+) -> Vec<u8> {
+    let marked = |(seq, bytes): (Seq, &str)| match marked.contains(&seq) {
+        true => dialect.mark(bytes, None),
+        false => bytes.to_owned(),
+    };
+    let messages: Vec<String> = messages.map(marked).chain(tail.map(str::to_owned)).collect();
+    join_request(head, messages.iter().map(String::as_str))
+}
+
+/// Where the markers are, as the journal keeps it: the newest is the last.
+pub(crate) fn marks(newest_first: &[Seq]) -> String {
+    newest_first.iter().rev().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// What is said behind the messages, for that purpose.
+pub(crate) fn tail(dialect: Dialect, purpose: Purpose) -> Result<Option<String>, EncodeError> {
+    match purpose {
+        Purpose::Turn => Ok(None),
+        Purpose::Summary => {
+            let blocks = vec![tool::text(words::SUMMARIZE)];
+            dialect.encode_message(&Message { role: Role::User, blocks }).map(Some)
+        }
+    }
+}

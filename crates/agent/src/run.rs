@@ -1,0 +1,134 @@
+//! What one run knows, and what it does by itself: reading its journal, ending, reckoning, telling.
+
+use session::model;
+use session::{Reply, RunId, Usage};
+use store::{CallStatus, Ending, Filter, Head, RunStatus, ToolCall, Totals};
+
+use crate::conversation::{Conversation, last_text};
+use crate::crash;
+use crate::error::RunError;
+use crate::event::{Event, What};
+use crate::kernel::{Ended, Kernel};
+use crate::provider::{Attempt, Failure};
+use crate::settings::Settings;
+use crate::stop::{Brake, Stop};
+
+/// One run in this process.
+pub(crate) struct Run<'k> {
+    pub(crate) kernel: &'k Kernel,
+    pub(crate) id: RunId,
+    pub(crate) parent: Option<RunId>,
+    pub(crate) model: String,
+    pub(crate) provider: String,
+    pub(crate) settings: Settings,
+    pub(crate) brake: Brake,
+    pub(crate) stop: Stop,
+}
+
+impl<'k> Run<'k> {
+    /// The run of that row.
+    pub(crate) fn of(kernel: &'k Kernel, row: store::Run, settings: Settings, brake: &Brake) -> Self {
+        let store::Run { id, parent, model, provider, .. } = row;
+        Self { kernel, id, parent, model, provider, settings, brake: brake.clone(), stop: brake.stop() }
+    }
+
+    /// The conversation as the journal has it.
+    pub(crate) fn read(&self) -> Result<Conversation, RunError> {
+        let reads = self.kernel.store.run(&self.id);
+        let journal = reads.journal()?;
+        // What was sent stays as it was sent, whatever this version would say instead.
+        let sent = journal.last_call.as_ref().map(|call| reads.head(call.head)).transpose()?.flatten();
+        let head = match sent {
+            Some(bytes) => Head::new(bytes),
+            None => self.kernel.head(&self.model, &self.settings)?,
+        };
+        let mut talk = Conversation::of(journal, self.settings.dialect(), head);
+        if talk.last_text.is_none() && talk.step > 0 {
+            talk.last_text = last_text(&reads.messages()?); // they may stand before a summary
+        }
+        Ok(talk)
+    }
+
+    /// Ends the loop: the status is in the journal before anybody is told.
+    pub(crate) async fn end(
+        &self,
+        talk: &Conversation,
+        status: RunStatus,
+        failure: Option<Failure>,
+    ) -> Result<Ended, RunError> {
+        let at = self.kernel.clock.millis();
+        let final_text = talk.last_text.clone();
+        let error = failure.as_ref().map(ToString::to_string).or_else(|| why(status));
+        let ending = Ending { status, final_text: final_text.clone(), error: error.clone(), at };
+        crash::point("run.end.before");
+        self.kernel.store.end_run(&self.id, ending).await?;
+        crash::point("run.end.after");
+        let totals = self.totals()?;
+        self.tell(What::Finished {
+            status,
+            final_text: final_text.clone(),
+            error: error.clone(),
+            usage: totals.usage,
+            cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
+        });
+        Ok(Ended { run: self.id.clone(), status, final_text, error, failure })
+    }
+
+    /// What it used, and all below it.
+    fn totals(&self) -> Result<Totals, RunError> {
+        let filter = Filter { below: Some(self.id.clone()), ..Filter::default() };
+        let runs = self.kernel.store.runs(&filter)?;
+        Ok(runs.into_iter().find(|run| run.id == self.id).map(|run| run.inclusive).unwrap_or_default())
+    }
+
+    pub(crate) fn tell(&self, what: What) {
+        self.kernel.watch.see(&Event { run: self.id.clone(), parent: self.parent.clone(), what });
+    }
+
+    /// What a reply cost, where the price is known.
+    pub(crate) fn cost(&self, reply: &Reply) -> Option<i64> {
+        Some(microusd(model::price(&self.model)?.of(&reply.usage)))
+    }
+
+    /// What a request of that length is expected to cost; nothing where that is more than the run has left.
+    pub(crate) fn reserve(&self, request: usize) -> Result<Option<i64>, RunError> {
+        let Some(price) = model::price(&self.model) else { return Ok(Some(0)) };
+        // Three bytes make a token in the worst of usual texts, and the cache may have none of it yet; an answer is
+        // rarely longer than this.
+        let expected = Usage {
+            cache_write_5m: request as u64 / 3,
+            output: self.settings.max_tokens.min(4096),
+            ..Usage::default()
+        };
+        let reserved = microusd(price.of(&expected));
+        let Some(budget) = self.settings.max_budget_microusd else { return Ok(Some(reserved)) };
+        let spent = self.totals()?.cost_microusd;
+        Ok((spent + reserved <= budget).then_some(reserved))
+    }
+
+    pub(crate) fn log_attempt(&self, step: u32, number: u32, attempt: &Attempt) {
+        let outcome = attempt.outcome.as_ref().map_or_else(|failure| failure.kind.word(), |_| "answered");
+        let ms = attempt.ended.duration_since(attempt.started).unwrap_or_default().as_millis();
+        let (run, model, status) = (&self.id, &self.model, attempt.status);
+        tracing::info!(%run, step, attempt = number, %model, status, ms, outcome, "model call");
+    }
+
+    pub(crate) fn log_call(&self, call: &ToolCall, status: CallStatus, ms: u64) {
+        tracing::info!(run = %self.id, tool = %call.name, call = %call.call, ms, outcome = %status, "tool call");
+    }
+}
+
+/// Why a run ended that no provider ended.
+fn why(status: RunStatus) -> Option<String> {
+    let why = match status {
+        RunStatus::Failed => "the model refused to answer",
+        RunStatus::Budget => "the next request could cost more than is left of the budget",
+        RunStatus::StepCap => "the steps were used up",
+        _ => return None,
+    };
+    Some(why.to_owned())
+}
+
+fn microusd(usd: f64) -> i64 {
+    (usd * 1e6).round() as i64
+}

@@ -1,0 +1,73 @@
+//! Money: a request that could cost more than is left is not sent.
+
+use expect_test::expect;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_run_stops_before_the_request_that_could_cost_too_much() {
+    let mut room = Room::new();
+    // A first request is expected to cost 10 to 20 thousand millionths; this reply costs 200 thousand.
+    room.limits.max_budget_microusd = Some(100_000);
+    let story = r#"
+        > work
+        < count{} | in=100000
+        >>
+        >> | budget=1000000
+        < done
+    "#;
+    check_in(
+        &room,
+        story,
+        expect![[r#"
+        prompt: work
+        reply: a=count{}
+        = budget: nothing (the next request could cost more than is left of the budget)
+        = budget: nothing (the next request could cost more than is left of the budget)
+        results: a gives 1
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+    assert_eq!(room.model.asked().len(), 2);
+    let calls = room.store.run(&room.run()).model_calls().expect("calls");
+    assert!(
+        calls.iter().all(|call| call.reserved_microusd > 0 && call.reserved_microusd < 100_000),
+        "{calls:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_is_too_small_for_anything_asks_nothing() {
+    let mut room = Room::new();
+    room.limits.max_budget_microusd = Some(1);
+    check_in(
+        &room,
+        "> work\n>> | budget=1000000\n< done",
+        expect![[r#"
+        prompt: work
+        = budget: nothing (the next request could cost more than is left of the budget)
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+    assert_eq!(room.model.asked().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_needs_a_price_also_when_it_comes_later() {
+    let mut room = Room::new();
+    let kernel = room.kernel();
+    let mut start = room.start_of("work");
+    start.model = "mystery".to_owned();
+    let run = kernel.start(start.clone()).await.expect("without a budget");
+    let more = More { max_budget_microusd: Some(1), ..More::default() };
+    let refused = kernel.run(&run, &more, &Brake::new()).await;
+    assert!(matches!(refused, Err(RunError::NoPrice(_))), "{refused:?}");
+    room.limits.max_budget_microusd = Some(1);
+    start.limits = room.limits.clone();
+    assert!(matches!(kernel.start(start).await, Err(RunError::NoPrice(_))));
+    assert_eq!(room.model.asked().len(), 0);
+}

@@ -1,0 +1,127 @@
+//! Tool calls: beside each other, in their turn, and whatever goes wrong in them.
+
+use expect_test::expect;
+use store::CallStatus;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_change_nothing_run_at_the_same_time() {
+    // Each waits for the other; one after the other they would wait until they are given up.
+    check(
+        r#"> meet
+        < meet{"n":1} + meet{"n":2}
+        < nice"#,
+        expect![[r#"
+            prompt: meet
+            reply: a=meet{"n":1} + b=meet{"n":2}
+            results: a gives met + b gives met
+            reply: nice
+            = completed: nice
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_changes_something_runs_alone_and_in_its_turn() {
+    let room = Room::new();
+    let story = r#"
+        > work
+        < peek{"n":1} + peek{"n":2} + put{"n":3} + peek{"n":4} + put{"n":5} + put{"n":6}
+        < done
+    "#;
+    check_in(&room, story, expect![[r#"
+        prompt: work
+        reply: a=peek{"n":1} + b=peek{"n":2} + c=put{"n":3} + d=peek{"n":4} + e=put{"n":5} + f=put{"n":6}
+        results: a gives peek 1 + b gives peek 2 + c gives put 3 + d gives peek 4 + e gives put 5 + f gives put 6
+        reply: done
+        = completed: done
+    "#]]).await;
+    expect![[r#"
+        peek begins 1
+        peek begins 2
+        peek ends 2
+        peek ends 1
+        put begins 3
+        put ends 3
+        peek begins 4
+        peek ends 4
+        put begins 5
+        put ends 5
+        put begins 6
+        put ends 6"#]]
+    .assert_eq(&room.state.log().join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_goes_wrong_in_a_call_is_an_answer() {
+    let story = r#"
+        > try
+        < nonsense{"n":1} + fail{} + panic{} + echo{"say":"still here"}
+        < I see
+    "#;
+    check(story, expect![[r#"
+        prompt: try
+        reply: a=nonsense{"n":1} + b=fail{} + c=panic{} + d=echo{"say":"still here"}
+        results: a gives there is no tool `nonsense`; there are: echo, fail, meet, peek, put, count, slow, hang, hang_put, hang_count, panic, huge, told_to_end + b gives it cannot be done + c gives `panic` broke; that is a bug in it, not in your call + d gives still here
+        reply: I see
+        = completed: I see
+    "#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_that_is_no_object_is_an_answer_too() {
+    let room = Room::new();
+    // A provider would not let it through, and a journal that is older might.
+    for body in [r#"[1]"#, r#"{"a":"#] {
+        let kernel = room.kernel();
+        let scene = Scene { workspace: kernel.workspace.clone(), now: kernel.clock.now() };
+        let output = kernel.tools.call("echo", body.as_bytes(), &scene).await;
+        assert!(output.is_error, "{output:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_never_ends_is_given_up() {
+    check(
+        "> wait\n< hang{}\n< enough",
+        expect![[r#"
+        prompt: wait
+        reply: a=hang{}
+        results: a gives `hang` took longer than 120 s and was given up
+        reply: enough
+        = completed: enough
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_result_is_kept_whole_and_shown_in_part() {
+    for dialect in DIALECTS {
+        let room = Room::speaking(dialect);
+        room.play("> read\n< huge{\"bytes\":300000}\n< echo{}\n< long").await;
+        let calls = room.store.run(&room.run()).tool_calls().expect("calls");
+        let (result, preview) = (calls[0].result.as_ref().expect("a result"), calls[0].preview.as_deref());
+        let [Block::Text { text }] = &result.blocks[..] else { panic!("{result:?}") };
+        assert_eq!((text.len(), calls[0].status), (300_008, CallStatus::Done));
+        let preview = preview.expect("too long");
+        assert!(preview.starts_with("beginé") && preview.ends_with("éend") && preview.len() < 100_000);
+        for request in &room.model.asked()[1..] {
+            assert!(request.len() < 110_000, "{dialect}: {} bytes", request.len());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_calls_of_one_reply_keep_their_order() {
+    let calls: Vec<String> = (0..24).map(|n| format!(r#"peek{{"n":{n}}}"#)).collect();
+    let room = Room::new();
+    let told = room.play(&format!("> all\n< {}\n< done", calls.join(" + "))).await;
+    let results = told.lines().find(|line| line.starts_with("results")).expect("results");
+    let numbers: Vec<&str> =
+        results.split("peek ").skip(1).map(|n| n.split(' ').next().unwrap_or("")).collect();
+    assert_eq!(numbers, (0..24).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(room.state.log()[..24].iter().filter(|line| line.starts_with("peek begins")).count(), 24);
+}

@@ -1,0 +1,259 @@
+//! Conversations that become too long.
+
+use expect_test::expect;
+
+use super::*;
+
+fn room(dialect: Dialect) -> Room {
+    let mut room = Room::speaking(dialect);
+    room.limits.compact_at = 1000;
+    room
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_flight_stays_word_for_word_behind_a_summary() {
+    let story = r#"
+        > a long story
+        < echo{"say":"old"}
+        < I go on. + echo{"say":"kept"} + peek{"n":7} | in=2000
+        < it was about old things
+        < done
+    "#;
+    let rooms = DIALECTS.map(room);
+    check_all(
+        &rooms,
+        story,
+        expect![[r#"
+        prompt: a long story
+        reply: a=echo{"say":"old"}
+        results: a gives old
+        reply: I go on. + b=echo{"say":"kept"} + c=peek{"n":7}
+        results: b gives kept + c gives peek 7
+        summary: it was about old things
+        carried: I go on. + b=echo{"say":"kept"} + c=peek{"n":7}
+        carried: b gives kept + c gives peek 7
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+    for room in rooms {
+        // The surroundings, the summary, the last reply and its results: no more than that.
+        let last = String::from_utf8(room.model.asked().pop().expect("asked")).expect("text");
+        assert!(last.contains("Today is") && last.contains("it was about old things"), "{last}");
+        assert!(last.contains("kept") && !last.contains("a long story"), "{last}");
+        let carried = room.store.run(&room.run()).context().expect("context");
+        let all = room.store.run(&room.run()).messages().expect("messages");
+        assert_eq!(carried[1].bytes, all[3].bytes, "the reply");
+        assert_eq!(carried[2].bytes, all[4].bytes, "its results");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_summary_replaces_the_first() {
+    let story = r#"
+        > begin
+        < echo{"say":"0"}
+        < echo{"say":"1"} | in=2000
+        < first summary
+        < echo{"say":"2"}
+        < echo{"say":"3"} | in=2000
+        < second summary
+        < done
+    "#;
+    let rooms = DIALECTS.map(room);
+    check_all(
+        &rooms,
+        story,
+        expect![[r#"
+        prompt: begin
+        reply: a=echo{"say":"0"}
+        results: a gives 0
+        reply: b=echo{"say":"1"}
+        results: b gives 1
+        summary: first summary
+        carried: b=echo{"say":"1"}
+        carried: b gives 1
+        reply: c=echo{"say":"2"}
+        results: c gives 2
+        reply: d=echo{"say":"3"}
+        results: d gives 3
+        summary: second summary
+        carried: d=echo{"say":"3"}
+        carried: d gives 3
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+    for room in rooms {
+        let last = String::from_utf8(room.model.asked().pop().expect("asked")).expect("text");
+        assert!(last.contains("second summary") && !last.contains("first summary"), "{last}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_question_to_a_full_conversation_is_summed_up_first() {
+    check_in(
+        &room(Dialect::AnthropicMessages),
+        "> a\n< b | in=2000\n> c\n< summary\n< d",
+        expect![[r#"
+        prompt: a
+        reply: b
+        = completed: b
+        prompt: c
+        summary: summary
+        carried: c
+        reply: d
+        = completed: d
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_was_cut_stays_before_the_words_that_say_so() {
+    let story = r#"
+        > tell
+        < echo{"say":"x"}
+        < once upon | in=2000 stop=max_tokens
+        < a tale is told
+        < a time
+    "#;
+    check_in(
+        &room(Dialect::AnthropicMessages),
+        story,
+        expect![[r#"
+        prompt: tell
+        reply: a=echo{"say":"x"}
+        results: a gives x
+        reply: once upon
+        kernel: GO_ON
+        summary: a tale is told
+        carried: once upon
+        carried: GO_ON
+        reply: a time
+        = completed: a time
+    "#]],
+    )
+    .await;
+    let full = story.replace("stop=max_tokens", "stop=context");
+    let told = room(Dialect::AnthropicMessages).play(&full).await;
+    assert!(told.contains("carried: once upon\ncarried: GO_ON"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_summary_is_an_error_and_it_is_asked_for_again() {
+    let story = r#"
+        > begin
+        < echo{"say":"0"}
+        < echo{"say":"1"} | in=2000
+        < nothing
+        >>
+        < a summary this time
+        < done
+    "#;
+    let room = room(Dialect::AnthropicMessages);
+    check_in(
+        &room,
+        story,
+        expect![[r#"
+        prompt: begin
+        reply: a=echo{"say":"0"}
+        results: a gives 0
+        reply: b=echo{"say":"1"}
+        results: b gives 1
+        ! the conversation is too long to go on with, and the model gave no summary of it
+        summary: a summary this time
+        carried: b=echo{"say":"1"}
+        carried: b gives 1
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_failed_is_still_due() {
+    let story = r#"
+        > begin
+        < echo{"say":"0"}
+        < echo{"say":"1"} | in=2000
+        < ! 401
+        >>
+        < the summary
+        < done
+    "#;
+    check_in(
+        &room(Dialect::AnthropicMessages),
+        story,
+        expect![[r#"
+        prompt: begin
+        reply: a=echo{"say":"0"}
+        results: a gives 0
+        reply: b=echo{"say":"1"}
+        results: b gives 1
+        = failed: nothing (the provider says 401)
+        summary: the summary
+        carried: b=echo{"say":"1"}
+        carried: b gives 1
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_while_a_summary_is_asked_for() {
+    let room = room(Dialect::AnthropicMessages);
+    let brake = room.brake();
+    room.model.when_waited_for(move || brake.ask(Wish::Pause));
+    room.play("> begin\n< echo{\"say\":\"0\"}\n< I begin. + echo{\"say\":\"1\"} | in=2000\n< ...").await;
+    check_in(
+        &room,
+        "> and mind the gap\n< the summary\n< done",
+        expect![[r#"
+        prompt: and mind the gap
+        summary: the summary
+        carried: I begin. + b=echo{"say":"1"}
+        carried: b gives 1
+        carried: and mind the gap
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_words_are_known_across_a_summary() {
+    let story = r#"
+        > begin
+        < echo{"say":"0"}
+        < I begin. + echo{"say":"1"} | in=2000
+        < the summary
+        < ! 401
+        >>
+        < nothing
+    "#;
+    check_in(
+        &room(Dialect::AnthropicMessages),
+        story,
+        expect![[r#"
+        prompt: begin
+        reply: a=echo{"say":"0"}
+        results: a gives 0
+        reply: I begin. + b=echo{"say":"1"}
+        results: b gives 1
+        summary: the summary
+        carried: I begin. + b=echo{"say":"1"}
+        carried: b gives 1
+        = failed: I begin. (the provider says 401)
+        reply: (no answer)
+        = completed: I begin.
+    "#]],
+    )
+    .await;
+}

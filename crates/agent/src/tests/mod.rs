@@ -1,0 +1,298 @@
+//! The room's tests: the whole loop in this process, on a real journal, with a model that says what a story tells it.
+//!
+//! A story is a text. `> words` says something to the agent, `>>` only goes on, and each `<` below is the model's next
+//! answer: texts, `(thoughts)` and calls as `name{json}`, with ` + ` between them and settings behind a ` | `; or a
+//! failure, as `! 529`; or `...`, which never comes. What comes back is the transcript, from the journal. Behind every
+//! story stand the [laws](laws) that hold for all of them.
+
+mod asking;
+mod budgets;
+mod calling;
+mod compacting;
+mod failing;
+mod full;
+mod holding;
+mod http;
+mod laws;
+mod model;
+mod requests;
+mod resuming;
+mod steps;
+mod stopping;
+mod storm;
+mod tools;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use expect_test::Expect;
+use session::{Block, RunId};
+use store::{Message, Options, RunStatus, Seq, Store};
+use tempfile::TempDir;
+use wire::dialect::{Dialect, join_request};
+
+use crate::provider::{Budget, Retries};
+use crate::*;
+
+use model::Fake;
+use tools::State;
+
+const DIALECTS: [Dialect; 3] = [Dialect::AnthropicMessages, Dialect::OpenAiChat, Dialect::OpenAiResponses];
+
+/// A journal and a workspace of their own, and everything else that a run needs.
+struct Room {
+    folder: Arc<TempDir>,
+    store: Store,
+    model: Arc<Fake>,
+    state: Arc<State>,
+    retries: Arc<Retries>,
+    run: Mutex<Option<RunId>>,
+    brake: Mutex<Brake>,
+    limits: Limits,
+}
+
+/// Plays a story in every dialect. They tell it alike.
+async fn check(story: &str, expected: Expect) {
+    check_all(&DIALECTS.map(Room::speaking), story, expected).await;
+}
+
+/// Plays a story in rooms that were prepared for it, one for each dialect. They tell it alike.
+async fn check_all(rooms: &[Room; 3], story: &str, expected: Expect) {
+    let [one, two, three] = rooms;
+    let told = one.play(story).await;
+    assert_eq!(told, two.play(story).await, "Anthropic's and Chat Completions");
+    assert_eq!(told, three.play(story).await, "Anthropic's and Responses");
+    expected.assert_eq(&told);
+}
+
+/// Plays a story in a room that was prepared for it.
+async fn check_in(room: &Room, story: &str, expected: Expect) {
+    expected.assert_eq(&room.play(story).await);
+}
+
+impl Room {
+    fn new() -> Self {
+        Self::speaking(Dialect::AnthropicMessages)
+    }
+
+    fn speaking(dialect: Dialect) -> Self {
+        let folder = tempfile::tempdir_in(memory()).expect("a folder for a test");
+        std::fs::create_dir(folder.path().join("w")).expect("a workspace");
+        let store = open(&folder);
+        Self::at(Arc::new(folder), store, dialect)
+    }
+
+    /// The same journal and workspace, and everything else new.
+    fn again(&self) -> Self {
+        let again = Self::at(self.folder.clone(), self.store.clone(), self.model.dialect);
+        Self { limits: self.limits.clone(), ..again }
+    }
+
+    fn at(folder: Arc<TempDir>, store: Store, dialect: Dialect) -> Self {
+        Self {
+            model: Arc::new(Fake::new(dialect)),
+            state: Arc::new(State::new(store.clone())),
+            retries: Arc::new(Retries { budget: Arc::new(Budget::new(1000)), ..Retries::default() }),
+            run: Mutex::default(),
+            brake: Mutex::default(),
+            limits: Limits {
+                max_steps: 20,
+                max_budget_microusd: None,
+                compact_at: 1_000_000,
+                max_tokens: 1000,
+            },
+            folder,
+            store,
+        }
+    }
+
+    fn kernel(&self) -> Kernel {
+        Kernel {
+            store: self.store.clone(),
+            model: self.model.clone(),
+            retries: self.retries.clone(),
+            tools: Arc::new(tools::toolbox(&self.state)),
+            workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
+            clock: clock(),
+            watch: Arc::new(Nobody),
+        }
+    }
+
+    fn start_of(&self, prompt: &str) -> Start {
+        let model = match self.model.dialect() {
+            Dialect::AnthropicMessages => "claude-sonnet-5",
+            _ => "gpt-5-4",
+        };
+        Start {
+            prompt: prompt.to_owned(),
+            agent: "main".to_owned(),
+            provider: "test".to_owned(),
+            model: model.to_owned(),
+            limits: self.limits.clone(),
+        }
+    }
+
+    /// The run of the story.
+    fn run(&self) -> RunId {
+        self.run.lock().expect("sound").clone().expect("a story begins with a prompt")
+    }
+
+    /// What stops the loop that is to come.
+    fn brake(&self) -> Brake {
+        self.brake.lock().expect("sound").clone()
+    }
+
+    fn status(&self) -> RunStatus {
+        self.store.run(&self.run()).row().expect("a row").status
+    }
+
+    /// Plays a story, or goes on with one; what was told in the meantime.
+    async fn play(&self, story: &str) -> String {
+        let mut told = String::new();
+        let mut lines = story.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+        while let Some(line) = lines.next() {
+            while let Some(answer) = lines.next_if(|line| line.starts_with('<')) {
+                self.model.shall_say(answer[1..].trim());
+            }
+            let known = self.run.lock().expect("sound").clone();
+            let from = known.map_or(Seq(0), |run| self.last_seq(&run));
+            let ended = self.go(line).await;
+            *self.brake.lock().expect("sound") = Brake::new();
+            told += &self.told_since(from);
+            told += &ended;
+        }
+        laws::hold(self);
+        told
+    }
+
+    /// One loop, from `> words` or `>>`.
+    async fn go(&self, line: &str) -> String {
+        let (said, settings) = line.split_once(" | ").unwrap_or((line, ""));
+        let number = |name: &str| {
+            let setting = settings.split(' ').find_map(|setting| setting.strip_prefix(name));
+            setting.map(|number| number.parse::<u32>().expect("a number"))
+        };
+        let budget = number("budget=").map(i64::from);
+        let more = More { max_steps: number("steps="), max_budget_microusd: budget };
+        let kernel = self.kernel();
+        let known = self.run.lock().expect("sound").clone();
+        let ready = match (known, said.strip_prefix(">>"), said.strip_prefix('>')) {
+            (Some(run), Some(_), _) => kernel.resume(&run, None).await,
+            (Some(run), None, Some(prompt)) => kernel.resume(&run, Some(prompt.trim())).await,
+            (None, None, Some(prompt)) => kernel.start(self.start_of(prompt.trim())).await.map(|run| {
+                *self.run.lock().expect("sound") = Some(run);
+            }),
+            _ => panic!("a story says something first: {line}"),
+        };
+        if let Err(error) = ready {
+            return format!("! {}\n", error.to_string().replace(self.run().as_str(), "RUN"));
+        }
+        match kernel.run(&self.run(), &more, &self.brake()).await {
+            Ok(Ended { status, final_text, error, .. }) => {
+                let error = error.map(|error| format!(" ({error})")).unwrap_or_default();
+                format!("= {status}: {}{error}\n", final_text.as_deref().map_or("nothing", short))
+            }
+            Err(error) => format!("! {}\n", error.to_string().replace(self.run().as_str(), "RUN")),
+        }
+    }
+
+    fn last_seq(&self, run: &RunId) -> Seq {
+        let messages = self.store.run(run).messages().expect("messages");
+        messages.last().map_or(Seq(0), |message| message.seq)
+    }
+
+    fn told_since(&self, from: Seq) -> String {
+        let messages = self.store.run(&self.run()).messages().expect("messages");
+        messages.iter().filter(|message| message.seq > from).map(|m| told(self.model.dialect(), m)).collect()
+    }
+
+    /// The whole transcript.
+    fn transcript(&self) -> String {
+        self.told_since(Seq(0))
+    }
+
+    /// How the attempts at every question ended.
+    fn attempts(&self) -> Vec<String> {
+        let reads = self.store.run(&self.run());
+        let calls = reads.model_calls().expect("model calls");
+        let attempts = calls.iter().map(|call| {
+            let attempts = reads.attempts(call.id).expect("attempts");
+            let endings: Vec<String> = attempts.into_iter().map(|attempt| attempt.ending).collect();
+            format!("{}: {}", call.status, endings.join(" "))
+        });
+        attempts.collect()
+    }
+
+    /// The calls, as the journal has them.
+    fn calls(&self) -> Vec<String> {
+        let calls = self.store.run(&self.run()).tool_calls().expect("calls");
+        calls.iter().map(|call| format!("{} {}: {}", call.call, call.name, call.status)).collect()
+    }
+}
+
+/// A folder in memory where there is one: these tests are about what is written, not about how fast a disk is.
+fn memory() -> PathBuf {
+    let shared = PathBuf::from("/dev/shm");
+    if shared.is_dir() { shared } else { std::env::temp_dir() }
+}
+
+fn open(folder: &TempDir) -> Store {
+    Store::open(folder.path().join("store.db"), Options::default()).expect("a journal")
+}
+
+fn clock() -> Clock {
+    Clock::fixed("2026-01-01T12:00:00+00:00[UTC]".parse().expect("a time"))
+}
+
+/// Nobody watches.
+struct Nobody;
+
+impl Watch for Nobody {
+    fn see(&self, _: &Event) {}
+}
+
+/// One message on a line.
+fn told(dialect: Dialect, message: &Message) -> String {
+    let blocks = blocks(dialect, &String::from_utf8_lossy(&message.bytes));
+    let said: Vec<String> = blocks.iter().filter_map(said).collect();
+    format!("{}: {}\n", message.origin, said.join(" + "))
+}
+
+/// What a message on the wire says.
+fn blocks(dialect: Dialect, message: &str) -> Vec<Block> {
+    let messages = if dialect == Dialect::OpenAiResponses { "input" } else { "messages" };
+    let body = join_request(format!(r#"{{"model":"m","{messages}":["#).as_bytes(), [message]);
+    let prompt = dialect.decode_request(&body).expect("a request");
+    prompt.messages.iter().flat_map(|message| message.message().blocks).collect()
+}
+
+fn said(block: &Block) -> Option<String> {
+    Some(match block {
+        Block::Text { text } if text.starts_with("<context>") => return None,
+        Block::Text { text } => short(text).to_owned(),
+        // Not every dialect has a place for it.
+        Block::Thinking { .. } => return None,
+        Block::ToolCall(call) => format!("{}={}{}", call.id, call.name, call.input),
+        Block::ToolResult(result) => {
+            let words: Vec<String> = result.blocks.iter().filter_map(said).collect();
+            format!("{} gives {}", result.call, words.join(" "))
+        }
+        other => format!("{other:?}"),
+    })
+}
+
+/// Our own sentences by name.
+fn short(text: &str) -> &str {
+    match text {
+        words::GRACE => "GRACE",
+        words::GO_ON => "GO_ON",
+        words::MAY_HAVE_RUN => "MAY_HAVE_RUN",
+        words::NOT_STARTED => "NOT_STARTED",
+        words::BROKEN_OFF => "BROKEN_OFF",
+        text if text.starts_with("<summary>") => {
+            let text = text.rsplit_once("\n\n").map_or(text, |(_, text)| text);
+            text.trim_end_matches("\n</summary>")
+        }
+        text => text,
+    }
+}
