@@ -95,11 +95,7 @@ impl Watch for Person {
             What::Compacted { .. } => {
                 self.note("the conversation had become long and goes on with a summary")
             }
-            What::Finished { final_text, .. } if !self.live => {
-                if let Some(text) = final_text {
-                    self.say(&format!("{text}\n"));
-                }
-            }
+            What::Finished { final_text: Some(text), .. } if !self.live => self.say(&format!("{text}\n")),
             _ => {}
         }
     }
