@@ -9,11 +9,11 @@ use store::{
     NewToolCall, Origin, Purpose, Seq, StoreError, ToolCall,
 };
 
-use crate::conversation::{Conversation, Open};
+use crate::conversation::{Conversation, Open, summary_of};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
-use crate::provider::{Attempt, Decision, Failure, Seen, Whole};
+use crate::provider::{Attempt, Decision, Failure, Retry, Seen, Whole};
 use crate::request;
 use crate::run::Run;
 use crate::stop::Wish;
@@ -108,12 +108,12 @@ fn row(run: &Run<'_>, message: Seq, position: usize, planned: NewToolCall) -> To
     }
 }
 
-/// Asks for a summary; its text.
+/// Asks for a summary; its text, where there is one.
 pub(crate) async fn summary(
     run: &Run<'_>,
     talk: &mut Conversation,
     blocks: Vec<Block>,
-) -> Result<Result<String, Asked>, RunError> {
+) -> Result<Result<Option<String>, Asked>, RunError> {
     let question = match open_or_new(run, talk, Purpose::Summary, blocks).await? {
         Ok(question) => question,
         Err(asked) => return Ok(Err(asked)),
@@ -133,7 +133,7 @@ pub(crate) async fn summary(
     crash::point("ask.last_byte");
     run.kernel.store.answered(question.call, attempt, answered).await?;
     crash::point("ask.commit.after");
-    Ok(Ok(reply.text().unwrap_or_default()))
+    Ok(Ok(summary_of(&reply)))
 }
 
 /// A question that is in the journal.
@@ -231,9 +231,13 @@ async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, Ne
         store.attempt_failed(question.call, kept).await?;
         match run.kernel.retries.next(number, &failure, &mut fastrand::Rng::new()) {
             Decision::GiveUp { reason, .. } => {
-                let error = format!("{failure}; {reason}");
-                store.asking_failed(question.call, run.kernel.clock.millis(), error).await?;
-                return Ok(Err(Asked::GaveUp(failure)));
+                let message = format!("{failure}; {reason}");
+                store.asking_failed(question.call, run.kernel.clock.millis(), message.clone()).await?;
+                // Where it may pass, whoever reads this wants to know why nobody waited for that.
+                return Ok(Err(Asked::GaveUp(match failure.retry {
+                    Retry::No => failure,
+                    _ => Failure { message, ..failure },
+                })));
             }
             Decision::Wait(wait) => {
                 let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);

@@ -27,8 +27,7 @@ pub(crate) async fn compact(
             text
         }
         _ => match ask::summary(run, talk, blocks).await? {
-            Ok(text) if text.trim().is_empty() => return Err(RunError::NoSummary),
-            Ok(text) => text,
+            Ok(text) => text.ok_or(RunError::NoSummary)?,
             Err(asked) => return Ok(asked),
         },
     };

@@ -94,7 +94,10 @@ impl Conversation {
         let due = last_call.as_ref().filter(unused);
         let open = last_call.as_ref().and_then(|call| match call.status {
             ModelCallStatus::Asked => Some(Open::Asked(call.id, call.purpose, call.request_sha256)),
-            ModelCallStatus::Answered => due.and_then(|call| text_of(dialect, call)).map(Open::Summary),
+            ModelCallStatus::Answered => due
+                .and_then(|call| reply_of(dialect, call))
+                .and_then(|reply| summary_of(&reply))
+                .map(Open::Summary),
             ModelCallStatus::Failed => None,
         });
         // Every call counts the step it is asked for; only a turn that was answered has taken it.
@@ -126,15 +129,14 @@ impl Conversation {
         let note = match &self.last {
             Last::Question => Vec::new(),
             Last::Reply { .. } if over => return Next::End(RunStatus::StepCap),
+            // What it asks for before it breaks off is not done either.
+            Last::Reply { stop: Some(stop), .. } if is_refusal(stop) => return Next::End(RunStatus::Failed),
             Last::Reply { calls, .. } if calls.iter().any(|call| call.status.is_open()) => return Next::Call,
             Last::Reply { calls, .. } if !calls.is_empty() => self.results(),
             Last::Reply { stop: Some(StopReason::MaxTokens | StopReason::ContextWindow), .. } => {
                 vec![text(words::GO_ON)]
             }
             Last::Reply { stop: Some(StopReason::PauseTurn), .. } => Vec::new(),
-            Last::Reply { stop: Some(StopReason::Refusal | StopReason::ContentFilter), .. } => {
-                return Next::End(RunStatus::Failed);
-            }
             Last::Reply { .. } => return Next::End(RunStatus::Completed),
         };
         let mut blocks = note;
@@ -271,6 +273,12 @@ fn stop_of(dialect: Dialect, call: &ModelCall) -> Option<StopReason> {
     reply_of(dialect, call)?.stop
 }
 
-fn text_of(dialect: Dialect, call: &ModelCall) -> Option<String> {
-    reply_of(dialect, call)?.text().filter(|text| !text.trim().is_empty())
+fn is_refusal(stop: &StopReason) -> bool {
+    matches!(stop, StopReason::Refusal | StopReason::ContentFilter)
+}
+
+/// The summary that a reply is; a refusal is none, whatever it says.
+pub(crate) fn summary_of(reply: &session::Reply) -> Option<String> {
+    let refused = reply.stop.as_ref().is_some_and(is_refusal);
+    reply.text().filter(|text| !refused && !text.trim().is_empty())
 }

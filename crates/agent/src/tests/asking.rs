@@ -109,6 +109,26 @@ async fn a_refusal_is_a_failure_and_more_can_be_said() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_refusal_asks_for_is_not_done() {
+    let room = Room::new();
+    check_in(
+        &room,
+        "> harm\n< count{} | stop=refusal\n> help\n< gladly",
+        expect![[r#"
+        prompt: harm
+        reply: a=count{}
+        = failed: nothing (the model refused to answer)
+        results: a gives NOT_STARTED
+        prompt: help
+        reply: gladly
+        = completed: gladly
+    "#]],
+    )
+    .await;
+    assert_eq!(room.state.count.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_filter_cut_is_a_failure() {
     let room = Room::speaking(Dialect::OpenAiChat);
     check_in(

@@ -3,7 +3,9 @@
 use expect_test::expect;
 use store::CallStatus;
 
+use super::model::Says;
 use super::*;
+use crate::tools;
 
 #[tokio::test(start_paused = true)]
 async fn calls_that_change_nothing_run_at_the_same_time() {
@@ -72,14 +74,55 @@ async fn whatever_goes_wrong_in_a_call_is_an_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn an_input_that_is_no_object_is_an_answer_too() {
+    // Our own client would not let it through; somebody else's may.
+    let chat = r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"echo","arguments":"{\"say\":"}}]},"finish_reason":"tool_calls"}]}"#;
+    let room = Room::speaking(Dialect::OpenAiChat);
+    room.model.says(Says::Body(chat.to_owned()));
+    check_in(
+        &room,
+        "> try\n< I see",
+        expect![[r#"
+        prompt: try
+        reply: a=echo{"say":
+        results: a gives the input of `echo` is not JSON: EOF while parsing a value at line 1 column 7
+        reply: I see
+        = completed: I see
+    "#]],
+    )
+    .await;
+    let anthropic = r#"{"id":"x","model":"m","content":[{"type":"tool_use","id":"a","name":"echo","input":[1]}],"stop_reason":"tool_use","usage":{}}"#;
     let room = Room::new();
-    // A provider would not let it through, and a journal that is older might.
-    for body in [r#"[1]"#, r#"{"a":"#] {
-        let kernel = room.kernel();
-        let scene = Scene { workspace: kernel.workspace.clone(), now: kernel.clock.now() };
-        let output = kernel.tools.call("echo", body.as_bytes(), &scene).await;
-        assert!(output.is_error, "{output:?}");
+    room.model.says(Says::Body(anthropic.to_owned()));
+    check_in(
+        &room,
+        "> try\n< I see",
+        expect![[r#"
+        prompt: try
+        reply: a=echo[1]
+        results: a gives the input of `echo` must be a JSON object
+        reply: I see
+        = completed: I see
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_gone_is_an_answer_too() {
+    let room = Room::new();
+    for answer in
+        [r#"read{"path":"a.txt"} + list{} + write{"path":"b.txt","content":"b"}"#, "there is nothing"]
+    {
+        room.model.shall_say(answer);
     }
+    let kernel = Kernel { tools: Arc::new(Toolbox::new(tools::builtin())), ..room.kernel() };
+    std::fs::remove_dir_all(room.folder.path().join("w")).expect("removed");
+    let run = kernel.start(room.start_of("look")).await.expect("started");
+    *room.run.lock().expect("sound") = Some(run.clone());
+    let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+    assert_eq!(ended.final_text.as_deref(), Some("there is nothing"));
+    let calls = room.calls();
+    assert!(calls[0].ends_with("failed") && calls[2].ends_with("failed"), "{calls:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -175,6 +175,22 @@ async fn no_summary_is_an_error_and_it_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_is_no_summary() {
+    let story = r#"
+        > begin
+        < echo{"say":"0"}
+        < echo{"say":"1"} | in=2000
+        < I will not | stop=refusal
+        >>
+        < a summary this time
+        < done
+    "#;
+    let told = room(Dialect::AnthropicMessages).play(story).await;
+    assert!(told.contains("gave no summary of it") && !told.contains("summary: I will not"), "{told}");
+    assert!(told.ends_with("= completed: done\n"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_summary_that_failed_is_still_due() {
     let story = r#"
         > begin

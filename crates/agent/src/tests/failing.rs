@@ -47,11 +47,11 @@ async fn the_provider_says_when_it_wants_to_be_asked_again() {
         &room,
         "> hi\n< ! 429 after=3600\n>>\n< hello",
         expect![[r#"
-        prompt: hi
-        = stalled: nothing (the provider says 429 after=3600)
-        reply: hello
-        = completed: hello
-    "#]],
+            prompt: hi
+            = stalled: nothing (the provider says 429 after=3600; the provider wants to be asked again in 60 min, and we wait 5 min at most)
+            reply: hello
+            = completed: hello
+        "#]],
     )
     .await;
     assert_eq!(room.attempts(), ["failed: rate_limited", "answered: complete"]);
@@ -65,11 +65,11 @@ async fn a_provider_that_stays_away_is_given_up_and_asked_again_later() {
         &room,
         &story,
         expect![[r#"
-        prompt: hi
-        = stalled: nothing (the provider says 529)
-        reply: hello
-        = completed: hello
-    "#]],
+            prompt: hi
+            = stalled: nothing (the provider says 529; it failed 8 times)
+            reply: hello
+            = completed: hello
+        "#]],
     )
     .await;
     let overloaded = ["overloaded"; 8].join(" ");
