@@ -99,7 +99,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         workspace: Arc::new(workspace(row.as_ref())?),
         model: answering.model(),
         retries: Arc::default(),
-        tools: Arc::new(Toolbox::new(tools::builtin())),
+        tools: Arc::new(Toolbox::new(tools::available())),
         clock: clock()?,
         store,
         watch,
