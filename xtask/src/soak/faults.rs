@@ -109,7 +109,8 @@ fn survived(program: &Path, hit: &Hit<'_>, deadline: Duration) -> Outcome {
     let mut command = Command::new(program);
     command.arg("replay").arg(&hit.golden.dir).arg("--out").arg(&again);
     command.args(["--timeout", &deadline.as_secs().to_string()]);
-    command.args(["--fault", &format!("lane={},turn=1,attempt=all,event=3:{}", hit.lane, hit.kind)]);
+    // An answer that is not streamed has two events; a later one would be out of the fault's reach.
+    command.args(["--fault", &format!("lane={},turn=1,attempt=all,event=2:{}", hit.lane, hit.kind)]);
     let (status, stderr) = ended(command, place.path(), deadline + AROUND)?;
     if !matches!(status.code(), Some(0 | 1 | 3)) || stderr.contains("panicked at") {
         return Err(format!("it ended with {status}: {}", first_error(&stderr)));
@@ -149,12 +150,14 @@ fn ended(command: Command, place: &Path, limit: Duration) -> Result<(ExitStatus,
 /// What a harness did about a fault: how often it asked, and how it ended.
 fn did(report: &Value, stderr: &str) -> Outcome {
     let fault = &report["faults"][0];
-    let hits = fault["hits"].as_u64().filter(|hits| *hits > 0).ok_or("the fault never happened")?;
-    let asked = match hits {
-        1 => "asked once".to_owned(),
-        2 => "asked twice".to_owned(),
-        hits => format!("asked {hits} times"),
+    fault["hits"].as_u64().filter(|hits| *hits > 0).ok_or("the fault never happened")?;
+    let again: Vec<&str> = fault["then"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let asked = match again.len() {
+        0 => "asked once".to_owned(),
+        1 => "asked twice".to_owned(),
+        more => format!("asked {} times", more + 1),
     };
+    let form = if again.iter().any(|how| how.contains("without streaming")) { ", also without streaming" } else { "" };
     let code = stderr.split_once("ended with code ").map(|(_, rest)| rest);
     let code = code.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
     let end = match code {
@@ -162,7 +165,7 @@ fn did(report: &Value, stderr: &str) -> Outcome {
         Some(code) => format!("ended with code {code}"),
         None => "ended well".to_owned(),
     };
-    Ok(format!("{asked}, {end}"))
+    Ok(format!("{asked}{form}, {end}"))
 }
 
 /// A row for each kind; a column for each harness and lane.
@@ -198,13 +201,16 @@ mod tests {
 
     #[test]
     fn what_a_harness_did_is_told_from_the_report_and_from_its_end() {
-        let report = |hits: u32| json!({"faults": [{"hits": hits}]});
-        let told = |hits, stderr: &str| did(&report(hits), stderr);
-        assert_eq!(told(1, ""), Ok("asked once, ended well".to_owned()));
-        assert_eq!(told(7, "error: `x` ended with code 1: no"), Ok("asked 7 times, ended with code 1".to_owned()));
-        let late = told(2, "error: `x` was still running after 30 s and was ended");
-        assert_eq!(late, Ok("asked twice, still running at the deadline".to_owned()));
-        assert_eq!(told(0, ""), Err("the fault never happened".to_owned()));
+        let report = |hits: u32, then: &[&str]| json!({"faults": [{"hits": hits, "then": then}]});
+        let told = |hits, then: &[&str], stderr: &str| did(&report(hits, then), stderr);
+        assert_eq!(told(1, &[], ""), Ok("asked once, ended well".to_owned()));
+        let again = ["asked again after 1.0 s"; 6];
+        let failed = told(7, &again, "error: `x` ended with code 1: no");
+        assert_eq!(failed, Ok("asked 7 times, ended with code 1".to_owned()));
+        let other = ["asked again after 1.0 s without streaming"];
+        let late = told(2, &other, "error: `x` was still running after 30 s and was ended");
+        assert_eq!(late, Ok("asked twice, also without streaming, still running at the deadline".to_owned()));
+        assert_eq!(told(0, &[], ""), Err("the fault never happened".to_owned()));
     }
 
     #[test]
