@@ -227,7 +227,9 @@ impl Race {
         match self {
             Self::Start => "the words of a tool depend on what was found before the first request",
             Self::Progress => "what is told of an agent at work depends on when the harness looked last",
-            Self::Announced => "agents that end together are announced in one text or in several, in any order",
+            Self::Announced => {
+                "agents that end together are announced in one text or in several, in any order"
+            }
             Self::Late => "a text stands before a reply that was given without it",
         }
     }

@@ -84,7 +84,8 @@ impl Page {
     }
 
     fn difference(&mut self, difference: &Difference) {
-        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, mask, racy } = difference;
+        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, mask, racy } =
+            difference;
         let holds = match holds {
             Some(Level::E0) => "holds nothing above E0".to_owned(),
             Some(level) => format!("holds {level}"),

@@ -76,9 +76,9 @@ pub(super) fn soak(args: &FaultsArgs) -> Result<()> {
     for name in HARNESSES.into_iter().filter(|name| wanted(name)) {
         goldens.push(golden(&program, place.path(), name)?);
     }
-    let hits = goldens.iter().flat_map(|golden| {
-        KINDS.iter().flat_map(move |kind| LANES.map(|lane| Hit { golden, lane, kind }))
-    });
+    let hits = goldens
+        .iter()
+        .flat_map(|golden| KINDS.iter().flat_map(move |kind| LANES.map(|lane| Hit { golden, lane, kind })));
     let results = side_by_side(hits.collect(), args.jobs, |hit| {
         let outcome = survived(&program, hit, Duration::from_secs(args.deadline));
         eprintln!("{}, {}, {}: {outcome:?}", hit.golden.name, hit.lane, hit.kind);
@@ -157,7 +157,11 @@ fn did(report: &Value, stderr: &str) -> Outcome {
         1 => "asked twice".to_owned(),
         more => format!("asked {} times", more + 1),
     };
-    let form = if again.iter().any(|how| how.contains("without streaming")) { ", also without streaming" } else { "" };
+    let form = if again.iter().any(|how| how.contains("without streaming")) {
+        ", also without streaming"
+    } else {
+        ""
+    };
     let code = stderr.split_once("ended with code ").map(|(_, rest)| rest);
     let code = code.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
     let end = match code {

@@ -74,9 +74,8 @@ fn races(results: &[(Cell, Replays)]) -> String {
     let mut lines = BTreeSet::new();
     for (cell, replays) in results {
         let all = replays.outcomes.len();
-        let line = |(place, times): (&String, &u32)| {
-            format!("- {}: {place}, in {times} of {all}\n", cell.label())
-        };
+        let line =
+            |(place, times): (&String, &u32)| format!("- {}: {place}, in {times} of {all}\n", cell.label());
         lines.extend(replays.racy.iter().map(line));
     }
     match lines.is_empty() {
@@ -116,13 +115,7 @@ fn replays(program: &Path, cell: &Cell, args: &ReplayArgs) -> Replays {
 }
 
 /// One replay and its verdict.
-fn replayed(
-    program: &Path,
-    place: &Path,
-    golden: &Path,
-    again: &Path,
-    replays: &mut Replays,
-) -> Outcome {
+fn replayed(program: &Path, place: &Path, golden: &Path, again: &Path, replays: &mut Replays) -> Outcome {
     let begun = Instant::now();
     let mut command = Command::new(program);
     command.arg("replay").arg(golden).args(["--order", "recorded", "--out"]).arg(again);
@@ -160,7 +153,12 @@ fn judged(verdict: &Value) -> Result<BTreeSet<String>, String> {
         let Some(rule) = it["racy"].as_str() else {
             return Err(format!("only {level}: {} {}", word(it, "surface"), word(it, "what")));
         };
-        racy.insert(format!("`{rule}` at {}, turn {} ({})", word(it, "lane"), it["turn"], word(it, "pointer")));
+        racy.insert(format!(
+            "`{rule}` at {}, turn {} ({})",
+            word(it, "lane"),
+            it["turn"],
+            word(it, "pointer")
+        ));
     }
     match racy.is_empty() {
         true => Err(format!("only {level}")),

@@ -87,7 +87,11 @@ pub(crate) fn replays(env: &TestEnv, recording: &str, again: &str) {
     let failing: Vec<&serde_json::Value> =
         json["differences"].as_array().unwrap().iter().filter(|it| !holds(&it["holds"])).collect();
     let is_racy = !failing.is_empty() && failing.iter().all(|it| it["racy"].is_string());
-    assert!(verdict.code == Some(0) || is_racy, "{}\n{said:?}", env.run(&["verify", recording, again]).stdout);
+    assert!(
+        verdict.code == Some(0) || is_racy,
+        "{}\n{said:?}",
+        env.run(&["verify", recording, again]).stdout
+    );
 }
 
 /// A secret that no recording may hold.

@@ -86,7 +86,8 @@ impl Comparison<'_> {
                 (at_work(0) && at_work(1)).then_some(Race::Progress)
             }
             Kind::Said => {
-                let late = |at: &recording::lanes::Turn| at.turn == turn && at.marks.contains(&Mark::LateText);
+                let late =
+                    |at: &recording::lanes::Turn| at.turn == turn && at.marks.contains(&Mark::LateText);
                 let announces = |side: usize| {
                     units[side].is_none_or(|(unit, of)| match golden.kind {
                         LaneKind::Side => self.names_a_job(side, &of.raw(unit)),

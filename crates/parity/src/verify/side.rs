@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use recording::{Manifest, Replay};
 use recording::source::{Asked, Ordered};
+use recording::{Manifest, Replay};
 use session::{Block, RequestId};
 
 /// One of the two recordings.

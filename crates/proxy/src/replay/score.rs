@@ -198,8 +198,11 @@ impl Ends {
         for job in self.jobs.iter().filter(|job| job.background) {
             let asking: Vec<usize> = self.asking_early(job).collect();
             let launch = self.turns.get(&(job.parent.clone(), job.launched)).and_then(|takes| takes.last());
-            let Some(launch) = launch.filter(|_| !asking.is_empty() || !job.notices.is_empty()) else { continue };
-            let own = self.turns.iter().filter(|((lane, _), _)| *lane == job.lane).flat_map(|(_, takes)| takes);
+            let Some(launch) = launch.filter(|_| !asking.is_empty() || !job.notices.is_empty()) else {
+                continue;
+            };
+            let own =
+                self.turns.iter().filter(|((lane, _), _)| *lane == job.lane).flat_map(|(_, takes)| takes);
             for take in own.chain(&asking) {
                 hold(*take, *launch, &|recorded| recorded.min(TIMERS));
             }

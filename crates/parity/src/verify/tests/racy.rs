@@ -1,6 +1,7 @@
 //! A golden's own replay: what may differ there because no reply decides it, and what may not.
 
 use recording::Replay;
+use serde_json::json;
 
 use super::story::{Story, story};
 use super::{DIALECTS, Level, dialect, judged};
@@ -70,12 +71,27 @@ fn announcements_are_racy_where_two_agents_end_together() {
     let alone = story(dialect("anthropic"));
     let text = ["job_b7e219 has ended", "job_b7e219 is at its end"];
     assert_eq!(own(&alone, with(&alone, &["r6"], text)), [None]);
-    let both = with(
-        &alone,
-        &["r6"],
-        ["job_b7e219 has ended", "job_a1f03c has ended, and job_b7e219 has ended"],
-    );
+    let both =
+        with(&alone, &["r6"], ["job_b7e219 has ended", "job_a1f03c has ended, and job_b7e219 has ended"]);
     assert_eq!(own(&both, with(&both, &["r6"], text)), [Some(Race::Announced)]);
+    // A title is asked for whichever is announced first.
+    let (boats, tides) = ("job_b7e219, the boats, has ended.", "job_a1f03c, the tides, has ended.");
+    let titled = |story: &Story, text| story.clone().with_title(text);
+    assert_eq!(own(&titled(&both, boats), titled(&both, tides)), [Some(Race::Announced)]);
+    assert_eq!(own(&titled(&alone, boats), titled(&alone, tides)), [None]);
+    assert_eq!(own(&titled(&both, "Plan the trip."), titled(&both, "Plan a journey.")), [None]);
+}
+
+#[test]
+fn a_text_before_a_reply_that_was_given_without_it_is_racy() {
+    let late = |text: &str| {
+        let mut story = story(dialect("anthropic"));
+        let message = story.told("r6").body["messages"][2]["content"].as_array_mut().expect("blocks");
+        message.push(json!({"type": "text", "text": text}));
+        story
+    };
+    let golden = late("Mind the tide.");
+    assert_eq!(own(&golden, late("Mind the wind.")), [Some(Race::Late)]);
 }
 
 #[test]
