@@ -14,6 +14,7 @@ use super::judge::Judge;
 use super::lane::LaneWork;
 use super::mask::{MaskTally, Masks};
 use super::pair::{LanePair, pair};
+use super::racy;
 use super::rules::Rules;
 use super::side::Side;
 use super::summary;
@@ -58,6 +59,7 @@ pub(super) fn compare_gathered(
         resolved: Vec::new(),
         changes: Changes::default(),
         spoken: Default::default(),
+        is_own: racy::is_own(golden, candidate),
     };
     comparison.run();
     comparison.verdict()
@@ -85,6 +87,8 @@ pub(super) struct Comparison<'c> {
     pub(super) changes: Changes,
     /// What the models said, the golden's and the candidate's.
     pub(super) spoken: [Spoken; 2],
+    /// The candidate is a replay of the golden, so that only a race can make the two differ.
+    pub(super) is_own: bool,
 }
 
 impl Comparison<'_> {
@@ -301,6 +305,8 @@ impl Comparison<'_> {
             ids: self.resolved,
             notes: self.notes,
         };
+        let racy = racy::notes(&golden.ordered.lanes, &verdict, self.is_own);
+        verdict.notes.extend(racy);
         verdict.summary = summary::of(&verdict, &self.changes, [&golden.facts, &candidate.facts]);
         verdict
     }

@@ -1,6 +1,7 @@
 //! Recordings that only exist here, changed in one place each.
 
 mod change;
+mod racy;
 mod sealed;
 mod story;
 

@@ -294,6 +294,17 @@ impl Story {
         self.exchanges.iter_mut().find(|told| told.id == id).expect("an exchange of the story")
     }
 
+    /// With a side call about a text.
+    pub(super) fn with_title(mut self, text: &'static str) -> Self {
+        let said = vec![User(vec![text])];
+        let mut title =
+            told_by(self.dialect, "r7", ("ses_3b5d7f9a1c", None), said, Some(User(vec!["A trip"])));
+        title.body.as_object_mut().expect("an object").remove("tools");
+        self.exchanges.push(title);
+        self.events.extend(["+r7", "-r7"]);
+        self
+    }
+
     /// Puts other names everywhere.
     pub(super) fn rename(&mut self, names: &[(&str, &str)]) {
         let all = |text: String| names.iter().fold(text, |text, (old, new)| text.replace(old, new));
