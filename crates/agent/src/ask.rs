@@ -217,8 +217,13 @@ fn origin(blocks: &[Block]) -> Origin {
 async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, NewAttempt), Asked>, RunError> {
     let store = &run.kernel.store;
     for number in 1.. {
-        let attempt = one(run, question).await;
-        let Some(attempt) = attempt else { return Ok(Err(Asked::Stopped)) };
+        let attempt = match one(run, question).await {
+            Ok(attempt) => attempt,
+            Err(dropped) => {
+                store.attempt_failed(question.call, dropped).await?;
+                return Ok(Err(Asked::Stopped));
+            }
+        };
         run.log_attempt(question.step, number, &attempt);
         let kept = kept(&attempt);
         let failure = match attempt.outcome {
@@ -252,19 +257,40 @@ async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, Ne
     unreachable!("whoever counts attempts gives up some day")
 }
 
-/// One attempt; nothing where the run is told to stop before it ends.
-async fn one(run: &Run<'_>, question: &Question) -> Option<Attempt> {
+/// One attempt; what had come of it where the run is told to stop before it ends.
+async fn one(run: &Run<'_>, question: &Question) -> Result<Attempt, NewAttempt> {
+    let mut dropped = NewAttempt {
+        status: None,
+        ending: "stopped".to_owned(),
+        error: None,
+        retry_after_ms: None,
+        response: Vec::new(),
+        started_at: millis(SystemTime::now()),
+        first_byte_at: None,
+        ended_at: Millis::default(),
+    };
     let mut on = |seen: Seen<'_>| match seen {
-        Seen::FirstByte => crash::point("ask.first_byte"),
+        Seen::Head(status, _) => dropped.status = Some(status.as_u16()),
+        Seen::FirstByte => {
+            dropped.first_byte_at = Some(millis(SystemTime::now()));
+            crash::point("ask.first_byte");
+        }
+        // A refusal may quote the key; only who reads it to its end can star that out.
+        Seen::Bytes(bytes) if dropped.status.is_some_and(|status| status < 300) => {
+            dropped.response.extend_from_slice(bytes);
+        }
+        Seen::Bytes(_) => {}
         Seen::Delta { block, text } => {
             crash::point("ask.mid_stream");
             run.tell(What::Provisional { part: block, text: text.to_owned() });
         }
-        Seen::Head(..) | Seen::Bytes(_) => {}
     };
     tokio::select! {
-        attempt = run.kernel.model.attempt(question.body.clone(), &mut on) => Some(attempt),
-        () = run.stop.at_least(Wish::Pause) => None,
+        attempt = run.kernel.model.attempt(question.body.clone(), &mut on) => Ok(attempt),
+        () = run.stop.at_least(Wish::Pause) => {
+            dropped.ended_at = millis(SystemTime::now());
+            Err(dropped)
+        }
     }
 }
 
