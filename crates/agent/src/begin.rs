@@ -2,7 +2,7 @@
 
 use session::model::{self, Seat};
 use session::{Message, Role, RunId, ThreadId};
-use store::{Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
+use store::{Ending, Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
 use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
 
 use crate::calls;
@@ -22,7 +22,7 @@ impl Kernel {
     pub async fn start(&self, start: Start) -> Result<RunId, RunError> {
         let now = self.clock.now();
         let at = self.clock.millis();
-        let id = process::new_run_id(&now);
+        let id = process::new_run_id(at);
         let dialect = self.model.dialect();
         let context = words::context(&now);
         let workspace = self.workspace.path().display().to_string();
@@ -62,6 +62,14 @@ impl Kernel {
         self.store.start_run(run, process::lease()).await?;
         crash::point("run.start.after");
         Ok(id)
+    }
+
+    /// Ends a run that was paused here, for good.
+    pub async fn give_up(&self, id: &RunId) -> Result<(), RunError> {
+        let row = self.store.run(id).row()?;
+        let (final_text, at) = (row.final_text, self.clock.millis());
+        let ending = Ending { status: RunStatus::CancelledByUser, final_text, error: None, at };
+        Ok(self.store.end_run(id, ending).await?)
     }
 
     /// Takes a run up again, so that [`Kernel::run`] goes on with it. A run that had come to its end needs a `prompt`.

@@ -20,8 +20,8 @@ impl Clock {
         self.fixed.clone().unwrap_or_else(Zoned::now)
     }
 
-    /// Now, as the journal counts.
+    /// Now, as the journal counts: always the system's, since that is when it happened.
     pub(crate) fn millis(&self) -> Millis {
-        Millis(self.now().timestamp().as_millisecond())
+        Millis(jiff::Timestamp::now().as_millisecond())
     }
 }

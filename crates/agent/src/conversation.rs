@@ -18,6 +18,9 @@ use crate::words;
 /// the newest before, which the provider has already.
 const MARKED: usize = 2;
 
+/// In usual texts.
+const BYTES_A_TOKEN: u64 = 4;
+
 /// A conversation, as far as it is durable.
 #[derive(Debug)]
 pub(crate) struct Conversation {
@@ -145,10 +148,21 @@ impl Conversation {
         }
         // A turn that was paused goes on as it is: nothing may come between.
         let paused = matches!(self.last, Last::Reply { .. }) && blocks.is_empty();
-        if self.filled >= settings.compact_at && self.messages.len() > 2 && !paused {
+        if self.is_full(settings) && self.messages.len() > 2 && !paused {
             return Next::Compact(blocks);
         }
         Next::Ask(blocks)
+    }
+
+    /// Whether a summary is due. Who does not say how many tokens there were is taken at four bytes for each; what a
+    /// summary has left is not summed up again before there was a reply to it.
+    fn is_full(&self, settings: &Settings) -> bool {
+        if self.filled > 0 {
+            return self.filled >= settings.compact_at;
+        }
+        let bytes: usize = self.messages.iter().map(|said| said.bytes.len()).sum();
+        let replied = self.messages.iter().any(|said| said.origin == Origin::Reply);
+        replied && (bytes + self.head.bytes().len()) as u64 / BYTES_A_TOKEN >= settings.compact_at
     }
 
     /// The calls of the last reply, in order.

@@ -46,6 +46,10 @@ fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<String> {
 
 /// The run whose id begins like that.
 pub(crate) fn find(store: &Store, beginning: &str) -> anyhow::Result<RunId> {
+    if beginning.is_empty() {
+        let error = anyhow::anyhow!("the id of a run is empty");
+        return Err(error).or_fail_with(Kind::Usage, || "offshoot ps".to_owned());
+    }
     let runs = store.runs(&Filter::default()).or_fail(Kind::Outside)?;
     let found: Vec<&RunSummary> = runs.iter().filter(|run| run.id.as_str().starts_with(beginning)).collect();
     let exact = found.iter().find(|run| run.id.as_str() == beginning);

@@ -12,6 +12,7 @@ mod progress;
 mod record;
 mod signals;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG"))
         .init();
     let done = match arguments.command {

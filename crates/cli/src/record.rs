@@ -28,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) drain: Duration,
     /// The command; nothing to serve until a signal comes.
     pub(crate) command: Vec<String>,
+    /// More variables for the command.
+    pub(crate) env: Vec<(String, String)>,
     /// Who answers.
     pub(crate) upstreams: Upstreams,
     /// What else the manifest says.
@@ -52,7 +54,8 @@ impl Session {
             signals.next().await;
             None
         } else {
-            let running = child::start(command, &begun.base_urls(), &begun.recorder).or_fail(Kind::Usage)?;
+            let variables = [begun.base_urls(), begun.session.env.clone()].concat();
+            let running = child::start(command, &variables, &begun.recorder).or_fail(Kind::Usage)?;
             running.pid().map(started);
             Some(child::code(running.wait(signals).await.or_fail(Kind::Outside)?))
         };
@@ -132,6 +135,13 @@ impl Begun {
     }
 }
 
+/// Keys for a command that has none and will not need any: whoever answers does not look at them.
+pub(crate) fn spare_keys() -> Vec<(String, String)> {
+    let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].into_iter();
+    let missing = keys.filter(|name| std::env::var_os(name).is_none());
+    missing.map(|name| (name.to_owned(), "offshoot-needs-none".to_owned())).collect()
+}
+
 /// Says at once where a command cannot be found.
 pub(crate) fn check_command(command: &[String]) -> anyhow::Result<()> {
     match command.first().filter(|program| child::find(program).is_none()) {
@@ -172,8 +182,8 @@ fn settings(session: &Session, addr: SocketAddr) -> Settings {
 
 fn create_failure(error: CreateError, out: &Path) -> anyhow::Error {
     let hint = match &error {
-        CreateError::NotEmpty { .. } => format!("give another folder, as in `--out {}-2`", out.display()),
-        CreateError::Io { .. } => "give a folder that you can write, as in `--out /tmp/recording`".to_owned(),
+        CreateError::NotEmpty { .. } => format!("give another folder, as in `{}-2`", out.display()),
+        CreateError::Io { .. } => "give a folder that you can write, as in `/tmp/recording`".to_owned(),
     };
     Err::<(), _>(error).or_fail_with(Kind::Usage, || hint).expect_err("it is one")
 }

@@ -227,6 +227,9 @@ fn interrupted_once_it_pauses_and_goes_on_later() {
         2,
         "what was asked before is not asked as another"
     );
+    let attempts = &shown["model_calls"][1]["attempts"];
+    assert_eq!((&attempts[0]["ending"], &attempts[1]["ending"]), (&"stopped".into(), &"complete".into()));
+    assert!(attempts[0]["response"].as_str().unwrap().contains("message_start"), "what had come is kept");
 }
 
 #[test]

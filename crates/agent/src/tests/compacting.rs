@@ -273,3 +273,28 @@ async fn the_last_words_are_known_across_a_summary() {
     )
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_counts_no_tokens_is_counted_by_bytes() {
+    let long = "word ".repeat(2000);
+    let story = format!(
+        r#"
+        > begin
+        < echo{{"say":"old"}} | in=0 out=0
+        < {long} + echo{{"say":"kept"}} | in=0 out=0
+        < it was long | in=0 out=0
+        < done | in=0 out=0
+    "#
+    );
+    let rooms = DIALECTS.map(|dialect| {
+        let mut room = room(dialect);
+        room.limits.compact_at = 2500;
+        room
+    });
+    for room in &rooms {
+        room.play(&story).await;
+        let origins = room.store.run(&room.run()).messages().expect("messages");
+        let summaries = origins.iter().filter(|message| message.origin == store::Origin::Summary).count();
+        assert_eq!(summaries, 1, "one, and not another for what it has left");
+    }
+}

@@ -176,7 +176,7 @@ async fn a_question_that_was_open_is_another_one_when_more_is_said() {
     )
     .await;
     for room in rooms {
-        assert_eq!(room.attempts(), ["failed: ", "answered: complete"]);
+        assert_eq!(room.attempts(), ["failed: stopped", "answered: complete"]);
         let totals = room.store.runs(&store::Filter::default()).expect("runs")[0].own;
         assert_eq!(totals.reserved_microusd, 0, "nothing stays set aside");
     }

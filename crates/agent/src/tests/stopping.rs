@@ -22,7 +22,7 @@ async fn paused_while_the_model_is_asked() {
     "#]],
     )
     .await;
-    assert_eq!(room.attempts(), ["asked: "]);
+    assert_eq!(room.attempts(), ["asked: stopped"]);
     check_in(
         &room,
         ">>\n< hello",

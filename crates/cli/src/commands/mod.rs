@@ -66,9 +66,16 @@ fn hint(error: &OpenError) -> Option<String> {
     })
 }
 
-/// Prints data. A reader that has seen enough, as `head` has, is no failure.
+/// Prints data. A reader that has seen enough, as `head` has, is no failure; a disk that takes nothing is.
 pub(crate) fn print(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("error: the output could not be written: {error}");
+            std::process::exit(Kind::Outside as i32);
+        }
+        _ => {}
+    }
 }
 
 /// The terminal's width; in a pipe nothing is cut off.

@@ -9,7 +9,7 @@ use proxy::{Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 
 use crate::failure::{Kind, OrFail};
-use crate::record::Session;
+use crate::record::{Session, spare_keys};
 use crate::signals::Signals;
 
 /// Record what a harness and its provider say to each other, with the secrets gone
@@ -63,7 +63,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
-    let scripted = scripted_model(arguments.script.as_deref()).await?;
+    let here = std::env::current_dir().or_fail(Kind::Usage)?;
+    let scripted = scripted_model(arguments.script.as_deref(), &here).await?;
     let upstreams = match &scripted {
         Some(model) => upstreams(&[format!("http://{}", model.addr())])?,
         None => upstreams(&arguments.upstream)?,
@@ -73,6 +74,7 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         listen: arguments.listen,
         drain: Duration::from_secs(arguments.drain),
         command: arguments.command,
+        env: if scripted.is_some() { spare_keys() } else { Vec::new() },
         upstreams,
         about: Manifest {
             script: arguments.script.as_ref().map(|script| script.display().to_string()),
@@ -91,12 +93,14 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         .await
 }
 
-pub(crate) async fn scripted_model(path: Option<&Path>) -> anyhow::Result<Option<ScriptedModel>> {
+pub(crate) async fn scripted_model(
+    path: Option<&Path>,
+    workspace: &Path,
+) -> anyhow::Result<Option<ScriptedModel>> {
     let Some(path) = path else { return Ok(None) };
     let hint = || "docs/script.md describes the format, and examples/hello.yaml is one".to_owned();
     let script = Script::read(path).or_fail_with(Kind::Usage, hint)?;
-    let workspace = std::env::current_dir().or_fail(Kind::Usage)?;
-    Ok(Some(ScriptedModel::start(script, &workspace).await.or_fail(Kind::Outside)?))
+    Ok(Some(ScriptedModel::start(script, workspace).await.or_fail(Kind::Outside)?))
 }
 
 /// Says what the script had no answer to.

@@ -11,14 +11,14 @@ use crate::journal;
 #[command(after_help = "Example:
   offshoot search 'parser bug' --limit 5
 
-All words must occur. What sub-agents said is not searched: `offshoot show RUN` shows it.")]
+All words must occur, each as the beginning of one. What sub-agents said is not searched: `offshoot show RUN` shows it.")]
 pub(crate) struct Arguments {
     /// The words
     #[arg(required = true, value_name = "WORD")]
     words: Vec<String>,
     /// How many places to show
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    limit: usize,
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -26,7 +26,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
-    let hits = store.main().search(&arguments.words.join(" "), arguments.limit).or_fail(Kind::Outside)?;
+    let hits =
+        store.main().search(&arguments.words.join(" "), arguments.limit as usize).or_fail(Kind::Outside)?;
     print(&match arguments.format {
         Format::Text => report::search_text(&hits, super::width()),
         Format::Json => format!("{}\n", report::search_json(&hits)),

@@ -9,7 +9,7 @@ use session::RunId;
 use store::{Filter, Store};
 
 use super::{Format, open, print};
-use crate::failure::{Kind, OrFail};
+use crate::failure::{Kind, OrFail, marked};
 use crate::journal;
 
 /// Show the lanes of a recording, or what a run of our own did: calls, results, tokens and time
@@ -31,9 +31,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // Ids of runs have no slash, and a folder that is there is what was meant.
     if !path.exists() && !arguments.what.contains('/') {
         let store = journal::open()?;
-        if let Ok(run) = journal::find(&store, &arguments.what) {
-            return show_run(&store, &run, arguments.format);
-        }
+        let run = journal::find(&store, &arguments.what).map_err(|error| {
+            let hint = "give a recording's folder, or a run: `offshoot ps` lists them".to_owned();
+            marked(Kind::Usage, Some(hint), anyhow::anyhow!("{error}, and no folder of that name"))
+        })?;
+        return show_run(&store, &run, arguments.format);
     }
     let source = open(path)?;
     let damage = source.recording().map(|recording| recording.damage()).transpose().or_fail(Kind::Outside)?;

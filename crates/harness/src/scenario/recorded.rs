@@ -42,7 +42,8 @@ impl AsRun {
             HarnessError::you(
                 format!("cannot read `{}`: {error}", path.display()),
                 format!(
-                    "a recording that was not sealed may lack it; give the command, as in `offshoot replay {} -- COMMAND`",
+                    "only what `capture` recorded, and sealed, can be started again by itself; else give the command, as in \
+                     `offshoot replay {} -- COMMAND`",
                     recording.display()
                 ),
             )

@@ -66,9 +66,12 @@ pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
 fn by_model(runs: &[RunSummary]) -> Vec<(String, Totals)> {
     let mut models: Vec<(String, Totals)> = Vec::new();
     for run in runs.iter().filter(|run| run.own.calls > 0) {
-        match models.iter_mut().find(|(model, _)| *model == run.model) {
+        // Nobody paid for what a script said.
+        let scripted = if run.provider.starts_with("script:") { " (script)" } else { "" };
+        let name = format!("{}{scripted}", run.model);
+        match models.iter_mut().find(|(model, _)| *model == name) {
             Some((_, totals)) => add(totals, &run.own),
-            None => models.push((run.model.clone(), run.own)),
+            None => models.push((name, run.own)),
         }
     }
     models.sort_by(|(a, x), (b, y)| y.cost_microusd.cmp(&x.cost_microusd).then_with(|| a.cmp(b)));

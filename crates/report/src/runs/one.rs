@@ -28,31 +28,35 @@ pub struct OneRun {
 pub fn run_text(one: &OneRun, width: usize) -> String {
     let OneRun { run, summary, .. } = one;
     let mut out = String::new();
-    let mut line = |text: String| {
+    let line = |out: &mut String, text: String| {
         out.push_str(&fit(&text, width));
         out.push('\n');
     };
-    line(format!("run {}  {}  {}", run.id, run.kind, summary.status));
-    line(format!("  agent {}, model {} ({})", plain(&run.agent), plain(&run.model), plain(&run.provider)));
-    line(format!("  {}, {}", tokens(&summary.inclusive.usage), dollars(&summary.inclusive)));
+    line(&mut out, format!("run {}  {}  {}", run.id, run.kind, summary.status));
+    line(
+        &mut out,
+        format!("  agent {}, model {} ({})", plain(&run.agent), plain(&run.model), plain(&run.provider)),
+    );
+    line(&mut out, format!("  {}, {}", tokens(&summary.inclusive.usage), dollars(&summary.inclusive)));
     if let Some(error) = &run.error {
-        line(format!("  {}", plain(error)));
+        line(&mut out, format!("  {}", plain(error)));
     }
     for message in &one.messages {
         match message.origin {
             Origin::Carried | Origin::Results => continue,
             _ => {}
         }
-        line(String::new());
-        line(format!("{} {}{}", message.seq, who(message), trouble(one, message)));
+        line(&mut out, String::new());
+        line(&mut out, format!("{} {}{}", message.seq, who(message), trouble(one, message)));
+        // What was said is shown whole; the terminal breaks its lines.
         for text in message.text.as_deref().unwrap_or_default().lines() {
-            line(format!("  {}", crate::text::visible(text)));
+            out.push_str(&format!("  {}\n", crate::text::visible(text)));
         }
         for call in one.tool_calls.iter().filter(|call| call.key.message == message.seq) {
             let input = String::from_utf8_lossy(&call.input);
-            line(format!("  {} {} {}", mark(call), plain(&call.name), plain(&input)));
+            line(&mut out, format!("  {} {} {}", mark(call), plain(&call.name), plain(&input)));
             if let Some(answer) = first_words(call) {
-                line(format!("      {answer}"));
+                line(&mut out, format!("      {answer}"));
             }
         }
     }
@@ -230,5 +234,14 @@ fn first_words(call: &ToolCall) -> Option<String> {
         Block::Text { text } => text.lines().find(|line| !line.trim().is_empty()),
         _ => None,
     });
-    text.map(plain)
+    let lines = result.blocks.iter().map(|block| match block {
+        Block::Text { text } => text.lines().count(),
+        _ => 0,
+    });
+    let more = lines.sum::<usize>().saturating_sub(1);
+    text.map(|text| match more {
+        0 => plain(text),
+        1 => format!("{} (and 1 more line)", plain(text)),
+        more => format!("{} (and {more} more lines)", plain(text)),
+    })
 }

@@ -7,6 +7,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent::provider::{Failure, FailureKind};
 use agent::{
@@ -18,6 +19,9 @@ use crate::failure::{Kind, OrFail, marked};
 use crate::journal;
 use crate::signals::Signals;
 use model::Answering;
+
+/// How long Ctrl-C can still end a run that it has paused.
+const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
 
 /// Run an agent in this folder: it reads, writes and searches files until it has an answer
 ///
@@ -56,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_steps: Option<u32>,
     /// Stop before a request that could make the run cost more than this
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     max_budget_usd: Option<f64>,
     /// Go on with a run; the beginning of its id is enough
     #[arg(long, value_name = "RUN")]
@@ -91,9 +95,10 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let row = resumed.as_ref().map(|run| store.run(run).row()).transpose().or_fail(Kind::Outside)?;
     let answering = Answering::prepare(&arguments, row.as_ref()).await?;
 
+    let lost_output = watch::LostOutput::default();
     let watch: Arc<dyn Watch> = match arguments.json {
-        true => Arc::new(watch::Lines::new(arguments.events == Events::All)),
-        false => Arc::new(watch::Person::new()),
+        true => Arc::new(watch::Lines::new(arguments.events == Events::All, lost_output.clone())),
+        false => Arc::new(watch::Person::new(lost_output.clone())),
     };
     let kernel = Kernel {
         workspace: Arc::new(workspace(row.as_ref())?),
@@ -127,32 +132,66 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     };
     let brake = Brake::new();
+    let mut interrupted = false;
     let ended = {
         let work = kernel.run(&id, &more, &brake);
         tokio::pin!(work);
         loop {
             tokio::select! {
                 ended = &mut work => break ended,
-                signal = signals.next() => brake_by(signal, &brake),
+                signal = signals.next() => {
+                    interrupted |= signal == libc::SIGINT;
+                    brake_by(signal, &brake);
+                }
             }
         }
     };
+    let ended = match ended {
+        Ok(ended) if ended.status == RunStatus::Paused && interrupted => {
+            second_thoughts(ended, &kernel, &mut signals).await
+        }
+        ended => ended,
+    };
+    let lost = lost_output.take();
     let code = match ended {
         Ok(ended) => conclude(&ended, arguments.script.as_deref()),
         // The loop could not even end itself: the run stays as it is in the journal.
         Err(error) => Err(resumable(error, &id)),
     };
+    let code = match (code, lost) {
+        (Ok(_), Some(error)) => {
+            let hint = format!("the answer is in the journal: `offshoot show {id}`");
+            Err(marked(
+                Kind::Outside,
+                Some(hint),
+                anyhow::Error::new(error).context("the output could not be written"),
+            ))
+        }
+        (code, _) => code,
+    };
     answering.finish(code, &mut signals).await
+}
+
+/// A run that Ctrl-C has paused may be ended by another one, for a moment longer.
+async fn second_thoughts(ended: Ended, kernel: &Kernel, signals: &mut Signals) -> Result<Ended, RunError> {
+    let again = tokio::time::timeout(SECOND_THOUGHTS, signals.next()).await;
+    if again != Ok(libc::SIGINT) {
+        return Ok(ended);
+    }
+    kernel.give_up(&ended.run).await?;
+    Ok(Ended { status: RunStatus::CancelledByUser, ..ended })
 }
 
 /// Once pauses, twice ends; who asks us to terminate wants us to come back.
 fn brake_by(signal: i32, brake: &Brake) {
     let again = brake.stop().wish() >= Wish::Pause;
-    let wish = if signal == libc::SIGINT && again { Wish::Cancel } else { Wish::Pause };
-    if wish == Wish::Pause && !again {
-        eprintln!("pausing; Ctrl-C again ends the run");
+    let by_hand = signal == libc::SIGINT;
+    match (again, by_hand) {
+        (false, true) => eprintln!("\npausing; Ctrl-C again ends the run"),
+        (false, false) => eprintln!("pausing"),
+        _ => {}
     }
-    brake.ask(wish);
+    brake.ask(if by_hand && again { Wish::Cancel } else { Wish::Pause });
 }
 
 /// Says where the run stands, and finds the exit code.
@@ -262,12 +301,15 @@ fn budget(usd: f64) -> anyhow::Result<i64> {
 }
 
 /// The folder we are in, or the one that a resumed run works in.
+fn workspace_path(row: Option<&store::Run>) -> anyhow::Result<PathBuf> {
+    match row.and_then(|row| agent::Settings::from_bytes(&row.settings).ok()) {
+        Some(settings) => Ok(PathBuf::from(settings.workspace)),
+        None => std::env::current_dir().or_fail(Kind::Usage),
+    }
+}
+
 fn workspace(row: Option<&store::Run>) -> anyhow::Result<Workspace> {
-    let began = row.and_then(|row| agent::Settings::from_bytes(&row.settings).ok());
-    let root = match began {
-        Some(settings) => PathBuf::from(settings.workspace),
-        None => std::env::current_dir().or_fail(Kind::Usage)?,
-    };
+    let root = workspace_path(row)?;
     Workspace::open(&root).or_fail_with(Kind::Usage, || format!("ls -ld {}", root.display()))
 }
 

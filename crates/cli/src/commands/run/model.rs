@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::provider::{Config, ConfigError, Provider, endpoint};
+use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
 use agent::{Defaults, Model};
 use proxy::{ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
+use wire::dialect::Dialect;
 
 use super::Arguments;
 use crate::commands::proxy::{scripted_model, tell_unanswered};
@@ -39,19 +40,25 @@ impl Answering {
     /// Finds the provider, starts the script and the recording where there shall be one. A resumed run goes on with
     /// the model it had.
     pub(super) async fn prepare(arguments: &Arguments, row: Option<&store::Run>) -> anyhow::Result<Self> {
-        let scripted = scripted_model(arguments.script.as_deref()).await?;
+        let here = super::workspace_path(row)?;
+        let scripted = scripted_model(arguments.script.as_deref(), &here).await?;
         let look: fn(&str) -> Option<String> = match scripted {
             Some(_) => pretended,
             None => |name| std::env::var(name).ok(),
         };
         let mut config = Config::new(Arc::new(look));
         let defaults = read_settings(&mut config)?;
-        let resumed = row.map(|row| format!("{}/{}", row.provider, row.model));
+        let resumed = row.map(|row| resumed_model(row, arguments)).transpose()?;
         let wanted = arguments.model.clone().or(resumed);
         let wanted = wanted.or(defaults.model);
         let (mut asked, id) = config.choose(wanted.as_deref().unwrap_or(USUAL)).map_err(bad_config)?;
-        if let Some(model) = &scripted {
-            lead_to(&mut asked, model.addr(), None)?;
+        match &scripted {
+            Some(model) => {
+                lead_to(&mut asked, model.addr(), None)?;
+                asked.key = Key::None;
+                asked.name = format!("{SCRIPT}{}", asked.name);
+            }
+            None => follow_proxy(&mut asked)?,
         }
         let recording = match &arguments.record {
             Some(out) => Some(record(arguments, out, &mut asked, &id).await?),
@@ -83,6 +90,40 @@ impl Answering {
         let sealed = recording.finish(None, signals, || None).await?;
         Ok(if code == ExitCode::SUCCESS { sealed } else { code })
     }
+}
+
+/// What comes before the name of a provider that a script stands in for.
+const SCRIPT: &str = "script:";
+
+/// The model that a run was begun with. One that a script has answered so far is not handed to somebody else without
+/// a word.
+fn resumed_model(row: &store::Run, arguments: &Arguments) -> anyhow::Result<String> {
+    match row.provider.strip_prefix(SCRIPT) {
+        Some(_) if arguments.script.is_none() && arguments.model.is_none() => {
+            let error = anyhow::anyhow!("the run `{}` was answered by a script so far", row.id);
+            let hint =
+                format!("offshoot run --resume {} --script FILE, or --model to ask a real one", row.id);
+            Err(marked(Kind::Usage, Some(hint), error))
+        }
+        Some(provider) => Ok(format!("{provider}/{}", row.model)),
+        None => Ok(format!("{}/{}", row.provider, row.model)),
+    }
+}
+
+/// Below `offshoot proxy` or `replay` every provider is to be found there, also one that the usual variables do not lead
+/// to.
+fn follow_proxy(asked: &mut Provider) -> anyhow::Result<()> {
+    if std::env::var_os("OFFSHOOT_PROXY_URL").is_none() {
+        return Ok(());
+    }
+    let variable = match asked.dialect {
+        Dialect::AnthropicMessages => "ANTHROPIC_BASE_URL",
+        Dialect::OpenAiChat | Dialect::OpenAiResponses => "OPENAI_BASE_URL",
+    };
+    if let Ok(base) = std::env::var(variable) {
+        asked.endpoint = endpoint(&base, asked.dialect).or_fail(Kind::Usage)?;
+    }
+    Ok(())
 }
 
 /// With a script nobody needs a key, and nobody's address counts.
@@ -150,6 +191,7 @@ async fn record(arguments: &Arguments, out: &Path, asked: &mut Provider, id: &st
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         drain: DRAIN,
         command: Vec::new(),
+        env: Vec::new(),
         upstreams: Upstreams::new(vec![upstream]).or_fail(Kind::Bug)?,
         about: Manifest {
             script: arguments.script.as_ref().map(|script| script.display().to_string()),

@@ -1,26 +1,44 @@
 //! Who watches a run: a person at a terminal, a program that reads lines, or nobody.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use agent::provider::BlockKind;
 use agent::{Event, Watch, What};
-use store::CallStatus;
+use store::{CallStatus, RunStatus};
 
 /// How much of a tool's input and answer a line shows.
 const SHOWN: usize = 100;
 
+/// Why output did not reach who wanted it; a reader that has seen enough is no reason.
+#[derive(Clone, Default)]
+pub(super) struct LostOutput(Arc<Mutex<Option<std::io::Error>>>);
+
+impl LostOutput {
+    fn note(&self, written: std::io::Result<()>) {
+        let Err(error) = written else { return };
+        if error.kind() != std::io::ErrorKind::BrokenPipe {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    pub(super) fn take(&self) -> Option<std::io::Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// One JSON object a line.
 pub(super) struct Lines {
+    lost: LostOutput,
     seq: AtomicU64,
     /// Pieces of replies on their way are told too.
     provisional: bool,
 }
 
 impl Lines {
-    pub(super) fn new(provisional: bool) -> Self {
-        Self { seq: AtomicU64::new(1), provisional }
+    pub(super) fn new(provisional: bool, lost: LostOutput) -> Self {
+        Self { lost, seq: AtomicU64::new(1), provisional }
     }
 }
 
@@ -30,36 +48,35 @@ impl Watch for Lines {
             return;
         }
         let mut out = std::io::stdout().lock();
-        // A reader that has seen enough is no failure of the run.
-        let _ = writeln!(out, "{}", event.json(self.seq.fetch_add(1, Ordering::Relaxed)));
-        let _ = out.flush();
+        let line = event.json(self.seq.fetch_add(1, Ordering::Relaxed));
+        self.lost.note(writeln!(out, "{line}").and_then(|()| out.flush()));
     }
 }
 
 /// Words on the terminal as they come; elsewhere only what the run says in the end, for whoever reads it.
 pub(super) struct Person {
+    lost: LostOutput,
     live: bool,
     /// Whether the cursor stands behind something on its line.
     open_line: Mutex<bool>,
 }
 
 impl Person {
-    pub(super) fn new() -> Self {
-        Self { live: std::io::stdout().is_terminal(), open_line: Mutex::new(false) }
+    pub(super) fn new(lost: LostOutput) -> Self {
+        Self { lost, live: std::io::stdout().is_terminal(), open_line: Mutex::new(false) }
     }
 
     fn say(&self, text: &str) {
         let shown: String = text.split('\n').map(report::visible).collect::<Vec<_>>().join("\n");
         let mut out = std::io::stdout().lock();
-        let _ = out.write_all(shown.as_bytes());
-        let _ = out.flush();
-        *self.open_line.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+        self.lost.note(out.write_all(shown.as_bytes()).and_then(|()| out.flush()));
+        *self.open_line.lock().unwrap_or_else(PoisonError::into_inner) =
             !shown.is_empty() && !shown.ends_with('\n');
     }
 
     /// A line beside the words.
     fn note(&self, text: &str) {
-        let mut open = self.open_line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut open = self.open_line.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut *open) {
             println!();
         }
@@ -72,7 +89,7 @@ impl Watch for Person {
         match &event.what {
             What::Provisional { part: BlockKind::Text, text } if self.live => self.say(text),
             What::Message { .. } if self.live => {
-                let open = *self.open_line.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let open = *self.open_line.lock().unwrap_or_else(PoisonError::into_inner);
                 if open {
                     self.say("\n");
                 }
@@ -95,7 +112,14 @@ impl Watch for Person {
             What::Compacted { .. } => {
                 self.note("the conversation had become long and goes on with a summary")
             }
-            What::Finished { final_text: Some(text), .. } if !self.live => self.say(&format!("{text}\n")),
+            // What was said before a run broke off is not its answer.
+            What::Finished {
+                final_text: Some(text),
+                status: RunStatus::Completed | RunStatus::StepCap,
+                ..
+            } if !self.live => {
+                self.say(&format!("{text}\n"));
+            }
             _ => {}
         }
     }
