@@ -36,7 +36,7 @@ async fn paused_while_the_model_is_asked() {
     let asked = room.model.asked();
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[0], asked[1]);
-    assert_eq!(room.attempts(), ["answered: complete"]);
+    assert_eq!(room.attempts(), ["answered: stopped complete"]);
 }
 
 #[tokio::test(start_paused = true)]
