@@ -104,10 +104,7 @@ impl Comparison<'_> {
                 look
             })
         };
-        let pairs = pair(g_lanes, c_lanes, |g, c| {
-            let (mine, theirs) = (look(0, g), look(1, c));
-            mine.iter().filter(|unit| theirs.contains(unit)).count() as u32
-        });
+        let pairs = pair(g_lanes, c_lanes, look);
         self.pairs = pairs;
         let pairs = self.pairs.clone();
         for (number, pair) in pairs.iter().enumerate() {

@@ -76,7 +76,7 @@ fn announcements_are_racy_where_two_agents_end_together() {
     assert_eq!(own(&both, with(&both, &["r6"], text)), [Some(Race::Announced)]);
     // A title is asked for whichever is announced first.
     let (boats, tides) = ("job_b7e219, the boats, has ended.", "job_a1f03c, the tides, has ended.");
-    let titled = |story: &Story, text| story.clone().with_title(text);
+    let titled = |story: &Story, text| story.clone().with_title("r7", text);
     assert_eq!(own(&titled(&both, boats), titled(&both, tides)), [Some(Race::Announced)]);
     assert_eq!(own(&titled(&alone, boats), titled(&alone, tides)), [None]);
     assert_eq!(own(&titled(&both, "Plan the trip."), titled(&both, "Plan a journey.")), [None]);
