@@ -1,7 +1,7 @@
 //! Starting a run, and taking one up again: what is in the journal before its loop runs.
 
 use session::model::{self, Seat};
-use session::{Message, Role, RunId, ThreadId};
+use session::{Message, Role, RunId, ThreadId, Usage};
 use store::{Ending, Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
 use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
 
@@ -12,7 +12,7 @@ use crate::kernel::{Kernel, Start};
 use crate::process::{self, AtWork};
 use crate::provider;
 use crate::run::Run;
-use crate::settings::Settings;
+use crate::settings::{Limits, Settings};
 use crate::stop::Brake;
 use crate::tool;
 use crate::words;
@@ -26,10 +26,8 @@ impl Kernel {
         let dialect = self.model.dialect();
         let context = words::context(&now);
         let workspace = self.workspace.path().display().to_string();
-        let settings = Settings::new(dialect, &start.limits, context.clone(), workspace.clone());
-        if start.limits.max_budget_microusd.is_some() && model::price(&start.model).is_none() {
-            return Err(RunError::NoPrice(start.model));
-        }
+        let limits = affordable(start.limits, &start.model)?;
+        let settings = Settings::new(dialect, &limits, context.clone(), workspace.clone());
         let first =
             Message { role: Role::User, blocks: vec![tool::text(&context), tool::text(&start.prompt)] };
         let message = NewMessage {
@@ -144,6 +142,10 @@ impl Kernel {
             ..Draft::default()
         };
         provider::settle(&mut draft, dialect, Seat::Main);
+        if settings.max_budget_microusd.is_some() {
+            let usual = draft.max_tokens.unwrap_or(u64::MAX);
+            draft.max_tokens = Some(settings.max_tokens.min(usual));
+        }
         match dialect {
             Dialect::AnthropicMessages => {}
             Dialect::OpenAiChat => draft.marks.clear(),
@@ -166,3 +168,16 @@ fn title(prompt: &str) -> String {
         None => line.to_owned(),
     }
 }
+
+/// With a budget, no answer may cost more than half of it: what could be written is what has to be set aside.
+fn affordable(limits: Limits, model: &str) -> Result<Limits, RunError> {
+    let Some(budget) = limits.max_budget_microusd else { return Ok(limits) };
+    let price = model::price(model).ok_or_else(|| RunError::NoPrice(model.to_owned()))?;
+    let million = price.of(&Usage { output: 1_000_000, ..Usage::default() });
+    let affordable = if million > 0.0 { budget as f64 / 2.0 / million } else { f64::MAX };
+    let max_tokens = (affordable as u64).clamp(SHORTEST_ANSWER, limits.max_tokens.max(SHORTEST_ANSWER));
+    Ok(Limits { max_tokens, ..limits })
+}
+
+/// Less is no answer.
+const SHORTEST_ANSWER: u64 = 256;

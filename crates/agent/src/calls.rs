@@ -148,7 +148,10 @@ async fn finish(
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     run.log_call(&call, status, ms);
     let text = preview.clone().unwrap_or_else(|| preview::words(&result));
-    run.tell(What::CallFinished { call: call.call.clone(), name: call.name.clone(), status, text, ms });
+    // What was settled before the loop began is in the journal; events begin with the loop.
+    if run.is_started() {
+        run.tell(What::CallFinished { call: call.call.clone(), name: call.name.clone(), status, text, ms });
+    }
     (call.status, call.result, call.preview, call.ended_at) = (status, Some(result), preview, Some(at));
     Ok(call)
 }

@@ -31,6 +31,8 @@ pub(crate) struct Conversation {
     pub(crate) messages: Vec<Said>,
     /// How many replies there were, those included that a summary has replaced.
     pub(crate) step: u32,
+    /// How many of them since somebody last said something: those are limited.
+    pub(crate) since_prompt: u32,
     /// The tokens of the last request and its reply; 0 where none is known, and more than there can be where a
     /// summary is due.
     pub(crate) filled: u64,
@@ -118,7 +120,17 @@ impl Conversation {
             Some(_) => u64::MAX,
             None => filled.map_or(0, |call| call.usage.input_total().saturating_add(call.usage.output)),
         };
-        Self { dialect, head, messages: said.collect(), step, filled, last_text, last, open }
+        Self {
+            dialect,
+            head,
+            messages: said.collect(),
+            step,
+            since_prompt: step,
+            filled,
+            last_text,
+            last,
+            open,
+        }
     }
 
     /// What comes next.
@@ -128,7 +140,7 @@ impl Conversation {
             Some(Open::Asked(_, Purpose::Summary, _) | Open::Summary(_)) => return Next::Compact(Vec::new()),
             None => {}
         }
-        let over = self.step > settings.max_steps;
+        let over = self.since_prompt > settings.max_steps;
         let note = match &self.last {
             Last::Question => Vec::new(),
             Last::Reply { .. } if over => return Next::End(RunStatus::StepCap),
@@ -143,7 +155,7 @@ impl Conversation {
             Last::Reply { .. } => return Next::End(RunStatus::Completed),
         };
         let mut blocks = note;
-        if self.step == settings.max_steps && matches!(self.last, Last::Reply { .. }) {
+        if self.since_prompt == settings.max_steps && matches!(self.last, Last::Reply { .. }) {
             blocks.push(text(words::GRACE));
         }
         // A turn that was paused goes on as it is: nothing may come between.
@@ -198,6 +210,7 @@ impl Conversation {
     pub(crate) fn replied(&mut self, reply: &session::Reply, seq: Seq, bytes: String, calls: Vec<ToolCall>) {
         self.messages.push(Said { seq, origin: Origin::Reply, bytes });
         self.step += 1;
+        self.since_prompt += 1;
         self.filled = reply.usage.input_total().saturating_add(reply.usage.output);
         if let Some(text) = reply.text() {
             self.last_text = Some(text);

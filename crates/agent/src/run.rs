@@ -1,8 +1,10 @@
 //! What one run knows, and what it does by itself: reading its journal, ending, reckoning, telling.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use session::model;
 use session::{Reply, RunId, Usage};
-use store::{CallStatus, Ending, Filter, Head, RunStatus, ToolCall, Totals};
+use store::{CallStatus, Ending, Filter, Head, Origin, RunStatus, ToolCall, Totals};
 
 use crate::conversation::{Conversation, last_text};
 use crate::crash;
@@ -12,6 +14,9 @@ use crate::kernel::{Ended, Kernel};
 use crate::provider::{Attempt, Failure};
 use crate::settings::Settings;
 use crate::stop::{Brake, Stop};
+
+/// What is set aside for an answer where nobody counts the money: rarely is one longer.
+const USUAL_OUTPUT: u64 = 4096;
 
 /// One run in this process.
 pub(crate) struct Run<'k> {
@@ -23,13 +28,24 @@ pub(crate) struct Run<'k> {
     pub(crate) settings: Settings,
     pub(crate) brake: Brake,
     pub(crate) stop: Stop,
+    started: AtomicBool,
 }
 
 impl<'k> Run<'k> {
     /// The run of that row.
     pub(crate) fn of(kernel: &'k Kernel, row: store::Run, settings: Settings, brake: &Brake) -> Self {
         let store::Run { id, parent, model, provider, .. } = row;
-        Self { kernel, id, parent, model, provider, settings, brake: brake.clone(), stop: brake.stop() }
+        Self {
+            kernel,
+            id,
+            parent,
+            model,
+            provider,
+            settings,
+            brake: brake.clone(),
+            stop: brake.stop(),
+            started: AtomicBool::new(false),
+        }
     }
 
     /// The conversation as the journal has it.
@@ -43,8 +59,12 @@ impl<'k> Run<'k> {
             None => self.kernel.head(&self.model, &self.settings)?,
         };
         let mut talk = Conversation::of(journal, self.settings.dialect(), head);
-        if talk.last_text.is_none() && talk.step > 0 {
-            talk.last_text = last_text(&reads.messages()?); // they may stand before a summary
+        if talk.step > 0 {
+            let all = reads.messages()?; // some may stand before a summary
+            let since = all.iter().rev().take_while(|message| message.origin != Origin::Prompt);
+            let replies = since.filter(|message| message.origin == Origin::Reply).count();
+            talk.since_prompt = u32::try_from(replies).unwrap_or(u32::MAX);
+            talk.last_text = talk.last_text.take().or_else(|| last_text(&all));
         }
         Ok(talk)
     }
@@ -81,7 +101,13 @@ impl<'k> Run<'k> {
         Ok(runs.into_iter().find(|run| run.id == self.id).map(|run| run.inclusive).unwrap_or_default())
     }
 
+    /// Whether anybody was told that its loop runs.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn tell(&self, what: What) {
+        self.started.store(true, Ordering::Relaxed);
         self.kernel.watch.see(&Event { run: self.id.clone(), parent: self.parent.clone(), what });
     }
 
@@ -93,13 +119,12 @@ impl<'k> Run<'k> {
     /// What a request of that length is expected to cost; nothing where that is more than the run has left.
     pub(crate) fn reserve(&self, request: usize) -> Result<Option<i64>, RunError> {
         let Some(price) = model::price(&self.model) else { return Ok(Some(0)) };
-        // Three bytes make a token in the worst of usual texts, and the cache may have none of it yet; an answer is
-        // rarely longer than this.
-        let expected = Usage {
-            cache_write_5m: request as u64 / 3,
-            output: self.settings.max_tokens.min(4096),
-            ..Usage::default()
+        // Three bytes make a token in the worst of usual texts, and the cache may have none of it yet.
+        let output = match self.settings.max_budget_microusd {
+            Some(_) => self.settings.max_tokens,
+            None => self.settings.max_tokens.min(USUAL_OUTPUT),
         };
+        let expected = Usage { cache_write_5m: request as u64 / 3, output, ..Usage::default() };
         let reserved = microusd(price.of(&expected));
         let Some(budget) = self.settings.max_budget_microusd else { return Ok(Some(reserved)) };
         let spent = self.totals()?.cost_microusd;
@@ -114,7 +139,9 @@ impl<'k> Run<'k> {
     }
 
     pub(crate) fn log_call(&self, call: &ToolCall, status: CallStatus, ms: u64) {
-        tracing::info!(run = %self.id, tool = %call.name, call = %call.call, ms, outcome = %status, "tool call");
+        // Name and id are the model's own words: quoted, so that they stay words.
+        let (tool, call) = (call.name.as_str(), call.call.as_str());
+        tracing::info!(run = %self.id, ?tool, ?call, ms, outcome = %status, "tool call");
     }
 }
 
@@ -129,6 +156,7 @@ fn why(status: RunStatus) -> Option<String> {
     Some(why.to_owned())
 }
 
-fn microusd(usd: f64) -> i64 {
-    (usd * 1e6).round() as i64
+/// A provider may claim any number of tokens; a million dollars is as much as one call can be said to cost.
+pub(crate) fn microusd(usd: f64) -> i64 {
+    (usd * 1e6).round().clamp(0.0, 1e12) as i64
 }

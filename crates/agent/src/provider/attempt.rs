@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Ur
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::time::timeout;
-use wire::dialect::{Answer, Dialect};
+use wire::dialect::{Answer, Dialect, Outcome};
 use wire::encoding::{self, CodingError};
 
 use super::deltas::BlockKind;
@@ -144,11 +144,28 @@ impl Provider {
         let outcome = self.ask(body, secret.as_ref(), &mut attempt, on).await;
         attempt.ended = SystemTime::now();
         attempt.outcome = outcome.map_err(|failure| self.advised(failure));
-        if let (Some(secret), Err(failure)) = (&secret, &mut attempt.outcome) {
-            failure.message = secret.hidden_in(&failure.message);
-            secret.hide_in(&mut attempt.bytes);
+        if let Some(secret) = &secret {
+            self.hide(secret, &mut attempt);
         }
         attempt
+    }
+
+    /// Whoever quotes our key, in a refusal or in an answer: it is starred out.
+    fn hide(&self, secret: &Secret, attempt: &mut Attempt) {
+        match &mut attempt.outcome {
+            Err(failure) => {
+                failure.message = secret.hidden_in(&failure.message);
+                secret.hide_in(&mut attempt.bytes);
+            }
+            Ok(whole) if secret.is_in(&whole.body) => {
+                secret.hide_in(&mut attempt.bytes);
+                secret.hide_in(&mut whole.body);
+                if let Ok(Outcome::Answer(answer)) = self.dialect.decode_reply(&whole.body) {
+                    whole.answer = answer;
+                }
+            }
+            Ok(_) => {}
+        }
     }
 
     async fn ask(

@@ -27,6 +27,12 @@ impl Secret {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&*self.0, STARS) }
     }
 
+    /// Whether bytes hold the value. A short one may be anybody's word, and is not looked for in what a model says.
+    pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
+        let value = self.0.as_bytes();
+        value.len() >= SECRET_ENOUGH && bytes.windows(value.len()).any(|window| window == value)
+    }
+
     /// Stars the value out of bytes, in place, so that offsets stay what they were.
     pub(super) fn hide_in(&self, bytes: &mut [u8]) {
         let value = self.0.as_bytes();
@@ -43,6 +49,9 @@ impl Secret {
 }
 
 const STARS: &str = "***";
+
+/// What is at least this long is no usual word.
+const SECRET_ENOUGH: usize = 8;
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

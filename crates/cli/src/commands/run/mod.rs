@@ -81,7 +81,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     let prompt = arguments.prompt.as_deref().map(read_prompt).transpose()?;
     if prompt.is_none() && arguments.resume.is_none() {
         let error = anyhow::anyhow!("there is nothing to do");
@@ -94,6 +93,8 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let resumed = arguments.resume.as_deref().map(|run| journal::find(&store, run)).transpose()?;
     let row = resumed.as_ref().map(|run| store.run(run).row()).transpose().or_fail(Kind::Outside)?;
     let answering = Answering::prepare(&arguments, row.as_ref()).await?;
+    // Before this there is nothing to pause, and whoever wants us to end means it.
+    let mut signals = Signals::listen().or_fail(Kind::Outside)?;
 
     let lost_output = watch::LostOutput::default();
     let watch: Arc<dyn Watch> = match arguments.json {

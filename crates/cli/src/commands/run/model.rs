@@ -49,7 +49,14 @@ impl Answering {
         let mut config = Config::new(Arc::new(look));
         let defaults = read_settings(&mut config)?;
         let resumed = row.map(|row| resumed_model(row, arguments)).transpose()?;
-        let wanted = arguments.model.clone().or(resumed);
+        if let (Some(asked), Some(began)) = (&arguments.model, &resumed) {
+            let same = config.choose(asked).is_ok_and(|(provider, id)| format!("{}/{id}", provider.name) == *began);
+            if !same {
+                let error = anyhow::anyhow!("a run goes on with the model it was begun with: {began}");
+                return Err(error).or_fail_with(Kind::Usage, || "leave `--model` out, or start another run".into());
+            }
+        }
+        let wanted = resumed.or_else(|| arguments.model.clone());
         let wanted = wanted.or(defaults.model);
         let (mut asked, id) = config.choose(wanted.as_deref().unwrap_or(USUAL)).map_err(bad_config)?;
         match &scripted {
@@ -99,10 +106,9 @@ const SCRIPT: &str = "script:";
 /// a word.
 fn resumed_model(row: &store::Run, arguments: &Arguments) -> anyhow::Result<String> {
     match row.provider.strip_prefix(SCRIPT) {
-        Some(_) if arguments.script.is_none() && arguments.model.is_none() => {
+        Some(_) if arguments.script.is_none() => {
             let error = anyhow::anyhow!("the run `{}` was answered by a script so far", row.id);
-            let hint =
-                format!("offshoot run --resume {} --script FILE, or --model to ask a real one", row.id);
+            let hint = format!("offshoot run --resume {} --script FILE", row.id);
             Err(marked(Kind::Usage, Some(hint), error))
         }
         Some(provider) => Ok(format!("{provider}/{}", row.model)),
