@@ -3,7 +3,7 @@
 //! Lanes meet by their place in the tree: the same parent, started by the same call. Their numbers say only who came
 //! first, so they count for nothing. Siblings that were started together meet by what they were asked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use recording::lanes::{Lane, LaneKind, Lanes, Turn};
 
@@ -18,13 +18,9 @@ pub(super) struct LanePair {
     pub(super) turns: Vec<Row>,
 }
 
-/// Lays two trees side by side. `look` says what the first request of a lane looks like, unit by unit, the golden's
-/// lanes being on side 0; it is asked only where the tree does not tell.
-pub(super) fn pair(
-    golden: &Lanes,
-    candidate: &Lanes,
-    look: impl Fn(usize, usize) -> Vec<u64>,
-) -> Vec<LanePair> {
+/// Lays two trees side by side. `alike` counts what the first requests of two lanes have in common; it is
+/// asked only where the tree does not tell.
+pub(super) fn pair(golden: &Lanes, candidate: &Lanes, alike: impl Fn(usize, usize) -> u32) -> Vec<LanePair> {
     let mut pairing = Pairing { golden, candidate, pairs: Vec::new() };
     let of_kind = |lanes: &Lanes, kind: LaneKind| -> Vec<usize> {
         (0..lanes.lanes.len()).filter(|at| lanes.lanes[*at].kind == kind).collect()
@@ -36,7 +32,7 @@ pub(super) fn pair(
         pairing.add_children(next);
         next += 1;
     }
-    pairing.add_rest(&look);
+    pairing.add_rest(&alike);
     let Pairing { mut pairs, .. } = pairing;
     // In the order of the golden, what only the candidate has behind it.
     pairs.sort_by_key(|pair| (pair.golden.is_none(), pair.golden, pair.candidate));
@@ -70,18 +66,13 @@ impl Pairing<'_> {
         let (mine, theirs) = (children(self.golden, g_parent), children(self.candidate, c_parent));
         let spawns = Spawns { golden: g_parent, candidate: c_parent, turns: &turns };
         let score = |g: usize, c: usize| spawns.score(&self.golden.lanes[g], &self.candidate.lanes[c]);
-        let [mine, theirs] = [mine, theirs].map(|lanes| Vec::from_iter(lanes.into_iter().enumerate()));
         for (g, c) in best_pairs(&mine, &theirs, score) {
             self.add(g, c);
         }
     }
 
     /// Agents that nobody is known to have started, and side calls; then what has no counterpart.
-    fn add_rest(&mut self, look: &impl Fn(usize, usize) -> Vec<u64>) {
-        let alike = |g: usize, c: usize| {
-            let (mine, theirs) = (look(0, g), look(1, c));
-            mine.iter().filter(|unit| theirs.contains(unit)).count() as u32
-        };
+    fn add_rest(&mut self, alike: &impl Fn(usize, usize) -> u32) {
         let free = |lanes: &Lanes, taken: HashSet<usize>, side: bool| -> Vec<usize> {
             let fits = |at: &usize| !taken.contains(at) && (lanes.lanes[*at].kind == LaneKind::Side) == side;
             (0..lanes.lanes.len()).filter(fits).collect()
@@ -103,11 +94,7 @@ impl Pairing<'_> {
                     u32::from(a.agent_type == b.agent_type) + 2 * u32::from(a.spawned_by == b.spawned_by);
                 if side && a.agent_type != b.agent_type { 0 } else { named + alike(g, c) }
             };
-            let ranked = |of: usize, lanes: Vec<usize>| match side {
-                true => ranked(lanes, |lane| look(of, lane)),
-                false => lanes.into_iter().enumerate().collect(),
-            };
-            for (g, c) in best_pairs(&ranked(0, mine), &ranked(1, theirs), score) {
+            for (g, c) in best_pairs(&mine, &theirs, score) {
                 self.add(g, c);
             }
         }
@@ -161,30 +148,14 @@ pub(super) fn spawn_place(parent: &Lane, lane: &Lane) -> Option<(usize, usize)> 
     parent.turns.iter().enumerate().find_map(place)
 }
 
-/// Lanes with their place among those that look different: a side call that is made once more, as it was, has the
-/// place of the first and moves nobody else.
-fn ranked(lanes: Vec<usize>, look: impl Fn(usize) -> Vec<u64>) -> Vec<(usize, usize)> {
-    let mut places = HashMap::new();
-    let mut place = |lane: usize| {
-        let next = places.len();
-        (*places.entry(look(lane)).or_insert(next), lane)
-    };
-    lanes.into_iter().map(&mut place).collect()
-}
-
-/// The best pairs first, each lane once, and of equal ones those whose places are nearest; those of which nothing
-/// speaks for each other stay alone.
-fn best_pairs(
-    mine: &[(usize, usize)],
-    theirs: &[(usize, usize)],
-    score: impl Fn(usize, usize) -> u32,
-) -> Vec<(usize, usize)> {
+/// The best pairs first, each lane once; those of which nothing speaks for each other stay alone.
+fn best_pairs(mine: &[usize], theirs: &[usize], score: impl Fn(usize, usize) -> u32) -> Vec<(usize, usize)> {
     let mut all = Vec::new();
-    for (g_at, g) in mine {
-        for (c_at, c) in theirs {
+    for (g_at, g) in mine.iter().enumerate() {
+        for (c_at, c) in theirs.iter().enumerate() {
             let points = score(*g, *c);
             if points > 1 {
-                all.push((std::cmp::Reverse(points), g_at.abs_diff(*c_at), *g_at, *g, *c));
+                all.push((std::cmp::Reverse(points), g_at.abs_diff(c_at), g_at, *g, *c));
             }
         }
     }

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use recording::lanes::{Job, Lane, LaneKind};
+use recording::lanes::{Job, Lane, LaneKind, Touch};
 use recording::source::Happened;
 use session::CallId;
 
@@ -194,17 +194,23 @@ impl Ends {
         for (_, child, asked) in self.announced() {
             hold(asked, child, &|recorded| recorded.mul_f64(1.25));
         }
-        // What is told of an agent before its end, and when its end is told, depends on timers that its start began.
+        // What is told of an agent at work, and when its end is told, depends on timers that its start began. An agent
+        // that is only waited for needs none of it.
         for job in self.jobs.iter().filter(|job| job.background) {
-            let asking: Vec<usize> = self.asking_early(job).collect();
-            let launch = self.turns.get(&(job.parent.clone(), job.launched)).and_then(|takes| takes.last());
-            let Some(launch) = launch.filter(|_| !asking.is_empty() || !job.notices.is_empty()) else {
-                continue;
+            let of_turn = |turn: u32| self.turns.get(&(job.parent.clone(), turn))?.last().copied();
+            let Some(launch) = of_turn(job.launched) else { continue };
+            let at_work = |touch: &&Touch| job.delivered.is_none_or(|delivered| delivered > touch.turn + 1);
+            let asking: Vec<usize> =
+                job.touches.iter().filter(at_work).filter_map(|touch| of_turn(touch.turn)).collect();
+            let asked_us = asking.iter().map(|take| self.sent_us[take]).max().unwrap_or_default();
+            let counts = |take: &usize| {
+                let is_end = self.last.get(&job.lane) == Some(take);
+                self.sent_us[take] < asked_us || (is_end && !job.notices.is_empty())
             };
             let own =
                 self.turns.iter().filter(|((lane, _), _)| *lane == job.lane).flat_map(|(_, takes)| takes);
-            for take in own.chain(&asking) {
-                hold(*take, *launch, &|recorded| recorded.min(TIMERS));
+            for take in own.copied().filter(counts).chain(asking) {
+                hold(take, launch, &|recorded| recorded.min(TIMERS));
             }
         }
         holds

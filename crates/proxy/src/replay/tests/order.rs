@@ -155,6 +155,36 @@ fn what_is_told_of_an_agent_at_work_depends_on_the_time_since_its_start() {
 }
 
 #[test]
+fn an_agent_that_is_only_waited_for_may_end_at_any_time() {
+    check(
+        "
+        main > look around
+        main < call t1 Task scan the root folder
+        main > result t1 started as job_0011aa
+        a > scan the root folder
+        main < call t2 Wait job_0011aa
+        a < text the root is fine
+        main > result t2 job_0011aa: the root is fine
+        main < call t3 Poll job_0011aa
+        main > result t3 job_0011aa has been told
+        main < text done
+        ",
+        expect![[r#"
+            > main 1
+            < main 1
+            > main 2
+            > sub-1 1
+            < main 2
+            < sub-1 1
+            > main 3
+            < main 3
+            > main 4
+            < main 4
+        "#]],
+    );
+}
+
+#[test]
 fn another_order_is_legal_and_the_same_for_the_same_seed() {
     let story = Story::new(
         "
