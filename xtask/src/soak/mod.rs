@@ -2,7 +2,9 @@
 //!
 //! `capture` records every scenario with every version of every harness, over every provider it speaks to, and looks
 //! whether the check holds and every lane is true. `replay` lets each recording stand in for its model, ten times.
+//! `kill` ends our own kernel at random moments and resumes it.
 
+mod kill;
 mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,8 @@ pub(crate) enum Soak {
     Capture(Args),
     /// Every harness, version and scenario: captured, and replayed in the recorded order
     Replay(replay::ReplayArgs),
+    /// Our own kernel: killed at random moments, and resumed to the same end
+    Kill(kill::KillArgs),
 }
 
 /// How much of it.
@@ -60,6 +64,7 @@ impl Soak {
         match self {
             Soak::Capture(args) => capture(&args),
             Soak::Replay(args) => replay::soak(&args),
+            Soak::Kill(args) => kill::soak(&args),
         }
     }
 }
@@ -129,6 +134,11 @@ fn program(args: &Args) -> Result<PathBuf> {
         return program.canonicalize().with_context(|| format!("there is no `{}`", program.display()));
     }
     output(&mut cargo(["build", "--package", "cli"]))?;
+    built()
+}
+
+/// Where cargo puts the program.
+fn built() -> Result<PathBuf> {
     let metadata = output(&mut cargo(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Value = serde_json::from_str(&metadata).context("cargo's metadata is not JSON")?;
     let target = metadata["target_directory"].as_str().context("cargo's metadata has no target folder")?;
