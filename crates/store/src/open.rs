@@ -71,6 +71,8 @@ fn for_writing(conn: Connection) -> rusqlite::Result<Connection> {
     conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     conn.pragma_update(None, "synchronous", "full")?;
     conn.pragma_update(None, "foreign_keys", true)?;
+    // In KiB: enough for a large group, whose pages would otherwise come and go.
+    conn.pragma_update(None, "cache_size", -8192)?;
     // The text of a deleted run is gone from the file, too.
     conn.pragma_update(None, "secure_delete", "fast")?;
     Ok(conn)

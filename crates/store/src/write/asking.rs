@@ -5,7 +5,7 @@ use session::{RunId, Usage};
 
 use super::messages::{append_one, last_seq};
 use super::{calls, count, may_go_on, runs, standing};
-use crate::{Answered, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, Seq, Store, StoreError};
+use crate::{Answered, Head, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, Seq, Store, StoreError};
 
 impl Store {
     /// Writes down a question to a model before it is asked, with what is said to it first, and sets aside
@@ -84,8 +84,7 @@ impl Store {
 }
 
 fn insert(conn: &Connection, call: &NewModelCall, kind: RunKind) -> Result<ModelCallId, StoreError> {
-    let mut head = conn.prepare_cached("INSERT OR IGNORE INTO heads (hash, bytes) VALUES (?1, ?2)")?;
-    head.execute(params![call.head.hash(), call.head.bytes()])?;
+    keep_head(conn, &call.head)?;
     let mut insert = conn.prepare_cached(
         "INSERT INTO model_calls (run, kind, step, purpose, head, from_seq, to_seq, marks, request_sha256,
              request_len, model, provider, status, reserved_microusd, asked_at)
@@ -108,6 +107,15 @@ fn insert(conn: &Connection, call: &NewModelCall, kind: RunKind) -> Result<Model
         call.at,
     ])?;
     Ok(ModelCallId(conn.last_insert_rowid()))
+}
+
+fn keep_head(conn: &Connection, head: &Head) -> Result<(), StoreError> {
+    // Looked for first: it is long, nearly always there, and binding its bytes would copy them.
+    if !conn.prepare_cached("SELECT 1 FROM heads WHERE hash = ?1")?.exists([head.hash()])? {
+        let mut insert = conn.prepare_cached("INSERT INTO heads (hash, bytes) VALUES (?1, ?2)")?;
+        insert.execute(params![head.hash(), head.bytes()])?;
+    }
+    Ok(())
 }
 
 /// The run of a call that has no end yet.
