@@ -25,7 +25,7 @@ mod warden;
 pub use adapter::{
     Doing, Endpoints, Export, Harness, Host, Install, Launch, Mode, Package, Plan, Provider, Release,
 };
-pub use capture::{Asked, Captured, Failure, Places, Replaying, Speaker, capture};
+pub use capture::{Asked, Captured, Failure, Places, Ready, Replaying, Speaker, capture};
 pub use doctor::{Finding, doctor};
 pub use error::{Blame, HarnessError};
 pub use install::{Installed, Tell, install, install_ripgrep, release};

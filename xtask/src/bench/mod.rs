@@ -4,6 +4,7 @@
 //! targets are measured in turn, round after round, and what we read are the ratios. `docs/performance.md`
 //! says what is measured and how.
 
+mod agent;
 mod body;
 mod chunked;
 mod dumps;
@@ -27,6 +28,8 @@ pub(crate) use upstream::{UpstreamArgs, serve as serve_upstream};
 /// What can be measured.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
+    /// Our kernel, Claude Code and OpenCode on the same twenty reads; and the journal against SQLite alone
+    Agent(agent::AgentArgs),
     /// Direct, nginx, `offshoot proxy` and mitmproxy: throughput, first byte, CPU, memory
     Proxy(ProxyArgs),
     /// `offshoot normalize` on a growing number of exchanges: time and memory
@@ -52,6 +55,7 @@ impl Bench {
     /// Measures, and prints the result as Markdown.
     pub(crate) fn run(self) -> Result<()> {
         match self {
+            Bench::Agent(args) => agent::run(&args),
             Bench::Proxy(args) => proxy::run(&args),
             Bench::Normalize(args) => normalize::run(&args),
             Bench::Replay(args) => replay::run(&args),

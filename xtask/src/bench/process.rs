@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 /// Linux reports times in hundredths of a second on every platform, whatever its own clock does.
 const TICK: Duration = Duration::from_millis(10);
@@ -39,6 +40,45 @@ pub(super) fn run(command: &mut Command) -> Result<Used> {
     }
 }
 
+/// Runs `command` to its end, and counts whatever it starts too; ends it when it takes longer than `patience`.
+///
+/// Nobody else may wait for a child of ours meanwhile: its time would be counted, too.
+pub(super) fn run_tree(command: &mut Command, patience: Duration) -> Result<Used> {
+    let before = waited_for()?;
+    let begin = Instant::now();
+    let mut child = command.spawn().context("could not start what is measured")?;
+    let tree = Tree::of(child.id());
+    let is_running = AtomicBool::new(true);
+    let (ended, took, memory) = thread::scope(|scope| {
+        let memory = scope.spawn(|| tree.watch_memory(&is_running));
+        let ended = wait(&mut child, begin + patience);
+        let took = begin.elapsed();
+        is_running.store(false, Ordering::Relaxed);
+        (ended, took, memory.join().expect("it only reads files"))
+    });
+    Ok(Used { took, cpu: waited_for()?.saturating_sub(before), memory, status: ended? })
+}
+
+fn wait(child: &mut Child, until: Instant) -> Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() > until {
+            child.kill()?;
+            child.wait()?;
+            bail!("it did not come to an end");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// User and system time of all our children that have ended, and of theirs.
+fn waited_for() -> Result<Duration> {
+    let line = fs::read_to_string("/proc/self/stat").context("could not read `/proc/self/stat`")?;
+    Ok(TICK * Stat::parse(&line).context("`/proc/self/stat` is not as it should be")?.waited_for)
+}
+
 /// A process and everything it started.
 #[derive(Clone, Copy)]
 pub(super) struct Tree {
@@ -62,6 +102,22 @@ impl Tree {
             .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok())
             .filter_map(|status| peak_memory(&status))
             .sum()
+    }
+
+    /// The most memory its processes held at any time, while it runs.
+    fn watch_memory(self, is_running: &AtomicBool) -> u64 {
+        let own = || peak_memory(&fs::read_to_string(format!("/proc/{}/status", self.root)).ok()?);
+        let mut most = 0;
+        for look in 0.. {
+            if !is_running.load(Ordering::Relaxed) {
+                break;
+            }
+            // To look for others among all takes time from what is measured, so that is done less often.
+            let now = if look % 16 == 0 { self.peak_memory() } else { own().unwrap_or_default() };
+            most = most.max(now);
+            thread::sleep(Duration::from_millis(2));
+        }
+        most
     }
 
     /// Waits until nothing has been used for a while; `false` when that takes longer than `patience`.
@@ -107,6 +163,8 @@ impl Tree {
 struct Stat {
     parent: u32,
     ticks: u32,
+    /// Of its children that have ended.
+    waited_for: u32,
 }
 
 impl Stat {
@@ -115,8 +173,9 @@ impl Stat {
         let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace();
         let parent = fields.nth(1)?.parse().ok()?;
         let user: u32 = fields.nth(9)?.parse().ok()?;
-        let system: u32 = fields.next()?.parse().ok()?;
-        Some(Stat { parent, ticks: user + system })
+        let mut next = || fields.next()?.parse::<u32>().ok();
+        let (system, their_user, their_system) = (next()?, next()?, next()?);
+        Some(Stat { parent, ticks: user + system, waited_for: their_user + their_system })
     }
 }
 
@@ -133,13 +192,24 @@ mod tests {
     #[test]
     fn a_name_may_hold_spaces_and_brackets() {
         let line = "42 (a) b (c) S 7 42 42 0 -1 4194304 100 0 0 0 31 11 5 6 20 0 1 0 100 1000 10";
-        assert_eq!(Stat::parse(line), Some(Stat { parent: 7, ticks: 42 }));
+        assert_eq!(Stat::parse(line), Some(Stat { parent: 7, ticks: 42, waited_for: 11 }));
     }
 
     #[test]
     fn the_high_water_mark_is_in_kilobytes() {
         assert_eq!(peak_memory("Name:\tx\nVmHWM:\t    1536 kB\nVmRSS:\t 12 kB\n"), Some(1536 * 1024));
         assert_eq!(peak_memory("Name:\tkthread\n"), None);
+    }
+
+    #[test]
+    fn what_a_child_starts_is_counted_with_it() {
+        let script = "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; exit 3";
+        let used = run_tree(Command::new("sh").args(["-c", script]), Duration::from_secs(60)).expect("ran");
+        assert_eq!(used.status.code(), Some(3));
+        assert!(used.cpu >= TICK, "{:?} in {:?}", used.cpu, used.took);
+        assert!(used.memory > 100_000);
+        let hangs = run_tree(Command::new("sleep").arg("60"), Duration::from_millis(50));
+        assert!(hangs.is_err());
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //!
 //! `capture` records every scenario with every version of every harness, over every provider it speaks to, and looks
 //! whether the check holds and every lane is true. `replay` lets each recording stand in for its model, ten times.
-//! `faults` lets it fail for good, in every way it can.
+//! `faults` lets it fail for good, in every way it can. `kill` ends our own kernel at random moments and resumes it.
 
 mod faults;
+mod kill;
 mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,8 @@ pub(crate) enum Soak {
     Replay(replay::ReplayArgs),
     /// Faults that stay, of every kind, at main and at a sub-agent: what the newest harnesses do
     Faults(faults::FaultsArgs),
+    /// Our own kernel: killed at random moments, and resumed to the same end
+    Kill(kill::KillArgs),
 }
 
 /// How much of it.
@@ -65,6 +68,7 @@ impl Soak {
             Soak::Capture(args) => capture(&args),
             Soak::Replay(args) => replay::soak(&args),
             Soak::Faults(args) => faults::soak(&args),
+            Soak::Kill(args) => kill::soak(&args),
         }
     }
 }
@@ -134,6 +138,11 @@ fn program(given: Option<&Path>) -> Result<PathBuf> {
         return program.canonicalize().with_context(|| format!("there is no `{}`", program.display()));
     }
     output(&mut cargo(["build", "--package", "cli"]))?;
+    built()
+}
+
+/// Where cargo puts the program.
+fn built() -> Result<PathBuf> {
     let metadata = output(&mut cargo(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Value = serde_json::from_str(&metadata).context("cargo's metadata is not JSON")?;
     let target = metadata["target_directory"].as_str().context("cargo's metadata has no target folder")?;

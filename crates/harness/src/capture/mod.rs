@@ -7,6 +7,7 @@ mod copy;
 mod model;
 mod output;
 mod plan;
+mod ready;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -30,6 +31,7 @@ use output::Listening;
 use plan::Planned;
 pub(crate) use plan::given_program;
 pub use plan::{Asked, Places, Replaying, Speaker};
+pub use ready::Ready;
 
 /// How long calls in flight are waited for when the harness has ended.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -116,14 +118,7 @@ struct Stage {
 
 impl Stage {
     async fn set(planned: &Planned, sandbox: Sandbox, tell: Tell<'_>) -> Result<Self, HarnessError> {
-        sandbox.fill(&planned.files)?;
-        if planned.harness.uses_ripgrep() {
-            match crate::install::install_ripgrep(&planned.places.cache, tell).await {
-                Ok(ripgrep) => sandbox.sort_ripgrep(&ripgrep)?,
-                Err(error) if planned.harness.needs_ripgrep() => return Err(error),
-                Err(_) => {}
-            }
-        }
+        furnish(planned, &sandbox, tell).await?;
         let answering =
             Answering::start(&planned.speaker, planned.harness.providers(), &sandbox.workspace()).await?;
         let (pipes, outputs) = output::pipes().map_err(HarnessError::io("open", "a pipe"))?;
@@ -141,7 +136,7 @@ impl Stage {
         sandbox.settle_times()?;
         let snapshot = Snapshot::of(&sandbox.workspace())?;
         let mut env = sandbox.env();
-        env.extend(proxy_variables(&watch));
+        env.extend(proxy_variables(watch.refuser));
         warden.settle(sandbox.workspace(), env);
         let started_at = SystemTime::now();
         let dir = planned.dir(started_at);
@@ -182,6 +177,16 @@ impl Stage {
     }
 }
 
+/// Fills the workspace, and gives the harness the programs it expects.
+async fn furnish(planned: &Planned, sandbox: &Sandbox, tell: Tell<'_>) -> Result<(), HarnessError> {
+    sandbox.fill(&planned.files)?;
+    match crate::install::install_ripgrep(&planned.places.cache, tell).await {
+        Ok(ripgrep) => sandbox.sort_ripgrep(&ripgrep),
+        Err(error) if planned.harness.needs_ripgrep() => Err(error),
+        Err(_) => Ok(()),
+    }
+}
+
 /// Where the proxy and the watchers stand: in the sealed network, or in the machine's.
 async fn stand(sealed: Result<Sealed, String>, slot: usize) -> Result<(Bound, Watch, Network), HarnessError> {
     let failed = || HarnessError::io("listen on", "loopback");
@@ -212,8 +217,8 @@ async fn bind(slot: usize) -> Result<Bound, HarnessError> {
 }
 
 /// What leads well-behaved programs to the proxy that refuses.
-fn proxy_variables(watch: &Watch) -> Vec<(String, String)> {
-    let url = format!("http://{}", watch.refuser);
+fn proxy_variables(refuser: std::net::SocketAddr) -> Vec<(String, String)> {
+    let url = format!("http://{refuser}");
     let none = "localhost,127.0.0.1,::1".to_owned();
     let ways = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, url.clone()));
     let both =

@@ -57,7 +57,7 @@ impl Answering {
     }
 
     /// A server on loopback that speaks for every provider.
-    fn standing_in(addr: SocketAddr, providers: &[Provider]) -> Result<Self, HarnessError> {
+    pub(super) fn standing_in(addr: SocketAddr, providers: &[Provider]) -> Result<Self, HarnessError> {
         let upstream = parse(&format!("http://{addr}"))?;
         let path = Path { prefix: String::new(), versioned: false };
         Ok(Self {

@@ -1,0 +1,151 @@
+//! The same twenty reads by our kernel and by others: each by itself, against a scripted model in its own process.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use harness::{Asked, Places, Ready};
+
+use super::table::{Row, Sample};
+use crate::bench::process;
+use crate::bench::server::{Server, Signal};
+use crate::cache;
+
+const SCENARIO: &str = "single-agent-20-reads";
+/// Twenty reads and the last word.
+const LEAST_REQUESTS: usize = 21;
+/// Ours first: the table compares the others with it.
+const HARNESSES: [&str; 3] = ["offshoot", "claude-code", "opencode"];
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// One harness with a HOME of its own that stays, as a user's does.
+struct Target {
+    name: String,
+    program: Option<PathBuf>,
+    ready: Ready,
+    script: PathBuf,
+    folder: PathBuf,
+}
+
+/// Starts each harness in turn, in an order that rotates from round to round, after a start that does not count.
+pub(super) fn measure(offshoot: &Path, folder: &Path, rounds: u16) -> Result<Vec<Row>> {
+    // Not in our own folders: harnesses read what they find in every folder above their workspace.
+    let slots = tempfile::Builder::new().prefix("offshoot-bench-").tempdir_in("/var/tmp")?;
+    let mut targets = Vec::new();
+    for name in HARNESSES {
+        let folder = folder.join(name);
+        targets.push(Target::prepare(name, offshoot, folder, slots.path())?);
+    }
+    let mut rows: Vec<Row> =
+        targets.iter().map(|target| Row { name: target.name.clone(), samples: Vec::new() }).collect();
+    for round in 0..=rounds {
+        for turn in 0..targets.len() {
+            let at = (turn + usize::from(round)) % targets.len();
+            let target = &targets[at];
+            let sample = target
+                .measure(offshoot, round)
+                .with_context(|| format!("could not measure {}", target.name))?;
+            let Sample { seconds, megabytes, .. } = sample;
+            let which = if round == 0 { "warm-up".to_owned() } else { format!("round {round}") };
+            eprintln!("{which}, {}: {seconds:.3} s, {megabytes:.0} MB", target.name);
+            if round > 0 {
+                rows[at].samples.push(sample);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+impl Target {
+    fn prepare(name: &str, offshoot: &Path, folder: PathBuf, slots: &Path) -> Result<Target> {
+        fs::create_dir(&folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+        let harness = harness::find(name).with_context(|| format!("there is no harness `{name}`"))?;
+        let version = harness.versions().last().context("a harness has a version")?;
+        let label = format!("{name} {version}");
+        let asked = Asked {
+            harness,
+            version: None,
+            host_version: None,
+            scenario: harness::find_scenario(SCENARIO, None)?,
+            prompt: None,
+            model: None,
+            mode: None,
+            fixture_dir: None,
+            script: None,
+            live: false,
+            replay: None,
+            max_budget_usd: None,
+            timeout: None,
+            out: None,
+            arguments: Vec::new(),
+            env: BTreeMap::new(),
+            sealed: false,
+            places: Places { data: folder.join("data"), cache: cache::folder()?, slots: slots.to_owned() },
+            user_env: BTreeMap::new(),
+        };
+        let ready = crate::bench::on_runtime(async {
+            Ok(Ready::take(asked, &|what: &str| eprintln!("{what}")).await?)
+        })?;
+        let script = folder.join("script.yaml");
+        fs::write(&script, ready.script().context("the scenario has a script")?)?;
+        // What `Ready` takes for our program is the one that is running, and that is a chore.
+        let program = (name == "offshoot").then(|| offshoot.to_owned());
+        Ok(Target { name: label, program, ready, script, folder })
+    }
+
+    /// One start, with a model that has not said anything yet: it would give a second conversation other ids.
+    fn measure(&self, offshoot: &Path, round: u16) -> Result<Sample> {
+        let place = self.folder.join(round.to_string());
+        fs::create_dir(&place)?;
+        let (model, address) = self.model(offshoot, &place)?;
+        let launch = self.ready.launch(address, round)?;
+        let (said, erred) = (place.join("stdout"), place.join("stderr"));
+        let mut command = Command::new(self.program.as_ref().unwrap_or(&launch.program));
+        command
+            .args(&launch.args)
+            .current_dir(self.ready.workspace())
+            .env_clear()
+            .envs(&launch.env)
+            .stdin(Stdio::null())
+            .stdout(File::create(&said)?)
+            .stderr(File::create(&erred)?);
+        let used = process::run_tree(&mut command, PATIENCE)?;
+        let words = || fs::read_to_string(&erred).unwrap_or_default();
+        ensure!(used.status.success(), "it ended with {}\n{}", used.status, words());
+        let (status, log) = model.stop()?;
+        // The figures would be of a program that does less.
+        ensure!(status.success() && !log.contains("no answer"), "its model ended with {status}\n{log}");
+        let requests = fs::read_dir(place.join("recording/provider_dumps"))?
+            .flatten()
+            .filter(|file| file.file_name().to_string_lossy().ends_with("_request.json"))
+            .count();
+        ensure!(requests >= LEAST_REQUESTS, "it asked {requests} times, not {LEAST_REQUESTS}\n{}", words());
+        Ok(Sample {
+            seconds: used.took.as_secs_f64(),
+            cpu: used.cpu.as_secs_f64(),
+            megabytes: used.memory as f64 / 1e6,
+            requests,
+        })
+    }
+
+    /// The scripted model, behind a recorder like everybody else's.
+    fn model(&self, offshoot: &Path, place: &Path) -> Result<(Server, SocketAddr)> {
+        let mut command = Command::new(offshoot);
+        command
+            .args(["proxy", "--script"])
+            .arg(&self.script)
+            .arg("--out")
+            .arg(place.join("recording"))
+            .current_dir(self.ready.workspace())
+            .env("OFFSHOOT_DATA_DIR", self.folder.join("data"));
+        let mut server = Server::start(&mut command, &place.join("model.log"), Signal::Interrupt)?;
+        let address = server.wait_until(|said| {
+            said.lines().find_map(|line| line.trim().strip_prefix("http://")?.parse().ok())
+        })?;
+        Ok((server, address))
+    }
+}

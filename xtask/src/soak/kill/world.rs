@@ -1,0 +1,279 @@
+//! A journal, a workspace and a scripted model for one run.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use store::{Options, Store};
+
+use super::verdict::Moment;
+
+/// A run with everything in it that is written down: calls side by side, calls that change files, two that must not
+/// happen twice, one that fails, and replies that take their time.
+pub(super) const SCRIPT: &str = r#"
+format: 1
+lanes:
+  - lane: main
+    match: { tools_include: [get_time] }
+    pace: { event_ms: 1 }
+    turns:
+      - reply:
+          - thinking: "two independent looks"
+          - text: "I look at both."
+          - call: { tool: read, id: toolu_a, input: { path: "a.txt" } }
+          - call: { tool: list, id: toolu_b, input: {} }
+        usage: { input: 100, output: 20 }
+      - reply:
+          - call: { tool: write, id: toolu_c, input: { path: "out/c.txt", content: "written once" } }
+          - call: { tool: stamp, id: toolu_d, input: { path: "stamps.txt" } }
+          - call: { tool: read, id: toolu_e, input: { path: "missing.txt" } }
+        usage: { input: 200, output: 20 }
+      - reply:
+          - text: "Where is it said?"
+          - call: { tool: grep, id: toolu_f, input: { pattern: "beta" } }
+          - call: { tool: glob, id: toolu_g, input: { pattern: "**/*.txt" } }
+        usage: { input: 250, output: 20 }
+      - reply:
+          - call: { tool: stamp, id: toolu_h, input: { path: "stamps.txt" } }
+          - call: { tool: write, id: toolu_i, input: { path: "out/i.txt", content: "and another" } }
+        usage: { input: 280, output: 20 }
+      - reply:
+          - text: "Now the time."
+          - call: { tool: get_time, id: toolu_j, input: {} }
+        usage: { input: 300, output: 20 }
+      - reply: [ { text: "All done." } ]
+        usage: { input: 400, output: 20 }
+"#;
+
+/// The same with a conversation that gets too long before its end.
+pub(super) fn long_script() -> String {
+    let long = SCRIPT.replace("usage: { input: 300, output: 20 }", "usage: { input: 900000, output: 20 }");
+    let summary = r#"      - when: { text_contains: "too long to go on with as it is" }
+        reply: [ { text: "It was all about alpha." } ]
+        usage: { input: 900000, output: 9 }
+      - reply: [ { text: "All done." } ]"#;
+    long.replacen(r#"      - reply: [ { text: "All done." } ]"#, summary, 1)
+}
+
+/// How long an attempt may take that nobody kills.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) struct World {
+    program: PathBuf,
+    place: tempfile::TempDir,
+    models: u32,
+    /// Requests that models have seen until now.
+    pub(super) requests: usize,
+}
+
+impl World {
+    pub(super) fn new(program: &Path, script: &str) -> Result<World> {
+        let place = tempfile::tempdir()?;
+        fs::create_dir(place.path().join("w"))?;
+        fs::write(place.path().join("w/a.txt"), "alpha\nbeta\n")?;
+        fs::write(place.path().join("script.yaml"), script)?;
+        Ok(World { program: program.to_owned(), place, models: 0, requests: 0 })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn offshoot(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("home"))
+            .env("OFFSHOOT_DATA_DIR", self.path("data"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the run, or goes on with it, against a model that has not said anything yet; kills it after a while
+    /// unless it was faster.
+    pub(super) fn attempt(&mut self, resume: Option<&str>, kill_after: Option<Duration>) -> Result<Attempt> {
+        let model = self.model()?;
+        let (said, erred) = (self.path("stdout"), self.path("stderr"));
+        let mut command = self.offshoot();
+        command
+            .args(["run", "--json", "--events", "all"])
+            .args(match resume {
+                Some(run) => ["--resume", run].to_vec(),
+                None => ["--model", "sonnet", "Look around."].to_vec(),
+            })
+            .current_dir(self.path("w"))
+            .env("ANTHROPIC_BASE_URL", format!("http://{}", model.address))
+            .env("ANTHROPIC_API_KEY", "sk-test-0123456789")
+            .env("OFFSHOOT_CLOCK", "2026-01-01T12:00:00+00:00[UTC]")
+            .env("OFFSHOOT_CRASH_LOG", self.path("points"))
+            .stdout(File::create(&said)?)
+            .stderr(File::create(&erred)?);
+        let begin = Instant::now();
+        let mut child = command.spawn().context("could not start what is to be killed")?;
+        let status = match kill_after {
+            Some(moment) => {
+                thread::sleep(moment.saturating_sub(begin.elapsed()));
+                child.kill()?; // one that has ended already is not hurt
+                child.wait()?
+            }
+            None => wait(&mut child, begin + PATIENCE)?,
+        };
+        let took = begin.elapsed();
+        self.requests += model.end()?;
+        let lines = fs::read_to_string(&said)?;
+        Ok(Attempt {
+            status,
+            took,
+            // A line that was being written when it was killed says nothing.
+            events: lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
+            erred: fs::read_to_string(&erred)?,
+        })
+    }
+
+    fn model(&mut self) -> Result<Model> {
+        self.models += 1;
+        let recording = self.path(&format!("rec-{}", self.models));
+        let mut command = self.offshoot();
+        command.args(["proxy", "--script"]).arg(self.path("script.yaml")).arg("--out").arg(&recording);
+        command.stdout(Stdio::piped()).stderr(File::create(self.path("model.log"))?);
+        let mut child = command.spawn().context("could not start the model")?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("it is piped")).read_line(&mut line)?;
+        let mut model = Model { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), recording };
+        let address = line.trim().strip_prefix("http://").and_then(|address| address.parse().ok());
+        model.address = address.with_context(|| format!("the model said no address: {line:?}"))?;
+        Ok(model)
+    }
+
+    /// The one run there is, as `show` has it; nothing where it was never written down.
+    pub(super) fn shown(&self) -> Result<Option<Value>> {
+        let ps = self.json(&["ps"])?;
+        let runs = ps["runs"].as_array().context("`ps` lists no runs")?;
+        ensure!(runs.len() < 2, "there are {} runs", runs.len());
+        let Some(run) = runs.first().and_then(|run| run["run"].as_str()) else { return Ok(None) };
+        self.json(&["show", run]).map(Some)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let out = self.offshoot().args(arguments).args(["--format", "json"]).output()?;
+        let stderr = String::from_utf8_lossy(&out.stderr);
+        ensure!(out.status.success(), "`offshoot {}` ended with {}: {stderr}", arguments[0], out.status);
+        serde_json::from_slice(&out.stdout)
+            .with_context(|| format!("`offshoot {}` says no JSON", arguments[0]))
+    }
+
+    /// Reads the whole journal.
+    pub(super) fn check(&self) -> Result<()> {
+        let health = Store::open(self.path("data/store.db"), Options::default())?.check()?;
+        ensure!(health.problems.is_empty(), "the journal is damaged: {:?}", health.problems);
+        Ok(())
+    }
+
+    /// What was done, and what was written down to be done, as it happened.
+    pub(super) fn points(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.path("points")).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// What the call that must not happen twice has left.
+    pub(super) fn stamps(&self) -> String {
+        fs::read_to_string(self.path("w/stamps.txt")).unwrap_or_default()
+    }
+}
+
+fn wait(child: &mut Child, until: Instant) -> Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() > until {
+            child.kill()?;
+            child.wait()?;
+            bail!("a run that nobody killed did not end");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A scripted model in a process of its own, which counts what it is asked.
+struct Model {
+    child: Child,
+    address: SocketAddr,
+    recording: PathBuf,
+}
+
+impl Model {
+    /// Ends it; how many requests it saw.
+    fn end(mut self) -> Result<usize> {
+        ensure!(Command::new("kill").args(["-INT", &self.child.id().to_string()]).status()?.success());
+        let status = self.child.wait()?;
+        ensure!(status.success(), "the model ended with {status}");
+        let dumps = fs::read_dir(self.recording.join("provider_dumps")).into_iter().flatten().flatten();
+        Ok(dumps.filter(|file| file.file_name().to_string_lossy().ends_with("_request.json")).count())
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // it has ended, where all went well
+        let _ = self.child.wait();
+    }
+}
+
+/// One process that ran, and what it said.
+pub(super) struct Attempt {
+    status: ExitStatus,
+    pub(super) took: Duration,
+    events: Vec<Value>,
+    erred: String,
+}
+
+impl Attempt {
+    pub(super) fn was_killed(&self) -> bool {
+        self.status.signal() == Some(9)
+    }
+
+    pub(super) fn is_good(&self) -> Result<()> {
+        ensure!(self.status.success(), "`offshoot run` ended with {}: {}", self.status, self.erred);
+        let last = self.events.last().context("it said nothing")?;
+        ensure!(last["status"] == "completed" && last["final_text"] == "All done.", "it ended with {last}");
+        Ok(())
+    }
+
+    /// The run, where it came to say which it is.
+    pub(super) fn run(&self) -> Option<String> {
+        Some(self.events.first()?["run"].as_str()?.to_owned())
+    }
+
+    /// Where it was, by the last thing it said.
+    pub(super) fn moment(&self) -> Moment {
+        Moment::after(self.events.last().and_then(|event| event["type"].as_str()))
+    }
+
+    /// What it said was done is in the journal.
+    pub(super) fn is_kept(&self, shown: &Value) -> Result<()> {
+        let has = |list: &str, key: &str, value: &Value, fits: fn(&Value) -> bool| {
+            shown[list].as_array().into_iter().flatten().any(|it| it[key] == *value && fits(it))
+        };
+        for event in &self.events {
+            let kept = match event["type"].as_str() {
+                Some("message" | "compacted") => has("messages", "seq", &event["message"], |_| true),
+                Some("tool_finished") => {
+                    has("tool_calls", "id", &event["call"], |call| !call["result"].is_null())
+                }
+                Some("run_finished") => shown["run"]["status"] == event["status"],
+                _ => true,
+            };
+            ensure!(kept, "it was said and is not in the journal: {event}");
+        }
+        Ok(())
+    }
+}
