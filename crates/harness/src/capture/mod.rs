@@ -180,6 +180,9 @@ impl Stage {
 /// Fills the workspace, and gives the harness the programs it expects.
 async fn furnish(planned: &Planned, sandbox: &Sandbox, tell: Tell<'_>) -> Result<(), HarnessError> {
     sandbox.fill(&planned.files)?;
+    if !planned.harness.uses_ripgrep() {
+        return Ok(());
+    }
     match crate::install::install_ripgrep(&planned.places.cache, tell).await {
         Ok(ripgrep) => sandbox.sort_ripgrep(&ripgrep),
         Err(error) if planned.harness.needs_ripgrep() => Err(error),

@@ -50,10 +50,12 @@ impl Answering {
         let defaults = read_settings(&mut config)?;
         let resumed = row.map(|row| resumed_model(row, arguments)).transpose()?;
         if let (Some(asked), Some(began)) = (&arguments.model, &resumed) {
-            let same = config.choose(asked).is_ok_and(|(provider, id)| format!("{}/{id}", provider.name) == *began);
+            let same =
+                config.choose(asked).is_ok_and(|(provider, id)| format!("{}/{id}", provider.name) == *began);
             if !same {
                 let error = anyhow::anyhow!("a run goes on with the model it was begun with: {began}");
-                return Err(error).or_fail_with(Kind::Usage, || "leave `--model` out, or start another run".into());
+                return Err(error)
+                    .or_fail_with(Kind::Usage, || "leave `--model` out, or start another run".into());
             }
         }
         let wanted = resumed.or_else(|| arguments.model.clone());
