@@ -85,7 +85,7 @@ async fn who_says_something_at_the_cap_gets_an_answer() {
         results: b gives NOT_STARTED
         prompt: what is missing?
         reply: nothing much
-        = step_cap: nothing much (the steps were used up)
+        = completed: nothing much
     "#]],
     )
     .await;
