@@ -55,7 +55,6 @@ impl Spot<'_> {
             golden,
             candidate,
             mask: Some(mask),
-            racy: None,
         }
     }
 }

@@ -114,7 +114,7 @@ impl Comparison<'_> {
                 ),
             };
             let what = what(unit, surface, leaf);
-            let mut difference = spot.difference(
+            let difference = spot.difference(
                 Some(holds),
                 &leaf.pointer,
                 what,
@@ -125,7 +125,6 @@ impl Comparison<'_> {
                 self.differ_by_byte(lane.number, difference);
                 continue;
             }
-            difference.racy = self.race(lane, turn, Some(holds), [Some(g), Some(c)]);
             match (unit.kind, holds) {
                 (Kind::Call, Level::E0) => {
                     self.changes.renamed.insert((unit.key.clone(), other.key.clone()));
@@ -183,10 +182,8 @@ impl Comparison<'_> {
             self.changes.schemas[side].insert(unit.key.clone(), arguments(&raw));
         }
         let spot = Spot { surface, lane: lane.name, turn };
-        let here = if side == 0 { [Some((unit, of)), None] } else { [None, Some((unit, of))] };
-        let racy = self.race(lane, turn, holds, here);
-        let difference = spot.difference(holds, &unit.pointer, what, sides[0], sides[1]);
-        self.differ(lane.number, Difference { racy, ..difference });
+        let difference: Difference = spot.difference(holds, &unit.pointer, what, sides[0], sides[1]);
+        self.differ(lane.number, difference);
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use recording::lanes::{Job, Lane, LaneKind, Touch};
+use recording::lanes::{Job, Lane, LaneKind};
 use recording::source::Happened;
 use session::CallId;
 
@@ -15,8 +15,6 @@ use super::tape::{Take, Tape};
 const NOTICE: Duration = Duration::from_millis(20);
 /// The least and the most that is waited behind an end that is announced by a text.
 const LINKED: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
-/// The most that is kept of the time since an agent was started: timers that begin with it are shorter.
-const TIMERS: Duration = Duration::from_secs(10);
 /// A pause between two parts in which a harness may have begun to work on the first.
 const WORKING: u64 = 50_000;
 /// The shortest time after which a request that does not come is given up.
@@ -154,13 +152,6 @@ impl Ends {
             let parts = &at.response.parts;
             ends.sent_us.insert(take, at.asked_us + parts.last().map_or(0, |(_, us)| *us));
         }
-        for moment in &tape.timeline {
-            if let Happened::Ended(exchange) = moment.what
-                && let Some(take) = tape.by_exchange.get(&exchange)
-            {
-                ends.sent_us.insert(*take, moment.us);
-            }
-        }
         ends
     }
 
@@ -177,43 +168,13 @@ impl Ends {
     }
 
     /// Replies that ask after an agent before its end: the answer did not bring its last words.
-    fn asking_early(&self, job: &Job) -> impl Iterator<Item = usize> {
-        let early = job.touches.iter().filter(|touch| job.delivered != Some(touch.turn + 1));
-        early.filter_map(|touch| self.turns.get(&(job.parent.clone(), touch.turn))?.last().copied())
-    }
-
-    /// Replies whose end waits until some time has passed since the end of another.
-    fn holds(&self) -> HashMap<usize, Vec<(usize, Duration)>> {
-        let mut holds: HashMap<usize, Vec<(usize, Duration)>> = HashMap::new();
-        let mut hold = |take: usize, since: usize, kept: &dyn Fn(Duration) -> Duration| {
-            let recorded = self.sent_us[&take].saturating_sub(self.sent_us[&since]);
-            if recorded > 0 {
-                holds.entry(take).or_default().push((since, kept(Duration::from_micros(recorded))));
-            }
-        };
-        for (_, child, asked) in self.announced() {
-            hold(asked, child, &|recorded| recorded.mul_f64(1.25));
-        }
-        // What is told of an agent at work, and when its end is told, depends on timers that its start began. An agent
-        // that is only waited for needs none of it.
-        for job in self.jobs.iter().filter(|job| job.background) {
-            let of_turn = |turn: u32| self.turns.get(&(job.parent.clone(), turn))?.last().copied();
-            let Some(launch) = of_turn(job.launched) else { continue };
-            let at_work = |touch: &&Touch| job.delivered.is_none_or(|delivered| delivered > touch.turn + 1);
-            let asking: Vec<usize> =
-                job.touches.iter().filter(at_work).filter_map(|touch| of_turn(touch.turn)).collect();
-            let asked_us = asking.iter().map(|take| self.sent_us[take]).max().unwrap_or_default();
-            let counts = |take: &usize| {
-                let is_end = self.last.get(&job.lane) == Some(take);
-                self.sent_us[take] < asked_us || (is_end && !job.notices.is_empty())
-            };
-            let own =
-                self.turns.iter().filter(|((lane, _), _)| *lane == job.lane).flat_map(|(_, takes)| takes);
-            for take in own.copied().filter(counts).chain(asking) {
-                hold(take, launch, &|recorded| recorded.min(TIMERS));
-            }
-        }
-        holds
+    fn touching(&self) -> impl Iterator<Item = usize> {
+        self.jobs.iter().flat_map(|job| {
+            job.touches
+                .iter()
+                .filter(|touch| job.delivered != Some(touch.turn + 1))
+                .filter_map(|touch| self.turns.get(&(job.parent.clone(), touch.turn))?.last().copied())
+        })
     }
 
     /// Whether the first take is of the lane that started the second one's in the background.
@@ -232,7 +193,7 @@ impl Ends {
         ended: &HashSet<usize>,
     ) -> Option<Step> {
         // What the parent is told of an agent depends on how far the agent has got by then.
-        if self.jobs.iter().flat_map(|job| self.asking_early(job)).any(|asking| asking == take) {
+        if self.touching().any(|asking| asking == take) {
             return Some(Step::Rest(NOTICE));
         }
         let lane = &tape.takes[take].lane;
@@ -289,7 +250,14 @@ fn move_behind(steps: &mut Vec<Timed>, child: usize, asked: usize) {
 
 /// The steps with what must be waited for between them.
 fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
-    let holds = ends.holds();
+    let mut holds: HashMap<usize, Vec<(usize, Duration)>> = HashMap::new();
+    for (_, child, asked) in ends.announced() {
+        let (from, to) = (ends.sent_us[&child], ends.sent_us[&asked]);
+        if from < to {
+            let hold = Duration::from_micros(to - from).mul_f64(1.25);
+            holds.entry(asked).or_default().push((child, hold));
+        }
+    }
     let mut sent: HashMap<usize, usize> = HashMap::new();
     let mut ended: HashSet<usize> = HashSet::new();
     let mut out: Vec<Step> = Vec::new();
@@ -304,8 +272,8 @@ fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
         }
         let response = &tape.takes[take].response;
         let is_whole = upto >= response.parts.len();
-        for (since, hold) in holds.get(&take).into_iter().flatten().filter(|_| is_whole) {
-            out.push(Step::Since(*since, *hold));
+        for (child, hold) in holds.get(&take).into_iter().flatten().filter(|_| is_whole) {
+            out.push(Step::Since(*child, *hold));
         }
         if so_far > 0 && began_work(tape, take, so_far) {
             out.push(Step::Rest(NOTICE));

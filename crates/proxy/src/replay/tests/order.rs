@@ -23,7 +23,7 @@ fn in_words(tape: &Tape, steps: &[Step]) -> String {
             Step::Send(take, _) => writeln!(text, "< {}", name(take)),
             Step::Rest(_) => writeln!(text, "  until it rests"),
             Step::Pause(time) => writeln!(text, "  {time:?}"),
-            Step::Since(take, time) => writeln!(text, "  {time:?} since {}", name(take)),
+            Step::Since(take, _) => writeln!(text, "  since {}", name(take)),
         }
         .expect("a string takes everything");
     }
@@ -79,10 +79,9 @@ fn an_end_that_a_text_announces_waits_for_the_request_before_it() {
             > sub-1 1
             < main 2
             > main 3
-              4s since main 1
             < sub-1 1
               2s
-              2.5s since sub-1 1
+              since sub-1 1
             < main 3
             > main 4
             < main 4
@@ -113,73 +112,6 @@ fn a_parent_that_is_about_to_ask_after_an_agent_lets_its_end_be_noticed() {
             < main 2
             > main 3
             < main 3
-        "#]],
-    );
-}
-
-#[test]
-fn what_is_told_of_an_agent_at_work_depends_on_the_time_since_its_start() {
-    check(
-        "
-        main > look around
-        main < call t1 Task scan the root folder
-        main > result t1 started as job_0011aa
-        a > scan the root folder
-        a < call t9 Read something
-        main < call t2 Poll job_0011aa
-        main > result t2 job_0011aa runs
-        main < text waiting
-        a > result t9 read
-        a < text the root is fine
-        main > job_0011aa has ended: the root is fine
-        main < text done
-        ",
-        expect![[r#"
-            > main 1
-            < main 1
-            > main 2
-            > sub-1 1
-              3s since main 1
-            < sub-1 1
-              4s since main 1
-            < main 2
-            > main 3
-            < main 3
-            > sub-1 2
-              8s since main 1
-            < sub-1 2
-            > main 4
-            < main 4
-        "#]],
-    );
-}
-
-#[test]
-fn an_agent_that_is_only_waited_for_may_end_at_any_time() {
-    check(
-        "
-        main > look around
-        main < call t1 Task scan the root folder
-        main > result t1 started as job_0011aa
-        a > scan the root folder
-        main < call t2 Wait job_0011aa
-        a < text the root is fine
-        main > result t2 job_0011aa: the root is fine
-        main < call t3 Poll job_0011aa
-        main > result t3 job_0011aa has been told
-        main < text done
-        ",
-        expect![[r#"
-            > main 1
-            < main 1
-            > main 2
-            > sub-1 1
-            < main 2
-            < sub-1 1
-            > main 3
-            < main 3
-            > main 4
-            < main 4
         "#]],
     );
 }
