@@ -23,6 +23,8 @@ const DISK_DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) struct Session {
     /// The recording's folder.
     pub(crate) out: PathBuf,
+    /// The option that named it.
+    pub(crate) flag: &'static str,
     pub(crate) listen: SocketAddr,
     /// How long calls in flight are waited for.
     pub(crate) drain: Duration,
@@ -76,7 +78,7 @@ impl Session {
         let addr = bound.addr();
         let mut settings = settings(&self, addr);
         let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir)))
-            .map_err(|error| create_failure(error, &self.out))?;
+            .map_err(|error| create_failure(error, &self.out, self.flag))?;
         let capture = bound.start(self.upstreams.clone(), recorder.clone());
         Ok(Begun { session: self, addr, settings, recorder, capture })
     }
@@ -180,10 +182,10 @@ fn settings(session: &Session, addr: SocketAddr) -> Settings {
     Settings { dir: session.out.clone(), started_at: SystemTime::now(), manifest }
 }
 
-fn create_failure(error: CreateError, out: &Path) -> anyhow::Error {
+fn create_failure(error: CreateError, out: &Path, flag: &str) -> anyhow::Error {
     let hint = match &error {
-        CreateError::NotEmpty { .. } => format!("give another folder, as in `{}-2`", out.display()),
-        CreateError::Io { .. } => "give a folder that you can write, as in `/tmp/recording`".to_owned(),
+        CreateError::NotEmpty { .. } => format!("give another folder, as in `{flag} {}-2`", out.display()),
+        CreateError::Io { .. } => format!("give a folder that you can write, as in `{flag} /tmp/recording`"),
     };
     Err::<(), _>(error).or_fail_with(Kind::Usage, || hint).expect_err("it is one")
 }

@@ -71,6 +71,7 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let session = Session {
         out: arguments.out,
+        flag: "--out",
         listen: arguments.listen,
         drain: Duration::from_secs(arguments.drain),
         command: arguments.command,

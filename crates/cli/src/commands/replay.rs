@@ -230,6 +230,7 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
             };
             let session = Session {
                 out,
+                flag: "--out",
                 listen: wanted,
                 drain: Duration::from_secs(10),
                 command: arguments.command,

@@ -33,7 +33,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let store = journal::open()?;
         let run = journal::find(&store, &arguments.what).map_err(|error| {
             let hint = "give a recording's folder, or a run: `offshoot ps` lists them".to_owned();
-            marked(Kind::Usage, Some(hint), anyhow::anyhow!("{error}, and no folder of that name"))
+            marked(
+                Kind::Usage,
+                Some(hint),
+                anyhow::anyhow!("there is no folder `{}`, and {error}", arguments.what),
+            )
         })?;
         return show_run(&store, &run, arguments.format);
     }

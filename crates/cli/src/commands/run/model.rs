@@ -196,6 +196,7 @@ async fn record(arguments: &Arguments, out: &Path, asked: &mut Provider, id: &st
     let upstream = Upstream::parse(&upstream).or_fail(Kind::Bug)?;
     let session = Session {
         out: out.to_owned(),
+        flag: "--record",
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         drain: DRAIN,
         command: Vec::new(),
