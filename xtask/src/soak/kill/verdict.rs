@@ -52,8 +52,8 @@ pub(super) struct Whole {
     pub(super) messages: Vec<String>,
     /// Id, status and result of each.
     calls: Vec<String>,
-    /// Message and position of each call.
-    places: Vec<(i64, i64)>,
+    /// Message and id of each call.
+    places: Vec<(i64, String)>,
     /// The messages' numbers.
     numbers: Vec<i64>,
     /// Calls without a result.
@@ -75,7 +75,7 @@ impl Whole {
             calls: calls.iter().map(|it| format!("{} {} {}", it["id"], it["status"], it["result"])).collect(),
             places: calls
                 .iter()
-                .map(|it| Ok((number(&it["message"])?, number(&it["position"])?)))
+                .map(|it| Ok((number(&it["message"])?, it["id"].to_string())))
                 .collect::<Result<_>>()?,
             numbers: messages.iter().map(|it| number(&it["seq"])).collect::<Result<_>>()?,
             open: calls.iter().filter(|it| it["result"].is_null()).count(),
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn shown(calls: &[(&str, &str)]) -> Value {
-        let call = |(at, (id, result)): (usize, &(&str, &str))| json!({ "id": id, "message": 2, "position": at, "status": "done", "result": result });
+        let call = |(at, (id, result)): (usize, &(&str, &str))| json!({ "id": id, "message": 2, "status": "done", "result": result });
         let uses: Vec<Value> = calls.iter().map(|(id, _)| json!({ "type": "tool_use", "id": id })).collect();
         let results: Vec<Value> =
             calls.iter().map(|(id, text)| json!({ "tool_use_id": id, "content": text })).collect();
@@ -177,7 +177,7 @@ mod tests {
         json!({
             "run": { "status": "completed", "final_text": "All done." },
             "messages": messages.into_iter().enumerate().map(message).collect::<Vec<_>>(),
-            "tool_calls": calls.iter().enumerate().map(call).collect::<Vec<_>>(),
+            "tool_calls": calls.iter().map(call).collect::<Vec<_>>(),
         })
     }
 
@@ -206,7 +206,7 @@ mod tests {
         assert!(!broken(&|_| ()));
         assert!(broken(&|shown| shown["messages"][2]["seq"] = json!(4)));
         assert!(broken(&|shown| shown["messages"][1]["seq"] = json!(1)));
-        assert!(broken(&|shown| shown["tool_calls"][1]["position"] = json!(0)));
+        assert!(broken(&|shown| shown["tool_calls"][1]["id"] = json!("toolu_a")));
         assert!(broken(&|shown| shown["tool_calls"][1]["result"] = Value::Null));
         assert!(broken(&|shown| shown["messages"][2]["wire"] = json!("{}")));
         assert!(broken(&|shown| shown["run"]["status"] = json!("paused")));
