@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn shown(calls: &[(&str, &str)]) -> Value {
-        let call = |(at, (id, result)): (usize, &(&str, &str))| json!({ "id": id, "message": 2, "status": "done", "result": result });
+        let call = |(id, result): &(&str, &str)| json!({ "id": id, "message": 2, "status": "done", "result": result });
         let uses: Vec<Value> = calls.iter().map(|(id, _)| json!({ "type": "tool_use", "id": id })).collect();
         let results: Vec<Value> =
             calls.iter().map(|(id, text)| json!({ "tool_use_id": id, "content": text })).collect();
