@@ -73,6 +73,8 @@ fn for_writing(conn: Connection) -> rusqlite::Result<Connection> {
     conn.pragma_update(None, "foreign_keys", true)?;
     // In KiB: enough for a large group, whose pages would otherwise come and go.
     conn.pragma_update(None, "cache_size", -8192)?;
+    // In pages: a step changes many of them, and most of them again soon.
+    conn.pragma_update(None, "wal_autocheckpoint", 4000)?;
     // The text of a deleted run is gone from the file, too.
     conn.pragma_update(None, "secure_delete", "fast")?;
     Ok(conn)

@@ -1,6 +1,8 @@
 -- Version 1 of the journal. A shipped version is never edited: a change is a new step.
 --
 -- Long values stand last in their rows, so that reading the short ones does not walk over them.
+-- A list of more than two words behind IN would become a table of its own each time a row is checked; words with
+-- OR between them do not.
 
 CREATE TABLE threads (
     id         TEXT PRIMARY KEY,
@@ -16,7 +18,8 @@ CREATE TABLE tasks (
     thread      TEXT NOT NULL REFERENCES threads (id) ON DELETE CASCADE,
     subject     TEXT NOT NULL,
     description TEXT NOT NULL,
-    status      TEXT NOT NULL CHECK (status IN ('pending', 'in_progress', 'complete', 'failed', 'cancelled')),
+    status      TEXT NOT NULL CHECK (status = 'pending' OR status = 'in_progress' OR status = 'complete' OR status = 'failed'
+                    OR status = 'cancelled'),
     result      TEXT,
     position    INTEGER NOT NULL,
     created_at  INTEGER NOT NULL,
@@ -27,7 +30,7 @@ CREATE INDEX tasks_by_thread ON tasks (thread, position);
 CREATE TABLE runs (
     id           TEXT PRIMARY KEY,
     thread       TEXT NOT NULL REFERENCES threads (id) ON DELETE CASCADE,
-    kind         TEXT NOT NULL CHECK (kind IN ('main', 'sub', 'fork')),
+    kind         TEXT NOT NULL CHECK (kind = 'main' OR kind = 'sub' OR kind = 'fork'),
     root         TEXT NOT NULL,
     parent       TEXT REFERENCES runs (id) ON DELETE CASCADE,
     task         TEXT REFERENCES tasks (id) ON DELETE SET NULL,
@@ -35,8 +38,9 @@ CREATE TABLE runs (
     agent        TEXT NOT NULL,
     model        TEXT NOT NULL,
     provider     TEXT NOT NULL,
-    status       TEXT NOT NULL CHECK (status IN ('running', 'waiting', 'paused', 'completed', 'failed',
-                     'cancelled_by_user', 'cancelled_by_parent', 'interrupted', 'stalled', 'budget', 'step_cap')),
+    status       TEXT NOT NULL CHECK (status = 'running' OR status = 'waiting' OR status = 'paused' OR status = 'completed'
+                     OR status = 'failed' OR status = 'cancelled_by_user' OR status = 'cancelled_by_parent'
+                     OR status = 'interrupted' OR status = 'stalled' OR status = 'budget' OR status = 'step_cap'),
     chain        TEXT NOT NULL,
     depth        INTEGER NOT NULL,
     context_from INTEGER NOT NULL,
@@ -77,7 +81,7 @@ CREATE TABLE model_calls (
     request_len       INTEGER NOT NULL,
     model             TEXT NOT NULL,
     provider          TEXT NOT NULL,
-    status            TEXT NOT NULL CHECK (status IN ('asked', 'answered', 'failed')),
+    status            TEXT NOT NULL CHECK (status = 'asked' OR status = 'answered' OR status = 'failed'),
     input             INTEGER NOT NULL DEFAULT 0,
     output            INTEGER NOT NULL DEFAULT 0,
     cache_read        INTEGER NOT NULL DEFAULT 0,
@@ -131,8 +135,9 @@ CREATE TABLE tool_calls (
     position    INTEGER NOT NULL,
     call_id     TEXT NOT NULL,
     name        TEXT NOT NULL,
-    policy      TEXT NOT NULL CHECK (policy IN ('pure', 'idempotent', 'unsafe')),
-    status      TEXT NOT NULL CHECK (status IN ('planned', 'running', 'done', 'failed', 'denied', 'may_have_run')),
+    policy      TEXT NOT NULL CHECK (policy = 'pure' OR policy = 'idempotent' OR policy = 'unsafe'),
+    status      TEXT NOT NULL CHECK (status = 'planned' OR status = 'running' OR status = 'done' OR status = 'failed'
+                    OR status = 'denied' OR status = 'may_have_run'),
     started_at  INTEGER,
     ended_at    INTEGER,
     input       BLOB NOT NULL,
@@ -156,7 +161,7 @@ CREATE INDEX jobs_by_parent ON jobs (parent);
 CREATE TABLE inbox (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     run           TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-    kind          TEXT NOT NULL CHECK (kind IN ('job', 'message', 'cancel')),
+    kind          TEXT NOT NULL CHECK (kind = 'job' OR kind = 'message' OR kind = 'cancel'),
     job           TEXT REFERENCES runs (id) ON DELETE CASCADE,
     created_at    INTEGER NOT NULL,
     delivered_seq INTEGER,

@@ -103,7 +103,7 @@ impl Store {
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         #[cfg(feature = "faults")]
         if self.inner.room.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) <= 0 {

@@ -1,8 +1,12 @@
 //! The one thread that writes.
 //!
 //! Whoever has something to write hands over a whole transaction and waits. The thread takes all that wait
-//! at the moment, runs them one after the other in one transaction of SQLite, each in a savepoint of its own,
-//! commits once and answers all. So the disk is waited for once per group, not once per caller.
+//! at the moment, runs them one after the other in one transaction of SQLite, commits once and answers all. So
+//! the disk is waited for once per group, not once per caller.
+//!
+//! One that is refused has nearly always looked before it wrote, and there is nothing to undo. Where there is, the
+//! whole group is undone and run again, each in a savepoint of its own: a savepoint keeps a copy of every page, which
+//! nobody should pay for who does not need it. So a transaction may be run twice, and must come to the same.
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -43,16 +47,16 @@ impl Writer {
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
-    /// Runs `work` as one transaction and returns when it is on the disk.
+    /// Runs `work` as one transaction and returns when it is on the disk. It may be run, undone, and run again.
     ///
     /// A caller that goes away while it waits does not undo it: it is written, or fails, all the same.
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        F: FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let job = Box::new(Pending { work: Some(work), outcome: None, answer });
+        let job = Box::new(Pending { work, outcome: None, answer });
         self.jobs.as_ref().ok_or(StoreError::WriterGone)?.send(job).map_err(|_| StoreError::WriterGone)?;
         answered.await.unwrap_or(Err(StoreError::WriterGone))
     }
@@ -78,7 +82,7 @@ trait Job: Send {
 }
 
 struct Pending<T, F> {
-    work: Option<F>,
+    work: F,
     outcome: Option<Result<T, StoreError>>,
     answer: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -86,11 +90,10 @@ struct Pending<T, F> {
 impl<T, F> Job for Pending<T, F>
 where
     T: Send,
-    F: FnOnce(&Connection) -> Result<T, StoreError> + Send,
+    F: FnMut(&Connection) -> Result<T, StoreError> + Send,
 {
     fn run(&mut self, desk: &Desk) -> Result<(), StoreError> {
-        let work = self.work.take().ok_or(StoreError::WriterGone)?;
-        let outcome = work(&desk.conn).map_err(|error| error.named(&desk.path));
+        let outcome = (self.work)(&desk.conn).map_err(|error| error.named(&desk.path));
         let failed = outcome.as_ref().err().cloned();
         self.outcome = Some(outcome);
         failed.map_or(Ok(()), Err)
@@ -168,13 +171,37 @@ impl Desk {
             return &mut [];
         }
         for at in 0..group.len() {
-            if let Err(error) = self.run(&mut *group[at]) {
-                self.rollback();
-                let (lost, untried) = group.split_at_mut(at + 1);
-                fail(lost, &error);
-                return untried;
+            let before = self.conn.total_changes();
+            if let Err(error) = group[at].run(self) {
+                // A full disk, for one, makes SQLite give up the transaction by itself.
+                if self.conn.is_autocommit() {
+                    return lost(group, at, &error);
+                }
+                if self.conn.total_changes() != before {
+                    self.rollback();
+                    return self.transact_one_by_one(group);
+                }
             }
         }
+        self.finish(group)
+    }
+
+    /// The same, when one of them has something to undo.
+    fn transact_one_by_one<'a>(&self, group: &'a mut [Box<dyn Job>]) -> &'a mut [Box<dyn Job>] {
+        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
+            fail(group, &error);
+            return &mut [];
+        }
+        for at in 0..group.len() {
+            if let Err(error) = self.run(&mut *group[at]) {
+                self.rollback();
+                return lost(group, at, &error);
+            }
+        }
+        self.finish(group)
+    }
+
+    fn finish<'a>(&self, group: &'a mut [Box<dyn Job>]) -> &'a mut [Box<dyn Job>] {
         if let Err(error) = self.execute("COMMIT") {
             self.rollback();
             fail(group, &error);
@@ -186,7 +213,6 @@ impl Desk {
     fn run(&self, job: &mut dyn Job) -> Result<(), StoreError> {
         self.execute("SAVEPOINT one")?;
         if let Err(error) = job.run(self) {
-            // A full disk, for one, makes SQLite give up the transaction by itself.
             if self.conn.is_autocommit() {
                 return Err(error);
             }
@@ -210,4 +236,11 @@ impl Desk {
 
 fn fail(group: &mut [Box<dyn Job>], error: &StoreError) {
     group.iter_mut().for_each(|job| job.fail(error));
+}
+
+/// Those up to `at` went with the transaction; the others have not been tried.
+fn lost<'a>(group: &'a mut [Box<dyn Job>], at: usize, error: &StoreError) -> &'a mut [Box<dyn Job>] {
+    let (lost, untried) = group.split_at_mut(at + 1);
+    fail(lost, error);
+    untried
 }

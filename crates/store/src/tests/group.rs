@@ -82,6 +82,34 @@ async fn a_failing_member_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_fails_after_it_wrote_costs_the_others_nothing() {
+    let room = room();
+    room.store.start_run(main_run("m", "start"), ME).await.expect("started");
+    let release = hold_writer(&room.store).await;
+    let append = |text: &'static str| {
+        let store = room.store.clone();
+        async move { store.append(&run_id("m"), vec![prompt(text)]).await }
+    };
+    let before = queued(append("before")).await;
+    let store = room.store.clone();
+    let guilty = queued(async move {
+        store
+            .write(|conn| -> Result<(), StoreError> {
+                conn.execute("DELETE FROM messages", [])?;
+                Err(StoreError::Misuse("second thoughts"))
+            })
+            .await
+    })
+    .await;
+    let after = queued(append("after")).await;
+    drop(release);
+    assert_eq!(before.await.expect("joined").expect("appended"), [Seq(2)]);
+    assert!(matches!(guilty.await.expect("joined"), Err(StoreError::Misuse("second thoughts"))));
+    assert_eq!(after.await.expect("joined").expect("appended"), [Seq(3)]);
+    assert_eq!(room.store.said("m"), ["start", "before", "after"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_waits_together_is_committed_together() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");

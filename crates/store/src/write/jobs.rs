@@ -23,7 +23,11 @@ impl Store {
             runs::end(conn, &job, &ending)?;
             let mut update = conn.prepare_cached("UPDATE jobs SET ended_at = ?2 WHERE run = ?1")?;
             update.execute(params![job.as_str(), ending.at])?;
-            put(conn, &NewInbox { run: parent, kind: InboxKind::Job, body, at: ending.at }, Some(&job))
+            put(
+                conn,
+                &NewInbox { run: parent, kind: InboxKind::Job, body: body.clone(), at: ending.at },
+                Some(&job),
+            )
         })
         .await
     }
@@ -45,14 +49,18 @@ impl Store {
         self.write(move |conn| {
             let status = standing(conn, &run)?.status;
             if status.is_final() {
-                return Err(StoreError::Over { run, status });
+                return Err(StoreError::Over { run: run.clone(), status });
             }
             let mut find = conn.prepare_cached(
                 "SELECT 1 FROM inbox
                  WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
             )?;
             if !find.exists([run.as_str()])? {
-                put(conn, &NewInbox { run, kind: InboxKind::Cancel, body: Vec::new(), at }, None)?;
+                put(
+                    conn,
+                    &NewInbox { run: run.clone(), kind: InboxKind::Cancel, body: Vec::new(), at },
+                    None,
+                )?;
             }
             Ok(())
         })
@@ -95,7 +103,7 @@ impl Store {
         let result = calls::encode(&fetched)?;
         self.write(move |conn| {
             if parent_of(conn, &job)?.is_none_or(|(parent, _)| parent != fetched.key.run) {
-                return Err(StoreError::NoJob(job));
+                return Err(StoreError::NoJob(job.clone()));
             }
             calls::finish(conn, &fetched, &result)?;
             let mut mark = conn.prepare_cached(

@@ -48,7 +48,7 @@ impl Store {
         self.write(move |conn| {
             let found = standing(conn, &run)?;
             if over(found.status) {
-                return Err(StoreError::Over { run, status: found.status });
+                return Err(StoreError::Over { run: run.clone(), status: found.status });
             }
             let other = holder(conn, &found.root)?.filter(|holder| *holder != lease);
             if let Some(holder) = other.filter(|holder| alive(*holder)) {

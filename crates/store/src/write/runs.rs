@@ -58,7 +58,7 @@ impl Store {
         self.write(move |conn| {
             let to_be_continued = matches!(ending.status, RunStatus::Paused | RunStatus::Interrupted);
             if !to_be_continued && super::jobs::parent_owed(conn, &run)?.is_some() {
-                return Err(StoreError::OwesResult(run));
+                return Err(StoreError::OwesResult(run.clone()));
             }
             end(conn, &run, &ending)
         })
@@ -83,7 +83,7 @@ impl Store {
         self.write(move |conn| {
             let mut delete = conn.prepare_cached("DELETE FROM threads WHERE id = ?1")?;
             match delete.execute([thread.as_str()])? {
-                0 => Err(StoreError::NoThread(thread)),
+                0 => Err(StoreError::NoThread(thread.clone())),
                 _ => forget_heads(conn),
             }
         })
@@ -96,7 +96,7 @@ impl Store {
         self.write(move |conn| {
             let mut update = conn.prepare_cached("UPDATE threads SET title = ?2 WHERE id = ?1")?;
             match update.execute(params![thread.as_str(), title])? {
-                0 => Err(StoreError::NoThread(thread)),
+                0 => Err(StoreError::NoThread(thread.clone())),
                 _ => Ok(()),
             }
         })
@@ -108,7 +108,7 @@ impl Store {
         self.write(move |conn| {
             let now = standing(conn, &run)?.status;
             if !now.is_live() {
-                return Err(StoreError::Over { run, status: now });
+                return Err(StoreError::Over { run: run.clone(), status: now });
             }
             let mut update =
                 conn.prepare_cached("UPDATE runs SET status = ?2, updated_at = ?3 WHERE id = ?1")?;

@@ -10,7 +10,7 @@ impl Store {
     pub async fn create_task(&self, task: NewTask) -> Result<(), StoreError> {
         self.write(move |conn| {
             if !conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1")?.exists([task.thread.as_str()])? {
-                return Err(StoreError::NoThread(task.thread));
+                return Err(StoreError::NoThread(task.thread.clone()));
             }
             let mut insert = conn.prepare_cached(
                 "INSERT INTO tasks (id, thread, subject, description, status, position, created_at, updated_at)
@@ -47,7 +47,7 @@ impl Store {
             let of = [task.as_str(), thread.as_str()];
             let done =
                 update.execute(params![of[0], of[1], subject, description, status, result, position, at])?;
-            if done == 0 { Err(StoreError::NoTask(task)) } else { Ok(()) }
+            if done == 0 { Err(StoreError::NoTask(task.clone())) } else { Ok(()) }
         })
         .await
     }
@@ -58,7 +58,7 @@ impl Store {
         self.write(move |conn| {
             let mut delete = conn.prepare_cached("DELETE FROM tasks WHERE id = ?1 AND thread = ?2")?;
             match delete.execute([task.as_str(), thread.as_str()])? {
-                0 => Err(StoreError::NoTask(task)),
+                0 => Err(StoreError::NoTask(task.clone())),
                 _ => Ok(()),
             }
         })

@@ -1,9 +1,10 @@
-//! Durable steps a second: the journal through its own doors, and SQLite alone with the same rows.
+//! Durable steps a second: the journal through its own doors, and over SQLite alone the same rows in the same commits.
 //!
 //! A step is what one turn of an agent writes: the question with the last results, the reply with a call, the start
 //! of the call, its result. Each of the four is on the disk before the next begins.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -37,44 +38,80 @@ pub(super) fn rows() -> usize {
     ROWS.iter().map(|rows| rows.len()).sum()
 }
 
-/// Measures both in turn, whoever is first changes from round to round.
+/// Measures each in turn, in an order that rotates from round to round.
 pub(super) fn measure(folder: &Path, rounds: u16) -> Result<Vec<Speed>> {
-    let mut speeds: Vec<Speed> = RUNS.iter().map(|(runs, _)| Speed::of(*runs)).collect();
-    for round in 0..rounds {
+    let ways: [Way; 3] = [journal, group_commit, bulk];
+    let mut speeds: Vec<Speed> = RUNS.iter().map(|(runs, _)| Speed::new(*runs)).collect();
+    for round in 0..usize::from(rounds) {
         for (speed, (runs, steps)) in speeds.iter_mut().zip(RUNS) {
-            let place = tempfile::tempdir_in(folder)?;
-            let all = runs as f64 * f64::from(steps);
-            let ours = || Ok(all / journal(&place.path().join("store.db"), runs, steps)?);
-            let raw = || Ok(all / sqlite(&place.path().join("raw.db"), runs, steps)?);
-            let pair: Result<(f64, f64)> = match round % 2 {
-                0 => ours().and_then(|ours| Ok((ours, raw()?))),
-                _ => raw().and_then(|raw| Ok((ours()?, raw))),
-            };
-            let (ours, raw) = pair?;
-            eprintln!("round {}, runs: {runs}: {ours:.0} steps/s, SQLite alone {raw:.0}", round + 1);
+            let mut seen = [0.0; 3];
+            for turn in 0..ways.len() {
+                let at = (turn + round) % ways.len();
+                let place = tempfile::tempdir_in(folder)?;
+                let seconds = ways[at](&place.path().join("store.db"), runs, steps)?;
+                seen[at] = runs as f64 * f64::from(steps) / seconds;
+            }
+            let [ours, group, bulk] = seen;
+            eprintln!(
+                "round {}, runs: {runs}: {ours:.0} steps/s, group commit {group:.0}, bulk {bulk:.0}",
+                round + 1
+            );
             speed.ours.push(ours);
-            speed.raw.push(raw);
+            speed.group.push(group);
+            speed.bulk.push(bulk);
         }
     }
     Ok(speeds)
 }
 
-/// SQLite alone: each commit holds the rows of all runs. Returns seconds.
-fn sqlite(path: &Path, runs: usize, steps: u32) -> Result<f64> {
+/// Writes the steps of so many runs into a new database; returns seconds.
+type Way = fn(&Path, usize, u32) -> Result<f64>;
+
+/// As many threads as `offshoot run` has.
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?)
+}
+
+/// Group commit over SQLite alone: each run hands over the rows of one commit and waits, as it does with the journal.
+fn group_commit(path: &Path, runs: usize, steps: u32) -> Result<f64> {
+    let writer = Arc::new(store::bench::RawGroups::open(path)?);
+    runtime()?.block_on(async {
+        let begin = Instant::now();
+        let walks: Vec<_> = (0..runs)
+            .map(|_| {
+                let (writer, payload) = (writer.clone(), payload().into_bytes());
+                tokio::spawn(async move {
+                    let bytes = |said: &bool| if *said { payload.clone() } else { Vec::new() };
+                    for rows in (0..steps).flat_map(|_| ROWS) {
+                        writer.commit(rows.iter().map(bytes).collect()).await?;
+                    }
+                    Ok::<(), store::StoreError>(())
+                })
+            })
+            .collect();
+        for walk in walks {
+            walk.await.context("a run panicked")??;
+        }
+        Ok(begin.elapsed().as_secs_f64())
+    })
+}
+
+/// SQLite alone with nobody who waits: each commit holds the rows of all runs.
+fn bulk(path: &Path, runs: usize, steps: u32) -> Result<f64> {
     let payload = payload();
     let bytes = |said: &bool| if *said { payload.as_bytes() } else { &[] };
     let group = |rows: &&[bool]| rows.iter().map(bytes).collect::<Vec<_>>().repeat(runs);
     let groups: Vec<Vec<&[u8]>> = ROWS.iter().map(group).collect();
+    let raw = store::bench::Raw::open(path)?;
     let begin = Instant::now();
-    store::bench::raw_group_commit(path, steps, &groups)?;
+    raw.write(steps, &groups)?;
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// The journal, with as many threads as `offshoot run` has. Returns seconds.
+/// The journal, through the doors that the kernel uses.
 fn journal(path: &Path, runs: usize, steps: u32) -> Result<f64> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
     let store = Store::open(path, Options::default())?;
-    let seconds = runtime.block_on(async {
+    let seconds = runtime()?.block_on(async {
         let walkers: Vec<Walker> = (0..runs).map(|n| Walker::new(&store, n)).collect();
         for walker in &walkers {
             walker.start().await?;
@@ -223,7 +260,8 @@ mod tests {
         assert_eq!((payload().len(), rows()), (PAYLOAD, 8));
         let place = tempfile::tempdir().expect("a folder");
         assert!(journal(&place.path().join("store.db"), 3, 2).expect("walked") > 0.0);
-        assert!(sqlite(&place.path().join("raw.db"), 3, 2).expect("written") > 0.0);
+        assert!(group_commit(&place.path().join("group.db"), 3, 2).expect("written") > 0.0);
+        assert!(bulk(&place.path().join("raw.db"), 3, 2).expect("written") > 0.0);
         // 3 runs, 2 steps, 6 rows with words in each
         let size = std::fs::metadata(place.path().join("raw.db")).expect("a database").len();
         assert!(size >= 36 * PAYLOAD as u64, "{size} bytes");

@@ -7,8 +7,8 @@ use crate::bench::table::{cell, quantile};
 
 /// At least so many times faster, and smaller, than the better of the others.
 const BETTER: f64 = 10.0;
-/// At least so much of what SQLite alone does.
-const OF_RAW: f64 = 0.5;
+/// At least so much of what group commit over SQLite alone does.
+const OF_GROUP: f64 = 0.5;
 
 /// One start of one harness.
 #[derive(Clone, Copy)]
@@ -29,17 +29,20 @@ pub(super) struct Row {
 pub(super) struct Speed {
     pub(super) runs: usize,
     pub(super) ours: Vec<f64>,
-    pub(super) raw: Vec<f64>,
+    /// Group commit over SQLite alone.
+    pub(super) group: Vec<f64>,
+    /// SQLite alone, with nobody who waits.
+    pub(super) bulk: Vec<f64>,
 }
 
 impl Speed {
-    pub(super) fn of(runs: usize) -> Speed {
-        Speed { runs, ours: Vec::new(), raw: Vec::new() }
+    pub(super) fn new(runs: usize) -> Speed {
+        Speed { runs, ours: Vec::new(), group: Vec::new(), bulk: Vec::new() }
     }
 
-    /// Ours of SQLite's, the median of each round's own ratio.
-    fn of_raw(&self) -> Option<f64> {
-        quantile(self.ours.iter().zip(&self.raw).map(|(ours, raw)| ours / raw).collect(), 0.5)
+    /// Ours of theirs, the median of each round's own ratio.
+    fn of(&self, theirs: &[f64]) -> Option<f64> {
+        quantile(self.ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect(), 0.5)
     }
 }
 
@@ -91,8 +94,8 @@ pub(super) fn harnesses(rows: &[Row]) -> String {
 /// The journal: medians over the rounds.
 pub(super) fn steps(speeds: &[Speed]) -> String {
     let mut text = "#### Durable steps\n\n\
-         | runs at once | steps/s | commits waited for/s | rows/s | SQLite alone, rows/s | of SQLite alone |\n\
-         |---:|---:|---:|---:|---:|---:|\n"
+         | runs at once | steps/s | commits waited for/s | rows/s | group commit, rows/s | ours of it | bulk, rows/s | ours of it |\n\
+         |---:|---:|---:|---:|---:|---:|---:|---:|\n"
         .to_owned();
     let rows = steps::rows() as f64;
     for speed in speeds {
@@ -100,13 +103,15 @@ pub(super) fn steps(speeds: &[Speed]) -> String {
         let ours = median(&speed.ours);
         writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             speed.runs,
             cell(ours, 0),
             cell(ours.map(|ours| ours * f64::from(steps::COMMITS)), 0),
             cell(ours.map(|ours| ours * rows), 0),
-            cell(median(&speed.raw).map(|raw| raw * rows), 0),
-            cell(speed.of_raw(), 2),
+            cell(median(&speed.group).map(|steps| steps * rows), 0),
+            cell(speed.of(&speed.group), 2),
+            cell(median(&speed.bulk).map(|steps| steps * rows), 0),
+            cell(speed.of(&speed.bulk), 2),
         )
         .expect("a string takes all");
     }
@@ -126,8 +131,8 @@ pub(super) fn aims(rows: &[Row], speeds: &[Speed]) -> String {
     line("smaller than the better of the others", least, better(rows, |it| it.megabytes), " ×", BETTER);
     for speed in speeds {
         let figure = format!("durable steps, runs at once: {}", speed.runs);
-        let aim = format!("at least {OF_RAW} of SQLite alone");
-        line(&figure, aim, speed.of_raw(), "", OF_RAW);
+        let aim = format!("at least {OF_GROUP} of group commit");
+        line(&figure, aim, speed.of(&speed.group), "", OF_GROUP);
     }
     text
 }
@@ -156,7 +161,12 @@ mod tests {
             row("one", &[(1.5, 300.0), (4.0, 300.0), (1.5, 300.0)]),
             row("two", &[(2.0, 190.0), (3.0, 190.0), (2.0, 190.0)]),
         ];
-        let speeds = [Speed { runs: 8, ours: vec![400.0, 900.0], raw: vec![1000.0, 1500.0] }];
+        let speeds = [Speed {
+            runs: 8,
+            ours: vec![400.0, 900.0],
+            group: vec![1000.0, 1500.0],
+            bulk: vec![2000.0, 3600.0],
+        }];
         expect![[r#"
             #### Twenty reads
 
@@ -167,16 +177,16 @@ mod tests {
             | two | 2.000 | 3.000 | 1.167 | 190.0 | 21 |
             #### Durable steps
 
-            | runs at once | steps/s | commits waited for/s | rows/s | SQLite alone, rows/s | of SQLite alone |
-            |---:|---:|---:|---:|---:|---:|
-            | 8 | 900 | 3600 | 7200 | 12000 | 0.60 |
+            | runs at once | steps/s | commits waited for/s | rows/s | group commit, rows/s | ours of it | bulk, rows/s | ours of it |
+            |---:|---:|---:|---:|---:|---:|---:|---:|
+            | 8 | 900 | 3600 | 7200 | 12000 | 0.60 | 28800 | 0.25 |
             #### The aims
 
             | figure | aim | measured | |
             |---|---|---|---|
             | faster than the better of the others | at least 10 × | 15.00 × | met |
             | smaller than the better of the others | at least 10 × | 9.50 × | **missed** |
-            | durable steps, runs at once: 8 | at least 0.5 of SQLite alone | 0.60 | met |
+            | durable steps, runs at once: 8 | at least 0.5 of group commit | 0.60 | met |
         "#]]
         .assert_eq(&(harnesses(&rows) + &steps(&speeds) + &aims(&rows, &speeds)));
     }

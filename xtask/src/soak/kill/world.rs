@@ -38,7 +38,7 @@ lanes:
       - reply:
           - text: "Where is it said?"
           - call: { tool: grep, id: toolu_f, input: { pattern: "beta" } }
-          - call: { tool: glob, id: toolu_g, input: { pattern: "**/*.txt" } }
+          - call: { tool: glob, id: toolu_g, input: { pattern: "out/*.txt" } }
         usage: { input: 250, output: 20 }
       - reply:
           - call: { tool: stamp, id: toolu_h, input: { path: "stamps.txt" } }
@@ -246,6 +246,11 @@ impl Attempt {
         let last = self.events.last().context("it said nothing")?;
         ensure!(last["status"] == "completed" && last["final_text"] == "All done.", "it ended with {last}");
         Ok(())
+    }
+
+    /// It was asked to go on with a run that had come to its end.
+    pub(super) fn found_it_completed(&self) -> bool {
+        self.status.code() == Some(2) && self.erred.contains("is completed: there is nothing to go on with")
     }
 
     /// The run, where it came to say which it is.
