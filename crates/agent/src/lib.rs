@@ -43,4 +43,4 @@ pub use settings::{Limits, Settings};
 pub use stop::{Brake, Stop, Wish};
 pub use tool::{Doing, Output, Policy, Scene, Tool, Toolbox};
 pub use words::NO_FINAL_TEXT;
-pub use workspace::{Workspace, WorkspaceError, Written};
+pub use workspace::{Workspace, WorkspaceError};

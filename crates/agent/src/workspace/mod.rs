@@ -23,7 +23,6 @@ use rustix::io::Errno;
 pub use error::WorkspaceError;
 pub(crate) use error::shown;
 pub(crate) use folder::{Entries, Folder, Kind};
-pub use replace::Written;
 
 /// The folder that a run works in. Nothing outside of it can be reached through it: neither by `..`, nor by a
 /// symlink, nor by one that somebody puts there at the wrong moment.
@@ -74,7 +73,7 @@ impl Workspace {
 
     /// Puts a file there, whole or not at all, with the folders it needs. A file that was there keeps its mode;
     /// where there was a link to another file of the workspace, that one is written.
-    pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<Written, WorkspaceError> {
+    pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), WorkspaceError> {
         let relative = self.relative(path)?;
         if resolve::means_folder(path) {
             let why = "ends like a folder's, where a file's is needed";

@@ -20,17 +20,8 @@ pub(super) const DRAFT: &[u8] = b".offshoot-draft";
 /// The longest name that file systems take.
 const MAX_NAME: usize = 255;
 
-/// What a write found in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// Nothing.
-    Created,
-    /// An older file, which is gone now.
-    Replaced,
-}
-
 /// Writes `bytes` to the file `name` of a folder.
-pub(super) fn replace(folder: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Result<Written, Errno> {
+pub(super) fn replace(folder: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Result<(), Errno> {
     let before = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Some(stat),
         Err(Errno::NOENT) => None,
@@ -51,8 +42,7 @@ pub(super) fn replace(folder: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Result<Wr
         rustix::fs::fchmod(&draft.file, rights)?;
     }
     draft.file.write_all(bytes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    draft.publish(name)?;
-    Ok(if before.is_some() { Written::Replaced } else { Written::Created })
+    draft.publish(name)
 }
 
 struct Draft<'a> {

@@ -97,8 +97,8 @@ impl Whole {
         results_follow(&self.messages)
     }
 
-    /// Compares with the run that nobody disturbed, and counts the calls that say something else.
-    pub(super) fn compare(&self, undisturbed: &Whole) -> Result<Differs> {
+    /// Compares with the run that nobody disturbed, and counts the calls that may have run.
+    pub(super) fn compare(&self, undisturbed: &Whole) -> Result<usize> {
         ensure!(self.final_text == undisturbed.final_text, "its last words are {}", self.final_text);
         ensure!(self.places == undisturbed.places, "its calls are at {:?}", self.places);
         same(&self.messages, &undisturbed.messages)?;
@@ -114,34 +114,19 @@ impl Whole {
     }
 }
 
-/// How many calls of a run say something else than they would have.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Differs {
-    /// It may have run.
-    pub(super) may_have_run: usize,
-    /// A file was overwritten that would have been created.
-    pub(super) overwrote: usize,
-}
-
-/// Equal, but for what says that it may have run, and what a file that is written again is called.
-fn same(got: &[String], expected: &[String]) -> Result<Differs> {
+/// Equal, but for what says that it may have run; how many do.
+fn same(got: &[String], expected: &[String]) -> Result<usize> {
     ensure!(got.len() == expected.len(), "{} entries, not {}: {got:#?}", got.len(), expected.len());
-    let mut differs = Differs::default();
+    let mut may_have_run = 0;
     for (got, expected) in got.iter().zip(expected) {
         if got == expected {
             continue;
         }
-        // FIXME: `write` is made again where its end was never seen, and then says that it overwrote the file that
-        // it had created itself.
-        if got.replace("overwrote `out/", "created `out/") == *expected {
-            differs.overwrote += 1;
-            continue;
-        }
         let may = got.contains(MAY_HAVE_RUN) && UNSAFE.iter().any(|call| got.contains(call));
         ensure!(may, "this is\n{got}\nand was\n{expected}");
-        differs.may_have_run += 1;
+        may_have_run += 1;
     }
-    Ok(differs)
+    Ok(may_have_run)
 }
 
 /// The message after one with calls has a result for each of them, in their order, and nothing else has any.
@@ -204,20 +189,11 @@ mod tests {
     fn only_what_must_not_happen_twice_may_have_run() {
         let undisturbed = whole(&[("toolu_a", "alpha"), ("toolu_d", "stamped")]);
         undisturbed.is_well_formed().expect("well formed");
-        assert_eq!(undisturbed.compare(&undisturbed).expect("same"), Differs::default());
+        assert_eq!(undisturbed.compare(&undisturbed).expect("same"), 0);
         let may = whole(&[("toolu_a", "alpha"), ("toolu_d", "It may have run.")]);
-        assert_eq!(may.compare(&undisturbed).expect("the same but for it").may_have_run, 1);
+        assert_eq!(may.compare(&undisturbed).expect("the same but for it"), 1);
         let other = whole(&[("toolu_a", "It may have run."), ("toolu_b", "x")]);
         assert!(other.compare(&undisturbed).is_err());
-    }
-
-    #[test]
-    fn a_file_that_is_written_again_was_overwritten() {
-        let created = whole(&[("toolu_c", "created `out/c.txt`")]);
-        let overwrote = whole(&[("toolu_c", "overwrote `out/c.txt`")]);
-        let differs = overwrote.compare(&created).expect("the same but for it");
-        assert_eq!(differs, Differs { may_have_run: 0, overwrote: 1 });
-        assert!(created.compare(&overwrote).is_err());
     }
 
     #[test]
