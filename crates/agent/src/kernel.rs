@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::event::{Watch, What};
 use crate::model::Model;
 use crate::process::AtWork;
-use crate::provider::{Failure, Retries, Retry};
+use crate::provider::{Failure, FailureKind, Retries, Retry};
 use crate::run::Run;
 use crate::settings::{Limits, Settings};
 use crate::stop::{Brake, Wish};
@@ -101,7 +101,10 @@ impl Kernel {
         tokio::select! {
             biased; // a cancel that was there before is seen before anything is done
             never = self.look_for_cancels(&run.id, brake) => match never {},
-            ended = agent_loop(&run) => ended,
+            ended = agent_loop(&run) => match ended {
+                Ok(ended) => Ok(ended),
+                Err(error) => Err(run.broke_off(error).await),
+            },
         }
     }
 
@@ -139,6 +142,7 @@ async fn agent_loop(run: &Run<'_>) -> Result<Ended, RunError> {
         match asked {
             Asked::Answered | Asked::Stopped => {}
             Asked::NoBudget => return run.end(&talk, RunStatus::Budget, None).await,
+            Asked::GaveUp(failure) if failure.kind == FailureKind::RequestTooLarge && talk.shorten() => {}
             Asked::GaveUp(failure) => return run.end(&talk, given_up(&failure), Some(failure)).await,
         }
     }

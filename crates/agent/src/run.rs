@@ -11,7 +11,7 @@ use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, What};
 use crate::kernel::{Ended, Kernel};
-use crate::provider::{Attempt, Failure};
+use crate::provider::{Attempt, Failure, chain};
 use crate::settings::Settings;
 use crate::stop::{Brake, Stop};
 
@@ -92,6 +92,28 @@ impl<'k> Run<'k> {
             cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
         });
         Ok(Ended { run: self.id.clone(), status, final_text, error, failure })
+    }
+
+    /// The loop could not go on by itself: that is written down where it still can be, and told in any case.
+    pub(crate) async fn broke_off(&self, error: RunError) -> RunError {
+        let status = match error {
+            RunError::NoSummary | RunError::Encode(_) => RunStatus::Failed,
+            _ => RunStatus::Interrupted, // as it is called when its process is gone
+        };
+        let words = chain(&error);
+        let final_text = self.read().ok().and_then(|talk| talk.last_text);
+        let at = self.kernel.clock.millis();
+        let ending = Ending { status, final_text: final_text.clone(), error: Some(words.clone()), at };
+        let _ = self.kernel.store.end_run(&self.id, ending).await; // a journal that fails has failed already
+        let totals = self.totals().unwrap_or_default();
+        self.tell(What::Finished {
+            status,
+            final_text,
+            error: Some(words),
+            usage: totals.usage,
+            cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
+        });
+        error
     }
 
     /// What it used, and all below it.
