@@ -25,8 +25,8 @@ pub(crate) enum Asked {
     Answered,
     /// The run was told to stop.
     Stopped,
-    /// It would cost more than the run may.
-    NoBudget,
+    /// It would cost more than the run may; in words.
+    NoBudget(String),
     /// The provider gave no answer, however often it was asked.
     GaveUp(Failure),
 }
@@ -180,7 +180,10 @@ async fn open_or_new(
     }
     let to = talk.last_for(purpose);
     let (body, marks) = talk.request(to, tail.as_deref());
-    let Some(reserved) = run.reserve(body.len())? else { return Ok(Err(Asked::NoBudget)) };
+    let reserved = match run.reserve(body.len())? {
+        Ok(reserved) => reserved,
+        Err(why) => return Ok(Err(Asked::NoBudget(why))),
+    };
     let asked = NewModelCall {
         run: run.id.clone(),
         step,

@@ -16,8 +16,8 @@ use crate::error::RunError;
 use crate::event::{Watch, What};
 use crate::model::Model;
 use crate::process::AtWork;
-use crate::provider::{Failure, FailureKind, Retries, Retry};
-use crate::run::Run;
+use crate::provider::{Failure, FailureKind, Retries};
+use crate::run::{End, Run};
 use crate::settings::{Limits, Settings};
 use crate::stop::{Brake, Wish};
 use crate::tool::Toolbox;
@@ -126,12 +126,12 @@ async fn agent_loop(run: &Run<'_>) -> Result<Ended, RunError> {
     let mut talk = run.read()?;
     loop {
         match run.stop.wish() {
-            Wish::Pause => return run.end(&talk, RunStatus::Paused, None).await,
-            Wish::Cancel => return run.end(&talk, RunStatus::CancelledByUser, None).await,
+            Wish::Pause => return run.end(&talk, End::At(RunStatus::Paused)).await,
+            Wish::Cancel => return run.end(&talk, End::At(RunStatus::CancelledByUser)).await,
             Wish::GoOn => {}
         }
         let asked = match talk.next(&run.settings) {
-            Next::End(status) => return run.end(&talk, status, None).await,
+            Next::End(status) => return run.end(&talk, End::At(status)).await,
             Next::Call => {
                 calls::all(run, &mut talk).await?;
                 continue;
@@ -141,14 +141,9 @@ async fn agent_loop(run: &Run<'_>) -> Result<Ended, RunError> {
         };
         match asked {
             Asked::Answered | Asked::Stopped => {}
-            Asked::NoBudget => return run.end(&talk, RunStatus::Budget, None).await,
+            Asked::NoBudget(why) => return run.end(&talk, End::NoBudget(why)).await,
             Asked::GaveUp(failure) if failure.kind == FailureKind::RequestTooLarge && talk.shorten() => {}
-            Asked::GaveUp(failure) => return run.end(&talk, given_up(&failure), Some(failure)).await,
+            Asked::GaveUp(failure) => return run.end(&talk, End::GaveUp(failure)).await,
         }
     }
-}
-
-/// Where a run stands that got no answer: a provider that may be back is told from one that refuses.
-fn given_up(failure: &Failure) -> RunStatus {
-    if failure.retry == Retry::No { RunStatus::Failed } else { RunStatus::Stalled }
 }

@@ -192,7 +192,11 @@ impl Room {
         let kernel = Kernel { watch: ends.clone(), ..kernel };
         let ended = kernel.run(&self.run(), &more, &self.brake()).await;
         if !matches!(ended, Err(RunError::AtWork(_) | RunError::NoPrice(_))) {
-            assert_eq!(ends.0.load(Ordering::Relaxed), 1, "every loop says once that it has ended: {ended:?}");
+            assert_eq!(
+                ends.0.load(Ordering::Relaxed),
+                1,
+                "every loop says once that it has ended: {ended:?}"
+            );
         }
         match ended {
             Ok(Ended { status, final_text, error, .. }) => {
