@@ -108,12 +108,12 @@ fn row(run: &Run<'_>, message: Seq, position: usize, planned: NewToolCall) -> To
     }
 }
 
-/// Asks for a summary; its text, where there is one.
+/// Asks for a summary; its text, where there is one, and the last message that it is about.
 pub(crate) async fn summary(
     run: &Run<'_>,
     talk: &mut Conversation,
     blocks: Vec<Block>,
-) -> Result<Result<Option<String>, Asked>, RunError> {
+) -> Result<Result<(Option<String>, Option<Seq>), Asked>, RunError> {
     let question = match open_or_new(run, talk, Purpose::Summary, blocks).await? {
         Ok(question) => question,
         Err(asked) => return Ok(Err(asked)),
@@ -133,7 +133,7 @@ pub(crate) async fn summary(
     crash::point("ask.last_byte");
     run.kernel.store.answered(question.call, attempt, answered).await?;
     crash::point("ask.commit.after");
-    Ok(Ok(summary_of(&reply)))
+    Ok(Ok((summary_of(&reply), question.to)))
 }
 
 /// A question that is in the journal.
@@ -141,6 +141,8 @@ struct Question {
     call: ModelCallId,
     body: Bytes,
     step: u32,
+    /// The last message that it holds.
+    to: Option<Seq>,
 }
 
 /// The question that was written down before the process ended, or a new one, written down now.
@@ -158,10 +160,12 @@ async fn open_or_new(
         let to = if asked_for == Purpose::Summary { Some(to) } else { talk.last_for(asked_for) };
         let (body, _) = talk.request(to, tail.as_deref());
         if Digest::of(&body) == written_down {
-            return Ok(Ok(Question { call, body: body.into(), step }));
+            return Ok(Ok(Question { call, body: body.into(), step, to }));
         }
         // More was said since, or another version of us says it differently: then it is another question.
+        crash::point("ask.other.before");
         run.kernel.store.asking_failed(call, at, "another question was asked instead").await?;
+        crash::point("ask.other.after");
     }
     let message = match blocks.is_empty() {
         true => None,
@@ -210,7 +214,7 @@ async fn open_or_new(
         asked => asked?,
     };
     crash::point("ask.intent.after");
-    Ok(Ok(Question { call, body: body.into(), step }))
+    Ok(Ok(Question { call, body: body.into(), step, to }))
 }
 
 /// Results are told from the kernel's own words.
@@ -226,7 +230,8 @@ async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, Ne
     for number in 1.. {
         let attempt = match one(run, question).await {
             Ok(attempt) => attempt,
-            Err(dropped) => {
+            Err(mut dropped) => {
+                run.kernel.model.hide_key(&mut dropped.response);
                 store.attempt_failed(question.call, dropped).await?;
                 return Ok(Err(Asked::Stopped));
             }
@@ -240,11 +245,15 @@ async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, Ne
             }
             Err(failure) => failure,
         };
+        crash::point("ask.failed.before");
         store.attempt_failed(question.call, kept).await?;
+        crash::point("ask.failed.after");
         match run.kernel.retries.next(number, &failure, &mut fastrand::Rng::new()) {
             Decision::GiveUp { reason, .. } => {
                 let message = format!("{failure}; {reason}");
+                crash::point("ask.gave_up.before");
                 store.asking_failed(question.call, run.kernel.clock.millis(), message.clone()).await?;
+                crash::point("ask.gave_up.after");
                 // Where it may pass, whoever reads this wants to know why nobody waited for that.
                 return Ok(Err(Asked::GaveUp(match failure.retry {
                     Retry::No => failure,

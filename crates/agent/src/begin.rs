@@ -88,10 +88,14 @@ impl Kernel {
         }
         let (lease, at) = (process::lease(), self.clock.millis());
         let Some(prompt) = prompt else {
+            crash::point("resume.lease.before");
             self.store.take_lease(id, lease, at, process::is_alive).await?;
+            crash::point("resume.lease.after");
             return Ok(());
         };
+        crash::point("resume.reopen.before");
         self.store.reopen(id, lease, at, process::is_alive).await?;
+        crash::point("resume.reopen.after");
         let run = Run::of(self, row, settings, &Brake::new());
         let results = self.settle(&run).await?;
         let said = Message { role: Role::User, blocks: vec![tool::text(prompt)] };
@@ -102,7 +106,9 @@ impl Kernel {
             text: Some(prompt.to_owned()),
             at: self.clock.millis(),
         };
+        crash::point("resume.prompt.before");
         self.store.append(id, results.into_iter().chain([prompt]).collect()).await?;
+        crash::point("resume.prompt.after");
         Ok(())
     }
 

@@ -20,21 +20,21 @@ pub(crate) async fn compact(
     talk: &mut Conversation,
     blocks: Vec<Block>,
 ) -> Result<Asked, RunError> {
-    let text = match talk.open() {
-        Some(Open::Summary(text)) => {
-            let text = text.clone();
+    let (text, to) = match talk.open() {
+        Some(Open::Summary(text, to)) => {
+            let known = (text.clone(), Some(*to));
             talk.take_open();
-            text
+            known
         }
         _ => match ask::summary(run, talk, blocks).await? {
-            Ok(text) => text.ok_or(RunError::NoSummary)?,
+            Ok((text, to)) => (text.ok_or(RunError::NoSummary)?, to),
             Err(asked) => return Ok(asked),
         },
     };
     let at = run.kernel.clock.millis();
     let summary = vec![tool::text(&run.settings.context), tool::text(&words::summary(&text))];
     let summary = talk.encode(summary).map_err(RunError::Encode)?;
-    let carried: Vec<Said> = talk.in_flight().to_vec();
+    let carried: Vec<Said> = talk.behind(to).to_vec();
     let mut messages = vec![message(Role::User, Origin::Summary, summary, Some(text), at)];
     messages
         .extend(carried.into_iter().map(|said| message(said.role, Origin::Carried, said.bytes, None, at)));

@@ -67,8 +67,8 @@ enum Last {
 pub(crate) enum Open {
     /// It waits for an answer. The number is that of its last message, and the digest that of the request.
     Asked(ModelCallId, Purpose, Seq, Digest),
-    /// A summary that came, with its text.
-    Summary(String),
+    /// A summary that came: its text, and the last message that it is about.
+    Summary(String, Seq),
 }
 
 /// What comes next.
@@ -102,10 +102,9 @@ impl Conversation {
         let due = last_call.as_ref().filter(unused);
         let open = last_call.as_ref().and_then(|call| match call.status {
             ModelCallStatus::Asked => Some(Open::Asked(call.id, call.purpose, call.to, call.request_sha256)),
-            ModelCallStatus::Answered => due
-                .and_then(|call| reply_of(dialect, call))
-                .and_then(|reply| summary_of(&reply))
-                .map(Open::Summary),
+            ModelCallStatus::Answered => {
+                due.and_then(|call| Some(Open::Summary(summary_of(&reply_of(dialect, call)?)?, call.to)))
+            }
             ModelCallStatus::Failed => None,
         });
         // Every call counts the step it is asked for; only a turn that was answered has taken it.
@@ -142,7 +141,9 @@ impl Conversation {
     pub(crate) fn next(&self, settings: &Settings) -> Next {
         match &self.open {
             Some(Open::Asked(_, Purpose::Turn, ..)) => return Next::Ask(Vec::new()),
-            Some(Open::Asked(_, Purpose::Summary, ..) | Open::Summary(_)) => return Next::Compact(Vec::new()),
+            Some(Open::Asked(_, Purpose::Summary, ..) | Open::Summary(..)) => {
+                return Next::Compact(Vec::new());
+            }
             None => {}
         }
         if self.too_long {
@@ -248,6 +249,13 @@ impl Conversation {
         }
     }
 
+    /// The messages that a summary up to that one does not replace.
+    pub(crate) fn behind(&self, to: Option<Seq>) -> &[Said] {
+        let in_flight = self.messages.len() - self.in_flight().len();
+        let later = self.messages.iter().position(|said| Some(said.seq) > to);
+        &self.messages[later.map_or(in_flight, |later| later.min(in_flight))..]
+    }
+
     /// The provider would not take the last question: the conversation is too long for it. Whether a summary of what
     /// came before the part in flight can help; not where that was tried already, or is next to nothing.
     pub(crate) fn shorten(&mut self) -> bool {
@@ -331,8 +339,11 @@ fn is_refusal(stop: &StopReason) -> bool {
     matches!(stop, StopReason::Refusal | StopReason::ContentFilter)
 }
 
-/// The summary that a reply is; a refusal is none, whatever it says.
+/// The summary that a reply is; a refusal is none, whatever it says, and neither is one that breaks off.
 pub(crate) fn summary_of(reply: &session::Reply) -> Option<String> {
-    let refused = reply.stop.as_ref().is_some_and(is_refusal);
-    reply.text().filter(|text| !refused && !text.trim().is_empty())
+    let broke_off = |stop: &StopReason| {
+        is_refusal(stop) || matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow)
+    };
+    let whole = !reply.stop.as_ref().is_some_and(broke_off);
+    reply.text().filter(|text| whole && !text.trim().is_empty())
 }

@@ -18,10 +18,22 @@ pub const POINTS: &[&str] = &[
     "call.intent.after",
     "call.effect.after",
     "call.commit.after",
+    "ask.failed.before",
+    "ask.failed.after",
+    "ask.gave_up.before",
+    "ask.gave_up.after",
+    "ask.other.before",
+    "ask.other.after",
     "compact.commit.before",
     "compact.commit.after",
     "run.end.before",
     "run.end.after",
+    "resume.lease.before",
+    "resume.lease.after",
+    "resume.reopen.before",
+    "resume.reopen.after",
+    "resume.prompt.before",
+    "resume.prompt.after",
 ];
 
 #[cfg(not(feature = "crash-points"))]

@@ -11,6 +11,9 @@ pub trait Model: Send + Sync {
     /// The language it speaks.
     fn dialect(&self) -> Dialect;
 
+    /// Stars our key out of what came before an attempt was dropped.
+    fn hide_key(&self, _bytes: &mut [u8]) {}
+
     /// Sends one request and reads its answer, once.
     fn attempt<'a>(&'a self, body: Bytes, on: &'a mut (dyn FnMut(Seen<'_>) + Send)) -> Doing<'a, Attempt>;
 }
@@ -18,6 +21,10 @@ pub trait Model: Send + Sync {
 impl Model for Provider {
     fn dialect(&self) -> Dialect {
         self.dialect
+    }
+
+    fn hide_key(&self, bytes: &mut [u8]) {
+        Self::hide_key(self, bytes);
     }
 
     fn attempt<'a>(&'a self, body: Bytes, on: &'a mut (dyn FnMut(Seen<'_>) + Send)) -> Doing<'a, Attempt> {

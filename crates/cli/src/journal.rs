@@ -34,7 +34,9 @@ fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<String> {
     use store::StoreError as Is;
     let path = path.display();
     Some(match error {
-        Is::Corrupt { .. } | Is::NotADatabase { .. } => format!("mv {path} {path}.bad"),
+        Is::NotADatabase { .. } => format!("mv {path} {path}.bad"),
+        // What belongs to it goes along: a new journal must not meet an old log.
+        Is::Corrupt { .. } => format!("for f in {path} {path}-wal {path}-shm; do mv $f $f.bad; done"),
         Is::NotOurs { .. } => "set OFFSHOOT_DATA_DIR to another folder".to_owned(),
         Is::Locked { .. } => format!("fuser {path}"),
         Is::Full { .. } => format!("df -h {path}"),

@@ -2,6 +2,22 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this crate talks to people")]
 
+/// Says something to whoever is there; where nobody is, the work goes on all the same.
+macro_rules! eprintln {
+    ($($said:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), $($said)*);
+    }};
+}
+
+/// The same for stdout, for what is not the result itself.
+macro_rules! println {
+    ($($said:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout().lock(), $($said)*);
+    }};
+}
+
 mod child;
 mod commands;
 mod failure;
@@ -53,6 +69,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .log_internal_errors(false) // who closed stderr does not want to read that it is closed
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
         .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG"))
         .init();

@@ -235,10 +235,92 @@ fn killed_while_the_conversation_is_summed_up() {
     every_hit_of(&long, |point| point.starts_with("compact.") || asked.contains(&point));
 }
 
+/// What a provider says that fails at first, and then has something new to say.
+const FAILING: &str = r#"
+format: 1
+lanes:
+  - lane: main
+    match: { tools_include: [get_time] }
+    turns:
+      - error: { status: STATUS, retry_after: 0 }
+      - reply: [ { text: "All done." } ]
+        usage: { input: 100, output: 20 }
+      - reply: [ { text: "And more." } ]
+        usage: { input: 200, output: 20 }
+"#;
+
+/// Commands one after the other, each with the point at which it is killed; what stands in the journal then, and what the
+/// provider was asked.
+fn one_after_the_other(script: &str, commands: &[(&[&str], &str)]) -> (Vec<String>, usize) {
+    let world = World::new(script);
+    for (arguments, crash) in commands {
+        let run = world.shown().map(|shown| shown["run"]["run"].as_str().unwrap().to_owned());
+        let arguments: Vec<&str> = arguments
+            .iter()
+            .map(|word| if *word == "RUN" { run.as_deref().unwrap() } else { word })
+            .collect();
+        let said = world.offshoot(&arguments).env("OFFSHOOT_CRASH", crash).output().unwrap();
+        let killed = said.status.signal() == Some(9);
+        assert_eq!(killed, !crash.is_empty(), "{arguments:?} {crash}: {:?}", Said::of(said));
+    }
+    let shown = world.shown().unwrap();
+    assert_eq!(shown["run"]["status"], "completed", "{commands:?}");
+    (transcript(&shown), world.requests())
+}
+
+const START: &[&str] = &["run", "--model", "sonnet", "Look around."];
+const GO_ON: &[&str] = &["run", "--resume", "RUN"];
+const MORE: &[&str] = &["run", "--resume", "RUN", "And now?"];
+
+#[test]
+fn killed_round_attempts_that_fail() {
+    let retried = FAILING.replace("STATUS", "529");
+    let expected = one_after_the_other(&retried, &[(START, "")]);
+    assert_eq!(expected.1, 2, "an attempt that fails, and one that does not");
+    for point in ["ask.failed.before:1", "ask.failed.after:1"] {
+        assert_eq!(one_after_the_other(&retried, &[(START, point), (GO_ON, "")]), expected, "{point}");
+    }
+    let given_up = FAILING.replace("STATUS", "400");
+    let expected = one_after_the_other(&given_up, &[(START, ""), (GO_ON, "")]);
+    for point in ["ask.gave_up.before:1", "ask.gave_up.after:1"] {
+        assert_eq!(one_after_the_other(&given_up, &[(START, point), (GO_ON, "")]), expected, "{point}");
+    }
+}
+
+#[test]
+fn killed_while_it_is_taken_up_again() {
+    let script = FAILING.replace("      - error: { status: STATUS, retry_after: 0 }\n", "");
+    let expected = one_after_the_other(&script, &[(START, ""), (MORE, "")]);
+    for (point, again) in [
+        ("resume.reopen.before:1", MORE),
+        ("resume.reopen.after:1", MORE),
+        ("resume.prompt.before:1", MORE),
+        ("resume.prompt.after:1", GO_ON),
+    ] {
+        let commands = [(START, ""), (MORE, point), (again, "")];
+        assert_eq!(one_after_the_other(&script, &commands), expected, "{point}");
+    }
+    let open = ("ask.intent.after:1", "the question is written down and was never asked");
+    let expected = one_after_the_other(&script, &[(START, open.0), (GO_ON, "")]);
+    for point in ["resume.lease.before:1", "resume.lease.after:1"] {
+        let commands = [(START, open.0), (GO_ON, point), (GO_ON, "")];
+        assert_eq!(one_after_the_other(&script, &commands), expected, "{point}, {}", open.1);
+    }
+    // More is said while a question is open: then it is another one.
+    let expected = one_after_the_other(&script, &[(START, open.0), (MORE, "")]);
+    for point in ["ask.other.before:1", "ask.other.after:1"] {
+        let commands = [(START, open.0), (MORE, point), (GO_ON, "")];
+        assert_eq!(one_after_the_other(&script, &commands), expected, "{point}");
+    }
+}
+
 #[test]
 fn every_point_of_the_list_is_met() {
     let (hits, _, _) = undisturbed(SCRIPT);
-    for point in agent::CRASH_POINTS.iter().filter(|point| !point.starts_with("compact.")) {
+    // Those of the other tests, which fail where one of them is not met.
+    let elsewhere = ["compact.", "resume.", "ask.failed.", "ask.gave_up.", "ask.other."];
+    let here = |point: &&&str| !elsewhere.iter().any(|prefix| point.starts_with(prefix));
+    for point in agent::CRASH_POINTS.iter().filter(here) {
         assert!(hits.contains_key(*point), "`{point}` was never met: {hits:?}");
     }
 }

@@ -409,3 +409,14 @@ fn our_own_agent_is_captured_and_replayed_like_any_other() {
         }
     }
 }
+
+#[test]
+fn nobody_at_stderr_is_no_reason_to_stop() {
+    let env = world(SCRIPT);
+    for log in ["off", "trace"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut run = env.offshoot(&["run", "--script", "script.yaml", "hi"]);
+        let said = run.env("OFFSHOOT_LOG", log).stderr(full).output().unwrap();
+        assert_eq!(said.status.code(), Some(0), "{log}: {said:?}");
+    }
+}

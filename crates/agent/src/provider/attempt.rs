@@ -163,13 +163,24 @@ impl Provider {
                 secret.hide_in(&mut attempt.bytes);
             }
             Ok(whole) if secret.is_in(&whole.body) => {
-                secret.hide_in(&mut attempt.bytes);
+                match secret.is_in(&attempt.bytes) {
+                    true => secret.hide_in(&mut attempt.bytes),
+                    // It came in pieces, which cannot be told from what is around them.
+                    false => attempt.bytes = b"(not kept: it held our key in pieces)".to_vec(),
+                }
                 secret.hide_in(&mut whole.body);
                 if let Ok(Outcome::Answer(answer)) = self.dialect.decode_reply(&whole.body) {
                     whole.answer = answer;
                 }
             }
             Ok(_) => {}
+        }
+    }
+
+    /// The same for what came before somebody stopped listening.
+    pub(crate) fn hide_key(&self, bytes: &mut [u8]) {
+        if let Some(secret) = self.key.known() {
+            secret.hide_in(bytes);
         }
     }
 

@@ -84,8 +84,10 @@ fn usable(dialect: Dialect, answer: &Answer) -> Result<(), Failure> {
         }
         Some(_) => {}
     }
+    let cut = matches!(reply.stop, Some(StopReason::MaxTokens | StopReason::ContextWindow));
+    let calls = reply.calls().count();
     let mut ids = Vec::new();
-    for call in reply.calls() {
+    for (at, call) in reply.calls().enumerate() {
         if call.id.as_str().is_empty() || call.name.is_empty() {
             return Err(Failure::garbage("a call without an id or without a name"));
         }
@@ -93,10 +95,11 @@ fn usable(dialect: Dialect, answer: &Answer) -> Result<(), Failure> {
             return Err(Failure::garbage(format!("two calls with the id `{}`", call.id)));
         }
         ids.push(call.id.as_str());
-        if call.input.is_empty() || is_object(&call.input) {
+        // Where the output ended with a call, one without input may only have lost it.
+        let lost = cut && at + 1 == calls && matches!(call.input.trim(), "" | "{}");
+        if !lost && (call.input.is_empty() || is_object(&call.input)) {
             continue;
         }
-        let cut = matches!(reply.stop, Some(StopReason::MaxTokens | StopReason::ContextWindow));
         return Err(if cut {
             let message = format!("the output limit fell into the input of a call to `{}`", call.name);
             let hint = "allow more output, or ask for a smaller step";

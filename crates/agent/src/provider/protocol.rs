@@ -63,6 +63,9 @@ impl Protocol {
     fn anthropic(&mut self, kind: &str, data: Value<'_, '_>) -> Checked {
         match kind {
             "ping" => return Ok(Event::Life),
+            "message_stop" if self.blocks.iter().any(|(_, open)| *open) => {
+                return Err("its end before the end of a block".to_owned());
+            }
             "message_stop" | "error" => return Ok(Event::Last),
             "message_start" if self.begun => return Err("a second `message_start`".to_owned()),
             "message_start" => {

@@ -82,6 +82,15 @@ pub enum Key {
 }
 
 impl Key {
+    /// The key, where it can be had at once.
+    pub(super) fn known(&self) -> Option<Secret> {
+        match self {
+            Self::None => None,
+            Self::Known { secret, .. } => Some(secret.clone()),
+            Self::File(path) => Some(Secret::new(std::fs::read_to_string(path).ok()?.trim())),
+        }
+    }
+
     /// The key as it is now.
     pub(super) async fn read(&self) -> Result<Option<Secret>, Failure> {
         match self {

@@ -450,3 +450,40 @@ async fn interrupted_while_a_shorter_summary_is_asked_for() {
     let asked = room.model.asked();
     assert_eq!(asked[3], asked[4], "the question that was written down");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_behind_a_summary_s_end_is_never_lost() {
+    let room = Room::new();
+    room.play("> begin\n< well").await;
+    let brake = room.brake();
+    room.model.when_waited_for(move || brake.ask(Wish::Pause));
+    // A question alone is in flight, the summary is asked for without it, and before it comes another one is asked.
+    room.play("> the first\n< ! 413\n< ...").await;
+    check_in(
+        &room,
+        "> the second\n< the summary\n< done",
+        expect![[r#"
+        prompt: the second
+        summary: the summary
+        carried: the first
+        carried: the second
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+    let last = String::from_utf8(room.model.asked().pop().expect("asked")).expect("text");
+    assert!(last.contains("the first") && last.contains("the second"), "{last}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_breaks_off_is_none() {
+    let story = r#"
+        > begin
+        < echo{"say":"0"}
+        < echo{"say":"1"} | in=2000
+        < it was abo | stop=max_tokens
+    "#;
+    let told = room(Dialect::AnthropicMessages).play(story).await;
+    assert!(told.ends_with("the model gave no summary of it\n"), "{told}");
+}

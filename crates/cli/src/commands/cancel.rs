@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use store::{Ending, RunStatus};
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{Kind, OrFail, marked};
 use crate::journal;
 
 /// How long a run may take to notice.
@@ -27,7 +27,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let id = journal::find(&store, &arguments.run)?;
     journal::block_on(async {
         let now = journal::now();
-        store.request_cancel(&id, now).await.or_fail(Kind::Usage)?;
+        store
+            .request_cancel(&id, now)
+            .await
+            .map_err(|error| marked(journal::kind(&error), None, error.into()))?;
         let asked = Instant::now();
         loop {
             let row = store.run(&id).row().or_fail(Kind::Outside)?;

@@ -28,13 +28,13 @@ pub(super) fn find(conn: &Connection, query: &str, limit: i64) -> Result<Vec<Hit
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Each word as a string of the query language, so that nothing in it is an operator; the last one may be
-/// the beginning of a word. `None` when there is nothing to look for.
+/// Each word as a string of the query language, so that nothing in it is an operator; each may be the beginning of a
+/// word. `None` when there is nothing to look for.
 fn quoted(query: &str) -> Option<String> {
     let words: Vec<String> = query
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| word.chars().any(char::is_alphanumeric))
-        .map(|word| format!("\"{}\"", word.replace('"', "\"\"")))
+        .map(|word| format!("\"{}\"*", word.replace('"', "\"\"")))
         .collect();
-    (!words.is_empty()).then(|| format!("{}*", words.join(" ")))
+    (!words.is_empty()).then(|| words.join(" "))
 }

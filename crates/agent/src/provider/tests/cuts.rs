@@ -173,3 +173,54 @@ async fn a_flipped_byte_is_no_panic() {
         }
     }
 }
+
+/// What real providers streamed, with its dialect; nothing, said plainly, where the recordings are not there.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests shall see that nothing was checked")]
+fn recorded() -> Vec<(String, Dialect, Vec<u8>)> {
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/provider-traffic");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        eprintln!("NOT CHECKED: `{}` is not there, so no recorded stream was cut", folder.display());
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.expect("a readable folder").path());
+    let mut streams = Vec::new();
+    for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
+        let bytes = std::fs::read(&path).expect("a readable file");
+        let recording: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        for exchange in recording["interactions"].as_array().expect("interactions") {
+            let dialect = match exchange["request"]["url"].as_str().expect("a URL") {
+                url if url.ends_with("/messages") => Dialect::AnthropicMessages,
+                url if url.ends_with("/responses") => Dialect::OpenAiResponses,
+                _ => Dialect::OpenAiChat,
+            };
+            let body = exchange["response"]["body"].as_str().expect("a body");
+            if body.contains("data: ") {
+                streams.push((path.display().to_string(), dialect, body.as_bytes().to_vec()));
+            }
+        }
+    }
+    assert!(!streams.is_empty(), "the folder is there, but holds no stream");
+    streams
+}
+
+#[tokio::test]
+async fn a_recorded_stream_cut_after_any_byte_is_never_another_reply() {
+    for (name, dialect, body) in recorded() {
+        let whole = outcome(dialect, &body, usize::MAX, false).await;
+        let whole = whole.unwrap_or_else(|failure| panic!("{name}: {failure}"));
+        let mut early = 0;
+        for cut in 0..body.len() {
+            match outcome(dialect, &body[..cut], usize::MAX, cut % 2 == 1).await {
+                Err(failure) => assert_eq!(failure.retry, Retry::Yes, "{name} at {cut}: {failure:?}"),
+                // Behind the final event there is only what ends it.
+                Ok(reply) => {
+                    early += 1;
+                    assert_eq!(reply, whole, "{name} at {cut}");
+                    assert!(body[cut..].iter().all(|byte| b"\r\n".contains(byte)), "{name} at {cut}");
+                }
+            }
+        }
+        assert!(early < 4, "{name}: {early} cuts that cut nothing");
+    }
+}

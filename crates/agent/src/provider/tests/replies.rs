@@ -194,6 +194,53 @@ async fn a_call_that_the_output_limit_cut_is_not_run_and_not_asked_again() {
 }
 
 #[tokio::test]
+async fn a_call_that_lost_all_of_its_input_to_the_output_limit_is_not_run() {
+    for dialect in DIALECTS {
+        for (input, stop, is_run) in [
+            ("", StopReason::MaxTokens, false),
+            ("{}", StopReason::MaxTokens, false),
+            ("{}", StopReason::ToolUse, true),
+        ] {
+            let call = ToolCall {
+                id: CallId::new("call_1"),
+                name: "list".to_owned(),
+                input: input.to_owned(),
+                server: false,
+            };
+            let last = Reply { blocks: vec![Block::ToolCall(call)], stop: Some(stop), ..reply() };
+            let attempt = attempt(dialect, stream(&events(dialect, &last).concat())).await;
+            let kind = attempt.outcome.as_ref().err().map(|failure| failure.kind);
+            assert_eq!(kind, (!is_run).then_some(FailureKind::OutputLimit), "{dialect}: {input}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_block_that_never_ends_is_no_reply() {
+    let body = String::from_utf8(events(Dialect::AnthropicMessages, &reply()).concat()).expect("UTF-8");
+    let at = body.find("event: content_block_stop").expect("a block ends");
+    let end = at + body[at..].find("\n\n").expect("an event ends") + 2;
+    let open = format!("{}{}", &body[..at], &body[end..]);
+    let attempt = attempt(Dialect::AnthropicMessages, stream(open.as_bytes())).await;
+    assert_eq!(failure(&attempt).kind, FailureKind::Garbage, "{attempt:?}");
+}
+
+#[tokio::test]
+async fn our_key_in_a_reply_is_starred_out_also_where_it_comes_in_pieces() {
+    for dialect in DIALECTS {
+        let said = Reply { blocks: vec![Block::Text { text: format!("it is {CANARY}, no?") }], ..reply() };
+        let attempt = attempt(dialect, stream(&events(dialect, &said).concat())).await;
+        assert_eq!(whole(&attempt).text().as_deref(), Some("it is ********************, no?"), "{dialect}");
+        let kept = String::from_utf8_lossy(&attempt.bytes);
+        assert!(!kept.contains("canary") && !kept.contains("0123456"), "{kept}");
+    }
+    let server = Server::answering(Vec::new()).await;
+    let mut dropped = format!("data: {CANARY}").into_bytes();
+    server.provider(Dialect::AnthropicMessages).hide_key(&mut dropped);
+    assert_eq!(String::from_utf8(dropped).expect("UTF-8"), "data: ********************");
+}
+
+#[tokio::test]
 async fn stopping_for_tools_without_a_call_or_with_nothing_to_say_passes() {
     for dialect in DIALECTS {
         for stop in [StopReason::EndTurn, StopReason::ToolUse] {

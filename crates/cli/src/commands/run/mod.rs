@@ -77,7 +77,11 @@ enum Events {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.or_fail(Kind::Outside)?.block_on(go(arguments))
+    let runtime = runtime.or_fail(Kind::Outside)?;
+    let code = runtime.block_on(go(arguments));
+    // A tool may hang in the system, on a disk that is gone for instance; nobody waits for it.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    code
 }
 
 async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -92,6 +96,12 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
     let resumed = arguments.resume.as_deref().map(|run| journal::find(&store, run)).transpose()?;
     let row = resumed.as_ref().map(|run| store.run(run).row()).transpose().or_fail(Kind::Outside)?;
+    if let (Some(_), Some(row)) = (budget, &row)
+        && session::model::price(&row.model).is_none()
+    {
+        return Err(failure(RunError::NoPrice(row.model.clone())));
+    }
+    let (workspace, clock) = (workspace(row.as_ref())?, clock()?);
     let answering = Answering::prepare(&arguments, row.as_ref()).await?;
     // Before this there is nothing to pause, and whoever wants us to end means it.
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
@@ -102,11 +112,11 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         false => Arc::new(watch::Person::new(lost_output.clone())),
     };
     let kernel = Kernel {
-        workspace: Arc::new(workspace(row.as_ref())?),
+        workspace: Arc::new(workspace),
         model: answering.model(),
         retries: Arc::default(),
         tools: Arc::new(Toolbox::new(tools::available())),
-        clock: clock()?,
+        clock,
         store,
         watch,
     };
@@ -269,7 +279,10 @@ fn mend(failure: &Failure, go_on: &str, script: Option<&Path>) -> (Kind, String)
     let hint = match failure.kind {
         FailureKind::OutputLimit => format!("{go_on} 'Take smaller steps.'"),
         FailureKind::RequestTooLarge => "say what is left to do in a new run: `offshoot run '…'`".to_owned(),
-        _ => failure.hint.clone().unwrap_or_else(|| go_on.to_owned()),
+        _ => match &failure.hint {
+            Some(hint) => format!("{hint}; then `{go_on}`"),
+            None => go_on.to_owned(),
+        },
     };
     (kind, hint)
 }
@@ -307,7 +320,11 @@ fn resumable(error: RunError, run: &session::RunId, script: Option<&Path>) -> an
         RunError::NoSummary => Kind::Outside,
         _ => Kind::Bug,
     };
-    marked(kind, Some(format!("nothing is lost; `{}` goes on", go_on(run, script))), error.into())
+    let hint = match &error {
+        RunError::NoSummary => "say what is left to do in a new run: `offshoot run '…'`".to_owned(),
+        _ => format!("nothing is lost; `{}` goes on", go_on(run, script)),
+    };
+    marked(kind, Some(hint), error.into())
 }
 
 fn read_prompt(prompt: &str) -> anyhow::Result<String> {
