@@ -14,13 +14,13 @@ pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A tool: what the model is told of it, and what it does.
 pub trait Tool: Send + Sync {
     /// As the model calls it.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// What it is for, in words for the model.
-    fn description(&self) -> &'static str;
+    fn description(&self) -> &str;
 
     /// The JSON schema of its input, as compact JSON.
-    fn schema(&self) -> &'static str;
+    fn schema(&self) -> &str;
 
     /// What may be done with a call that was started and never finished.
     fn policy(&self) -> Policy;
