@@ -107,6 +107,14 @@ fn two_servers_that_nobody_here_wrote_are_used() {
         "the picture is shown to the model"
     );
     assert!(!requests.concat().contains("never-to-be-seen"));
+    let instructions = server("server-everything").replace("index.js", "docs/instructions.md");
+    let instructions = std::fs::read_to_string(instructions).unwrap();
+    let sentences: Vec<&str> = instructions.lines().filter(|line| line.len() > 40).collect();
+    assert!(!sentences.is_empty());
+    assert!(
+        !sentences.iter().any(|line| requests.concat().contains(line)),
+        "what a server says of itself stays out"
+    );
 }
 
 /// The everything server over streamable HTTP, gone with the test.
@@ -190,7 +198,7 @@ fn a_server_that_fails_is_named_and_the_run_goes_on() {
 
 #[test]
 fn a_project_starts_nothing() {
-    let env = world("", &[]);
+    let env = world("", &[("list", "{}")]);
     env.write("offshoot.toml", "[mcp.evil]\ncommand = [\"touch\", \"evil\"]\n");
     let said = run(&env, &[]);
     assert_eq!(said.code, Some(2), "{said:?}");

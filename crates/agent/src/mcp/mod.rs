@@ -103,7 +103,8 @@ impl Servers {
     /// Ends them all, and whatever they have started.
     pub async fn stop(&self) {
         let mut stopping = tokio::task::JoinSet::new();
-        for server in self.running.iter().cloned() {
+        for server in &self.running {
+            let server = Arc::clone(server);
             stopping.spawn(async move { server.stop().await });
         }
         stopping.join_all().await;

@@ -162,6 +162,9 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
         command = ["sh", "-c", "read line; echo '{\"jsonrpc\":\"2.0\",\"id\":0,\"error\":{\"code\":1,\"message\":\"closed today\"}}'; cat"]
         [mcp.unreachable]
         url = "http://127.0.0.1:1/mcp"
+        [mcp.noisy]
+        command = ["sh", "-c", "yes noise >&2 & echo $! >> pids; exec sh good.sh"]
+        tools = ["echo"]
         [mcp.some]
         command = ["sh", "good.sh"]
         tools = ["echo", "dance"]
@@ -191,7 +194,7 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
         MCP server `unreachable`: is not there: it cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111)
         MCP server `twin_`: the tool `echo` is left out: there is a `twin__echo`
         MCP server `web`: the tool `fetch` is left out: there is a `web_fetch`
-        good_echo some_echo twin__echo
+        good_echo noisy_echo some_echo twin__echo
     "#]].assert_eq(&format!("{}\n{}\n", servers.complaints.join("\n"), names.join(" ")));
     assert!(world.call(&servers, "good", "echo").await.starts_with("echo: here"));
     servers.stop().await;

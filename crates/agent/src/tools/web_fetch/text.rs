@@ -27,7 +27,7 @@ fn charset(page: &Page, is_html: bool) -> &'static Encoding {
         let word = rest.trim_start_matches(['"', '\'']);
         let end = word
             .find(|c: char| c == '"' || c == '\'' || c == ';' || c == '>' || c == '?' || c.is_whitespace());
-        Encoding::for_label(word[..end.unwrap_or(word.len())].as_bytes())
+        Encoding::for_label(&word.as_bytes()[..end.unwrap_or(word.len())])
     };
     if let Some(told) = label(&page.content_type, "charset") {
         return told;
