@@ -196,6 +196,44 @@ fn a_server_that_fails_is_named_and_the_run_goes_on() {
     assert!(!said.stderr.contains('\u{1b}'), "{said:?}");
 }
 
+/// A resumed run has its servers again, also one whose first process was killed in the middle of a call.
+#[test]
+fn a_run_that_goes_on_has_its_servers_again() {
+    let settings = "[mcp.s]\ncommand = [\"sh\", \"server.sh\"]\n";
+    let env = world(settings, &[("s_put", "{}")]);
+    env.write(
+        "server.sh",
+        r#"
+echo $$ >> pids
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/^[^i]*"id":\([0-9]*\).*/\1/p')
+  case $line in
+    *'"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+    *'"tools/list"'*) result='{"tools":[{"name":"put","inputSchema":{"type":"object"},"annotations":{"idempotentHint":true}}]}' ;;
+    *'"tools/call"'*)
+      echo put >> puts
+      if [ "$(wc -l < puts)" = 1 ]; then kill -9 $PPID; exit; fi
+      result='{"content":[{"type":"text","text":"put it"}]}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#,
+    );
+    let said = run(&env, &["--json"]);
+    assert_eq!(said.code, None, "killed: {said:?}");
+    let first: Value = serde_json::from_str(said.stdout.lines().next().unwrap()).unwrap();
+    let said =
+        env.run(&["run", "--script", "script.yaml", "--json", "--resume", first["run"].as_str().unwrap()]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(answer(&answers(&said), "s_put"), ("done", "put it"));
+    assert_eq!(env.read("puts"), "put\nput\n", "it may be done twice, and was");
+    let pids = env.read("pids");
+    // One that has ended and that nobody has asked about yet is a zombie.
+    let stat = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(pids.lines().map(stat).all(|stat| stat.is_empty() || stat.contains(") Z ")), "{pids}");
+}
+
 #[test]
 fn a_project_starts_nothing() {
     let env = world("", &[("list", "{}")]);

@@ -15,8 +15,9 @@ const LONGEST_DESCRIPTION: usize = 4_000;
 const LARGEST_SCHEMA: usize = 64 * 1024;
 /// How deep a schema may go.
 const DEEPEST_SCHEMA: usize = 32;
-/// How many tools one server may have.
+/// How many tools one server may have, and what all of them may take: they are in every request.
 const MOST_TOOLS: usize = 256;
+const LARGEST_LIST: usize = 256 * 1024;
 
 /// A tool as it is offered.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,13 +47,6 @@ pub(super) fn offered(
             continue;
         }
         match read(server, own_name, tool) {
-            Ok(_) if tools.len() == MOST_TOOLS => {
-                left_out.push(format!(
-                    "there are more than {MOST_TOOLS} tools; those after `{}` are left out",
-                    tools[MOST_TOOLS - 1].own_name
-                ));
-                break;
-            }
             Ok(tool) => tools.push(tool),
             Err(why) => left_out.push(format!("the tool `{}` is left out: {why}", brief(own_name))),
         }
@@ -61,18 +55,25 @@ pub(super) fn offered(
         .extend(missing.into_iter().map(|name| format!("there is no tool `{name}`, which `tools` asks for")));
     tools.sort_by(|a, b| (&a.name, &a.own_name).cmp(&(&b.name, &b.own_name)));
     let mut names = BTreeSet::new();
-    tools.retain(|tool| {
-        let is_new = names.insert(tool.name.clone());
-        if !is_new {
+    let (mut kept, mut size) = (Vec::new(), 0);
+    for tool in tools {
+        let own_name = brief(&tool.own_name);
+        size += tool.name.len() + tool.description.len() + tool.schema.len();
+        if !names.insert(tool.name.clone()) {
             left_out.push(format!(
-                "the tool `{}` is left out: another one is called `{}` too",
-                brief(&tool.own_name),
+                "the tool `{own_name}` is left out: another one is called `{}` too",
                 tool.name
             ));
+        } else if kept.len() == MOST_TOOLS || size > LARGEST_LIST {
+            left_out.push(format!(
+                "from `{own_name}` on its tools are left out: at most {MOST_TOOLS} are taken, and {LARGEST_LIST} bytes"
+            ));
+            break;
+        } else {
+            kept.push(tool);
         }
-        is_new
-    });
-    (tools, left_out)
+    }
+    (kept, left_out)
 }
 
 fn read(server: &str, own_name: &str, tool: &Value) -> Result<Offered, String> {
@@ -208,6 +209,20 @@ mod tests {
             - there is no tool `gone`, which `tools` asks for
         "#]]
         .assert_eq(&show(&listed, Some(&wanted)));
+    }
+
+    #[test]
+    fn a_list_has_an_end() {
+        let plain = json!({"type": "object"});
+        let long = json!({"type": "object", "description": "x".repeat(60_000)});
+        let list = |schema: &Value| -> Vec<Value> {
+            (0..300).map(|at| json!({"name": format!("t{at:03}"), "inputSchema": schema})).collect()
+        };
+        for (schema, kept) in [(&plain, 256), (&long, 4)] {
+            let (tools, left_out) = offered("s", &list(schema), None);
+            assert_eq!((tools.len(), left_out.len()), (kept, 1));
+            assert!(left_out[0].starts_with(&format!("from `t{kept:03}` on")), "{left_out:?}");
+        }
     }
 
     #[test]
