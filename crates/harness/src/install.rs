@@ -276,6 +276,17 @@ mod tests {
     use super::*;
     use crate::error::Blame;
 
+    #[tokio::test]
+    async fn a_tool_that_is_there_is_not_installed_again() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let program = cache.path().join("tools/server/1.2.3/node_modules/@some/server/dist/index.js");
+        fs::create_dir_all(program.parent().expect("it has one")).expect("a folder");
+        fs::write(&program, "").expect("a program");
+        let tell = |what: &str| panic!("{what}");
+        let found = install_tool(cache.path(), ("@some/server", "1.2.3"), "dist/index.js", &tell).await;
+        assert_eq!(found.expect("it is there"), program);
+    }
+
     fn claude() -> Box<dyn Harness> {
         crate::find("claude-code").expect("it is listed")
     }

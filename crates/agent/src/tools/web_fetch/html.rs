@@ -1,8 +1,9 @@
 //! HTML as text that reads well: headings, lists, links, tables and code stay, all that is not words goes.
 //!
-//! It goes from tag to tag without building a tree, so that no page, however nested, costs more than its length.
+//! It goes from tag to tag without building a tree, so that no nesting costs more than its length.
 
 use std::cell::RefCell;
+use std::time::{Duration, Instant};
 
 use html5ever::interface::TokenizerResult;
 use html5ever::tokenizer::states::RawKind;
@@ -16,12 +17,28 @@ const LONGEST: usize = 1 << 20;
 /// Deeper lists and quotes are not set in further.
 const DEEPEST: usize = 8;
 
-/// The text of a page, with links as they are seen from `base`.
-pub(super) fn to_text(html: &str, base: &Url) -> String {
+/// How much is read before we look at the clock.
+const PIECE: usize = 4 * 1024;
+
+/// The text of a page, with links as they are seen from `base`, as far as `patience` goes.
+///
+/// The tokenizer compares each attribute of a tag with all before it, so a tag of megabytes would take it hours.
+pub(super) fn to_text(html: &str, base: &Url, patience: Duration) -> String {
+    let started = Instant::now();
     let tokenizer = Tokenizer::new(Sink(RefCell::new(Writer::new(base))), TokenizerOpts::default());
     let input = BufferQueue::default();
-    input.push_back(html.into());
-    while !matches!(tokenizer.feed(&input), TokenizerResult::Done) {}
+    let mut rest = html;
+    while !rest.is_empty() && tokenizer.sink.0.borrow().out.len() <= LONGEST {
+        if started.elapsed() > patience {
+            let read = html.len() - rest.len();
+            let text = tokenizer.sink.0.into_inner().finish();
+            return format!("{text}\n\n[cut: {read} of {} bytes could be read in time]", html.len());
+        }
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+        input.push_back(piece.into());
+        while !matches!(tokenizer.feed(&input), TokenizerResult::Done) {}
+        rest = after;
+    }
     tokenizer.end();
     tokenizer.sink.0.into_inner().finish()
 }

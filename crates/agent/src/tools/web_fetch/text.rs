@@ -1,10 +1,14 @@
 //! A body as text: in its charset, and HTML without its markup.
 
+use std::time::Duration;
+
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
 use super::fetch::{Page, essence};
 use super::html;
 
+/// How long HTML may take to be read. A usual page takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How far into a document its own word about its charset is looked for.
 const LOOK: usize = 1024;
 
@@ -14,7 +18,7 @@ pub(super) fn readable(page: &Page) -> String {
     let is_html = matches!(kind, "text/html" | "application/xhtml+xml");
     let (text, ..) = charset(page, is_html).decode(&page.body); // a byte order mark says more than anybody
     match is_html {
-        true => html::to_text(&text, &page.url),
+        true => html::to_text(&text, &page.url, PATIENCE),
         false => text.into_owned(),
     }
 }
