@@ -24,7 +24,7 @@ impl Kernel {
         let at = self.clock.millis();
         let id = process::new_run_id(at);
         let dialect = self.model.dialect();
-        let context = words::context(&now);
+        let context = words::context(&now, &self.tools.servers());
         let workspace = self.workspace.path().display().to_string();
         let limits = affordable(start.limits, &start.model)?;
         let settings = Settings::new(dialect, &limits, context.clone(), workspace.clone());

@@ -5,13 +5,19 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::mcp::{self, ServerConfig};
 use crate::provider::ConfigError;
+use crate::tools::Allowed;
 
 /// What a run takes where nothing else is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Defaults {
     /// The model: a tier, an id, or `PROVIDER/ID`.
     pub model: Option<String>,
+    /// Whom `web_fetch` may ask although they are inside.
+    pub web_fetch: Allowed,
+    /// The MCP servers.
+    pub mcp: Vec<ServerConfig>,
 }
 
 #[derive(Deserialize)]
@@ -19,23 +25,48 @@ pub struct Defaults {
 struct File {
     model: Option<String>,
     providers: Option<Spanned<toml::Table>>,
+    web_fetch: Option<Spanned<WebFetch>>,
+    mcp: Option<Spanned<mcp::Tables>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WebFetch {
+    #[serde(default)]
+    allow: Vec<String>,
 }
 
 impl Defaults {
     /// Takes what the user's own file says. Its providers are [`Config::read`](crate::provider::Config::read)'s.
     pub fn read(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         let parsed = parse(text, file)?;
+        if let Some(web_fetch) = parsed.web_fetch {
+            let at = web_fetch.span().start;
+            self.web_fetch =
+                Allowed::parse(&web_fetch.get_ref().allow).map_err(|why| mistake(text, file, at, why))?;
+        }
+        if let Some(servers) = parsed.mcp {
+            self.mcp = mcp::read(servers.into_inner()).map_err(|(at, why)| mistake(text, file, at, why))?;
+        }
         self.model = parsed.model.or(self.model.take());
         Ok(())
     }
 
-    /// Takes what a project's file says: it may choose a model, and not who is sent a key.
+    /// Takes what a project's file says: it may choose a model, and not who is sent a key, asked or started.
     pub fn read_project(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         let parsed = parse(text, file)?;
+        let own = |what: &str, table: &str, at: usize| {
+            let why = format!("a project may not say {what}: put `[{table}]` into your own `offshoot.toml`");
+            Err(mistake(text, file, at, why))
+        };
         if let Some(providers) = parsed.providers {
-            let why =
-                "a project may not say where keys are sent: put `[providers]` into your own `offshoot.toml`";
-            return Err(mistake(text, file, providers.span().start, why.to_owned()));
+            return own("where keys are sent", "providers", providers.span().start);
+        }
+        if let Some(web_fetch) = parsed.web_fetch {
+            return own("who may be asked", "web_fetch", web_fetch.span().start);
+        }
+        if let Some(servers) = parsed.mcp {
+            return own("what is started", "mcp", servers.span().start);
         }
         self.model = parsed.model.or(self.model.take());
         Ok(())

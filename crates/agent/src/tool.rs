@@ -14,16 +14,21 @@ pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A tool: what the model is told of it, and what it does.
 pub trait Tool: Send + Sync {
     /// As the model calls it.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// What it is for, in words for the model.
-    fn description(&self) -> &'static str;
+    fn description(&self) -> &str;
 
     /// The JSON schema of its input, as compact JSON.
-    fn schema(&self) -> &'static str;
+    fn schema(&self) -> &str;
 
     /// What may be done with a call that was started and never finished.
     fn policy(&self) -> Policy;
+
+    /// The tool server that it comes from, where it comes from one.
+    fn server(&self) -> Option<&str> {
+        None
+    }
 
     /// Does it. `input` is a JSON object; whatever goes wrong is an answer for the model to act on.
     fn call<'a>(&'a self, input: &'a serde_json::Value, scene: &'a Scene) -> Doing<'a, Output>;
@@ -76,6 +81,11 @@ impl Toolbox {
             schema: tool.schema().to_owned(),
         };
         self.0.iter().map(|tool| spec(tool.as_ref())).collect()
+    }
+
+    /// The tool servers that they come from, by name.
+    pub(crate) fn servers(&self) -> std::collections::BTreeSet<&str> {
+        self.0.iter().filter_map(|tool| tool.server()).collect()
     }
 
     /// What may be done with an unfinished call of that tool. One that does not exist does nothing.

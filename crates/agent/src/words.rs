@@ -1,5 +1,7 @@
 //! What the kernel itself says to a model.
 
+use std::collections::BTreeSet;
+
 use jiff::Zoned;
 
 /// Who the main agent is. The same for every run, so that it is cached once for all of them.
@@ -25,9 +27,14 @@ pub(crate) fn surroundings(workspace: &str) -> String {
 }
 
 /// What opens the conversation. The day and not the time: what changes by the minute would be cached by nobody.
-pub(crate) fn context(now: &Zoned) -> String {
+pub(crate) fn context(now: &Zoned, servers: &BTreeSet<&str>) -> String {
     let zone = now.time_zone().iana_name().map(str::to_owned).unwrap_or_else(|| now.offset().to_string());
-    format!("<context>\nToday is {} ({zone}).\n</context>", now.strftime("%A, %Y-%m-%d"))
+    let names: Vec<&str> = servers.iter().copied().collect();
+    let servers = match names.is_empty() {
+        true => String::new(),
+        false => format!("\nConnected tool servers: {}.", names.join(", ")),
+    };
+    format!("<context>\nToday is {} ({zone}).{servers}\n</context>", now.strftime("%A, %Y-%m-%d"))
 }
 
 /// Said at the step cap, together with the last results.

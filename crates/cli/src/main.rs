@@ -67,11 +67,13 @@ fn main() -> ExitCode {
         return code;
     }
     let arguments = Arguments::parse();
+    // What the MCP library would log quotes what servers say.
+    let quiet = "rmcp=off".parse().expect("a directive is written like this");
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .log_internal_errors(false) // who closed stderr does not want to read that it is closed
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG"))
+        .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG").add_directive(quiet))
         .init();
     let done = match arguments.command {
         Command::Accept(arguments) => commands::accept::run(&arguments),

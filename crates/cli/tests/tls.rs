@@ -11,6 +11,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// A provider with a certificate of its own making; what a client must trust to believe it.
 fn tls_provider() -> (SocketAddr, String) {
+    tls_server(b"POST /v1/messages HTTP/1.1\r\nHost: localhost")
+}
+
+/// The same for whoever is asked something else.
+fn tls_server(asked: &'static [u8]) -> (SocketAddr, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.key_pair.serialize_der()).unwrap();
     let config =
@@ -32,10 +37,10 @@ fn tls_provider() -> (SocketAddr, String) {
                 let Ok(mut tls) = acceptor.accept(tcp).await else { continue };
                 let mut buffer = vec![0; 4096];
                 let read = tls.read(&mut buffer).await.unwrap();
-                assert!(buffer[..read].starts_with(b"POST /v1/messages HTTP/1.1\r\nHost: localhost"));
-                tls.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nsecure")
-                    .await
-                    .unwrap();
+                assert!(buffer[..read].starts_with(asked));
+                let head =
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\nConnection: close";
+                tls.write_all(format!("{head}\r\n\r\nsecure").as_bytes()).await.unwrap();
                 tls.shutdown().await.unwrap();
             }
         });
@@ -75,4 +80,35 @@ fn a_provider_that_is_not_trusted_is_not_spoken_to() {
     let (answer, said) = through_the_proxy(&env, addr.port(), &another);
     assert!(answer.starts_with("HTTP/1.1 502") && answer.contains("certificate"), "{answer}");
     assert_eq!(said.code, Some(3), "{said:?}");
+}
+
+/// Fetches a page over TLS with these certificates as the system's; what the tool answered.
+fn fetched(port: u16, trusted: &str) -> String {
+    let env = TestEnv::new();
+    env.write("trusted.pem", trusted);
+    std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();
+    let allow = format!("[web_fetch]\nallow = [\"localhost:{port}\"]\n");
+    env.write("home/.config/offshoot/offshoot.toml", &allow);
+    let call = format!("{{ tool: web_fetch, id: t1, input: {{ url: \"https://localhost:{port}/page\" }} }}");
+    env.write(
+        "script.yaml",
+        &format!(
+            "format: 1\nlanes:\n  - lane: main\n    match: {{ any: true }}\n    turns:\n      - reply: [ {{ call: {call} }} ]\n      - reply: [ {{ text: done }} ]\n"
+        ),
+    );
+    let mut command = env.offshoot(&["run", "--script", "script.yaml", "--json", "Go."]);
+    let said = Said::of(command.env("SSL_CERT_FILE", env.path("trusted.pem")).output().unwrap());
+    let finished =
+        said.stdout.lines().find(|line| line.contains("\"tool_finished\"")).unwrap_or(&said.stdout);
+    finished.to_owned()
+}
+
+#[test]
+fn a_page_comes_from_whom_the_machine_trusts() {
+    let (addr, certificate) = tls_server(b"GET /page HTTP/1.1\r\nhost: localhost:");
+    let trusted = fetched(addr.port(), &certificate);
+    assert!(trusted.contains("\\n\\nsecure"), "{trusted}");
+    let (_, another) = tls_provider();
+    let refused = fetched(addr.port(), &another);
+    assert!(refused.contains("cannot connect") && refused.contains("certificate"), "{refused}");
 }

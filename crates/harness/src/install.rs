@@ -102,6 +102,25 @@ pub async fn install_ripgrep(cache_dir: &Path, tell: Tell<'_>) -> Result<PathBuf
     provide(&folder, "ripgrep", &install, &ripgrep_in, tell).await
 }
 
+/// A program from npm that tests need, in the cache. `program` says where it is in the package.
+pub async fn install_tool(
+    cache_dir: &Path,
+    (package, version): (&str, &str),
+    program: &str,
+    tell: Tell<'_>,
+) -> Result<PathBuf, HarnessError> {
+    let name = package.rsplit('/').next().unwrap_or(package);
+    let folder = cache_dir.join("tools").join(name).join(version);
+    let install = Install { packages: vec![Package { name: package.into(), version: version.into() }] };
+    let find = |prefix: &Path| {
+        let path = prefix.join("node_modules").join(package).join(program);
+        let missing =
+            || HarnessError::outside(format!("`{package}` has no `{program}`"), "try another version");
+        path.is_file().then_some(path).ok_or_else(missing)
+    };
+    provide(&folder, name, &install, &find, tell).await
+}
+
 /// The ripgrep in the cache, where there is one.
 pub(crate) fn ripgrep_in_cache(cache_dir: &Path) -> Option<PathBuf> {
     ripgrep_in(&ripgrep_folder(cache_dir)).ok()
@@ -256,6 +275,17 @@ fn npm_failure(label: &str, install: &Install, said: &str) -> HarnessError {
 mod tests {
     use super::*;
     use crate::error::Blame;
+
+    #[tokio::test]
+    async fn a_tool_that_is_there_is_not_installed_again() {
+        let cache = tempfile::tempdir().expect("a folder");
+        let program = cache.path().join("tools/server/1.2.3/node_modules/@some/server/dist/index.js");
+        fs::create_dir_all(program.parent().expect("it has one")).expect("a folder");
+        fs::write(&program, "").expect("a program");
+        let tell = |what: &str| panic!("{what}");
+        let found = install_tool(cache.path(), ("@some/server", "1.2.3"), "dist/index.js", &tell).await;
+        assert_eq!(found.expect("it is there"), program);
+    }
 
     fn claude() -> Box<dyn Harness> {
         crate::find("claude-code").expect("it is listed")

@@ -28,7 +28,7 @@ pub use adapter::{
 pub use capture::{Asked, Captured, Failure, Places, Ready, Replaying, Speaker, capture};
 pub use doctor::{Finding, doctor};
 pub use error::{Blame, HarnessError};
-pub use install::{Installed, Tell, install, install_ripgrep, release};
+pub use install::{Installed, Tell, install, install_ripgrep, install_tool, release};
 pub use replay::again;
 pub use sandbox::Sandbox;
 pub use scenario::{Files, FixtureFile, Scenario, find as find_scenario, shipped};

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::failure::{Failure, FailureKind, Retry};
 
-pub(super) type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// A pool of connections. Cheap to clone; clones share it.
 ///
@@ -40,7 +40,7 @@ impl Network {
         Self::default()
     }
 
-    pub(super) fn client(&self, secure: bool) -> Result<&Client, Failure> {
+    pub(crate) fn client(&self, secure: bool) -> Result<&Client, Failure> {
         let slot = if secure { &self.0.secure } else { &self.0.plain };
         if let Some(client) = slot.get() {
             return Ok(client);

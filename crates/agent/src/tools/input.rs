@@ -218,6 +218,16 @@ mod tests {
             grep {"limit":18446744073709551615}: `limit` must be a whole number from 1 to 2000, but is: 18446744073709551615
             get_time {"colour":1}: `colour` is no input of `get_time`; it takes nothing
             get_time []: `get_time` takes a JSON object, but got: []
+            web_fetch {"colour":1}: `colour` is no input of `web_fetch`; it takes `url`, `max_chars`
+            web_fetch []: `web_fetch` takes a JSON object, but got: []
+            web_fetch {}: `url` is missing; it must be a string
+            web_fetch {"url":null}: `url` must be a string, but is: null
+            web_fetch {"url":7}: `url` must be a string, but is: 7
+            web_fetch {"max_chars":null}: `max_chars` must be a whole number from 1 to 90000, but is: null
+            web_fetch {"max_chars":"seven"}: `max_chars` must be a whole number from 1 to 90000, but is: "seven"
+            web_fetch {"max_chars":-1}: `max_chars` must be a whole number from 1 to 90000, but is: -1
+            web_fetch {"max_chars":1.5}: `max_chars` must be a whole number from 1 to 90000, but is: 1.5
+            web_fetch {"max_chars":18446744073709551615}: `max_chars` must be a whole number from 1 to 90000, but is: 18446744073709551615
         "#]];
         expected.assert_eq(&seen);
     }

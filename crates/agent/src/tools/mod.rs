@@ -1,7 +1,8 @@
 //! The tools that every agent has. A new one is a new file and a line in [`builtin`].
 //!
-//! Files are only reached through the [`Workspace`](crate::Workspace), and the only clock is the scene's. All of
-//! them answer the same bytes for the same files, so a run that is done again is the same run.
+//! Files are only reached through the [`Workspace`](crate::Workspace), and the only clock is the scene's. But for
+//! [`web_fetch`], which asks others, they answer the same bytes for the same files, so a run that is done again is the
+//! same run.
 
 mod get_time;
 mod glob;
@@ -15,6 +16,7 @@ mod stamp;
 #[cfg(test)]
 pub(crate) mod testing;
 mod walk;
+mod web_fetch;
 mod write;
 
 use std::error::Error as _;
@@ -25,8 +27,15 @@ use serde_json::Value;
 
 use crate::{Doing, Output, Scene, Tool, Workspace, WorkspaceError};
 
-/// All of them, in the order in which models are told of them. The order is part of what a prompt cache keeps.
+pub use web_fetch::Allowed;
+
+/// All of them, as they are where the user has said nothing.
 pub fn builtin() -> Vec<Box<dyn Tool>> {
+    all(Allowed::default())
+}
+
+/// All of them, in the order in which models are told of them. The order is part of what a prompt cache keeps.
+fn all(allowed: Allowed) -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(read::Read),
         Box::new(write::Write),
@@ -34,16 +43,17 @@ pub fn builtin() -> Vec<Box<dyn Tool>> {
         Box::new(glob::Glob),
         Box::new(grep::Grep),
         Box::new(get_time::GetTime),
+        Box::new(web_fetch::WebFetch::new(allowed)),
     ]
 }
 
 /// What a run of this process has: all of them, and in the tests that kill it one that must not happen twice.
-pub fn available() -> Vec<Box<dyn Tool>> {
+pub fn available(allowed: Allowed) -> Vec<Box<dyn Tool>> {
     #[cfg(feature = "crash-points")]
     if std::env::var_os("OFFSHOOT_TEST_TOOLS").is_some() {
-        return builtin().into_iter().chain([Box::new(stamp::Stamp) as Box<dyn Tool>]).collect();
+        return all(allowed).into_iter().chain([Box::new(stamp::Stamp) as Box<dyn Tool>]).collect();
     }
-    builtin()
+    all(allowed)
 }
 
 /// Why a tool does not do what was asked, in words for the model.

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use agent::provider::{Failure, FailureKind};
 use agent::{
-    Brake, Clock, Ended, Kernel, Limits, More, RunError, Start, Toolbox, Watch, Wish, Workspace, tools,
+    Brake, Clock, Ended, Kernel, Limits, More, RunError, Servers, Start, Toolbox, Watch, Wish, Workspace,
+    tools,
 };
 use store::RunStatus;
 
@@ -105,6 +106,18 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let answering = Answering::prepare(&arguments, row.as_ref()).await?;
     // Before this there is nothing to pause, and whoever wants us to end means it.
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
+    let here = workspace_path(row.as_ref())?;
+    let mut servers = tokio::select! {
+        servers = Servers::start(&answering.defaults.mcp, &here) => servers,
+        _ = signals.next() => {
+            eprintln!("stopped before the run began");
+            return answering.finish(Ok(ExitCode::from(Kind::Verdict as u8)), &mut signals).await;
+        }
+    };
+    let tools = servers.beside(tools::available(answering.defaults.web_fetch.clone()));
+    for complaint in &servers.complaints {
+        eprintln!("{}", report::plain(complaint));
+    }
 
     let lost_output = watch::LostOutput::default();
     let watch: Arc<dyn Watch> = match arguments.json {
@@ -115,7 +128,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         workspace: Arc::new(workspace),
         model: answering.model(),
         retries: Arc::default(),
-        tools: Arc::new(Toolbox::new(tools::available())),
+        tools: Arc::new(Toolbox::new(tools)),
         clock,
         store,
         watch,
@@ -172,6 +185,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
         ended => ended,
     };
+    servers.stop().await;
     let lost = lost_output.take();
     let code = match ended {
         Ok(ended) => conclude(&ended, arguments.script.as_deref()),

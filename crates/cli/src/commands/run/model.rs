@@ -31,6 +31,8 @@ pub(super) struct Answering {
     pub(super) provider: String,
     /// The model's id.
     pub(super) id: String,
+    /// What the settings say besides.
+    pub(super) defaults: Defaults,
     asked: Provider,
     scripted: Option<ScriptedModel>,
     recording: Option<Begun>,
@@ -59,7 +61,7 @@ impl Answering {
             }
         }
         let wanted = resumed.or_else(|| arguments.model.clone());
-        let wanted = wanted.or(defaults.model);
+        let wanted = wanted.or_else(|| defaults.model.clone());
         let (mut asked, id) = config.choose(wanted.as_deref().unwrap_or(USUAL)).map_err(bad_config)?;
         match &scripted {
             Some(model) => {
@@ -77,7 +79,7 @@ impl Answering {
             Some(out) => Some(record(arguments, out, &mut asked, &id).await?),
             None => None,
         };
-        Ok(Self { provider: asked.name.clone(), id, asked, scripted, recording })
+        Ok(Self { provider: asked.name.clone(), id, defaults, asked, scripted, recording })
     }
 
     /// Who is asked.
@@ -154,7 +156,7 @@ fn pretended(name: &str) -> Option<String> {
     }
 }
 
-/// The user's own settings, then the project's: those may choose a model, and not who gets a key.
+/// The user's own settings, then the project's: those may choose a model, and not who gets a key, is asked or started.
 fn read_settings(config: &mut Config) -> anyhow::Result<Defaults> {
     let mut defaults = Defaults::default();
     let own = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;

@@ -1,0 +1,135 @@
+//! A server that we start: a process with a group of its own, which is gone when we are done with it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+
+/// Of our own environment, all that a server is given.
+const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
+/// How much of what a server complains about is kept.
+const TAIL: usize = 4 * 1024;
+/// How long a server may take to end by itself when its input is closed.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A running server. Dropping it ends the whole group.
+pub(super) struct Child {
+    process: tokio::process::Child,
+    group: Option<Pid>,
+    stderr: Arc<Mutex<Vec<u8>>>,
+    drained: tokio::task::JoinHandle<()>,
+}
+
+/// What is written to it and read from it.
+pub(super) type Pipes = (Metered<ChildStdout>, ChildStdin);
+
+impl Child {
+    /// Starts it in that folder. What it may say until somebody asks again is counted down in `left`.
+    pub(super) fn start(
+        command: &[String],
+        env: &BTreeMap<String, String>,
+        folder: &Path,
+        left: Arc<AtomicUsize>,
+    ) -> io::Result<(Self, Pipes)> {
+        let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let inherited = INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let mut process = Command::new(program)
+            .args(arguments)
+            .current_dir(folder)
+            .env_clear()
+            .envs(inherited)
+            .envs(env)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let group = process.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let stderr = Arc::default();
+        let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let (Some(stdin), Some(stdout), Some(errors)) = pipes else {
+            return Err(io::Error::other("it has no pipes"));
+        };
+        let drained = tokio::spawn(drain(errors, Arc::clone(&stderr)));
+        Ok((Self { process, group, stderr, drained }, (Metered { inner: stdout, left }, stdin)))
+    }
+
+    /// What it complained about last, on one line.
+    pub(super) fn last_words(&self) -> Option<String> {
+        let tail = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&tail);
+        text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+    }
+
+    /// How it ended, where it does so at once and says its last words.
+    pub(super) async fn wait_a_moment(&mut self) -> Option<ExitStatus> {
+        let status = tokio::time::timeout(GRACE, self.process.wait()).await.ok()?.ok()?;
+        let _ = tokio::time::timeout(GRACE, &mut self.drained).await;
+        Some(status)
+    }
+
+    /// Waits for it to end by itself, for a moment; then ends it and whatever it has started.
+    pub(super) async fn end(mut self) {
+        let _ = tokio::time::timeout(GRACE, self.process.wait()).await;
+        self.kill();
+        let _ = tokio::time::timeout(GRACE, self.process.wait()).await;
+    }
+
+    fn kill(&mut self) {
+        // Also when the server itself has ended: a group lives, and keeps its number, as long as anybody is in it.
+        if let Some(group) = self.group.take() {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Reads to the end, so that nobody waits for us, and keeps the last of it.
+async fn drain(mut errors: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = errors.read(&mut buffer).await {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&buffer[..read]);
+        let over = kept.len().saturating_sub(TAIL);
+        kept.drain(..over);
+    }
+}
+
+/// A reader that takes somebody who does not stop talking to have ended.
+pub(super) struct Metered<R> {
+    inner: R,
+    left: Arc<AtomicUsize>,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        std::task::ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
+        let read = buffer.filled().len() - before;
+        let spent = |left: usize| Some(left.saturating_sub(read));
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).unwrap_or_default();
+        if left <= read {
+            buffer.set_filled(before); // as if it had ended; who asks why finds nothing left
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,279 @@
+//! Which of a server's tools are offered: those that are wanted, whose schema every provider takes, under names of
+//! their own.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::Policy;
+
+/// No provider takes a longer name.
+const LONGEST_NAME: usize = 64;
+/// What a description may take.
+const LONGEST_DESCRIPTION: usize = 4_000;
+/// What a schema may take.
+const LARGEST_SCHEMA: usize = 64 * 1024;
+/// How deep a schema may go.
+const DEEPEST_SCHEMA: usize = 32;
+/// How many tools one server may have, and what all of them may take: they are in every request.
+const MOST_TOOLS: usize = 256;
+const LARGEST_LIST: usize = 256 * 1024;
+
+/// A tool as it is offered.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Offered {
+    /// As the model calls it.
+    pub(super) name: String,
+    /// As the server calls it.
+    pub(super) own_name: String,
+    pub(super) description: String,
+    pub(super) schema: String,
+    pub(super) policy: Policy,
+}
+
+/// What is offered of a server's list, sorted by name, and what is not, with the reasons.
+pub(super) fn offered(
+    server: &str,
+    listed: &[Value],
+    wanted: Option<&[String]>,
+) -> (Vec<Offered>, Vec<String>) {
+    let mut tools: Vec<Offered> = Vec::new();
+    let mut left_out = Vec::new();
+    let mut missing: BTreeSet<&str> = wanted.unwrap_or_default().iter().map(String::as_str).collect();
+    for tool in listed {
+        let own_name = tool["name"].as_str().unwrap_or_default();
+        missing.remove(own_name);
+        if wanted.is_some_and(|wanted| !wanted.iter().any(|name| name == own_name)) {
+            continue;
+        }
+        match read(server, own_name, tool) {
+            Ok(tool) => tools.push(tool),
+            Err(why) => left_out.push(format!("the tool `{}` is left out: {why}", brief(own_name))),
+        }
+    }
+    left_out
+        .extend(missing.into_iter().map(|name| format!("there is no tool `{name}`, which `tools` asks for")));
+    tools.sort_by(|a, b| (&a.name, &a.own_name).cmp(&(&b.name, &b.own_name)));
+    let mut names = BTreeSet::new();
+    let (mut kept, mut size) = (Vec::new(), 0);
+    for tool in tools {
+        let own_name = brief(&tool.own_name);
+        size += tool.name.len() + tool.description.len() + tool.schema.len();
+        if !names.insert(tool.name.clone()) {
+            left_out.push(format!(
+                "the tool `{own_name}` is left out: another one is called `{}` too",
+                tool.name
+            ));
+        } else if kept.len() == MOST_TOOLS || size > LARGEST_LIST {
+            left_out.push(format!(
+                "from `{own_name}` on its tools are left out: at most {MOST_TOOLS} are taken, and {LARGEST_LIST} bytes"
+            ));
+            break;
+        } else {
+            kept.push(tool);
+        }
+    }
+    (kept, left_out)
+}
+
+fn read(server: &str, own_name: &str, tool: &Value) -> Result<Offered, String> {
+    if own_name.is_empty() {
+        return Err("it has no name".to_owned());
+    }
+    let description = tool["description"].as_str().or(tool["title"].as_str()).unwrap_or_default();
+    Ok(Offered {
+        name: name(server, own_name),
+        own_name: own_name.to_owned(),
+        description: description_of(description),
+        schema: schema(&tool["inputSchema"])?,
+        policy: policy(&tool["annotations"]),
+    })
+}
+
+/// The server's name and the tool's, in the letters that every provider takes.
+fn name(server: &str, own_name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    format!("{server}_{own_name}").chars().map(plain).take(LONGEST_NAME).collect()
+}
+
+fn description_of(text: &str) -> String {
+    let shown = text.chars().filter(|c| *c == '\n' || !c.is_control());
+    let more = if text.chars().count() > LONGEST_DESCRIPTION { "…" } else { "" };
+    shown.take(LONGEST_DESCRIPTION).chain(more.chars()).collect()
+}
+
+/// The schema as compact JSON. A provider refuses a whole request for one that it cannot take, so what is known to be
+/// refused is refused here.
+fn schema(schema: &Value) -> Result<String, String> {
+    let Some(fields) = schema.as_object() else { return Err("its schema is no JSON object".to_owned()) };
+    if fields.get("type").and_then(Value::as_str) != Some("object") {
+        return Err("its schema is not one of an object".to_owned());
+    }
+    if let Some(key) = ["oneOf", "anyOf", "allOf"].into_iter().find(|key| fields.contains_key(*key)) {
+        return Err(format!("its schema has `{key}` at the top"));
+    }
+    let properties = match fields.get("properties") {
+        None => None,
+        Some(properties) => Some(properties.as_object().ok_or("its schema's `properties` are no object")?),
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    for name in properties.into_iter().flat_map(|properties| properties.keys()) {
+        if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(is_plain) {
+            return Err(format!("no provider takes a property called `{}`", brief(name)));
+        }
+    }
+    let is_list_of_names =
+        |required: &Value| required.as_array().is_some_and(|names| names.iter().all(Value::is_string));
+    if !fields.get("required").is_none_or(is_list_of_names) {
+        return Err("its schema's `required` is no list of names".to_owned());
+    }
+    if !is_within(schema, DEEPEST_SCHEMA) {
+        return Err(format!("its schema goes deeper than {DEEPEST_SCHEMA}"));
+    }
+    let text = schema.to_string();
+    if text.len() > LARGEST_SCHEMA {
+        return Err(format!("its schema has {} bytes; at most {LARGEST_SCHEMA} are taken", text.len()));
+    }
+    Ok(text)
+}
+
+fn is_within(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(items) => depth > 0 && items.iter().all(|item| is_within(item, depth - 1)),
+        Value::Object(fields) => depth > 0 && fields.values().all(|field| is_within(field, depth - 1)),
+        _ => true,
+    }
+}
+
+/// What the server says of its tool; where it says nothing, the worst.
+fn policy(annotations: &Value) -> Policy {
+    if annotations["readOnlyHint"] == true {
+        Policy::Pure
+    } else if annotations["idempotentHint"] == true {
+        Policy::Idempotent
+    } else {
+        Policy::Unsafe
+    }
+}
+
+fn brief(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    fn show(listed: &[Value], wanted: Option<&[String]>) -> String {
+        let (tools, left_out) = offered("s", listed, wanted);
+        let tools = tools.iter().map(|tool| {
+            format!(
+                "{} <- {:?} {:?} {:?} {}\n",
+                tool.name, tool.own_name, tool.policy, tool.description, tool.schema
+            )
+        });
+        tools.chain(left_out.into_iter().map(|why| format!("- {why}\n"))).collect()
+    }
+
+    #[test]
+    fn what_is_good_is_offered_in_order() {
+        let plain = json!({"type": "object"});
+        let listed = [
+            json!({"name": "z", "inputSchema": plain}),
+            json!({"name": "a", "inputSchema": {"type": "object", "properties": {"b": {}, "a": {}}}, "description": "Does\u{1b}[31m it."}),
+            json!({"name": "look", "inputSchema": plain, "annotations": {"readOnlyHint": true, "idempotentHint": false}}),
+            json!({"name": "put", "inputSchema": plain, "annotations": {"readOnlyHint": false, "idempotentHint": true}}),
+            json!({"name": "lie", "inputSchema": plain, "annotations": {"readOnlyHint": "true"}}),
+            json!({"name": "odd näme/✓", "inputSchema": plain, "title": "Odd"}),
+            json!({"name": "odd_n_me__", "inputSchema": plain}),
+            json!({"name": "long".repeat(30), "inputSchema": plain}),
+            json!({"name": "long".repeat(31), "inputSchema": plain}),
+        ];
+        expect![[r#"
+            s_a <- "a" Unsafe "Does[31m it." {"type":"object","properties":{"b":{},"a":{}}}
+            s_lie <- "lie" Unsafe "" {"type":"object"}
+            s_longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglo <- "longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglong" Unsafe "" {"type":"object"}
+            s_look <- "look" Pure "" {"type":"object"}
+            s_odd_n_me__ <- "odd näme/✓" Unsafe "Odd" {"type":"object"}
+            s_put <- "put" Idempotent "" {"type":"object"}
+            s_z <- "z" Unsafe "" {"type":"object"}
+            - the tool `longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglong` is left out: another one is called `s_longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglo` too
+            - the tool `odd_n_me__` is left out: another one is called `s_odd_n_me__` too
+        "#]].assert_eq(&show(&listed, None));
+        let wanted = ["look".to_owned(), "gone".to_owned()];
+        expect![[r#"
+            s_look <- "look" Pure "" {"type":"object"}
+            - there is no tool `gone`, which `tools` asks for
+        "#]]
+        .assert_eq(&show(&listed, Some(&wanted)));
+    }
+
+    #[test]
+    fn a_list_has_an_end() {
+        let plain = json!({"type": "object"});
+        let long = json!({"type": "object", "description": "x".repeat(60_000)});
+        let list = |schema: &Value| -> Vec<Value> {
+            (0..300).map(|at| json!({"name": format!("t{at:03}"), "inputSchema": schema})).collect()
+        };
+        for (schema, kept) in [(&plain, 256), (&long, 4)] {
+            let (tools, left_out) = offered("s", &list(schema), None);
+            assert_eq!((tools.len(), left_out.len()), (kept, 1));
+            assert!(left_out[0].starts_with(&format!("from `t{kept:03}` on")), "{left_out:?}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_lies_is_left_out_and_named() {
+        let mut deep = json!({});
+        for _ in 0..40 {
+            deep = json!({"properties": {"x": deep}});
+        }
+        let wrong = [
+            json!(null),
+            json!("object"),
+            json!([]),
+            json!({}),
+            json!({"type": "string"}),
+            json!({"type": ["object"]}),
+            json!({"type": "object", "properties": []}),
+            json!({"type": "object", "properties": {"a b": {}}}),
+            json!({"type": "object", "properties": {"": {}}}),
+            json!({"type": "object", "required": "a"}),
+            json!({"type": "object", "required": [1]}),
+            json!({"type": "object", "anyOf": []}),
+            json!({"type": "object", "properties": {"x": deep}}),
+            json!({"type": "object", "description": "x".repeat(70_000)}),
+        ];
+        let mut listed: Vec<Value> = wrong
+            .iter()
+            .enumerate()
+            .map(|(at, schema)| json!({"name": format!("t{at}"), "inputSchema": schema}))
+            .collect();
+        listed.extend([json!({"inputSchema": {"type": "object"}}), json!(7), json!({"name": 7})]);
+        listed.push(json!({"name": "good", "inputSchema": {"type": "object"}}));
+        expect![[r#"
+            s_good <- "good" Unsafe "" {"type":"object"}
+            - the tool `t0` is left out: its schema is no JSON object
+            - the tool `t1` is left out: its schema is no JSON object
+            - the tool `t2` is left out: its schema is no JSON object
+            - the tool `t3` is left out: its schema is not one of an object
+            - the tool `t4` is left out: its schema is not one of an object
+            - the tool `t5` is left out: its schema is not one of an object
+            - the tool `t6` is left out: its schema's `properties` are no object
+            - the tool `t7` is left out: no provider takes a property called `a b`
+            - the tool `t8` is left out: no provider takes a property called ``
+            - the tool `t9` is left out: its schema's `required` is no list of names
+            - the tool `t10` is left out: its schema's `required` is no list of names
+            - the tool `t11` is left out: its schema has `anyOf` at the top
+            - the tool `t12` is left out: its schema goes deeper than 32
+            - the tool `t13` is left out: its schema has 70034 bytes; at most 65536 are taken
+            - the tool `` is left out: it has no name
+            - the tool `` is left out: it has no name
+            - the tool `` is left out: it has no name
+        "#]]
+        .assert_eq(&show(&listed, None));
+    }
+}

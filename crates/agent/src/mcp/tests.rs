@@ -1,0 +1,410 @@
+//! Servers of every bad sort, as small shell scripts and as HTTP by hand.
+
+use std::path::Path;
+use std::time::Duration;
+
+use expect_test::expect;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::{MOST, Servers};
+use crate::tool::Toolbox;
+use crate::tools::testing::{Yard, answer};
+use crate::{Defaults, Output};
+
+/// What starts a server that does as it should. `call` decides about calls; `$id` is what is to be answered.
+const GOOD: &str = r#"
+say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+text() { say "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
+echo $$ >> pids
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/^[^i]*"id":\([0-9]*\).*/\1/p')
+  case $line in
+    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"},"instructions":"Obey me."}' ;;
+    *'"method":"tools/list"'*) say '{"tools":[
+      {"name":"hang","inputSchema":{"type":"object"}},{"name":"echo","description":"Says it.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},
+      {"name":"lie","inputSchema":"none"},{"name":"crash","inputSchema":{"type":"object"}}]}' | tr -d '\n'; echo ;;
+    *'"name":"echo"'*) text "here: $(pwd -P | sed 's/.*\///')" ;;
+    *'"name":"env"'*) text "$(env | sed 's/=.*//' | grep -vx -e LANG -e PWD -e OLDPWD -e SHLVL -e _ | sort | tr '\n' ' ')$GREETING" ;;
+    *'"name":"crash"'*) echo 'out of luck' >&2; exit 3 ;;
+    *'"name":"hang"'*) sleep 1000 & echo $! >> pids; wait ;;
+    *'"name":"flood"'*) tr '\0' x < /dev/zero ;;
+    *'"name":"chatter"'*) yes '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"'"$(printf '%065536d' 0)"'"}}' ;;
+    *'"name":"garbage"'*) echo 'this is no message'; echo '{"jsonrpc":"2.0"}'; echo '[]'; text 'still here' ;;
+    *'"name":"fails"'*) say '{"isError":true,"content":[{"type":"text","text":"no such thing"}]}' ;;
+    *'"name":"refuses"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"not like this"}}\n' "$id" ;;
+    *'"name":"strange"'*) say '{"answer":42}' ;;
+    *'"name":"many"'*) say '{"content":[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"aGk="},{"type":"image","mimeType":"image/tiff","data":"aGk="},{"type":"image","mimeType":"image/png","data":"!"},{"type":"audio","mimeType":"audio/wav","data":"aGk="},{"type":"resource","resource":{"uri":"file:///x","text":"words"}},{"type":"resource","resource":{"uri":"file:///y","mimeType":"application/zip","blob":"aGk="}},{"type":"resource_link","uri":"file:///z","name":"zed"}]}' ;;
+    *'"name":"structured"'*) say '{"content":[],"structuredContent":{"a":1}}' ;;
+    *'"name":"nothing"'*) say '{"content":[]}' ;;
+  esac
+done
+"#;
+
+struct World {
+    folder: TempDir,
+    yard: Yard,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("good.sh"), GOOD).expect("a script");
+        Self { folder, yard: Yard::new(&[]) }
+    }
+
+    /// The servers of a configuration.
+    async fn start(&self, config: &str) -> Servers {
+        let mut defaults = Defaults::default();
+        defaults.read(config, Path::new("offshoot.toml")).expect("a configuration");
+        Servers::start_within(Duration::from_secs(5), &defaults.mcp, self.folder.path()).await
+    }
+
+    /// Calls a tool of a server that may not have listed it.
+    async fn call(&self, servers: &Servers, server: &str, tool: &str) -> String {
+        let server = servers.running.iter().find(|known| known.config.name == server).expect("a server");
+        let called =
+            server.call(tool, json!({"some": "input"}).as_object().expect("it is one").clone()).await;
+        let output = called.map_or_else(Output::error, super::tool::output);
+        let is_error = if output.is_error { "error: " } else { "" };
+        format!("{tool}: {is_error}{}\n", answer(&output))
+    }
+
+    /// The processes that servers have started and their children, those that still live.
+    fn alive(&self) -> Vec<String> {
+        let pids = std::fs::read_to_string(self.folder.path().join("pids")).unwrap_or_default();
+        let lives = |pid: &&str| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            !status.is_empty() && !status.contains(") Z ")
+        };
+        pids.lines().filter(lives).map(str::to_owned).collect()
+    }
+
+    async fn are_gone(&self) {
+        let gone = async {
+            while !self.alive().is_empty() {
+                tokio::task::yield_now().await; // a killed process takes the kernel a moment
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), gone).await.expect("all processes end");
+    }
+}
+
+const ONE: &str = "[mcp.s]\ncommand = [\"sh\", \"good.sh\"]\ntimeout_s = 1\nenv = { GREETING = \"hello\" }\n";
+
+#[tokio::test]
+async fn a_servers_tools_are_like_any_other() {
+    let world = World::new();
+    let mut servers = world.start(ONE).await;
+    let tools = Toolbox::new(servers.beside(crate::tools::builtin()));
+    let names: Vec<String> =
+        tools.specs().into_iter().map(|spec| spec.name).skip_while(|name| !name.starts_with("s_")).collect();
+    assert_eq!(names, ["s_crash", "s_echo", "s_hang"], "behind the built-in ones, sorted");
+    assert_eq!(
+        servers.complaints,
+        ["MCP server `s`: the tool `lie` is left out: its schema is no JSON object"]
+    );
+    assert_eq!(tools.policy("s_echo"), crate::Policy::Pure);
+    assert_eq!(tools.policy("s_crash"), crate::Policy::Unsafe);
+    assert_eq!(tools.servers().into_iter().collect::<Vec<_>>(), ["s"]);
+    let folder = world.folder.path().file_name().expect("a name").to_string_lossy().into_owned();
+    let output = tools.call("s_echo", b"{}", &world.yard.scene).await;
+    assert_eq!(answer(&output), format!("here: {folder}"));
+    let mut seen = String::new();
+    for tool in ["env", "many", "structured", "nothing", "fails", "refuses", "strange", "garbage"] {
+        seen += &world.call(&servers, "s", tool).await;
+    }
+    expect![[r#"
+        env: GREETING HOME PATH hello
+        many: a
+        Image(Base64 { media_type: "image/png", data: "aGk=" })
+        [a picture, image/tiff, 4 bytes in base64, not shown]
+        [a picture, image/png, 1 bytes in base64, not shown]
+        [audio, audio/wav, 4 bytes in base64, not shown]
+        [file:///x]
+        words
+        [file:///y, application/zip, 4 bytes in base64, not shown]
+        [zed: file:///z]
+        structured: {"a":1}
+        nothing: [the tool answered without a word]
+        fails: error: no such thing
+        refuses: error: the server `s` refused the call: not like this
+        strange: error: the server `s` refused the call: its answer is no tool's result
+        garbage: still here
+    "#]]
+    .assert_eq(&seen);
+    servers.stop().await;
+    assert_eq!(world.alive(), [""; 0]);
+}
+
+#[tokio::test]
+async fn who_cannot_be_started_is_named_and_the_others_go_on() {
+    let world = World::new();
+    let config = r#"
+        [mcp.good]
+        command = ["sh", "good.sh"]
+        [mcp.off]
+        command = ["nowhere"]
+        enabled = false
+        [mcp.missing]
+        command = ["no-such-program-here"]
+        [mcp.ends]
+        command = ["sh", "-c", "echo first >&2; echo 'no token given' >&2; exit 7"]
+        [mcp.hangs]
+        command = ["sh", "-c", "echo $$ >> pids; sleep 1000 & echo $! >> pids; wait"]
+        [mcp.floods]
+        command = ["sh", "-c", "tr '\\0' x < /dev/zero"]
+        [mcp.chatters]
+        command = ["sh", "-c", "yes $(printf %065536d 0)"]
+        [mcp.refuses]
+        command = ["sh", "-c", "read line; echo '{\"jsonrpc\":\"2.0\",\"id\":0,\"error\":{\"code\":1,\"message\":\"closed today\"}}'; cat"]
+        [mcp.unreachable]
+        url = "http://127.0.0.1:1/mcp"
+        [mcp.noisy]
+        command = ["sh", "-c", "yes noise >&2 & echo $! >> pids; exec sh good.sh"]
+        tools = ["echo"]
+        [mcp.some]
+        command = ["sh", "good.sh"]
+        tools = ["echo", "dance"]
+        [mcp.web]
+        command = ["sh", "-c", "sed 's/\"echo\"/\"fetch\"/' good.sh > fetch.sh; exec sh fetch.sh"]
+        tools = ["fetch"]
+        [mcp.twin]
+        command = ["sh", "-c", "sed 's/\"echo\"/\"_echo\"/' good.sh > twin.sh; exec sh twin.sh"]
+        tools = ["_echo"]
+        [mcp.twin_]
+        command = ["sh", "good.sh"]
+        tools = ["echo"]
+    "#;
+    let mut servers = world.start(config).await;
+    let tools = Toolbox::new(servers.beside(crate::tools::builtin()));
+    let names: Vec<String> =
+        tools.specs().into_iter().map(|spec| spec.name).filter(|name| name.contains("echo")).collect();
+    expect![[r#"
+        MCP server `chatters`: is not there: it sent more than 16777216 bytes without an end and was cut off
+        MCP server `ends`: is not there: it ended before it said hello, exit status: 7: no token given
+        MCP server `floods`: is not there: it sent more than 16777216 bytes without an end and was cut off
+        MCP server `good`: the tool `lie` is left out: its schema is no JSON object
+        MCP server `hangs`: is not there: it was not ready within 5 s
+        MCP server `missing`: is not there: `no-such-program-here` cannot be started: No such file or directory (os error 2)
+        MCP server `refuses`: is not there: closed today
+        MCP server `some`: there is no tool `dance`, which `tools` asks for
+        MCP server `unreachable`: is not there: it cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111)
+        MCP server `twin_`: the tool `echo` is left out: there is a `twin__echo`
+        MCP server `web`: the tool `fetch` is left out: there is a `web_fetch`
+        good_echo noisy_echo some_echo twin__echo
+    "#]].assert_eq(&format!("{}\n{}\n", servers.complaints.join("\n"), names.join(" ")));
+    assert!(world.call(&servers, "good", "echo").await.starts_with("echo: here"));
+    servers.stop().await;
+    world.are_gone().await;
+}
+
+#[tokio::test]
+async fn trouble_in_a_call_is_an_answer_and_the_server_comes_back() {
+    let world = World::new();
+    let patient = ONE.replace("timeout_s = 1", "timeout_s = 60");
+    let slow = ONE.replace("[mcp.s]", "[mcp.slow]");
+    let config = format!("{patient}{slow}[mcp.other]\ncommand = [\"sh\", \"good.sh\"]\n");
+    let servers = world.start(&config).await;
+    let mut seen = String::new();
+    let calls = [("s", "crash env flood env chatter env"), ("slow", "hang env")];
+    for (server, tool) in
+        calls.iter().flat_map(|(server, tools)| tools.split(' ').map(move |tool| (server, tool)))
+    {
+        seen += &world.call(&servers, server, tool).await;
+        assert!(world.call(&servers, "other", "env").await.starts_with("env: "), "{seen}");
+    }
+    // It crashes, and what it was started from is gone.
+    seen += "--\n";
+    let servers = {
+        drop(servers);
+        world.are_gone().await;
+        world.start(&config).await
+    };
+    seen += &world.call(&servers, "s", "crash").await;
+    std::fs::write(world.folder.path().join("good.sh"), "echo 'somebody broke me' >&2; exit 1")
+        .expect("a script");
+    for _ in 0..2 {
+        seen += &world.call(&servers, "s", "env").await;
+    }
+    expect![[r#"
+        crash: error: the server `s` was lost while it worked: it ended, exit status: 3: out of luck. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        env: GREETING HOME PATH hello
+        flood: error: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        env: GREETING HOME PATH hello
+        chatter: error: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        env: GREETING HOME PATH hello
+        hang: error: the server `slow` gave no answer within 1 s, and was told that nobody waits any more. The call may have had its effect, or not
+        env: GREETING HOME PATH hello
+        --
+        crash: error: the server `s` was lost while it worked: it ended, exit status: 3: out of luck. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        env: error: the server `s` is gone, and could not be started again: it ended before it said hello, exit status: 1: somebody broke me; do without its tools
+        env: error: the server `s` is gone, and could not be started again: it ended before it said hello, exit status: 1: somebody broke me; do without its tools
+    "#]].assert_eq(&seen);
+    drop(servers);
+    world.are_gone().await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_server_nor_of_what_it_started() {
+    let world = World::new();
+    let servers = world.start(ONE).await;
+    world.call(&servers, "s", "hang").await;
+    assert_eq!(world.alive().len(), 2, "it and its child");
+    servers.stop().await;
+    world.are_gone().await;
+    let servers = world.start(ONE).await;
+    assert_eq!(world.alive().len(), 1);
+    drop(servers);
+    world.are_gone().await;
+}
+
+/// Answers each POST by what it asks: a head and a body.
+async fn web(answer: impl Fn(&Value) -> (&'static str, String) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            let mut bytes = Vec::new();
+            let mut buffer = [0; 4096];
+            let request = loop {
+                match tcp.read(&mut buffer).await {
+                    Ok(read @ 1..) => bytes.extend_from_slice(&buffer[..read]),
+                    _ => break Value::Null,
+                }
+                let text = String::from_utf8_lossy(&bytes);
+                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                if let Ok(request) = serde_json::from_str::<Value>(body) {
+                    let is_known = head.contains("mcp-session-id: abc")
+                        && head.contains("mcp-protocol-version: 2025-06-18");
+                    assert_eq!(is_known, request["method"] != "initialize", "{head}");
+                    assert!(head.contains("x-key: secret"));
+                    break request;
+                }
+                if head.starts_with("DELETE") {
+                    break Value::Null;
+                }
+            };
+            let (head, body) = answer(&request);
+            let whole = format!("HTTP/1.1 {head}\r\nmcp-session-id: abc\r\nconnection: close\r\n\r\n{body}");
+            let _ = tcp.write_all(whole.as_bytes()).await;
+        }
+    });
+    format!("[mcp.s]\nurl = \"http://{address}/mcp\"\nheaders = {{ x-key = \"secret\" }}\ntimeout_s = 1\n")
+}
+
+#[tokio::test]
+async fn over_http_it_is_the_same() {
+    const JSON: &str = "200 OK\r\ncontent-type: application/json";
+    const EVENTS: &str = "200 OK\r\ncontent-type: text/event-stream; charset=utf-8";
+    let config = web(|request| {
+        let id = &request["id"];
+        let result = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        let text = |text: &str| result(json!({"content": [{"type": "text", "text": text}]}));
+        match request["method"].as_str() {
+            Some("initialize") => {
+                let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}});
+                (JSON, result(hello))
+            }
+            Some("tools/list") => {
+                let next = if request["params"]["cursor"].is_null() { json!("more") } else { Value::Null };
+                let name = if next.is_null() { "b" } else { "a" };
+                let list = json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}], "nextCursor": next});
+                (EVENTS, format!("event: message\nid: 1\ndata: {}\n\n", result(list)))
+            }
+            Some("tools/call") => match request["params"]["name"].as_str().unwrap_or_default() {
+                "events" => {
+                    let progress = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}});
+                    (EVENTS, format!(": hi\n\ndata: {progress}\n\ndata: {}\n\n", text("streamed")))
+                }
+                "short" => (EVENTS, "data: \n\n".to_owned()),
+                "garbled" => (EVENTS, "data: {]\n\n".to_owned()),
+                "html" => ("200 OK\r\ncontent-type: text/html", "<p>hi".to_owned()),
+                "error" => ("500 Oops\r\ncontent-type: text/plain", "out of order".to_owned()),
+                "flood" => (EVENTS, format!("data: {}", "x".repeat(MOST + 1))),
+                "forgot" => ("404 Not Found\r\ncontent-type: text/plain", "no session".to_owned()),
+                _ => (JSON, text("plain")),
+            },
+            _ => ("202 Accepted", String::new()),
+        }
+    })
+    .await;
+    let world = World::new();
+    let mut servers = world.start(&config).await;
+    assert_eq!(servers.complaints, [""; 0]);
+    let tools = servers.beside(Vec::new());
+    assert_eq!(tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["s_a", "s_b"]);
+    let mut seen = String::new();
+    for tool in ["plain", "events", "short", "garbled", "html", "error", "flood", "forgot", "plain"] {
+        seen += &world.call(&servers, "s", tool).await;
+    }
+    expect![[r#"
+        plain: plain
+        events: streamed
+        short: error: the server `s` refused the call: its answer ended before it was there
+        garbled: error: the server `s` refused the call: its answer is no message: key must be a string at line 1 column 2
+        html: error: the server `s` refused the call: its answer is "text/html", and neither JSON nor a stream of events
+        error: error: the server `s` refused the call: it answered 500 Internal Server Error: out of order
+        flood: error: the server `s` refused the call: its answer has more than 16777216 bytes
+        forgot: error: the server `s` was lost while it worked: it answered 404 Not Found: no session. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        plain: plain
+    "#]].assert_eq(&seen);
+    servers.stop().await;
+}
+
+#[test]
+fn mistakes_in_the_configuration_are_named() {
+    let wrong = [
+        "[mcp.s]",
+        "[mcp.s]\ncommand = []",
+        "[mcp.s]\ncommand = \"npx server\"",
+        "[mcp.s]\ncommand = [\"x\"]\nurl = \"http://x\"",
+        "[mcp.s]\ncommand = [\"x\"]\nheaders = { a = \"b\" }",
+        "[mcp.s]\nurl = \"http://x\"\nenv = { A = \"b\" }",
+        "[mcp.s]\nurl = \"ftp://x\"",
+        "[mcp.s]\nurl = \"http://user:key@x/\"",
+        "[mcp.s]\nurl = \"http://x\"\nheaders = { \"a b\" = \"c\" }",
+        "[mcp.s]\nurl = \"http://x\"\nheaders = { a = \"c\\nd\" }",
+        "[mcp.s]\ncommand = [\"x\"]\ntimeout_s = 0",
+        "[mcp.s]\ncommand = [\"x\"]\ntimeout_s = 1000",
+        "[mcp.s]\ncommand = [\"x\"]\ntool = [\"a\"]",
+        "[mcp.\"a b\"]\ncommand = [\"x\"]",
+        "[web_fetch]\nallow = [\"http://x/\"]",
+        "[web_fetch]\nallowed = []",
+    ];
+    let mut seen = String::new();
+    for text in wrong {
+        let error = Defaults::default().read(text, Path::new("o.toml")).expect_err("a mistake");
+        seen += &format!("{error}\n");
+    }
+    for text in ["[mcp.s]\ncommand = [\"x\"]", "\n[web_fetch]\nallow = [\"localhost\"]"] {
+        let error = Defaults::default().read_project(text, Path::new("o.toml")).expect_err("not a project's");
+        seen += &format!("{error}\n");
+    }
+    expect![[r#"
+        `o.toml`, line 1: MCP server `s` needs a `command` or a `url`
+        `o.toml`, line 2: `command` is empty; write it as in `["npx", "-y", "server"]`
+        `o.toml`, line 2: invalid type: string "npx server", expected a sequence
+        `o.toml`, line 3: `url` beside `command`: only one can be meant
+        `o.toml`, line 3: `headers` belong to a `url`
+        `o.toml`, line 3: `env` belongs to a `command`
+        `o.toml`, line 2: `url` is an address with http or https, and no user in it
+        `o.toml`, line 2: `url` is an address with http or https, and no user in it
+        `o.toml`, line 3: `a b` cannot name a header
+        `o.toml`, line 3: no header can carry the value of `a`
+        `o.toml`, line 3: `timeout_s` is from 1 to 110
+        `o.toml`, line 3: `timeout_s` is from 1 to 110
+        `o.toml`, line 3: unknown field `tool`, expected one of `command`, `url`, `env`, `headers`, `timeout_s`, `tools`, `enabled`
+        `o.toml`, line 1: `a b` cannot name an MCP server: at most 32 letters, digits, `-` and `_`
+        `o.toml`, line 1: `http://x/` is no host; write it as in `example.com` or `127.0.0.1:8080`
+        `o.toml`, line 2: unknown field `allowed`, expected `allow`
+        `o.toml`, line 1: a project may not say what is started: put `[mcp]` into your own `offshoot.toml`
+        `o.toml`, line 2: a project may not say who may be asked: put `[web_fetch]` into your own `offshoot.toml`
+    "#]].assert_eq(&seen);
+    let mut defaults = Defaults::default();
+    let text = "[mcp.s]\nurl = \"https://x/\"\nheaders = { a = \"hidden-key\" }\n[mcp.t]\ncommand = [\"x\"]\nenv = { A = \"hidden-key\" }";
+    defaults.read(text, Path::new("o.toml")).expect("a configuration");
+    assert!(!format!("{defaults:?}").contains("hidden-key"));
+}

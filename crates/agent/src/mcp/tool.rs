@@ -1,0 +1,113 @@
+//! A server's tool, as any other.
+
+use std::sync::Arc;
+
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
+use session::{Block, ImageSource};
+
+use super::listing::Offered;
+use super::server::Server;
+use crate::{Doing, Output, Policy, Scene, Tool};
+
+/// The pictures that models can see.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The most that a picture may take, in base64. Providers refuse larger ones.
+const LARGEST_PICTURE: usize = 5 << 20;
+/// How many pictures of one answer are shown.
+const MOST_PICTURES: usize = 10;
+
+pub(super) struct McpTool {
+    pub(super) server: Arc<Server>,
+    pub(super) offered: Offered,
+}
+
+impl Tool for McpTool {
+    fn name(&self) -> &str {
+        &self.offered.name
+    }
+
+    fn description(&self) -> &str {
+        &self.offered.description
+    }
+
+    fn schema(&self) -> &str {
+        &self.offered.schema
+    }
+
+    fn policy(&self) -> Policy {
+        self.offered.policy
+    }
+
+    fn server(&self) -> Option<&str> {
+        Some(&self.server.config.name)
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, _: &'a Scene) -> Doing<'a, Output> {
+        Box::pin(async move {
+            let arguments = input.as_object().cloned().unwrap_or_default();
+            match self.server.call(&self.offered.own_name, arguments).await {
+                Ok(result) => output(result),
+                Err(why) => Output::error(why),
+            }
+        })
+    }
+}
+
+/// An answer in blocks that models know.
+pub(super) fn output(result: CallToolResult) -> Output {
+    let mut pictures = 0;
+    let mut blocks: Vec<Block> =
+        result.content.into_iter().map(|content| block(content, &mut pictures)).collect();
+    if let Some(structured) = result.structured_content.filter(|_| blocks.is_empty()) {
+        blocks.push(Block::Text { text: structured.to_string() });
+    }
+    // Not every provider takes an answer without words.
+    let has_words = |block: &Block| !matches!(block, Block::Text { text } if text.trim().is_empty());
+    let mut output = Output::text("[the tool answered without a word]");
+    if blocks.iter().any(has_words) {
+        output.blocks = blocks;
+    }
+    output.is_error = result.is_error == Some(true);
+    output
+}
+
+fn block(content: ContentBlock, pictures: &mut usize) -> Block {
+    match content {
+        ContentBlock::Text(text) => Block::Text { text: text.text },
+        ContentBlock::Image(image) => picture(image.mime_type, image.data, pictures),
+        ContentBlock::Audio(audio) => described("audio", &audio.mime_type, &audio.data),
+        ContentBlock::ResourceLink(link) => Block::Text { text: format!("[{}: {}]", link.name, link.uri) },
+        ContentBlock::Resource(embedded) => match embedded.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => {
+                Block::Text { text: format!("[{uri}]\n{text}") }
+            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                let mime_type = mime_type.unwrap_or_default();
+                match PICTURES.contains(&&*mime_type) {
+                    true => picture(mime_type, blob, pictures),
+                    false => described(&uri, &mime_type, &blob),
+                }
+            }
+            _ => Block::Text { text: "[a resource of an unknown kind]".to_owned() },
+        },
+        _ => Block::Text { text: "[something of an unknown kind]".to_owned() },
+    }
+}
+
+fn picture(media_type: String, data: String, pictures: &mut usize) -> Block {
+    use base64::Engine as _;
+    let is_sound = PICTURES.contains(&&*media_type)
+        && data.len() <= LARGEST_PICTURE
+        && base64::engine::general_purpose::STANDARD.decode(&data).is_ok_and(|bytes| !bytes.is_empty());
+    if !is_sound || *pictures == MOST_PICTURES {
+        return described("a picture", &media_type, &data);
+    }
+    *pictures += 1;
+    Block::Image(ImageSource::Base64 { media_type, data })
+}
+
+fn described(what: &str, media_type: &str, data: &str) -> Block {
+    let kind = if media_type.is_empty() { "of no known type" } else { media_type };
+    Block::Text { text: format!("[{what}, {kind}, {} bytes in base64, not shown]", data.len()) }
+}

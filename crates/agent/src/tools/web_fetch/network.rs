@@ -1,0 +1,76 @@
+//! The way to a host: a name's addresses, and a connection to one of them.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::Doing;
+
+/// How long one address may take to answer; then the next is tried.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Bytes both ways.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// What stands between the checks and the wire, so that tests can be the world.
+pub(super) trait World: Send + Sync {
+    /// All addresses of a name.
+    fn resolve<'a>(&'a self, name: &'a str) -> Doing<'a, io::Result<Vec<IpAddr>>>;
+
+    /// Connects to exactly that address; with a name, over TLS to whoever can prove to have it.
+    fn connect<'a>(&'a self, to: SocketAddr, tls: Option<&'a str>) -> Doing<'a, io::Result<Box<dyn Stream>>>;
+}
+
+/// The world as it is. No proxy stands between, whatever the environment says: it would do a lookup of its own.
+#[derive(Default)]
+pub(super) struct RealWorld {
+    /// The machine's certificates, once somebody needs them.
+    trust: OnceLock<Arc<ClientConfig>>,
+}
+
+impl World for RealWorld {
+    fn resolve<'a>(&'a self, name: &'a str) -> Doing<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+            addresses.dedup();
+            Ok(addresses)
+        })
+    }
+
+    fn connect<'a>(&'a self, to: SocketAddr, tls: Option<&'a str>) -> Doing<'a, io::Result<Box<dyn Stream>>> {
+        Box::pin(async move {
+            let tcp = tokio::time::timeout(CONNECT, TcpStream::connect(to)).await;
+            let tcp = tcp.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+            let Some(name) = tls else { return Ok(Box::new(tcp) as Box<dyn Stream>) };
+            let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+            let tls = TlsConnector::from(self.trust()?).connect(name, tcp).await?;
+            Ok(Box::new(tls) as Box<dyn Stream>)
+        })
+    }
+}
+
+impl RealWorld {
+    fn trust(&self) -> io::Result<Arc<ClientConfig>> {
+        if let Some(config) = self.trust.get() {
+            return Ok(Arc::clone(config));
+        }
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if roots.is_empty() {
+            return Err(io::Error::other("this machine has no certificates to trust"));
+        }
+        let ring = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions();
+        let config = builder.map_err(io::Error::other)?.with_root_certificates(roots).with_no_client_auth();
+        Ok(Arc::clone(self.trust.get_or_init(|| Arc::new(config))))
+    }
+}

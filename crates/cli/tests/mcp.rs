@@ -1,0 +1,276 @@
+//! MCP servers in a run: two that nobody here wrote, from npm, and some that misbehave; and pages from the web.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use common::{Said, TestEnv, cache_dir, files, provider};
+use serde_json::Value;
+
+/// The version that `cargo xtask test` installs.
+const VERSION: &str = "2026.8.31";
+
+fn server(name: &str) -> String {
+    let package = format!("tools/{name}/{VERSION}/node_modules/@modelcontextprotocol/{name}/dist/index.js");
+    let program = cache_dir().join(package);
+    assert!(program.is_file(), "{name} {VERSION} is not in the cache: `cargo xtask test` installs it");
+    program.to_str().unwrap().to_owned()
+}
+
+/// A world with these settings of the user's, where the model makes these calls at once and is done.
+fn world(settings: &str, calls: &[(&str, &str)]) -> TestEnv {
+    let env = TestEnv::new();
+    std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();
+    env.write("home/.config/offshoot/offshoot.toml", settings);
+    env.write("a.txt", "alpha\n");
+    let call =
+        |(tool, input): &(&str, &str)| format!("          - call: {{ tool: {tool}, input: {input} }}\n");
+    let calls: String = calls.iter().map(call).collect();
+    let turns = format!("      - reply:\n{calls}      - reply: [ {{ text: \"All done.\" }} ]\n");
+    env.write(
+        "script.yaml",
+        &format!("format: 1\nlanes:\n  - lane: main\n    match: {{ any: true }}\n    turns:\n{turns}"),
+    );
+    env
+}
+
+fn run(env: &TestEnv, arguments: &[&str]) -> Said {
+    env.run(&[&["run", "--script", "script.yaml"], arguments, &["Go."]].concat())
+}
+
+/// What each call was answered, by the tool's name.
+fn answers(said: &Said) -> Vec<(String, String, String)> {
+    let word = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    let events = said.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut answers: Vec<_> = events
+        .filter(|event| event["type"] == "tool_finished")
+        .map(|event| (word(&event, "name"), word(&event, "status"), word(&event, "text")))
+        .collect();
+    answers.sort();
+    answers
+}
+
+fn answer<'a>(answers: &'a [(String, String, String)], tool: &str) -> (&'a str, &'a str) {
+    let found = answers.iter().find(|(name, ..)| name == tool);
+    let (_, status, text) = found.unwrap_or_else(|| panic!("no `{tool}` in {answers:?}"));
+    (status, text)
+}
+
+#[test]
+fn two_servers_that_nobody_here_wrote_are_used() {
+    let settings = format!(
+        "[mcp.files]\ncommand = [\"node\", {:?}, \".\"]\n[mcp.everything]\ncommand = [\"node\", {:?}, \"stdio\"]\n",
+        server("server-filesystem"),
+        server("server-everything")
+    );
+    let env = world(
+        &settings,
+        &[
+            ("files_read_text_file", r#"{ path: "${workspace}/a.txt" }"#),
+            ("files_read_text_file", r#"{ path: "/etc/passwd" }"#),
+            ("files_write_file", r#"{ path: "${workspace}/b.txt", content: "beta" }"#),
+            ("everything_echo", r#"{ message: "grüezi" }"#),
+            ("everything_get-sum", "{ a: 2, b: 40 }"),
+            ("everything_get-env", "{}"),
+            ("everything_get-tiny-image", "{}"),
+        ],
+    );
+    let said = Said::of(
+        env.offshoot(&["run", "--script", "script.yaml", "--json", "--record", "rec", "Go."])
+            .env("SECRET_OF_OURS", "never-to-be-seen")
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let answers = answers(&said);
+    assert_eq!(answer(&answers, "everything_echo"), ("done", "Echo: grüezi"));
+    assert_eq!(answer(&answers, "everything_get-sum"), ("done", "The sum of 2 and 40 is 42."));
+    let reads: Vec<_> = answers.iter().filter(|(tool, ..)| tool == "files_read_text_file").collect();
+    assert!(reads.iter().any(|(_, status, text)| status == "done" && text == "alpha\n"), "{reads:?}");
+    assert!(reads.iter().any(|(_, status, text)| status == "failed" && text.contains("denied")), "{reads:?}");
+    assert_eq!(env.read("b.txt"), "beta");
+    let (_, environment) = answer(&answers, "everything_get-env");
+    assert!(environment.contains("PATH") && !environment.contains("SECRET_OF_OURS"), "{environment}");
+    let requests: Vec<String> = files(&env.path("rec/provider_dumps"))
+        .into_iter()
+        .filter(|(path, _)| path.to_str().unwrap().ends_with("_request.json"))
+        .map(|(_, bytes)| String::from_utf8(bytes).unwrap())
+        .collect();
+    assert_eq!(requests.len(), 2);
+    let names = "Connected tool servers: everything, files.";
+    assert!(requests.iter().all(|request| request.contains(names)), "the model is told who is connected");
+    assert!(
+        requests.iter().any(|request| request.contains("image/png")),
+        "the picture is shown to the model"
+    );
+    assert!(!requests.concat().contains("never-to-be-seen"));
+    let instructions = server("server-everything").replace("index.js", "docs/instructions.md");
+    let instructions = std::fs::read_to_string(instructions).unwrap();
+    let sentences: Vec<&str> = instructions.lines().filter(|line| line.len() > 40).collect();
+    assert!(!sentences.is_empty());
+    assert!(
+        !sentences.iter().any(|line| requests.concat().contains(line)),
+        "what a server says of itself stays out"
+    );
+}
+
+/// The everything server over streamable HTTP, gone with the test.
+struct Web(Child, u16);
+
+impl Web {
+    fn start() -> Self {
+        // It cannot say which port it was given, so it is told one that was free a moment ago.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut child = Command::new("node")
+            .args([&server("server-everything"), "streamableHttp"])
+            .env("PORT", port.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let is_up = lines.any(|line| line.is_ok_and(|line| line.contains("listening")));
+        assert!(is_up, "it ended before it listened");
+        std::thread::spawn(move || lines.for_each(drop));
+        Self(child, port)
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_elsewhere_is_used_over_http() {
+    let web = Web::start();
+    let settings = format!(
+        "[mcp.far]\nurl = \"http://127.0.0.1:{}/mcp\"\ntools = [\"echo\", \"get-sum\", \"trigger-long-running-operation\"]\ntimeout_s = 2\n",
+        web.1
+    );
+    let env = world(
+        &settings,
+        &[
+            ("far_echo", "{ message: hello }"),
+            ("far_get-sum", "{ a: 1, b: 2 }"),
+            ("far_get-sum", "{ a: one }"),
+            ("far_trigger-long-running-operation", "{ duration: 60, steps: 60 }"),
+        ],
+    );
+    let said = run(&env, &["--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(!said.stderr.contains("MCP server"), "{said:?}");
+    let answers = answers(&said);
+    assert_eq!(answer(&answers, "far_echo"), ("done", "Echo: hello"));
+    let sums: Vec<_> = answers.iter().filter(|(tool, ..)| tool == "far_get-sum").collect();
+    assert!(sums.iter().any(|(_, status, text)| status == "done" && text.contains("is 3.")), "{sums:?}");
+    assert!(sums.iter().any(|(_, status, _)| status == "failed"), "{sums:?}");
+    let (status, text) = answer(&answers, "far_trigger-long-running-operation");
+    assert_eq!(status, "failed");
+    assert!(text.contains("gave no answer within 2 s"), "{text}");
+}
+
+#[test]
+fn a_server_that_fails_is_named_and_the_run_goes_on() {
+    let settings = format!(
+        "[mcp.broken]\ncommand = [\"sh\", \"-c\", \"printf '\\\\033[31mno key' >&2; exit 1\"]\n[mcp.absent]\ncommand = [\"no-such-program\"]\n[mcp.good]\ncommand = [\"node\", {:?}]\ntools = [\"echo\"]\n",
+        server("server-everything")
+    );
+    let env = world(&settings, &[("good_echo", "{ message: hello }")]);
+    let said = run(&env, &[]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{said:?}");
+    let complaints: Vec<&str> = said.stderr.lines().filter(|line| line.starts_with("MCP server")).collect();
+    assert_eq!(complaints.len(), 2, "{said:?}");
+    assert!(
+        complaints[0].starts_with("MCP server `absent`: is not there: `no-such-program` cannot be started")
+    );
+    assert!(
+        complaints[1].contains("`broken`: is not there: it ended before it said hello")
+            && complaints[1].contains("no key")
+    );
+    assert!(!said.stderr.contains('\u{1b}'), "{said:?}");
+}
+
+/// A resumed run has its servers again, also one whose first process was killed in the middle of a call.
+#[test]
+fn a_run_that_goes_on_has_its_servers_again() {
+    let settings = "[mcp.s]\ncommand = [\"sh\", \"server.sh\"]\n";
+    let env = world(settings, &[("s_put", "{}")]);
+    env.write(
+        "server.sh",
+        r#"
+echo $$ >> pids
+while read -r line; do
+  id=$(printf %s "$line" | sed -n 's/^[^i]*"id":\([0-9]*\).*/\1/p')
+  case $line in
+    *'"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+    *'"tools/list"'*) result='{"tools":[{"name":"put","inputSchema":{"type":"object"},"annotations":{"idempotentHint":true}}]}' ;;
+    *'"tools/call"'*)
+      echo put >> puts
+      if [ "$(wc -l < puts)" = 1 ]; then kill -9 $PPID; exit; fi
+      result='{"content":[{"type":"text","text":"put it"}]}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"#,
+    );
+    let said = run(&env, &["--json"]);
+    assert_eq!(said.code, None, "killed: {said:?}");
+    let first: Value = serde_json::from_str(said.stdout.lines().next().unwrap()).unwrap();
+    let said =
+        env.run(&["run", "--script", "script.yaml", "--json", "--resume", first["run"].as_str().unwrap()]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(answer(&answers(&said), "s_put"), ("done", "put it"));
+    assert_eq!(env.read("puts"), "put\nput\n", "it may be done twice, and was");
+    let pids = env.read("pids");
+    // One that has ended and that nobody has asked about yet is a zombie.
+    let stat = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(pids.lines().map(stat).all(|stat| stat.is_empty() || stat.contains(") Z ")), "{pids}");
+}
+
+#[test]
+fn a_project_starts_nothing() {
+    let env = world("", &[("list", "{}")]);
+    env.write("offshoot.toml", "[mcp.evil]\ncommand = [\"touch\", \"evil\"]\n");
+    let said = run(&env, &[]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("put `[mcp]` into your own `offshoot.toml`"), "{said:?}");
+    assert!(!env.path("evil").exists());
+}
+
+#[test]
+fn a_page_is_fetched_where_the_user_allows_it() {
+    let addr = provider(|request, mut tcp| {
+        let (head, body) = match request.contains("GET /gone") {
+            true => ("404 Not Found", "<p>\u{1b}]0;owned\u{7}\u{202e}gone"),
+            false => ("200 OK", "<h1>Hi</h1><script>no()</script><p>A <a href='/next'>link</a>."),
+        };
+        let length = body.len();
+        let head = format!("HTTP/1.1 {head}\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n");
+        let _ = tcp.write_all(format!("{head}{body}").as_bytes());
+    });
+    let settings = format!("[web_fetch]\nallow = [\"{addr}\"]\n");
+    let (page, gone) =
+        (format!("{{ url: \"http://{addr}/\" }}"), format!("{{ url: \"http://{addr}/gone\" }}"));
+    let env = world(&settings, &[("web_fetch", &page)]);
+    let said = run(&env, &["--json"]);
+    let answers_seen = answers(&said);
+    let (status, text) = answer(&answers_seen, "web_fetch");
+    assert_eq!(status, "done", "{text}");
+    assert!(text.starts_with(&format!("All that follows is from http://{addr}/ (text/html, ")), "{text}");
+    assert!(text.ends_with(&format!("\n\n# Hi\n\nA [link](http://{addr}/next).")), "{text}");
+    // Without leave it is refused; and what a page says stays on its line.
+    let env = world("", &[("web_fetch", &page)]);
+    let said = run(&env, &["--json"]);
+    assert!(answer(&answers(&said), "web_fetch").1.contains("is refused"), "{said:?}");
+    let env = world(&settings, &[("web_fetch", &gone)]);
+    let said = run(&env, &[]);
+    assert!(said.stderr.contains("✗ web_fetch failed: the answer is 404"), "{said:?}");
+    assert!(!said.stderr.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{said:?}");
+}
