@@ -19,6 +19,7 @@ use crate::process::AtWork;
 use crate::provider::{Failure, Retries, Retry};
 use crate::run::Run;
 use crate::settings::{Limits, Settings};
+use crate::shell::Shell;
 use crate::stop::{Brake, Wish};
 use crate::tool::Toolbox;
 use crate::workspace::Workspace;
@@ -38,6 +39,8 @@ pub struct Kernel {
     pub tools: Arc<Toolbox>,
     /// The files.
     pub workspace: Arc<Workspace>,
+    /// How commands are run.
+    pub shell: Shell,
     /// The time.
     pub clock: Clock,
     /// Who is told.
@@ -98,11 +101,14 @@ impl Kernel {
         let resumed = row.started_at != row.created_at;
         let run = Run::of(self, row, settings, brake);
         run.tell(What::Started { kind, agent, model, resumed });
-        tokio::select! {
+        run.processes.sweep().await?;
+        let ended = tokio::select! {
             biased; // a cancel that was there before is seen before anything is done
             never = self.look_for_cancels(&run.id, brake) => match never {},
             ended = agent_loop(&run) => ended,
-        }
+        };
+        run.processes.end().await;
+        ended
     }
 
     /// Another process may have asked the run to stop.

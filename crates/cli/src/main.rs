@@ -50,6 +50,9 @@ fn main() -> ExitCode {
     if let Some(code) = harness::serve_if_asked() {
         return code;
     }
+    if let Some(code) = agent::serve_if_asked() {
+        return code;
+    }
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

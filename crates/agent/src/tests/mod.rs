@@ -113,6 +113,7 @@ impl Room {
             retries: self.retries.clone(),
             tools: Arc::new(tools::toolbox(&self.state)),
             workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
+            shell: Shell::default(),
             clock: clock(),
             watch: Arc::new(Nobody),
         }

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use agent::provider::{Failure, FailureKind};
 use agent::{
-    Brake, Clock, Ended, Kernel, Limits, More, RunError, Start, Toolbox, Watch, Wish, Workspace, tools,
+    Brake, Clock, Ended, Kernel, Limits, More, RunError, Shell, Start, Toolbox, Watch, Wish, Workspace, tools,
 };
 use store::RunStatus;
 
 use crate::failure::{Kind, OrFail, marked};
 use crate::journal;
+use crate::paths;
 use crate::signals::Signals;
 use model::Answering;
 
@@ -106,6 +107,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         model: answering.model(),
         retries: Arc::default(),
         tools: Arc::new(Toolbox::new(tools::available())),
+        shell: shell(answering.without_sandbox)?,
         clock: clock()?,
         store,
         watch,
@@ -312,6 +314,16 @@ fn workspace_path(row: Option<&store::Run>) -> anyhow::Result<PathBuf> {
 fn workspace(row: Option<&store::Run>) -> anyhow::Result<Workspace> {
     let root = workspace_path(row)?;
     Workspace::open(&root).or_fail_with(Kind::Usage, || format!("ls -ld {}", root.display()))
+}
+
+/// Commands are started by this same program, and see neither the journal nor the settings.
+fn shell(without_sandbox: bool) -> anyhow::Result<Shell> {
+    let hidden = [paths::data_dir(), paths::config_dir(), paths::cache_dir()];
+    Ok(Shell {
+        launcher: Some(std::env::current_exe().or_fail(Kind::Outside)?),
+        without_sandbox,
+        hidden: hidden.into_iter().filter_map(Result::ok).collect(),
+    })
 }
 
 /// The clock, or the time that somebody has stopped it at so that two runs see the same.

@@ -31,6 +31,8 @@ pub(super) struct Answering {
     pub(super) provider: String,
     /// The model's id.
     pub(super) id: String,
+    /// The user wants commands to run without a sandbox.
+    pub(super) without_sandbox: bool,
     asked: Provider,
     scripted: Option<ScriptedModel>,
     recording: Option<Begun>,
@@ -73,7 +75,8 @@ impl Answering {
             Some(out) => Some(record(arguments, out, &mut asked, &id).await?),
             None => None,
         };
-        Ok(Self { provider: asked.name.clone(), id, asked, scripted, recording })
+        let without_sandbox = defaults.without_sandbox;
+        Ok(Self { provider: asked.name.clone(), id, without_sandbox, asked, scripted, recording })
     }
 
     /// Who is asked.
