@@ -7,11 +7,11 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Resource, Rlimit, Signal, WaitOptions, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set,
-    set_capabilities,
+    CapabilitySet, CapabilitySets, UnshareFlags, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities,
 };
 
-use super::{News, Order, filter, hand_on, next, read_order, rights, tell};
+use super::{News, Order, filter, hand_on, next, outer, read_order, rights, tell};
 
 /// What a command may use up. Threads count as processes; who has rights over the whole system is not held by that one.
 const LIMITS: &[(Resource, u64)] =
@@ -20,8 +20,13 @@ const LIMITS: &[(Resource, u64)] =
 /// Reaps what loses its parent, until the shell has ended. Then the system ends everything else in this world.
 pub(super) fn keep() -> ExitCode {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    // Not everywhere allowed; then commands see the numbers of the processes outside, and can do nothing with them.
-    let _ = mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None);
+    // In mounts of its own, since the outer process looks at all of us through the `/proc` it has. Not everywhere
+    // allowed; then commands see the numbers of the processes outside, and can do nothing with them.
+    let apart = outer::unshare(UnshareFlags::NEWNS);
+    if apart.is_ok() {
+        let _ =
+            mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None);
+    }
     let started = read_order().and_then(|order| {
         let mut child = next("inner").stdin(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
         hand_on(&order, &mut child).map_err(|error| error.to_string())?;

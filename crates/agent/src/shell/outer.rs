@@ -80,7 +80,7 @@ fn leave() -> io::Result<()> {
 }
 
 #[allow(unsafe_code, reason = "rustix has no safe form of unshare(2)")]
-fn unshare(flags: UnshareFlags) -> io::Result<()> {
+pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: no file descriptors are unshared, which is all that could go wrong.
     Ok(unsafe { unshare_unsafe(flags) }?)
 }
@@ -120,7 +120,7 @@ fn watch(mut child: Child) -> ExitCode {
         let _ = poll(&mut waiting, Some(&COUNT)); // an interrupted wait is a short one
         let (has_ended, is_told) = (!waiting[0].revents().is_empty(), !waiting[1].revents().is_empty());
         if has_ended {
-            let code = child.wait().map_or(1, |status| super::inner::code(status));
+            let code = child.wait().map_or(1, super::inner::code);
             end_all();
             tell(&News::Exited { code });
             return ExitCode::SUCCESS;
