@@ -101,13 +101,17 @@ impl Kernel {
         let resumed = row.started_at != row.created_at;
         let run = Run::of(self, row, settings, brake);
         run.tell(What::Started { kind, agent, model, resumed });
-        run.processes.sweep().await?;
+        if run.parent.is_none() {
+            run.processes.sweep().await?;
+        }
         let ended = tokio::select! {
             biased; // a cancel that was there before is seen before anything is done
             never = self.look_for_cancels(&run.id, brake) => match never {},
             ended = agent_loop(&run) => ended,
         };
-        run.processes.end().await;
+        if run.parent.is_none() {
+            run.processes.end().await;
+        }
         ended
     }
 

@@ -43,6 +43,7 @@ impl World {
             std::fs::create_dir_all(env.path(folder)).unwrap();
         }
         env.write("w/a.txt", "alpha\n");
+        std::os::unix::fs::symlink("sub", env.path("w/.husky")).unwrap();
         env.write("w/.git/config", "[core]\n");
         env.write("outside/keep.txt", SECRET);
         env.write("home/.ssh/id_test", SECRET);
@@ -139,7 +140,7 @@ impl World {
         assert_eq!(names("w/.git"), ["config", "hooks"]);
         assert_eq!(names("w/.git/hooks"), [] as [&str; 0]);
         assert_eq!(self.env.read("w/.git/config"), "[core]\n");
-        for absent in ["w/.envrc", "w/sub/.git", "w/.mcp.json", "w/.vscode"] {
+        for absent in ["w/.envrc", "w/.husky/pre-commit", "w/sub/.git", "w/.mcp.json", "w/.vscode"] {
             assert!(!self.env.path(absent).exists(), "{absent}");
         }
         assert!(self.tcp.accept().is_err(), "somebody called by TCP");
@@ -210,6 +211,7 @@ fn attacks() -> Vec<(&'static str, Must)> {
         ("umount .git && echo x > .git/config", Fail("")),
         ("mount -o remount,rw .git && echo x > .git/config", Fail("")),
         ("unshare -Urm true", Fail("Operation not permitted")),
+        ("rm .husky && mkdir .husky && echo x > .husky/pre-commit", Say("`.husky.not-trusted`")),
         ("echo 'touch OUT/x' > .envrc", Say("is protected and was not there before")),
         ("mkdir -p sub/.git .vscode && echo x > sub/.git/config", Say("sub/.git.not-trusted")),
         // The network, and other programs.
@@ -380,7 +382,7 @@ fn a_cancelled_command_is_gone() {
     let world = World::new();
     let script = format!(
         "format: 1\nlanes:\n  - lane: main\n    match: {{ any: true }}\n    turns:\n      - reply:\n          - call: {{ tool: bash, input: {} }}\n",
-        json!({"command": world.fill("touch begun; setsid sleep MARK & sleep MARK")}),
+        json!({"command": world.fill("echo x > .envrc; touch begun; setsid sleep MARK & sleep MARK")}),
     );
     world.env.write("script.yaml", &script);
     let run = world.offshoot(&["run", "--script", "../script.yaml", "go"], &[]).spawn().unwrap();
@@ -391,7 +393,7 @@ fn a_cancelled_command_is_gone() {
     assert_eq!(Said::of(world.offshoot(&["cancel", &id], &[]).output().unwrap()).code, Some(0));
     let ended = Said::of(run.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert_eq!(world.left_running(), [] as [String; 0], "the run has waited for them");
+    world.assert_untouched(); // the run has waited for all of it to be gone
     let shown = Said::of(world.offshoot(&["show", &id, "--format", "json"], &[]).output().unwrap());
     assert!(shown.stdout.contains("may_have_run"), "{}", shown.stdout);
 }

@@ -11,9 +11,9 @@ use session::RunId;
 use store::{Lease, Millis, Store};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use super::{ARGUMENT, MAKE_HOME, News, Order, Shell, outer, plan, rights};
+use super::{ARGUMENT, Guard, MAKE_HOME, News, Order, Shell, outer, plan, rights};
 use crate::process::{is_alive, started};
 
 /// How long everything of a command may take to be gone.
@@ -37,6 +37,8 @@ pub(crate) struct Started {
     pub(crate) lifeline: ChildStdin,
     news: Lines<BufReader<ChildStdout>>,
     pub(crate) output: ChildStderr,
+    /// What it made that is protected, when all of it is gone: with its old and new name.
+    pub(crate) disarmed: oneshot::Receiver<Vec<(PathBuf, PathBuf)>>,
 }
 
 /// How a command ended.
@@ -89,15 +91,16 @@ impl Processes {
         &self,
         command: &str,
         workspace: &Path,
-        protected: Vec<PathBuf>,
+        guard: Option<Arc<Guard>>,
     ) -> Result<Started, String> {
         let tmp = self.tmp().map_err(|error| format!("there is no folder for temporary files: {error}"))?;
         if !self.are_free() && !rights::are_there() {
             return Err(rights::NO_LANDLOCK.to_owned());
         }
+        let protected = guard.as_ref().map(|guard| guard.places.clone()).unwrap_or_default();
         let mut order = plan::order(&self.shell, command, workspace, tmp, protected);
         loop {
-            let mut started = self.spawn(&order).await.map_err(|error| error.to_string())?;
+            let mut started = self.spawn(&order, guard.clone()).await.map_err(|error| error.to_string())?;
             match started.hear().await {
                 Some(News::Begun) => return Ok(started),
                 Some(News::NoNamespaces { why }) if order.namespaces => {
@@ -110,7 +113,7 @@ impl Processes {
         }
     }
 
-    async fn spawn(&self, order: &Order) -> io::Result<Started> {
+    async fn spawn(&self, order: &Order, guard: Option<Arc<Guard>>) -> io::Result<Started> {
         let launcher = self.shell.launcher.as_ref().ok_or_else(|| {
             io::Error::new(io::ErrorKind::Unsupported, "this program has no launcher for commands")
         })?;
@@ -131,14 +134,18 @@ impl Processes {
         };
         self.live.send_modify(|live| *live += 1);
         let live = self.live.clone();
+        let (tell, disarmed) = oneshot::channel();
         tokio::spawn(async move {
             let _ = child.wait().await; // it is gone either way
+            // Also where nobody waits for it any more.
+            let made = tokio::task::spawn_blocking(move || guard.map(|guard| guard.disarm())).await;
+            let _ = tell.send(made.ok().flatten().unwrap_or_default());
             live.send_modify(|live| *live -= 1);
         });
         let mut line = serde_json::to_vec(order).expect("strings and lists are always JSON");
         line.push(b'\n');
         lifeline.write_all(&line).await?;
-        Ok(Started { process, lifeline, news: BufReader::new(news).lines(), output })
+        Ok(Started { process, lifeline, news: BufReader::new(news).lines(), output, disarmed })
     }
 
     /// Lets a command go on after its call: what it says goes to `log`, up to `most` bytes, until the tree's root ends.
@@ -148,9 +155,8 @@ impl Processes {
         log: tokio::fs::File,
         most: u64,
         at: Millis,
-        over: impl FnOnce() + Send + 'static,
     ) -> Result<(), String> {
-        let Started { process, lifeline, mut news, output } = started;
+        let Started { process, lifeline, mut news, output, .. } = started;
         if let Some((store, root)) = &self.journal {
             store.process_started(root, process, at).await.map_err(|error| error.to_string())?;
         }
@@ -168,7 +174,6 @@ impl Processes {
             if let Some((store, root)) = &this.journal {
                 let _ = store.process_gone(root, process).await; // the next sweep finds nothing under its number
             }
-            let _ = tokio::task::spawn_blocking(over).await;
             this.live.send_modify(|live| *live -= 1);
         });
         Ok(())

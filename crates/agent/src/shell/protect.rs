@@ -3,13 +3,14 @@
 //! What is there is mounted so that it cannot be written. What is not there cannot be held like that: where a command
 //! makes it, it gets another name when the command is over, under which nobody runs or believes it.
 
-use std::collections::VecDeque;
-use std::ffi::OsStr;
+use std::collections::{BTreeSet, VecDeque};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::workspace::protected;
 
-/// How many names are looked at. Those nearest to the root come first.
+/// How many names are looked at below the root, those nearest to it first.
 const MOST: usize = 100_000;
 /// What is added to the name of a place that a command has made.
 const DISARMED: &str = "not-trusted";
@@ -18,26 +19,43 @@ const DISARMED: &str = "not-trusted";
 #[derive(Debug)]
 pub(crate) struct Guard {
     workspace: PathBuf,
-    /// All that there are.
+    /// All that there are, under whichever names.
+    known: BTreeSet<Identity>,
+    /// Where they are, links resolved.
     pub(crate) places: Vec<PathBuf>,
 }
+
+/// A file, whatever its name: device and number, and what tells it from a later one with the same number.
+type Identity = (u64, u64, u32, Option<SystemTime>, Option<PathBuf>);
 
 impl Guard {
     /// Looks for them.
     pub(crate) fn look(workspace: &Path) -> Self {
-        Self { workspace: workspace.to_owned(), places: find(workspace) }
+        let found = find(workspace);
+        let known = found.iter().filter_map(|place| identity(place)).collect();
+        // Where a link leads out of the workspace, nothing can be written anyway.
+        let inside = found.iter().filter_map(|place| place.canonicalize().ok());
+        let places = inside.filter(|place| place.starts_with(workspace) && place != workspace).collect();
+        Self { workspace: workspace.to_owned(), known, places }
     }
 
     /// Takes away what was made since: each with its old and new name. Only `.git` counts in folders below; others
     /// are made there by all kinds of packages, and read by nobody.
     pub(crate) fn disarm(&self) -> Vec<(PathBuf, PathBuf)> {
-        let made = find(&self.workspace).into_iter().filter(|place| !self.places.contains(place));
+        let made = find(&self.workspace).into_iter();
+        let made = made.filter(|place| identity(place).is_some_and(|found| !self.known.contains(&found)));
         let matters = made.filter(|place| {
-            let known = place.file_name().and_then(protected::name);
-            place.parent() == Some(&self.workspace) || known.is_some_and(|known| known.name == ".git")
+            let name = place.file_name().and_then(protected::name);
+            place.parent() == Some(&self.workspace) || name.is_some_and(|name| name.name == ".git")
         });
         matters.filter_map(|place| disarm(&place).map(|to| (place, to))).collect()
     }
+}
+
+fn identity(place: &Path) -> Option<Identity> {
+    const KIND: u32 = 0o170_000;
+    let found = std::fs::symlink_metadata(place).ok()?;
+    Some((found.dev(), found.ino(), found.mode() & KIND, found.created().ok(), place.read_link().ok()))
 }
 
 fn disarm(place: &Path) -> Option<PathBuf> {
@@ -57,11 +75,12 @@ fn find(workspace: &Path) -> Vec<PathBuf> {
     let mut folders = VecDeque::from([workspace.to_owned()]);
     while let Some(folder) = folders.pop_front() {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok) {
-            seen += 1;
+            // All of the root: nobody hides a name there behind many others.
+            seen += usize::from(folder != workspace);
             if seen > MOST {
                 return found;
             }
-            if is_protected(&entry.file_name()) {
+            if protected::name(&entry.file_name()).is_some() {
                 found.push(entry.path());
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push_back(entry.path());
@@ -69,10 +88,6 @@ fn find(workspace: &Path) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-fn is_protected(name: &OsStr) -> bool {
-    protected::name(name).is_some()
 }
 
 #[cfg(test)]
@@ -83,7 +98,8 @@ mod tests {
     #[test]
     fn what_was_made_meanwhile_gets_another_name() {
         let yard = Yard::new(&[(".git/config", "old"), ("sub/.envrc", "old"), ("a/b/", "")]);
-        let guard = Guard::look(&yard.root);
+        let root = yard.root.canonicalize().expect("it is there");
+        let guard = Guard::look(&root);
         assert_eq!(guard.places, [yard.root.join(".git"), yard.root.join("sub/.envrc")]);
         for made in
             [".envrc", ".Husky/pre-commit", "a/b/.git/config", "a/.vscode/tasks.json", ".envrc.not-trusted"]
@@ -97,5 +113,24 @@ mod tests {
         assert_eq!(disarmed, names.map(|name| yard.root.join(name)));
         assert!(yard.root.join(".git/config").exists() && yard.root.join("a/.vscode").exists());
         assert_eq!(guard.disarm(), []);
+    }
+
+    #[test]
+    fn what_was_there_may_move_and_not_be_replaced() {
+        let yard = Yard::new(&[
+            ("sub/.git/config", "old"),
+            ("real/config", "old"),
+            (".git -> real", ""),
+            (".envrc -> missing", ""),
+            (".vscode -> ../outside", ""),
+        ]);
+        let root = yard.root.canonicalize().expect("it is there");
+        let guard = Guard::look(&root);
+        assert_eq!(guard.places, [root.join("real"), root.join("sub/.git")]);
+        std::fs::rename(root.join("sub"), root.join("moved")).expect("moved");
+        std::fs::remove_file(root.join(".git")).expect("removed");
+        std::fs::create_dir(root.join(".git")).expect("replaced");
+        assert_eq!(guard.disarm(), [(root.join(".git"), root.join(".git.not-trusted"))]);
+        assert!(root.join("moved/.git/config").exists());
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use store::Millis;
 
 use super::input;
-use crate::shell::{Ending, Guard};
+use crate::shell::{Ending, Guard, Started};
 use crate::workspace::shown;
 use crate::{Doing, Output, Policy, Scene, Tool};
 
@@ -17,6 +17,8 @@ use crate::{Doing, Output, Policy, Scene, Tool};
 const USUAL: Duration = Duration::from_secs(120);
 /// The longest that one may ask for, as the schema says.
 const LONGEST: Duration = Duration::from_secs(600);
+/// How long all of it may take to be gone.
+const BURIAL: Duration = Duration::from_secs(10);
 /// How much of a long output is kept of its beginning, and of its end.
 const KEPT: usize = 32 << 10;
 /// How much a command in the background may write down.
@@ -82,34 +84,26 @@ async fn run(args: &Args, scene: &Scene) -> Output {
         true => None,
         false => tokio::task::spawn_blocking(move || Guard::look(&workspace)).await.ok().map(Arc::new),
     };
-    let protected = guard.as_ref().map(|guard| guard.places.clone()).unwrap_or_default();
-    let started = match scene.processes.start(&args.command, scene.workspace.path(), protected).await {
+    let mut started = match scene.processes.start(&args.command, scene.workspace.path(), guard).await {
         Ok(started) => started,
         Err(why) => return Output::error(not_run(&why)),
     };
     if args.background == Some(true) {
-        return background(started, guard, scene).await;
+        return background(started, scene).await;
     }
     let limit = args.timeout_s.map_or(USUAL, Duration::from_secs).min(LONGEST);
     let mut kept = Kept::default();
-    let mut started = started;
     let ended = tokio::time::timeout(limit, started.finish(|bytes| kept.take(bytes))).await;
     let (ending, in_time) = match ended {
         Ok(ending) => (ending, true),
         Err(_) => {
             drop(started.lifeline);
-            let rest = async {
-                let mut output = started.output;
-                let _ = tokio::io::copy(&mut output, &mut tokio::io::sink()).await; // it ends when all is gone
-            };
-            let _ = tokio::time::timeout(Duration::from_secs(10), rest).await;
+            drop(started.output);
             (Ending::Lost, false)
         }
     };
-    let disarmed = match guard {
-        Some(guard) => tokio::task::spawn_blocking(move || guard.disarm()).await.unwrap_or_default(),
-        None => Vec::new(),
-    };
+    let gone = tokio::time::timeout(BURIAL, started.disarmed).await;
+    let disarmed = gone.ok().and_then(Result::ok).unwrap_or_default();
     answer(&ending, in_time.then_some(()).ok_or(limit), &kept.text(), &disarmed, scene.workspace.path())
 }
 
@@ -120,14 +114,13 @@ fn not_run(why: &str) -> String {
     )
 }
 
-async fn background(started: crate::shell::Started, guard: Option<Arc<Guard>>, scene: &Scene) -> Output {
+async fn background(started: Started, scene: &Scene) -> Output {
     let id = format!("p{}", started.process.pid);
     let kept = async {
         let log = scene.processes.tmp().map_err(|error| error.to_string())?.join(format!("{id}.log"));
         let file = tokio::fs::File::create(&log).await.map_err(|error| error.to_string())?;
         let at = Millis(scene.now.timestamp().as_millisecond());
-        let over = move || drop(guard.map(|guard| guard.disarm()));
-        scene.processes.keep(started, file, LOG, at, over).await.map(|()| log)
+        scene.processes.keep(started, file, LOG, at).await.map(|()| log)
     };
     match kept.await {
         Ok(log) => Output::text(format!(
