@@ -16,6 +16,10 @@ use serde_json::{Value, json};
 /// What must never be seen.
 const SECRET: &str = "kestrel-in-the-attic";
 
+/// Starts a program where the system has no namespaces left to give.
+const NO_NAMESPACES: [&str; 5] =
+    ["unshare", "-Ur", "sh", "-c", "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\""];
+
 /// What an attack must come to.
 enum Must {
     /// It fails, and its output holds this.
@@ -39,11 +43,13 @@ struct World {
 impl World {
     fn new() -> Self {
         let env = TestEnv::new();
-        for folder in ["w/.git/hooks", "w/sub", "outside", "home/.ssh", "home/.config/offshoot", "data"] {
+        for folder in
+            ["w/.git/hooks", "w/sub", "w/hookdir", "outside", "home/.ssh", "home/.config/offshoot", "data"]
+        {
             std::fs::create_dir_all(env.path(folder)).unwrap();
         }
         env.write("w/a.txt", "alpha\n");
-        std::os::unix::fs::symlink("sub", env.path("w/.husky")).unwrap();
+        std::os::unix::fs::symlink("hookdir", env.path("w/.husky")).unwrap();
         env.write("w/.git/config", "[core]\n");
         env.write("outside/keep.txt", SECRET);
         env.write("home/.ssh/id_test", SECRET);
@@ -211,9 +217,9 @@ fn attacks() -> Vec<(&'static str, Must)> {
         ("umount .git && echo x > .git/config", Fail("")),
         ("mount -o remount,rw .git && echo x > .git/config", Fail("")),
         ("unshare -Urm true", Fail("Operation not permitted")),
-        ("rm .husky && mkdir .husky && echo x > .husky/pre-commit", Say("`.husky.not-trusted`")),
-        ("echo 'touch OUT/x' > .envrc", Say("is protected and was not there before")),
-        ("mkdir -p sub/.git .vscode && echo x > sub/.git/config", Say("sub/.git.not-trusted")),
+        ("rm .husky && mkdir .husky && echo x > .husky/pre-commit", Fail("`.husky.not-trusted`")),
+        ("echo 'touch OUT/x' > .envrc", Fail("is protected, and was not there before")),
+        ("mkdir -p sub/.git .vscode && echo x > sub/.git/config", Fail("sub/.git.not-trusted")),
         // The network, and other programs.
         ("exec 3<>/dev/tcp/127.0.0.1/PORT", Fail("")),
         ("exec 3<>/dev/tcp/1.1.1.1/443", Fail("")),
@@ -304,11 +310,6 @@ fn every_attack_is_refused_or_stays_without_effect() {
 /// Where the system gives nobody a namespace, Landlock alone holds: nothing can be made beside what is protected.
 #[test]
 fn without_namespaces_everything_is_held_that_was_there() {
-    let none = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
-    let wrap = ["unshare", "-Ur", "sh", "-c", none];
-    if !Command::new("unshare").args(["-Ur", "true"]).status().is_ok_and(|status| status.success()) {
-        return; // then the other test has been this one
-    }
     let attacks = [
         ("echo x > sub/new.txt && cat sub/new.txt a.txt", Say("alpha")),
         ("echo x >> a.txt && echo x > $TMPDIR/x && echo fine", Say("fine")),
@@ -328,7 +329,7 @@ fn without_namespaces_everything_is_held_that_was_there() {
             Say("twice"),
         ),
     ];
-    check(&World::new(), &attacks, &wrap);
+    check(&World::new(), &attacks, &NO_NAMESPACES);
 }
 
 #[test]
@@ -339,6 +340,16 @@ fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
     let (status, text) = &results[0];
     assert_eq!(status, "failed");
     assert!(text.contains("took longer than 1 s and was ended") && text.contains("begun"), "{text}");
+    world.assert_untouched();
+}
+
+#[test]
+fn without_namespaces_it_is_ended_too() {
+    let world = World::new();
+    let command = world
+        .fill("setsid sleep MARK & perl -e 'fork; fork; exec \"setsid\", \"sleep\", \"MARK\"' & sleep MARK");
+    let results = world.calls(&[json!({"command": command, "timeout_s": 1})], &NO_NAMESPACES);
+    assert!(results[0].1.contains("took longer than 1 s and was ended"), "{results:?}");
     world.assert_untouched();
 }
 

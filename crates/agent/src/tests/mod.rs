@@ -15,6 +15,7 @@ mod holding;
 mod http;
 mod laws;
 mod model;
+mod processes;
 mod requests;
 mod resuming;
 mod steps;

@@ -19,6 +19,8 @@ const USUAL: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(600);
 /// How long all of it may take to be gone.
 const BURIAL: Duration = Duration::from_secs(10);
+/// The longest command: the system takes 128 KiB.
+const MAX_COMMAND: usize = 100_000;
 /// How much of a long output is kept of its beginning, and of its end.
 const KEPT: usize = 32 << 10;
 /// How much a command in the background may write down.
@@ -79,6 +81,11 @@ impl Tool for Bash {
 }
 
 async fn run(args: &Args, scene: &Scene) -> Output {
+    if args.command.contains('\0') || args.command.len() > MAX_COMMAND {
+        return Output::error(format!(
+            "a command has at most {MAX_COMMAND} bytes, and no NUL byte; a longer one can be written to a file and run from there"
+        ));
+    }
     let workspace = scene.workspace.path().to_owned();
     let guard = match scene.processes.are_free() {
         true => None,
@@ -138,13 +145,19 @@ fn answer(
     disarmed: &[(PathBuf, PathBuf)],
     workspace: &Path,
 ) -> Output {
-    let mut parts = Vec::new();
+    let name = |path: &Path| shown(path.strip_prefix(workspace).unwrap_or(path));
+    let mut parts: Vec<String> = disarmed
+        .iter()
+        .map(|(made, to)| {
+            format!("`{}` is protected, and was not there before: it is `{}` now", name(made), name(to))
+        })
+        .collect();
     match (ending, in_time) {
         (_, Err(limit)) => parts.push(format!(
             "the command took longer than {} s and was ended, with everything it had started",
             limit.as_secs()
         )),
-        (Ending::Exited(0), Ok(())) if text.is_empty() => {
+        (Ending::Exited(0), Ok(())) if text.is_empty() && disarmed.is_empty() => {
             parts.push("it ended well, and said nothing".to_owned())
         }
         (Ending::Exited(0), Ok(())) => {}
@@ -153,11 +166,7 @@ fn answer(
     if !text.is_empty() {
         parts.push(text.to_owned());
     }
-    let name = |path: &Path| shown(path.strip_prefix(workspace).unwrap_or(path));
-    parts.extend(disarmed.iter().map(|(made, to)| {
-        format!("[`{}` is protected and was not there before: it is `{}` now]", name(made), name(to))
-    }));
-    let well = *ending == Ending::Exited(0) && in_time.is_ok();
+    let well = *ending == Ending::Exited(0) && in_time.is_ok() && disarmed.is_empty();
     Output { is_error: !well, ..Output::text(parts.join("\n\n")) }
 }
 
@@ -206,6 +215,19 @@ mod tests {
         let mut short = Kept::default();
         short.take(b"one\ntwo\n");
         assert_eq!(short.text(), "one\ntwo");
+    }
+
+    #[tokio::test]
+    async fn a_command_that_cannot_be_run_says_why_and_what_the_user_can_do() {
+        let yard = crate::tools::testing::Yard::new(&[]);
+        let answer = yard.ask("bash", serde_json::json!({"command": "touch made"})).await;
+        assert!(
+            answer.starts_with("error: the command was not run: ") && answer.contains("sandbox = \"off\""),
+            "{answer}"
+        );
+        let answer = yard.ask("bash", serde_json::json!({"command": "x".repeat(MAX_COMMAND + 1)})).await;
+        assert!(answer.contains("can be written to a file"), "{answer}");
+        assert!(!yard.root.join("made").exists());
     }
 
     #[test]
