@@ -46,6 +46,7 @@ impl World {
         let env = TestEnv::in_memory();
         std::fs::create_dir_all(env.path("w/src")).unwrap();
         std::fs::create_dir_all(env.path("home")).unwrap();
+        std::fs::create_dir_all(env.path("tmp")).unwrap();
         env.write("script.yaml", SCRIPT);
         env.write("w/Cargo.toml", "[package]\nname = \"sums\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
         env.write(
@@ -68,7 +69,8 @@ impl World {
             .env("CARGO_HOME", home("CARGO_HOME", ".cargo"))
             .env("RUSTUP_HOME", home("RUSTUP_HOME", ".rustup"))
             .env("ANTHROPIC_BASE_URL", format!("http://{}", self.model.addr))
-            .env("ANTHROPIC_API_KEY", "sk-test-0123456789");
+            .env("ANTHROPIC_API_KEY", "sk-test-0123456789")
+            .env("TMPDIR", self.env.path("tmp"));
         if let Some(toolchain) = std::env::var_os("RUSTUP_TOOLCHAIN") {
             command.env("RUSTUP_TOOLCHAIN", toolchain);
         }

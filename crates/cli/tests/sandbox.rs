@@ -43,9 +43,16 @@ struct World {
 impl World {
     fn new() -> Self {
         let env = TestEnv::new();
-        for folder in
-            ["w/.git/hooks", "w/sub", "w/hookdir", "outside", "home/.ssh", "home/.config/offshoot", "data"]
-        {
+        for folder in [
+            "w/.git/hooks",
+            "w/sub",
+            "w/hookdir",
+            "outside",
+            "home/.ssh",
+            "home/.config/offshoot",
+            "data",
+            "tmp",
+        ] {
             std::fs::create_dir_all(env.path(folder)).unwrap();
         }
         env.write("w/a.txt", "alpha\n");
@@ -127,7 +134,7 @@ impl World {
             .current_dir(self.env.path("w"))
             .env("ANTHROPIC_API_KEY", SECRET)
             .env("MY_PASSWORD", SECRET)
-            .env("LD_PRELOAD_NOT", "x");
+            .env("TMPDIR", self.env.path("tmp"));
         command
     }
 
