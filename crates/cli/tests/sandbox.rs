@@ -377,6 +377,20 @@ fn what_runs_in_the_background_ends_with_the_run() {
     world.assert_untouched();
 }
 
+/// The file for its output lies where commands can write; a link there leads us nowhere.
+#[test]
+fn a_log_is_not_written_through_a_link() {
+    let world = World::new();
+    let links = "perl -e 'symlink(\"OUT/keep.txt\", \"$ENV{TMPDIR}/p$_.log\") for 1..32768'";
+    let background = json!({"command": "echo owned", "background": true});
+    let results = world.calls(&[json!({"command": world.fill(links)}), background], &[]);
+    assert_eq!(results[0].0, "done", "{results:?}");
+    // Where numbers of processes go higher, the link may be at another.
+    let most: u32 = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
+    assert!(results[1].0 == "failed" || most > 32_768, "{results:?}");
+    world.assert_untouched();
+}
+
 /// A run that is killed takes everything with it, also what it had in the background.
 #[test]
 fn nothing_outlives_a_run_that_is_killed() {
@@ -414,6 +428,26 @@ fn a_cancelled_command_is_gone() {
     world.assert_untouched(); // the run has waited for all of it to be gone
     let shown = Said::of(world.offshoot(&["show", &id, "--format", "json"], &[]).output().unwrap());
     assert!(shown.stdout.contains("may_have_run"), "{}", shown.stdout);
+}
+
+/// On a system without Landlock nothing is run, unless the user says so.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn without_landlock_nothing_is_run() {
+    // A filter for system calls 444 to 446, which are Landlock's: they do not exist.
+    let none = "$f = pack('SCCL' x 5, 0x20,0,0,0, 0x35,0,2,444, 0x25,1,0,446, 6,0,0,0x50026, 6,0,0,0x7fff0000); \
+                syscall(157, 38, 1, 0, 0, 0); syscall(157, 22, 2, pack('S x6 P', 5, $f)) == 0 or die $!; exec @ARGV";
+    let wrap = ["perl", "-e", none];
+    let world = World::new();
+    let command = json!({"command": "touch made.txt"});
+    let results = world.calls(std::slice::from_ref(&command), &wrap);
+    let (status, text) = &results[0];
+    assert_eq!(status, "failed");
+    assert!(text.contains("this system has no Landlock") && text.contains("offshoot.toml"), "{text}");
+    assert!(!world.env.path("w/made.txt").exists());
+    world.env.write("home/.config/offshoot/offshoot.toml", "sandbox = \"off\"\n");
+    assert_eq!(world.calls(&[command], &wrap)[0].0, "done");
+    assert!(world.env.path("w/made.txt").exists());
 }
 
 /// The user, and nobody else, may let commands go without a sandbox. They still end with their call.

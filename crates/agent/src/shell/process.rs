@@ -142,7 +142,8 @@ impl Processes {
             let _ = tell.send(made.ok().flatten().unwrap_or_default());
             live.send_modify(|live| *live -= 1);
         });
-        let mut line = serde_json::to_vec(order).expect("strings and lists are always JSON");
+        // A path that is not text cannot be handed on, and so not be protected.
+        let mut line = serde_json::to_vec(order)?;
         line.push(b'\n');
         lifeline.write_all(&line).await?;
         Ok(Started { process, lifeline, news: BufReader::new(news).lines(), output, disarmed })

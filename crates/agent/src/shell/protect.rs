@@ -8,6 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::fs::{Mode, OFlags, RenameFlags, ResolveFlags};
+
 use crate::workspace::protected;
 
 /// How many names are looked at below the root, those nearest to it first.
@@ -48,7 +50,7 @@ impl Guard {
             let name = place.file_name().and_then(protected::name);
             place.parent() == Some(&self.workspace) || name.is_some_and(|name| name.name == ".git")
         });
-        matters.filter_map(|place| disarm(&place).map(|to| (place, to))).collect()
+        matters.filter_map(|place| disarm(&self.workspace, &place).map(|to| (place, to))).collect()
     }
 }
 
@@ -58,14 +60,21 @@ fn identity(place: &Path) -> Option<Identity> {
     Some((found.dev(), found.ino(), found.mode() & KIND, found.created().ok(), place.read_link().ok()))
 }
 
-fn disarm(place: &Path) -> Option<PathBuf> {
-    let name = place.file_name()?.to_string_lossy().into_owned();
+/// In a folder that is opened without following anything: another command may be at work, and put a link in its place.
+fn disarm(workspace: &Path, place: &Path) -> Option<PathBuf> {
+    let (folder, name) = (place.parent()?, place.file_name()?);
+    let below = folder.strip_prefix(workspace).ok()?;
+    let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+    let root = rustix::fs::open(workspace, flags, Mode::empty()).ok()?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let at = rustix::fs::openat2(&root, below, flags, Mode::empty(), resolve).ok()?;
     (1..100).find_map(|n| {
         let number = if n == 1 { String::new() } else { format!("-{n}") };
-        let to = place.with_file_name(format!("{name}.{DISARMED}{number}"));
+        let to = format!("{}.{DISARMED}{number}", name.to_string_lossy());
         // Not over anything that is there.
-        let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::NOREPLACE);
-        rustix::fs::renameat_with(here, place, here, &to, flags).ok().map(|()| to)
+        let renamed = rustix::fs::renameat_with(&at, name, &at, &to, RenameFlags::NOREPLACE);
+        renamed.ok().map(|()| folder.join(to))
     })
 }
 
@@ -132,5 +141,15 @@ mod tests {
         std::fs::create_dir(root.join(".git")).expect("replaced");
         assert_eq!(guard.disarm(), [(root.join(".git"), root.join(".git.not-trusted"))]);
         assert!(root.join("moved/.git/config").exists());
+    }
+
+    #[test]
+    fn a_link_that_takes_a_folders_place_leads_nobody_out() {
+        let yard = Yard::new(&[("sub/.git/config", "new"), ("link -> ../outside", "")]);
+        std::fs::create_dir(yard.outside.join(".git")).expect("somebody's own");
+        let root = yard.root.canonicalize().expect("it is there");
+        assert_eq!(disarm(&root, &root.join("link/.git")), None);
+        assert!(yard.outside.join(".git").exists());
+        assert_eq!(disarm(&root, &root.join("sub/.git")), Some(root.join("sub/.git.not-trusted")));
     }
 }

@@ -1,11 +1,14 @@
 //! What a command may do with files, given up through Landlock for good.
 
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 
 use super::{Order, is_below};
 
@@ -67,30 +70,45 @@ fn grant(
     access: BitFlags<AccessFs>,
     except: &[PathBuf],
 ) -> Result<RulesetCreated, String> {
+    // What vanished meanwhile, or may not even be looked at, is nothing to have rights on.
+    let Ok(open) = PathFd::new(path) else { return Ok(rules) };
+    grant_open(rules, open.as_fd(), path, access, except)
+}
+
+fn grant_open(
+    rules: RulesetCreated,
+    open: BorrowedFd<'_>,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+    except: &[PathBuf],
+) -> Result<RulesetCreated, String> {
     if except.iter().any(|kept| is_below(path, kept)) {
         return Ok(rules);
     }
-    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(rules) };
-    if except.iter().any(|kept| is_below(kept, path)) && found.is_dir() {
-        let listed = access & AccessFs::ReadDir;
-        let mut rules = if listed.is_empty() { rules } else { add(rules, path, listed)? };
-        for entry in std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok) {
-            // A link is only a name: what it leads to has its own rights.
-            if !entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-                rules = grant(rules, &entry.path(), access, except)?;
-            }
-        }
-        return Ok(rules);
+    let Ok(found) = fstat(open) else { return Ok(rules) };
+    let kind = FileType::from_raw_mode(found.st_mode);
+    let add = |rules: RulesetCreated, access| {
+        rules
+            .add_rule(PathBeneath::new(open, access))
+            .map_err(|error| format!("no right can be given on `{}`: {error}", path.display()))
+    };
+    if kind != FileType::Directory {
+        return add(rules, access & AccessFs::from_file(WANTED));
     }
-    add(rules, path, access)
-}
-
-fn add(rules: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
-    // What vanished meanwhile, or may not even be looked at, is nothing to have rights on.
-    let Ok(open) = PathFd::new(path) else { return Ok(rules) };
-    let is_folder = std::fs::metadata(path).is_ok_and(|found| found.is_dir());
-    let access = if is_folder { access } else { access & AccessFs::from_file(WANTED) };
-    rules
-        .add_rule(PathBeneath::new(open, access))
-        .map_err(|error| format!("no right can be given on `{}`: {error}", path.display()))
+    if !except.iter().any(|kept| is_below(kept, path)) {
+        return add(rules, access);
+    }
+    let listed = access & AccessFs::ReadDir;
+    let mut rules = if listed.is_empty() { rules } else { add(rules, listed)? };
+    for entry in std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok) {
+        // A link is only a name, and what it leads to has its own rights. Another command may be at work, and put one
+        // in a folder's place: so nothing is followed here, from this folder on.
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let name = entry.file_name();
+        if let Ok(inner) = openat2(open, Path::new(&name), flags, Mode::empty(), resolve) {
+            rules = grant_open(rules, inner.as_fd(), &path.join(name), access, except)?;
+        }
+    }
+    Ok(rules)
 }

@@ -125,7 +125,9 @@ async fn background(started: Started, scene: &Scene) -> Output {
     let id = format!("p{}", started.process.pid);
     let kept = async {
         let log = scene.processes.tmp().map_err(|error| error.to_string())?.join(format!("{id}.log"));
-        let file = tokio::fs::File::create(&log).await.map_err(|error| error.to_string())?;
+        // Commands can write in that folder: what is there already, or a link, is not for us to follow.
+        let mut new = tokio::fs::File::options();
+        let file = new.write(true).create_new(true).open(&log).await.map_err(|error| error.to_string())?;
         let at = Millis(scene.now.timestamp().as_millisecond());
         scene.processes.keep(started, file, LOG, at).await.map(|()| log)
     };

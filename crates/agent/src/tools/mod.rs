@@ -1,7 +1,8 @@
 //! The tools that every agent has. A new one is a new file and a line in [`builtin`].
 //!
 //! Files are only reached through the [`Workspace`](crate::Workspace), and the only clock is the scene's. All of
-//! them answer the same bytes for the same files, so a run that is done again is the same run.
+//! them answer the same bytes for the same files, so a run that is done again is the same run. `bash` alone is not
+//! ours to say: what it reaches is held by the [shell](crate::Shell)'s sandbox.
 
 mod bash;
 mod edit;

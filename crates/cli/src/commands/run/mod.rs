@@ -24,7 +24,7 @@ use model::Answering;
 /// How long Ctrl-C can still end a run that it has paused.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
 
-/// Run an agent in this folder: it reads, writes and searches files until it has an answer
+/// Run an agent in this folder: it reads, edits and searches files and runs commands until it has an answer
 ///
 /// Every step is on the disk before it is taken, so a run that is killed goes on with `--resume`. Ctrl-C pauses
 /// it and says how to go on; a second Ctrl-C ends it. On a terminal the answer is shown as it comes; in a pipe only the
