@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use session::ToolResult;
-use store::{CallStatus, FinishedCall, Policy, StoreError, ToolCall};
+use store::{CallStatus, FinishedCall, Policy, SeenFile, StoreError, ToolCall};
 
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
@@ -16,9 +16,6 @@ use crate::run::Run;
 use crate::stop::Wish;
 use crate::tool::{Output, Scene};
 use crate::words;
-
-/// How long a tool may take.
-const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Calls what has no result yet. Ends early, between two batches, where the run is told to stop.
 pub(crate) async fn all(run: &Run<'_>, talk: &mut Conversation) -> Result<(), RunError> {
@@ -52,7 +49,7 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
     let mut finished = Vec::new();
     for call in lost {
         let result = placeholder(&call, words::MAY_HAVE_RUN);
-        finished.push(finish(run, call, CallStatus::MayHaveRun, result, Duration::ZERO).await?);
+        finished.push(finish(run, call, CallStatus::MayHaveRun, result, Vec::new(), Duration::ZERO).await?);
     }
     if to_start.is_empty() {
         return Ok(finished);
@@ -68,6 +65,7 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
         started => started?,
     }
     crash::point("call.intent.after");
+    let scene = run.scene()?;
     let mut running = tokio::task::JoinSet::new();
     for (index, call) in to_start.iter().enumerate() {
         run.tell(What::CallStarted {
@@ -75,7 +73,7 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
             name: call.name.clone(),
             input: String::from_utf8_lossy(&call.input).into_owned(),
         });
-        let work = perform(run, call);
+        let work = perform(run, call, scene.clone());
         running.spawn(async move { (index, work.await) });
     }
     let mut to_start: Vec<Option<ToolCall>> = to_start.into_iter().map(Some).collect();
@@ -90,10 +88,10 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
         crash::note(&format!("effect {}", call.call));
         crash::point("call.effect.after");
         let status = if output.is_error { CallStatus::Failed } else { CallStatus::Done };
-        let Output { blocks, is_error } = output;
+        let Output { blocks, is_error, seen } = output;
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
-        finished.push(finish(run, call, status, result, took).await?);
+        finished.push(finish(run, call, status, result, seen, took).await?);
         crash::note(&format!("recorded {id}"));
         crash::point("call.commit.after");
     }
@@ -111,22 +109,26 @@ fn may_have_run(call: &ToolCall) -> bool {
 }
 
 /// The work of one call, to be done beside others. A tool that breaks or hangs is an answer too.
-fn perform(run: &Run<'_>, call: &ToolCall) -> impl Future<Output = (Output, Duration)> + Send + use<> {
+fn perform(
+    run: &Run<'_>,
+    call: &ToolCall,
+    scene: Scene,
+) -> impl Future<Output = (Output, Duration)> + Send + use<> {
     let tools = Arc::clone(&run.kernel.tools);
-    let scene = Scene { workspace: Arc::clone(&run.kernel.workspace), now: run.kernel.clock.now() };
     let (name, input) = (call.name.clone(), call.input.clone());
+    let deadline = tools.deadline(&name);
     async move {
         let started = Instant::now();
         let broken = name.clone();
         // In a set, since what is in one ends with it: a tool that is given up does nothing more.
         let mut work = tokio::task::JoinSet::new();
         work.spawn(async move { tools.call(&name, &input, &scene).await });
-        let output = match tokio::time::timeout(DEADLINE, work.join_next()).await {
+        let output = match tokio::time::timeout(deadline, work.join_next()).await {
             Ok(Some(Ok(output))) => output,
             Ok(_) => Output::error(format!("`{broken}` broke; that is a bug in it, not in your call")),
             Err(_) => Output::error(format!(
                 "`{broken}` took longer than {} s and was given up",
-                DEADLINE.as_secs()
+                deadline.as_secs()
             )),
         };
         (output, started.elapsed())
@@ -138,12 +140,13 @@ async fn finish(
     mut call: ToolCall,
     status: CallStatus,
     result: ToolResult,
+    seen: Vec<SeenFile>,
     took: Duration,
 ) -> Result<ToolCall, RunError> {
     let preview = preview::decide(&result);
     let at = run.kernel.clock.millis();
-    let finished =
-        FinishedCall { key: call.key.clone(), status, result: result.clone(), preview: preview.clone(), at };
+    let (key, kept) = (call.key.clone(), preview.clone());
+    let finished = FinishedCall { key, status, result: result.clone(), preview: kept, seen, at };
     run.kernel.store.finish_call(finished).await?;
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     run.log_call(&call, status, ms);
@@ -164,5 +167,5 @@ pub(crate) async fn give_up(run: &Run<'_>, call: ToolCall) -> Result<ToolCall, R
         _ => (CallStatus::Failed, words::NOT_STARTED),
     };
     let result = placeholder(&call, sentence);
-    finish(run, call, status, result, Duration::ZERO).await
+    finish(run, call, status, result, Vec::new(), Duration::ZERO).await
 }

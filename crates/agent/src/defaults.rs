@@ -18,12 +18,15 @@ pub struct Defaults {
     pub web_fetch: Allowed,
     /// The MCP servers.
     pub mcp: Vec<ServerConfig>,
+    /// Commands run without a sandbox.
+    pub without_sandbox: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     model: Option<String>,
+    sandbox: Option<Spanned<Sandbox>>,
     providers: Option<Spanned<toml::Table>>,
     web_fetch: Option<Spanned<WebFetch>>,
     mcp: Option<Spanned<mcp::Tables>>,
@@ -34,6 +37,14 @@ struct File {
 struct WebFetch {
     #[serde(default)]
     allow: Vec<String>,
+}
+
+/// Whether commands run in a box.
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Sandbox {
+    On,
+    Off,
 }
 
 impl Defaults {
@@ -49,10 +60,12 @@ impl Defaults {
             self.mcp = mcp::read(servers.into_inner()).map_err(|(at, why)| mistake(text, file, at, why))?;
         }
         self.model = parsed.model.or(self.model.take());
+        self.without_sandbox = parsed.sandbox.is_some_and(|sandbox| *sandbox.get_ref() == Sandbox::Off);
         Ok(())
     }
 
-    /// Takes what a project's file says: it may choose a model, and not who is sent a key, asked or started.
+    /// Takes what a project's file says: it may choose a model, and neither who is sent a key, asked or started, nor what
+    /// holds commands.
     pub fn read_project(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         let parsed = parse(text, file)?;
         let own = |what: &str, table: &str, at: usize| {
@@ -67,6 +80,11 @@ impl Defaults {
         }
         if let Some(servers) = parsed.mcp {
             return own("what is started", "mcp", servers.span().start);
+        }
+        if let Some(sandbox) = parsed.sandbox {
+            let why =
+                "a project may not say what holds commands: put `sandbox` into your own `offshoot.toml`";
+            return Err(mistake(text, file, sandbox.span().start, why.to_owned()));
         }
         self.model = parsed.model.or(self.model.take());
         Ok(())
@@ -104,6 +122,19 @@ mod tests {
             .read_project("\n[providers.x]\nbase_url = \"http://evil\"", file)
             .expect_err("a key's way");
         assert!(error.to_string().contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn only_the_user_opens_the_box() {
+        let file = Path::new("offshoot.toml");
+        let mut defaults = Defaults::default();
+        for (text, without) in [("", false), ("sandbox = \"on\"", false), ("sandbox = \"off\"", true)] {
+            defaults.read(text, file).expect("the user's own");
+            assert_eq!(defaults.without_sandbox, without, "{text}");
+        }
+        let error = Defaults::default().read_project("sandbox = \"off\"", file).expect_err("a project");
+        assert!(error.to_string().contains("your own"), "{error}");
+        Defaults::default().read("sandbox = \"maybe\"", file).expect_err("no such word");
     }
 
     #[test]

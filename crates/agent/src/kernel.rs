@@ -19,6 +19,7 @@ use crate::process::AtWork;
 use crate::provider::{Failure, FailureKind, Retries};
 use crate::run::{End, Run};
 use crate::settings::{Limits, Settings};
+use crate::shell::Shell;
 use crate::stop::{Brake, Wish};
 use crate::tool::Toolbox;
 use crate::workspace::Workspace;
@@ -38,6 +39,8 @@ pub struct Kernel {
     pub tools: Arc<Toolbox>,
     /// The files.
     pub workspace: Arc<Workspace>,
+    /// How commands are run.
+    pub shell: Shell,
     /// The time.
     pub clock: Clock,
     /// Who is told.
@@ -98,13 +101,17 @@ impl Kernel {
         let resumed = row.started_at != row.created_at;
         let run = Run::of(self, row, settings, brake);
         run.tell(What::Started { kind, agent, model, resumed });
-        tokio::select! {
+        let ended = tokio::select! {
             biased; // a cancel that was there before is seen before anything is done
             never = self.look_for_cancels(&run.id, brake) => match never {},
-            ended = agent_loop(&run) => match ended {
-                Ok(ended) => Ok(ended),
-                Err(error) => Err(run.broke_off(error).await),
-            },
+            ended = agent_loop(&run) => ended,
+        };
+        if run.parent.is_none() {
+            run.processes.end().await;
+        }
+        match ended {
+            Ok(ended) => Ok(ended),
+            Err(error) => Err(run.broke_off(error).await),
         }
     }
 
@@ -123,6 +130,9 @@ impl Kernel {
 ///
 /// The journal is written before anything is done, so that whoever reads it afterwards can go on from here.
 async fn agent_loop(run: &Run<'_>) -> Result<Ended, RunError> {
+    if run.parent.is_none() {
+        run.processes.sweep().await?; // what an earlier process left behind
+    }
     let mut talk = run.read()?;
     loop {
         match run.stop.wish() {

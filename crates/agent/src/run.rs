@@ -1,5 +1,6 @@
 //! What one run knows, and what it does by itself: reading its journal, ending, reckoning, telling.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use session::model;
@@ -13,7 +14,9 @@ use crate::event::{Event, What};
 use crate::kernel::{Ended, Kernel};
 use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::settings::Settings;
+use crate::shell::Processes;
 use crate::stop::{Brake, Stop};
+use crate::tool::Scene;
 
 /// What is set aside for an answer where nobody counts the money: rarely is one longer.
 const USUAL_OUTPUT: u64 = 4096;
@@ -38,13 +41,16 @@ pub(crate) struct Run<'k> {
     pub(crate) settings: Settings,
     pub(crate) brake: Brake,
     pub(crate) stop: Stop,
+    /// What its tree has running.
+    pub(crate) processes: Arc<Processes>,
     started: AtomicBool,
 }
 
 impl<'k> Run<'k> {
     /// The run of that row.
     pub(crate) fn of(kernel: &'k Kernel, row: store::Run, settings: Settings, brake: &Brake) -> Self {
-        let store::Run { id, parent, model, provider, .. } = row;
+        let store::Run { id, root, parent, model, provider, .. } = row;
+        let processes = Processes::new(kernel.shell.clone(), &root, &kernel.store);
         Self {
             kernel,
             id,
@@ -54,6 +60,7 @@ impl<'k> Run<'k> {
             settings,
             brake: brake.clone(),
             stop: brake.stop(),
+            processes: Arc::new(processes),
             started: AtomicBool::new(false),
         }
     }
@@ -77,6 +84,17 @@ impl<'k> Run<'k> {
             talk.last_text = talk.last_text.take().or_else(|| last_text(&all));
         }
         Ok(talk)
+    }
+
+    /// Where its tool calls take place, and what it knows by now.
+    pub(crate) fn scene(&self) -> Result<Scene, RunError> {
+        let seen = self.kernel.store.run(&self.id).seen_files()?;
+        Ok(Scene {
+            workspace: Arc::clone(&self.kernel.workspace),
+            seen: Arc::new(seen.into_iter().map(|file| (file.path, file.sha256)).collect()),
+            processes: Arc::clone(&self.processes),
+            now: self.kernel.clock.now(),
+        })
     }
 
     /// Ends the loop: the status is in the journal before anybody is told.

@@ -1,12 +1,15 @@
 //! What a model may call.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use session::Block;
 use wire::dialect::ToolSpec;
 
-pub use store::Policy;
+pub use store::{Digest, Policy, SeenFile};
 
 /// Something that takes time.
 pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -30,6 +33,11 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// After how long a call is given up.
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(120)
+    }
+
     /// Does it. `input` is a JSON object; whatever goes wrong is an answer for the model to act on.
     fn call<'a>(&'a self, input: &'a serde_json::Value, scene: &'a Scene) -> Doing<'a, Output>;
 }
@@ -41,17 +49,25 @@ pub struct Output {
     pub blocks: Vec<Block>,
     /// The tool could not do what was asked.
     pub is_error: bool,
+    /// The files that the agent knows from now on as they are.
+    pub seen: Vec<SeenFile>,
 }
 
 impl Output {
     /// An answer in words.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { blocks: vec![Block::Text { text: text.into() }], is_error: false }
+        Self { blocks: vec![Block::Text { text: text.into() }], is_error: false, seen: Vec::new() }
     }
 
     /// Why it could not be done, and what the model can do about it.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// The same answer, from which the agent knows that file as it is.
+    pub(crate) fn seeing(mut self, path: PathBuf, sha256: Digest) -> Self {
+        self.seen.push(SeenFile { path, sha256 });
+        self
     }
 }
 
@@ -60,6 +76,10 @@ impl Output {
 pub struct Scene {
     /// The files it may touch.
     pub workspace: Arc<crate::Workspace>,
+    /// The files that its agent knows, as it knows them.
+    pub seen: Arc<BTreeMap<PathBuf, Digest>>,
+    /// What its tree has running.
+    pub processes: Arc<crate::Processes>,
     /// What the clock says.
     pub now: jiff::Zoned,
 }
@@ -91,6 +111,11 @@ impl Toolbox {
     /// What may be done with an unfinished call of that tool. One that does not exist does nothing.
     pub(crate) fn policy(&self, name: &str) -> Policy {
         self.find(name).map_or(Policy::Pure, |tool| tool.policy())
+    }
+
+    /// After how long a call of that tool is given up.
+    pub(crate) fn deadline(&self, name: &str) -> Duration {
+        self.find(name).map_or(Duration::from_secs(1), Tool::deadline)
     }
 
     /// Calls a tool. A name or an input that cannot be is an answer for the model to act on.

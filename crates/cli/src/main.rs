@@ -66,6 +66,9 @@ fn main() -> ExitCode {
     if let Some(code) = harness::serve_if_asked() {
         return code;
     }
+    if let Some(code) = agent::serve_if_asked() {
+        return code;
+    }
     let arguments = Arguments::parse();
     // What the MCP library would log quotes what servers say.
     let quiet = "rmcp=off".parse().expect("a directive is written like this");

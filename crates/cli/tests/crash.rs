@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use common::{Proxy, Said, TestEnv};
 use serde_json::Value;
 
-/// A run with everything in it that is written down: two calls at once, one that changes a file, one that must not
+/// A run with everything in it that is written down: two calls at once, two that change files, one that must not
 /// happen twice, one that fails, and a conversation that gets too long.
 const SCRIPT: &str = r#"
 format: 1
@@ -26,6 +26,7 @@ lanes:
         usage: { input: 100, output: 20 }
       - reply:
           - call: { tool: write, id: toolu_c, input: { path: "out/c.txt", content: "written once" } }
+          - call: { tool: edit, id: toolu_g, input: { path: "a.txt", old: "beta", new: "gamma" } }
           - call: { tool: stamp, id: toolu_d, input: { path: "stamps.txt" } }
           - call: { tool: read, id: toolu_e, input: { path: "missing.txt" } }
         usage: { input: 200, output: 20 }

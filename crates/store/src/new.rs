@@ -1,5 +1,7 @@
 //! What a caller hands over to be kept.
 
+use std::path::PathBuf;
+
 use session::{CallId, Role, RunId, TaskId, ThreadId, ToolResult, Usage};
 
 use crate::{
@@ -171,8 +173,19 @@ pub struct FinishedCall {
     pub result: ToolResult,
     /// What the model sees instead, when the result is long.
     pub preview: Option<String>,
+    /// The files that its run knows now as they are.
+    pub seen: Vec<SeenFile>,
     /// Now.
     pub at: Millis,
+}
+
+/// A file as a run knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenFile {
+    /// Where it is in the workspace, links resolved.
+    pub path: PathBuf,
+    /// What was in it.
+    pub sha256: Digest,
 }
 
 /// How a run ends, or stops for now.

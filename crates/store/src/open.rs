@@ -96,8 +96,18 @@ pub(crate) fn reading_main(path: &Path, options: Options) -> rusqlite::Result<Co
 }
 
 /// The tables that hold rows of all runs.
-pub(crate) const ALL_RUNS: &[&str] =
-    &["runs", "messages", "tool_calls", "model_calls", "attempts", "heads", "jobs", "inbox"];
+pub(crate) const ALL_RUNS: &[&str] = &[
+    "runs",
+    "messages",
+    "tool_calls",
+    "model_calls",
+    "attempts",
+    "heads",
+    "jobs",
+    "inbox",
+    "seen_files",
+    "processes",
+];
 
 fn main_only(asked: AuthContext<'_>) -> Authorization {
     let AuthAction::Read { table_name, .. } = asked.action else { return Authorization::Allow };

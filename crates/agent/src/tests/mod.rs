@@ -15,6 +15,7 @@ mod holding;
 mod http;
 mod laws;
 mod model;
+mod processes;
 mod requests;
 mod resuming;
 mod steps;
@@ -114,6 +115,7 @@ impl Room {
             retries: self.retries.clone(),
             tools: Arc::new(tools::toolbox(&self.state)),
             workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
+            shell: Shell::default(),
             clock: clock(),
             watch: Arc::new(Nobody),
         }

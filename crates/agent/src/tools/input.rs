@@ -182,6 +182,17 @@ mod tests {
             write {"path":7}: `path` must be a string, but is: 7
             write {"content":null}: `content` must be a string, but is: null
             write {"content":7}: `content` must be a string, but is: 7
+            edit {"colour":1}: `colour` is no input of `edit`; it takes `path`, `old`, `new`, `all`
+            edit []: `edit` takes a JSON object, but got: []
+            edit {}: `path` is missing; it must be a string
+            edit {"path":null}: `path` must be a string, but is: null
+            edit {"path":7}: `path` must be a string, but is: 7
+            edit {"old":null}: `old` must be a string, but is: null
+            edit {"old":7}: `old` must be a string, but is: 7
+            edit {"new":null}: `new` must be a string, but is: null
+            edit {"new":7}: `new` must be a string, but is: 7
+            edit {"all":null}: `all` must be true or false, but is: null
+            edit {"all":"seven"}: `all` must be true or false, but is: "seven"
             list {"colour":1}: `colour` is no input of `list`; it takes `path`
             list []: `list` takes a JSON object, but got: []
             list {"path":null}: `path` must be a string, but is: null
@@ -216,6 +227,20 @@ mod tests {
             grep {"limit":-1}: `limit` must be a whole number from 1 to 2000, but is: -1
             grep {"limit":1.5}: `limit` must be a whole number from 1 to 2000, but is: 1.5
             grep {"limit":18446744073709551615}: `limit` must be a whole number from 1 to 2000, but is: 18446744073709551615
+            bash {"colour":1}: `colour` is no input of `bash`; it takes `command`, `timeout_s`, `background`, `description`
+            bash []: `bash` takes a JSON object, but got: []
+            bash {}: `command` is missing; it must be a string
+            bash {"command":null}: `command` must be a string, but is: null
+            bash {"command":7}: `command` must be a string, but is: 7
+            bash {"timeout_s":null}: `timeout_s` must be a whole number from 1 to 600, but is: null
+            bash {"timeout_s":"seven"}: `timeout_s` must be a whole number from 1 to 600, but is: "seven"
+            bash {"timeout_s":-1}: `timeout_s` must be a whole number from 1 to 600, but is: -1
+            bash {"timeout_s":1.5}: `timeout_s` must be a whole number from 1 to 600, but is: 1.5
+            bash {"timeout_s":18446744073709551615}: `timeout_s` must be a whole number from 1 to 600, but is: 18446744073709551615
+            bash {"background":null}: `background` must be true or false, but is: null
+            bash {"background":"seven"}: `background` must be true or false, but is: "seven"
+            bash {"description":null}: `description` must be a string, but is: null
+            bash {"description":7}: `description` must be a string, but is: 7
             get_time {"colour":1}: `colour` is no input of `get_time`; it takes nothing
             get_time []: `get_time` takes a JSON object, but got: []
             web_fetch {"colour":1}: `colour` is no input of `web_fetch`; it takes `url`, `max_chars`

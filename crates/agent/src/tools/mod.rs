@@ -1,9 +1,11 @@
 //! The tools that every agent has. A new one is a new file and a line in [`builtin`].
 //!
-//! Files are only reached through the [`Workspace`](crate::Workspace), and the only clock is the scene's. But for
-//! [`web_fetch`], which asks others, they answer the same bytes for the same files, so a run that is done again is the
-//! same run.
+//! Files are only reached through the [`Workspace`](crate::Workspace), and the only clock is the scene's. But for two
+//! they answer the same bytes for the same files, so a run that is done again is the same run. [`web_fetch`] asks others,
+//! and what `bash` reaches is held by the [shell](crate::Shell)'s sandbox.
 
+mod bash;
+mod edit;
 mod get_time;
 mod glob;
 mod grep;
@@ -39,9 +41,11 @@ fn all(allowed: Allowed) -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(read::Read),
         Box::new(write::Write),
+        Box::new(edit::Edit),
         Box::new(list::List),
         Box::new(glob::Glob),
         Box::new(grep::Grep),
+        Box::new(bash::Bash),
         Box::new(get_time::GetTime),
         Box::new(web_fetch::WebFetch::new(allowed)),
     ]
@@ -89,15 +93,25 @@ fn run<'a, A: DeserializeOwned + Send + 'static>(
     scene: &'a Scene,
     work: fn(&A, &Workspace, &Stop) -> Result<Output, Refusal>,
 ) -> Doing<'a, Output> {
+    run_in(tool, input, scene, move |args: &A, scene, stop| work(args, &scene.workspace, stop))
+}
+
+/// The same for work that needs to know more than the files.
+fn run_in<'a, A: DeserializeOwned + Send + 'static>(
+    tool: &'a dyn Tool,
+    input: &'a Value,
+    scene: &'a Scene,
+    work: impl FnOnce(&A, &Scene, &Stop) -> Result<Output, Refusal> + Send + 'static,
+) -> Doing<'a, Output> {
     Box::pin(async move {
         let args: A = match input::parse(tool, input) {
             Ok(args) => args,
             Err(refusal) => return refusal.into(),
         };
-        let workspace = Arc::clone(&scene.workspace);
+        let scene = scene.clone();
         let waiting = Arc::new(());
         let stop = Stop(Arc::downgrade(&waiting));
-        let done = tokio::task::spawn_blocking(move || work(&args, &workspace, &stop)).await;
+        let done = tokio::task::spawn_blocking(move || work(&args, &scene, &stop)).await;
         drop(waiting);
         match done {
             Ok(Ok(output)) => output,

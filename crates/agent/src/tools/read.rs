@@ -8,12 +8,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use session::{Block, ImageSource};
 
+use super::write::MAX_FILE;
 use super::{Refusal, Stop, cut, run};
 use crate::workspace::shown;
-use crate::{Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
+use crate::{Digest, Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
 
-/// The largest file that is opened at all.
-const MAX_FILE: u64 = 32 << 20;
 /// The largest picture: providers take five megabytes of base64.
 const MAX_IMAGE: usize = 3_750_000;
 /// How many lines are shown where nobody says how many.
@@ -66,21 +65,27 @@ impl Tool for Read {
 fn read(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal> {
     let path = Path::new(&args.path);
     let name = shown(path);
-    let bytes = workspace.read(path, MAX_FILE).map_err(|error| match error {
+    let found = workspace.find(path, MAX_FILE).map_err(|error| match error {
         WorkspaceError::IsFolder(_) => {
             Refusal(format!("`{name}` is a folder; use `list` to see what is in it"))
         }
         WorkspaceError::TooLarge { .. } => Refusal(format!("{error}; use `grep` to find the part you need")),
         error => error.into(),
     })?;
-    if let Some(media_type) = image(&bytes) {
-        return picture(&name, media_type, &bytes);
+    // Also where only a part is shown: whoever edits must quote what stands there.
+    let digest = Digest::of(&found.bytes);
+    show(args, &name, &found.bytes).map(|output| output.seeing(found.place, digest))
+}
+
+fn show(args: &Args, name: &str, bytes: &[u8]) -> Result<Output, Refusal> {
+    if let Some(media_type) = image(bytes) {
+        return picture(name, media_type, bytes);
     }
-    let text = text(&name, &bytes)?;
+    let text = text(name, bytes)?;
     if text.is_empty() {
         return Ok(Output::text(format!("`{name}` is empty")));
     }
-    numbered(&name, text, args.offset.unwrap_or(1), args.limit.unwrap_or(LINES))
+    numbered(name, text, args.offset.unwrap_or(1), args.limit.unwrap_or(LINES))
 }
 
 /// What the first bytes say, since a name may say anything.
@@ -102,11 +107,11 @@ fn picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<Output, Refusal
         )));
     }
     let source = ImageSource::Base64 { media_type: media_type.to_owned(), data: STANDARD.encode(bytes) };
-    Ok(Output { blocks: vec![Block::Image(source)], is_error: false })
+    Ok(Output { blocks: vec![Block::Image(source)], ..Output::text("") })
 }
 
 /// The text, or why it is none: a character put in for another would be copied into the next edit.
-fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
+pub(super) fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
     let size = bytes.len();
     let at = match std::str::from_utf8(bytes) {
         Ok(text) => match text.find('\0') {

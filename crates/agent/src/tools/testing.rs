@@ -1,15 +1,16 @@
 //! A folder to try tools in.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use session::Block;
 use tempfile::TempDir;
 
 use super::builtin;
-use crate::{Output, Scene, Workspace};
+use crate::{Digest, Output, Processes, Scene, Shell, Workspace};
 
 /// A workspace with a folder beside it that nobody may see.
 pub(crate) struct Yard {
@@ -19,6 +20,8 @@ pub(crate) struct Yard {
     /// Not the workspace. Its only file holds [`SECRET`].
     pub(crate) outside: PathBuf,
     pub(crate) scene: Scene,
+    /// What the calls have seen by now.
+    pub(crate) seen: Mutex<BTreeMap<PathBuf, Digest>>,
 }
 
 /// What must never be seen.
@@ -44,13 +47,22 @@ impl Yard {
         }
         let workspace = Arc::new(Workspace::open(&root).expect("the workspace opens"));
         let now = "2026-08-01T12:34:56.789+00:00[UTC]".parse().expect("a time");
-        Self { _home: home, root, outside, scene: Scene { workspace, now } }
+        let processes = Arc::new(Processes::apart(Shell::default(), home.path().join("tmp")));
+        let scene = Scene { workspace, seen: Arc::default(), processes, now };
+        Self { _home: home, root, outside, scene, seen: Mutex::default() }
+    }
+
+    /// Where the next call takes place.
+    pub(crate) fn scene(&self) -> Scene {
+        Scene { seen: Arc::new(self.seen.lock().expect("sound").clone()), ..self.scene.clone() }
     }
 
     pub(crate) async fn call(&self, tool: &str, input: Value) -> Output {
         let tools = builtin();
         let tool = tools.iter().find(|known| known.name() == tool).expect("a built-in tool");
-        let output = tool.call(&input, &self.scene).await;
+        let output = tool.call(&input, &self.scene()).await;
+        let seen = output.seen.iter().map(|file| (file.path.clone(), file.sha256));
+        self.seen.lock().expect("sound").extend(seen);
         let shown = answer(&output);
         assert!(!shown.contains(SECRET), "{} {input} showed what is outside", tool.name());
         output

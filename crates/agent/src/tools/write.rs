@@ -5,12 +5,14 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Refusal, Stop, run};
+use super::{Refusal, Stop, run_in};
 use crate::workspace::shown;
-use crate::{Doing, Output, Policy, Scene, Tool, Workspace};
+use crate::{Digest, Doing, Output, Policy, Scene, Tool};
 
 /// More than any model writes in one call, and less than would hurt.
 const MAX_BYTES: usize = 16 << 20;
+/// The largest file that is replaced or edited: the largest that can be read.
+pub(super) const MAX_FILE: u64 = 32 << 20;
 
 /// Writes a whole file.
 pub(super) struct Write;
@@ -28,8 +30,8 @@ impl Tool for Write {
     }
 
     fn description(&self) -> &'static str {
-        "Writes a whole file, with the folders it needs. What was in the file before is lost, so `read` it first if \
-         you need any of it."
+        "Writes a whole file, with the folders it needs. A file that is there must have been `read` first, and what was \
+         in it is lost: `edit` changes a part."
     }
 
     fn schema(&self) -> &'static str {
@@ -46,11 +48,11 @@ impl Tool for Write {
     }
 
     fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
-        run(self, input, scene, write)
+        run_in(self, input, scene, write)
     }
 }
 
-fn write(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal> {
+fn write(args: &Args, scene: &Scene, _: &Stop) -> Result<Output, Refusal> {
     let (path, bytes) = (Path::new(&args.path), args.content.as_bytes());
     if bytes.len() > MAX_BYTES {
         return Err(Refusal(format!(
@@ -58,9 +60,27 @@ fn write(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal
             bytes.len()
         )));
     }
-    workspace.write(path, bytes)?;
+    let written = scene.workspace.change(path, MAX_FILE, |place, before| match before {
+        // As after a crash between the write and its result: then this is the same call again.
+        Some(before) if before == bytes => Ok(bytes.to_vec()),
+        Some(before) => known(scene, path, place, before).map(|()| bytes.to_vec()),
+        None => Ok::<_, Refusal>(bytes.to_vec()),
+    })?;
     // Not whether the file was there before: a call that is made again after a crash says the same.
-    Ok(Output::text(format!("wrote `{}`, {} bytes", shown(path), bytes.len())))
+    let output = Output::text(format!("wrote `{}`, {} bytes", shown(path), bytes.len()));
+    Ok(output.seeing(written.place, Digest::of(bytes)))
+}
+
+/// Whether the agent has seen a file as it is: nobody replaces what they do not know.
+pub(super) fn known(scene: &Scene, path: &Path, place: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    let path = shown(path);
+    match scene.seen.get(place) {
+        None => Err(Refusal(format!("you have not read `{path}`; `read` it first"))),
+        Some(seen) if *seen != Digest::of(bytes) => {
+            Err(Refusal(format!("`{path}` has changed since you saw it; `read` it again")))
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -83,6 +103,8 @@ mod tests {
             ("new.txt", ""),
             ("a/b/c.txt", "zwei\n"),
             ("old.sh", "#!/bin/sh\n"),
+            ("read", "old.sh"),
+            ("old.sh", "#!/bin/sh\n"),
             ("inner", "through a link"),
             ("folder", "x"),
             ("folder/", "x"),
@@ -94,7 +116,10 @@ mod tests {
             ("", "x"),
         ] {
             seen += &format!("{path}: ");
-            seen += &yard.ask("write", json!({"path": path, "content": content})).await;
+            seen += &match path {
+                "read" => yard.ask("read", json!({"path": content})).await,
+                _ => yard.ask("write", json!({"path": path, "content": content})).await,
+            };
         }
         let absolute = yard.root.join("absolute.txt");
         seen += &yard.ask("write", json!({"path": absolute, "content": "x"})).await;
@@ -106,6 +131,8 @@ mod tests {
             new.txt: wrote `new.txt`, 5 bytes
             new.txt: wrote `new.txt`, 0 bytes
             a/b/c.txt: wrote `a/b/c.txt`, 5 bytes
+            old.sh: error: you have not read `old.sh`; `read` it first
+            read:      1	old
             old.sh: wrote `old.sh`, 10 bytes
             inner: wrote `inner`, 14 bytes
             folder: error: `folder` is a folder

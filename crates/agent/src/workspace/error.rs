@@ -51,6 +51,14 @@ pub enum WorkspaceError {
         /// How many bytes it may have.
         limit: u64,
     },
+    /// It is executed or believed by somebody later.
+    #[error("`{path}` is protected: {why}; ask the user to change it")]
+    Protected {
+        /// What was asked for.
+        path: String,
+        /// Why.
+        why: &'static str,
+    },
     /// Another process is in the middle of the same write.
     #[error("somebody else is writing `{0}` right now")]
     Busy(String),

@@ -103,6 +103,19 @@ impl Folder {
     }
 }
 
+/// Opens a file of an open folder; nothing where nothing is.
+pub(super) fn file(folder: &OwnedFd, name: &OsStr) -> Result<Option<File>, Errno> {
+    let stat = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(None),
+        stat => stat?,
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(Some(beneath(folder, Path::new(name), FILE | OFlags::NOFOLLOW)?.into())),
+        FileType::Directory => Err(Errno::ISDIR),
+        _ => Err(Errno::NXIO),
+    }
+}
+
 impl Kind {
     fn of(kind: FileType) -> Self {
         match kind {

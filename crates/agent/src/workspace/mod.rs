@@ -7,6 +7,7 @@
 
 mod error;
 mod folder;
+pub(crate) mod protected;
 mod replace;
 mod resolve;
 #[cfg(test)]
@@ -14,7 +15,7 @@ mod tests;
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
@@ -23,6 +24,7 @@ use rustix::io::Errno;
 pub use error::WorkspaceError;
 pub(crate) use error::shown;
 pub(crate) use folder::{Entries, Folder, Kind};
+pub use protected::{PROTECTED, Protected};
 
 /// The folder that a run works in. Nothing outside of it can be reached through it: neither by `..`, nor by a
 /// symlink, nor by one that somebody puts there at the wrong moment.
@@ -59,31 +61,68 @@ impl Workspace {
 
     /// The bytes of a file, at most `limit` of them: a longer file is refused, not cut.
     pub fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, WorkspaceError> {
-        let mut bytes = Vec::new();
-        // The length is what was read, not what the system says: it may grow meanwhile.
-        self.file(path)?
-            .take(limit.saturating_add(1))
-            .read_to_end(&mut bytes)
-            .map_err(|source| WorkspaceError::Io { doing: "read", path: shown(path), source })?;
-        if bytes.len() as u64 > limit {
-            return Err(WorkspaceError::TooLarge { path: shown(path), limit });
-        }
-        Ok(bytes)
+        self.find(path, limit).map(|found| found.bytes)
+    }
+
+    /// A file's bytes, as [`read`](Self::read) has them, and where it really is.
+    pub(crate) fn find(&self, path: &Path, limit: u64) -> Result<Found, WorkspaceError> {
+        let file = self.file(path)?;
+        let place = self.place(&file).map_err(|errno| self.explain(errno, "find", path))?;
+        Ok(Found { place, bytes: whole(file, path, limit)? })
     }
 
     /// Puts a file there, whole or not at all, with the folders it needs. A file that was there keeps its mode;
     /// where there was a link to another file of the workspace, that one is written.
+    ///
+    /// [Protected](PROTECTED) places are refused, whatever leads to them. A file that has another name there keeps
+    /// what it has under that name: what is written is a new file.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), WorkspaceError> {
+        self.change(path, 0, |_, _| Ok(bytes.to_vec())).map(drop)
+    }
+
+    /// Puts a file in the place of another one, made from what is there now: `make` is given the place and the
+    /// bytes, or nothing where nothing is. With `limit` 0 nobody looks. Returns what is there now.
+    pub(crate) fn change<E: From<WorkspaceError>>(
+        &self,
+        path: &Path,
+        limit: u64,
+        make: impl FnOnce(&Path, Option<&[u8]>) -> Result<Vec<u8>, E>,
+    ) -> Result<Found, E> {
         let relative = self.relative(path)?;
         if resolve::means_folder(path) {
             let why = "ends like a folder's, where a file's is needed";
-            return Err(WorkspaceError::BadPath { path: shown(path), why });
+            return Err(WorkspaceError::BadPath { path: shown(path), why }.into());
         }
-        // The file is known here by its folder and its name, whatever links led to it: the place for a rule
-        // that protects some of them.
-        self.target(&relative)
-            .and_then(|(folder, name)| replace::replace(&folder, &name, bytes))
-            .map_err(|errno| self.explain(errno, "write", path))
+        let failed = |errno| self.explain(errno, "write", path);
+        // From here on the file is known by its folder and its name, whatever links led to it.
+        let (folder, name) = self.target(&relative).map_err(|stuck| match stuck {
+            Stuck::Errno(errno) => failed(errno),
+            Stuck::Protected(by) => WorkspaceError::Protected { path: shown(path), why: by.why },
+        })?;
+        let place = self.place(&folder).map_err(failed)?.join(&name);
+        let before = match limit {
+            0 => None,
+            _ => folder::file(&folder, &name)
+                .map_err(failed)?
+                .map(|file| whole(file, path, limit))
+                .transpose()?,
+        };
+        let bytes = make(&place, before.as_deref())?;
+        if before.as_deref() != Some(&bytes[..]) {
+            replace::replace(&folder, &name, &bytes).map_err(failed)?;
+        }
+        Ok(Found { place, bytes })
+    }
+
+    /// Where an open file or folder is, as seen from the root.
+    pub(super) fn place(&self, fd: impl AsFd) -> Result<PathBuf, Errno> {
+        let path = |fd: &dyn AsFd| {
+            let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+            std::fs::read_link(link).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        };
+        // The root is asked as well: it may have been moved.
+        let (place, root) = (path(&fd)?, path(&self.root)?);
+        place.strip_prefix(root).map(Path::to_path_buf).map_err(|_| Errno::XDEV)
     }
 
     /// Opens a file for reading.
@@ -134,5 +173,41 @@ impl Workspace {
     /// A folder that was deleted while we hold it has no name left anywhere.
     fn is_gone(&self) -> bool {
         rustix::fs::fstat(&self.root).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+}
+
+/// A file that was found, or made.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Where it is, as seen from the root and without links.
+    pub(crate) place: PathBuf,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// All bytes of an open file.
+fn whole(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, WorkspaceError> {
+    let mut bytes = Vec::new();
+    // The length is what was read, not what the system says: it may grow meanwhile.
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| io_failed(path, error))?;
+    match bytes.len() as u64 > limit {
+        true => Err(WorkspaceError::TooLarge { path: shown(path), limit }),
+        false => Ok(bytes),
+    }
+}
+
+fn io_failed(path: &Path, source: std::io::Error) -> WorkspaceError {
+    WorkspaceError::Io { doing: "read", path: shown(path), source }
+}
+
+/// Why there is no way to where a file shall be.
+#[derive(Debug)]
+pub(super) enum Stuck {
+    Errno(Errno),
+    Protected(&'static Protected),
+}
+
+impl From<Errno> for Stuck {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Workspace, WorkspaceError, shown};
+use super::{Stuck, Workspace, WorkspaceError, protected, shown};
 
 /// How files are opened. A pipe must not block us, a terminal must not become ours.
 pub(super) const FILE: OFlags =
@@ -85,34 +85,44 @@ impl Workspace {
     }
 
     /// Where a write to `path` goes: the folder, made where it is missing, and the name in it, which is no link.
-    pub(super) fn target(&self, path: &Path) -> Result<(OwnedFd, OsString), Errno> {
+    pub(super) fn target(&self, path: &Path) -> Result<(OwnedFd, OsString), Stuck> {
         let mut path = path.to_path_buf();
         for _ in 0..MAX_LINKS {
             let (parent, name) = split(&path).ok_or(Errno::ISDIR)?;
             let folder = self.make(parent)?;
             match link(&folder, name)? {
-                None => return Ok((folder, name.to_owned())),
+                None => {
+                    self.allowed(&folder, name)?;
+                    return Ok((folder, name.to_owned()));
+                }
                 Some(to) => path = self.follow(parent, &to)?,
             }
         }
-        Err(Errno::LOOP)
+        Err(Errno::LOOP.into())
     }
 
     /// Opens a folder, and makes it and those above it where they are missing.
-    fn make(&self, path: &Path) -> Result<OwnedFd, Errno> {
+    fn make(&self, path: &Path) -> Result<OwnedFd, Stuck> {
         match self.reach(path, FOLDER) {
             Err(Errno::NOENT) => {}
-            opened => return opened,
+            opened => return Ok(opened?),
         }
         // `new/..` is not a folder that one could make.
         let (above, name) = split(path).ok_or(Errno::NOENT)?;
         let above = self.make(above)?;
+        self.allowed(&above, name)?;
         match rustix::fs::mkdirat(&above, name, Mode::from_raw_mode(0o777)) {
             Ok(()) => rustix::fs::fsync(&above)?,
             Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
+            Err(errno) => return Err(errno.into()),
         }
-        self.reach(path, FOLDER)
+        Ok(self.reach(path, FOLDER)?)
+    }
+
+    /// Whether something may be written under that name of a folder.
+    fn allowed(&self, folder: &OwnedFd, name: &OsStr) -> Result<(), Stuck> {
+        let place = self.place(folder)?.join(name);
+        protected::place(&place).map_or(Ok(()), |by| Err(Stuck::Protected(by)))
     }
 
     /// The same place by a path that has no links in it, if it lies inside.

@@ -435,3 +435,128 @@ fn writers_of_one_file_take_turns() {
     });
     assert_eq!(Yard::tree(&yard.root).len(), 1);
 }
+
+/// What is executed or believed later is not written, whatever leads to it.
+#[test]
+fn a_protected_place_cannot_be_written_by_any_way() {
+    let yard = Yard::new(&[
+        (".git/config", "old"),
+        (".git/hooks/", ""),
+        ("sub/.git", "gitdir: ../.git/modules/sub"),
+        ("plain/", ""),
+        ("hooks -> .git/hooks", ""),
+        ("config -> .git/config", ""),
+        ("chain -> config", ""),
+        ("plain/up -> ../.git", ""),
+        ("dangling -> .envrc", ""),
+        ("dangling folder -> .husky/pre-commit", ""),
+        ("dangling deep -> new/.git/hooks/post-checkout", ""),
+        (".GITIGNORE-not", "old"),
+    ]);
+    std::os::unix::fs::symlink(yard.root.join(".git"), yard.root.join("absolute")).expect("a link");
+    std::fs::hard_link(yard.root.join(".git/config"), yard.root.join("hard")).expect("a link");
+    let root = yard.root.display().to_string();
+    let mut seen = String::new();
+    for path in [
+        ".git/config",
+        ".git/hooks/pre-commit",
+        ".git/new/deep/file",
+        ".git",
+        ".GIT/hooks/pre-commit",
+        ".Git/config",
+        "git~1/config",
+        ".git./config",
+        ".git /config",
+        "plain/../.git/config",
+        "./.git//hooks/../config",
+        &format!("{root}/.git/config"),
+        &format!("{root}/plain/../.git/config"),
+        "sub/.git",
+        "sub/.git/config",
+        "plain/.git",
+        "plain/.git/hooks/x",
+        "new/folder/.git/config",
+        "hooks/pre-commit",
+        "config",
+        "chain",
+        "plain/up/config",
+        "absolute/hooks/x",
+        "dangling",
+        "dangling folder",
+        "dangling deep",
+        ".offshoot/agents/a.md",
+        ".claude/settings.json",
+        ".opencode/plugin/x.js",
+        ".mcp.json",
+        "opencode.json",
+        "OpenCode.jsonc",
+        "offshoot.toml",
+        ".envrc",
+        "plain/.envrc",
+        ".vscode/tasks.json",
+        ".husky/pre-commit",
+        "hard",
+        ".gitignore",
+        ".github/workflows/x.yml",
+        "git/config",
+        "mcp.json",
+    ] {
+        let wrote = match yard.scene.workspace.write(Path::new(path), b"new") {
+            Ok(()) => "written".to_owned(),
+            Err(error) => format!("error: {error}"),
+        };
+        seen += &scrubbed(&yard, &format!("{path:?}: {wrote}\n"));
+    }
+    expect![[r#"
+        ".git/config": error: `.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        ".git/hooks/pre-commit": error: `.git/hooks/pre-commit` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        ".git/new/deep/file": error: `.git/new/deep/file` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        ".git": error: `.git` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        ".GIT/hooks/pre-commit": error: `.GIT/hooks/pre-commit` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        ".Git/config": error: `.Git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "git~1/config": error: `git~1/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        ".git./config": error: `.git./config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        ".git /config": error: `.git /config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "plain/../.git/config": error: `plain/../.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "./.git//hooks/../config": error: `./.git//hooks/../config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "HOME/yard/.git/config": error: `HOME/yard/.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "HOME/yard/plain/../.git/config": error: `HOME/yard/plain/../.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "sub/.git": error: `sub/.git` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "sub/.git/config": error: `sub/.git/config` is not a folder, or has a file where a folder is needed
+        "plain/.git": error: `plain/.git` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "plain/.git/hooks/x": error: `plain/.git/hooks/x` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "new/folder/.git/config": error: `new/folder/.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "hooks/pre-commit": error: `hooks/pre-commit` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "config": error: `config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "chain": error: `chain` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "plain/up/config": error: `plain/up/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "absolute/hooks/x": error: `absolute/hooks/x` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        "dangling": error: `dangling` is protected: direnv runs it for whoever enters the folder; ask the user to change it
+        "dangling folder": error: `dangling folder` is protected: git runs the hooks in it; ask the user to change it
+        "dangling deep": error: `dangling deep` is protected: git runs the hooks and the programs that are named there; ask the user to change it
+        ".offshoot/agents/a.md": error: `.offshoot/agents/a.md` is protected: agents, rules and servers of offshoot are read from there; ask the user to change it
+        ".claude/settings.json": error: `.claude/settings.json` is protected: Claude Code runs hooks and takes rights from there; ask the user to change it
+        ".opencode/plugin/x.js": error: `.opencode/plugin/x.js` is protected: OpenCode runs plugins and takes rights from there; ask the user to change it
+        ".mcp.json": error: `.mcp.json` is protected: it names programs that are started as tool servers; ask the user to change it
+        "opencode.json": error: `opencode.json` is protected: it names programs and rights for OpenCode; ask the user to change it
+        "OpenCode.jsonc": error: `OpenCode.jsonc` is protected: it names programs and rights for OpenCode; ask the user to change it
+        "offshoot.toml": error: `offshoot.toml` is protected: it says what offshoot may do; ask the user to change it
+        ".envrc": error: `.envrc` is protected: direnv runs it for whoever enters the folder; ask the user to change it
+        "plain/.envrc": error: `plain/.envrc` is protected: direnv runs it for whoever enters the folder; ask the user to change it
+        ".vscode/tasks.json": error: `.vscode/tasks.json` is protected: editors run the tasks and programs that are named there; ask the user to change it
+        ".husky/pre-commit": error: `.husky/pre-commit` is protected: git runs the hooks in it; ask the user to change it
+        "hard": written
+        ".gitignore": written
+        ".github/workflows/x.yml": written
+        "git/config": written
+        "mcp.json": written
+    "#]].assert_eq(&seen);
+    let read = |path| std::fs::read_to_string(yard.root.join(path)).expect("it is there");
+    assert_eq!((read(".git/config"), read("hard")), ("old".to_owned(), "new".to_owned()));
+    assert_eq!(Yard::tree(&yard.root.join(".git")), [(yard.root.join(".git/config"), b"old".to_vec())]);
+    for absent in
+        ["new/.git", "new/folder/.git", "plain/.git", ".husky", ".offshoot", ".envrc", "git~1", ".GIT"]
+    {
+        assert!(!yard.root.join(absent).exists(), "{absent}");
+    }
+}

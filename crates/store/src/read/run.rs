@@ -1,13 +1,16 @@
 //! One run, whichever it is: everything it left. This is the only read that names the tables of all runs
 //! and returns what was said.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{CallId, RunId};
 
 use super::columns::{self, MESSAGE, MODEL_CALL, RUN, TOOL_CALL};
 use crate::{
-    Attempt, Digest, Inbox, Job, Journal, Message, ModelCall, ModelCallId, Run, Seq, Store, StoreError,
-    ToolCall,
+    Attempt, Digest, Inbox, Job, Journal, Lease, Message, ModelCall, ModelCallId, Run, SeenFile, Seq, Store,
+    StoreError, ToolCall,
 };
 
 /// What one run left.
@@ -65,6 +68,31 @@ impl<'a> RunReads<'a> {
                  AND EXISTS (SELECT 1 FROM model_calls WHERE head = ?2 AND run = ?1)",
             )?;
             Ok(find.query_row(params![self.run.as_str(), hash], |row| row.get(0)).optional()?)
+        })
+    }
+
+    /// The files it knows, as it knows them.
+    pub fn seen_files(&self) -> Result<Vec<SeenFile>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached("SELECT path, sha256 FROM seen_files WHERE run = ?1")?;
+            let found = find.query_map([self.run.as_str()], |row| {
+                let path = OsString::from_vec(row.get(0)?).into();
+                Ok(SeenFile { path, sha256: row.get(1)? })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// The processes that were started for its tree and not yet seen to be gone, where it is the root.
+    pub fn processes(&self) -> Result<Vec<Lease>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT pid, start FROM processes WHERE root = ?1 ORDER BY started_at, pid",
+            )?;
+            let found = find.query_map([self.run.as_str()], |row| {
+                Ok(Lease { pid: row.get(0)?, start: row.get::<_, i64>(1)?.cast_unsigned() })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
         })
     }
 

@@ -35,7 +35,10 @@ async fn family() -> Room {
         .finish_job_and_notify_parent(&run_id("s"), ending(RunStatus::Completed, "found"), b"{}".to_vec())
         .await
         .expect("finished");
-    store.finish_call(finished(key("m", seq, 0), "launched")).await.expect("finished");
+    let file = SeenFile { path: "a.txt".into(), sha256: Digest::of(b"a") };
+    let launched = FinishedCall { seen: vec![file], ..finished(key("m", seq, 0), "launched") };
+    store.finish_call(launched).await.expect("finished");
+    store.process_started(&run_id("g"), Lease { pid: 9, start: 90 }, NOW).await.expect("registered");
     room
 }
 
@@ -55,7 +58,9 @@ async fn deleting_a_run_deletes_all_below_and_nothing_else() {
             ("attempts", 1),
             ("heads", 1),
             ("jobs", 0),
-            ("inbox", 0)
+            ("inbox", 0),
+            ("seen_files", 1),
+            ("processes", 1)
         ]
     );
     assert_eq!(room.store.said("m"), ["start", "go"]);

@@ -167,7 +167,7 @@ fn key(run: &str, message: Seq, position: u32) -> CallKey {
 fn finished(key: CallKey, text: &str) -> FinishedCall {
     let blocks = vec![Block::Text { text: text.to_owned() }];
     let result = ToolResult { call: CallId::new("call"), blocks, is_error: false, server: false };
-    FinishedCall { key, status: CallStatus::Done, result, preview: None, at: NOW }
+    FinishedCall { key, status: CallStatus::Done, result, preview: None, seen: Vec::new(), at: NOW }
 }
 
 fn ending(status: RunStatus, text: &str) -> Ending {

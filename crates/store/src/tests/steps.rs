@@ -193,3 +193,35 @@ async fn no_step_makes_sqlite_think_twice() {
     });
     assert!(used.await.expect("looked") > 10, "the statements are not found where they were");
 }
+
+#[tokio::test]
+async fn what_a_call_saw_is_known_when_its_result_is() {
+    let room = started().await;
+    let seq = room.store.turn("m", "go", &["read", "edit"]).await;
+    let file = |text: &str| SeenFile { path: "a.txt".into(), sha256: Digest::of(text.as_bytes()) };
+    let seen = |room: &Room| room.store.run(&run_id("m")).seen_files().expect("files");
+    let finish = async |position, file: &SeenFile| {
+        let seen = vec![file.clone()];
+        room.store.finish_call(FinishedCall { seen, ..finished(key("m", seq, position), "ok") }).await
+    };
+    finish(0, &file("one")).await.expect("finished");
+    assert_eq!(seen(&room), [file("one")]);
+    finish(1, &file("two")).await.expect("finished");
+    assert_eq!(seen(&room), [file("two")], "the newest");
+    finish(1, &file("three")).await.expect_err("it has its result");
+    assert_eq!(seen(&room), [file("two")], "a result that was refused changes nothing");
+}
+
+#[tokio::test]
+async fn a_process_belongs_to_the_root_until_it_is_gone() {
+    let room = started().await;
+    room.store.start_run(child_run("s", "m", "m", RunKind::Sub), ME).await.expect("started");
+    let processes = |run: &str| room.store.run(&run_id(run)).processes().expect("processes");
+    let (one, other) = (Lease { pid: 7, start: u64::MAX }, Lease { pid: 8, start: 1 });
+    for process in [one, other, one] {
+        room.store.process_started(&run_id("s"), process, NOW).await.expect("registered");
+    }
+    assert_eq!((processes("m"), processes("s")), (vec![one, other], vec![]));
+    room.store.process_gone(&run_id("m"), one).await.expect("forgotten");
+    assert_eq!(processes("m"), [other]);
+}

@@ -1,12 +1,15 @@
 //! Tool calls: planned with the reply, started, finished once.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use session::RunId;
 
 use super::may_go_on;
-use crate::{CallKey, CallStatus, FinishedCall, Millis, NewToolCall, RunKind, Seq, Store, StoreError};
+use crate::{
+    CallKey, CallStatus, FinishedCall, Millis, NewToolCall, RunKind, SeenFile, Seq, Store, StoreError,
+};
 
 impl Store {
     /// Writes down that these calls of one run start now. A call that was started before may start again;
@@ -88,7 +91,19 @@ pub(super) fn finish(conn: &Connection, finished: &FinishedCall, result: &[u8]) 
     )?;
     let done =
         update.execute(params![key.run.as_str(), key.message, key.position, status, result, preview, at])?;
-    if done == 0 { Err(missing_or_finished(conn, key)?) } else { Ok(()) }
+    if done == 0 {
+        return Err(missing_or_finished(conn, key)?);
+    }
+    finished.seen.iter().try_for_each(|file| saw(conn, &key.run, file))
+}
+
+fn saw(conn: &Connection, run: &RunId, file: &SeenFile) -> Result<(), StoreError> {
+    let mut upsert = conn.prepare_cached(
+        "INSERT INTO seen_files (run, path, sha256) VALUES (?1, ?2, ?3)
+         ON CONFLICT (run, path) DO UPDATE SET sha256 = excluded.sha256",
+    )?;
+    upsert.execute(params![run.as_str(), file.path.as_os_str().as_bytes(), file.sha256])?;
+    Ok(())
 }
 
 fn missing_or_finished(conn: &Connection, key: &CallKey) -> Result<StoreError, StoreError> {

@@ -6,6 +6,7 @@ mod jobs;
 mod lease;
 mod messages;
 mod notes;
+mod processes;
 mod runs;
 mod tasks;
 

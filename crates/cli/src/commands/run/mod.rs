@@ -11,20 +11,21 @@ use std::time::Duration;
 
 use agent::provider::{Failure, FailureKind};
 use agent::{
-    Brake, Clock, Ended, Kernel, Limits, More, RunError, Servers, Start, Toolbox, Watch, Wish, Workspace,
-    tools,
+    Brake, Clock, Ended, Kernel, Limits, More, RunError, Servers, Shell, Start, Toolbox, Watch, Wish,
+    Workspace, tools,
 };
 use store::RunStatus;
 
 use crate::failure::{Kind, OrFail, marked};
 use crate::journal;
+use crate::paths;
 use crate::signals::Signals;
 use model::Answering;
 
 /// How long Ctrl-C can still end a run that it has paused.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
 
-/// Run an agent in this folder: it reads, writes and searches files until it has an answer
+/// Run an agent in this folder: it reads, edits and searches files and runs commands until it has an answer
 ///
 /// Every step is on the disk before it is taken, so a run that is killed goes on with `--resume`. Ctrl-C pauses
 /// it and says how to go on; a second Ctrl-C ends it. On a terminal the answer is shown as it comes; in a pipe only the
@@ -106,6 +107,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let answering = Answering::prepare(&arguments, row.as_ref()).await?;
     // Before this there is nothing to pause, and whoever wants us to end means it.
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
+    let shell = shell(answering.defaults.without_sandbox)?;
     let here = workspace_path(row.as_ref())?;
     let mut servers = tokio::select! {
         servers = Servers::start(&answering.defaults.mcp, &here) => servers,
@@ -129,6 +131,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         model: answering.model(),
         retries: Arc::default(),
         tools: Arc::new(Toolbox::new(tools)),
+        shell,
         clock,
         store,
         watch,
@@ -372,6 +375,16 @@ fn workspace_path(row: Option<&store::Run>) -> anyhow::Result<PathBuf> {
 fn workspace(row: Option<&store::Run>) -> anyhow::Result<Workspace> {
     let root = workspace_path(row)?;
     Workspace::open(&root).or_fail_with(Kind::Usage, || format!("ls -ld {}", root.display()))
+}
+
+/// Commands are started by this same program, and see neither the journal nor the settings.
+fn shell(without_sandbox: bool) -> anyhow::Result<Shell> {
+    let hidden = [paths::data_dir(), paths::config_dir(), paths::cache_dir()];
+    Ok(Shell {
+        launcher: Some(std::env::current_exe().or_fail(Kind::Outside)?),
+        without_sandbox,
+        hidden: hidden.into_iter().filter_map(Result::ok).collect(),
+    })
 }
 
 /// The clock, or the time that somebody has stopped it at so that two runs see the same.

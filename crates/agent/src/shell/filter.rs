@@ -1,0 +1,157 @@
+//! The system calls that a command may not make, filtered by seccomp.
+//!
+//! A list of what is refused and not of what is allowed: builds and tests use nearly everything, and what protects
+//! files and network are the [rights](super::rights). This is about ways round them.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter, sock_filter,
+};
+
+/// Refused whatever they are called with.
+const REFUSED: &[i64] = &[
+    // other processes
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // other worlds
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_fsconfig,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_by_handle_at,
+    // the kernel
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    // Sockets of other programs have names in the file system or without it; Landlock does not hold the former before
+    // Linux 7. A pair of sockets, or a server that nobody calls, needs no `connect`.
+    libc::SYS_connect,
+];
+
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[i64] =
+    &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_kexec_file_load, libc::SYS_modify_ldt];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[i64] = &[libc::SYS_kexec_file_load];
+
+/// Flags of `clone` that begin another world.
+const NEW_WORLDS: &[i32] = &[
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+
+/// Commands of terminals that type for somebody else, and of virtual consoles.
+const TYPING: &[u64] = &[0x5412, 0x541c, 0x4b33];
+
+pub(super) fn apply() -> Result<(), String> {
+    for filter in [no_other_numbers(), refused()?, no_clone3()?] {
+        apply_filter(&filter).map_err(|error| format!("system calls cannot be filtered: {error}"))?;
+    }
+    Ok(())
+}
+
+fn refused() -> Result<BpfProgram, String> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for number in REFUSED.iter().chain(REFUSED_HERE) {
+        rules.insert(*number, Vec::new());
+    }
+    rules.insert(libc::SYS_ioctl, any_of(1, TYPING.iter().map(|request| (SeccompCmpOp::Eq, *request)))?);
+    let worlds = NEW_WORLDS.iter().map(|flag| *flag as u32 as u64);
+    rules.insert(libc::SYS_clone, any_of(0, worlds.map(|flag| (SeccompCmpOp::MaskedEq(flag), flag)))?);
+    // Only between processes of the command: of one family, and not of the kind that sends to any name.
+    for call in [libc::SYS_socket, libc::SYS_socketpair] {
+        let family = any_of(0, [(SeccompCmpOp::Ne, libc::AF_UNIX as u64)])?;
+        let kinds = [libc::SOCK_DGRAM, libc::SOCK_RAW].map(|kind| (SeccompCmpOp::MaskedEq(0xf), kind as u64));
+        rules.insert(call, [family, any_of(1, kinds)?].concat());
+    }
+    compile(rules, libc::EPERM)
+}
+
+/// What it is asked for stands in memory, where no filter can look; without it everybody takes `clone`.
+fn no_clone3() -> Result<BpfProgram, String> {
+    compile(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
+}
+
+/// The kernel reads these arguments as 32 bits, and so do we: the upper half must not hide anything.
+fn any_of(
+    argument: u8,
+    tests: impl IntoIterator<Item = (SeccompCmpOp, u64)>,
+) -> Result<Vec<SeccompRule>, String> {
+    let rule = |(test, value)| {
+        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, test, value)?;
+        SeccompRule::new(vec![condition])
+    };
+    tests.into_iter().map(rule).collect::<Result<_, _>>().map_err(|error| error.to_string())
+}
+
+fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, String> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
+    let refused = SeccompAction::Errno(errno as u32);
+    let filter =
+        SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).map_err(|error| error.to_string())?;
+    filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())
+}
+
+/// On x86-64 every system call has a second number, from this bit on, that a list of numbers would miss.
+fn no_other_numbers() -> BpfProgram {
+    const LOAD: u16 = 0x20;
+    const JUMP_IF_GREATER_OR_EQUAL: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const ALLOW: u32 = 0x7fff_0000;
+    const REFUSE: u32 = 0x0005_0000 | libc::EPERM as u32;
+    vec![
+        sock_filter { code: LOAD, jt: 0, jf: 0, k: 0 },
+        sock_filter { code: JUMP_IF_GREATER_OR_EQUAL, jt: 0, jf: 1, k: 0x4000_0000 },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: REFUSE },
+        sock_filter { code: RETURN, jt: 0, jf: 0, k: ALLOW },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_filter_can_be_compiled() {
+        assert!(!super::refused().expect("a filter").is_empty());
+        assert!(!super::no_clone3().expect("a filter").is_empty());
+    }
+}

@@ -1,0 +1,27 @@
+//! What an earlier process of ours left running.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command;
+
+use store::{Lease, Millis};
+
+use super::*;
+
+#[tokio::test]
+async fn what_was_left_running_is_ended_when_its_run_is_taken_up_and_nobody_else() {
+    let room = Room::new();
+    room.play("> hi\n< hello").await;
+    let sleep = || Command::new("sleep").arg("600").spawn().expect("sleep is everywhere");
+    let (mut left, mut other) = (sleep(), sleep());
+    let lease = |pid| Lease { pid, start: crate::process::started(pid).expect("it runs") };
+    let later = Lease { start: lease(other.id()).start + 1, ..lease(other.id()) };
+    for process in [lease(left.id()), later] {
+        room.store.process_started(&room.run(), process, Millis(0)).await.expect("registered");
+    }
+    room.play("> more\n< of course").await;
+    assert_eq!(left.wait().expect("it was ours").signal(), Some(9));
+    assert_eq!(other.try_wait().expect("it is ours"), None, "it only has a number that was used before");
+    assert_eq!(room.store.run(&room.run()).processes().expect("processes"), []);
+    other.kill().expect("it runs");
+    other.wait().expect("it was ours");
+}

@@ -1,0 +1,223 @@
+//! `edit`: changes a part of a file.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::write::{MAX_FILE, known};
+use super::{Refusal, Stop, read, run_in};
+use crate::workspace::shown;
+use crate::{Digest, Doing, Output, Policy, Scene, Tool};
+
+/// How many bytes are hashed at most to find out whether an edit has been made before.
+const MAX_SEARCH: usize = 256 << 20;
+
+/// Replaces text in a file.
+pub(super) struct Edit;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    path: String,
+    old: String,
+    new: String,
+    all: Option<bool>,
+}
+
+impl Tool for Edit {
+    fn name(&self) -> &'static str {
+        "edit"
+    }
+
+    fn description(&self) -> &'static str {
+        "Replaces text in a file that you have read. `old` must be in the file exactly as given, without line numbers, and \
+         only once: give enough of what stands around it, or set `all`."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""path":{"type":"string","description":"The file, relative to the workspace."},"#,
+            r#""old":{"type":"string","description":"The text to replace, exactly."},"#,
+            r#""new":{"type":"string","description":"What shall stand there instead."},"#,
+            r#""all":{"type":"boolean","description":"Replaces every place where `old` stands."}"#,
+            r#"},"required":["path","old","new"],"additionalProperties":false}"#
+        )
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Idempotent
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        run_in(self, input, scene, edit)
+    }
+}
+
+fn edit(args: &Args, scene: &Scene, _: &Stop) -> Result<Output, Refusal> {
+    let path = Path::new(&args.path);
+    let name = shown(path);
+    if args.old.is_empty() {
+        return Err(Refusal("`old` is empty; `write` makes a whole file".to_owned()));
+    }
+    if args.old == args.new {
+        return Err(Refusal("`old` and `new` are the same".to_owned()));
+    }
+    let mut count = 0;
+    let edited = scene.workspace.change(path, MAX_FILE, |place, before| {
+        let before = before.ok_or_else(|| Refusal(format!("`{name}` does not exist")))?;
+        let text = read::text(&name, before)?;
+        if let Some(made) = scene.seen.get(place).and_then(|seen| made_before(args, text, *seen)) {
+            count = made;
+            return Ok(before.to_vec());
+        }
+        known(scene, path, place, before)?;
+        count = places(args, &name, text)?;
+        Ok::<_, Refusal>(text.replace(&args.old, &args.new).into_bytes())
+    })?;
+    let times = if count == 1 { "1 place".to_owned() } else { format!("{count} places") };
+    let output = Output::text(format!("edited `{name}` in {times}"));
+    Ok(output.seeing(edited.place, Digest::of(&edited.bytes)))
+}
+
+/// In how many places the text is to be replaced.
+fn places(args: &Args, name: &str, text: &str) -> Result<usize, Refusal> {
+    match text.matches(&args.old).count() {
+        0 => Err(Refusal(format!("`old` is not in `{name}`; look at the file again, and quote it exactly"))),
+        count if count > 1 && args.all != Some(true) => Err(Refusal(format!(
+            "`old` is in `{name}` {count} times; give more of what stands around the one you mean, or set `all`"
+        ))),
+        count => Ok(count),
+    }
+}
+
+/// In how many places this very edit has been made, where it has: undone, the text is what the agent knows.
+///
+/// So it is when a process was killed between an edit and its result, and the call is made again.
+fn made_before(args: &Args, text: &str, seen: Digest) -> Option<usize> {
+    if Digest::of(text.as_bytes()) == seen {
+        return None;
+    }
+    let was =
+        |undone: &str| Digest::of(undone.as_bytes()) == seen && undone.replace(&args.old, &args.new) == text;
+    let everywhere = (!args.new.is_empty()).then(|| text.replace(&args.new, &args.old));
+    if everywhere.is_some_and(|undone| was(&undone)) {
+        return Some(text.matches(&args.new).count());
+    }
+    // `new` may have stood elsewhere before, or be empty: then any place may be the one.
+    let tries = MAX_SEARCH / (text.len() + args.old.len());
+    let mut single = places_of(text, &args.new)
+        .take(tries)
+        .map(|at| [&text[..at], &args.old, &text[at + args.new.len()..]].concat());
+    single.any(|undone| undone.matches(&args.old).count() == 1 && was(&undone)).then_some(1)
+}
+
+/// Where a text begins, overlapping ones too; an empty one everywhere.
+fn places_of<'a>(text: &'a str, wanted: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    starts.filter(move |at| text[*at..].starts_with(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::tools::testing::Yard;
+
+    #[tokio::test]
+    async fn text_is_replaced_where_it_is_known_and_meant() {
+        let yard = Yard::new(&[
+            ("a.txt", "one two\ntwo three\n"),
+            ("unread.txt", "one"),
+            ("link -> a.txt", ""),
+            ("folder/", ""),
+        ]);
+        std::fs::write(yard.root.join("raw.bin"), b"a\xffb").expect("a file");
+        let edit = |path: &str, old: &str, new: &str| json!({"path": path, "old": old, "new": new});
+        let mut seen = yard.ask("edit", edit("a.txt", "one", "1")).await;
+        seen += &yard.ask("read", json!({"path": "a.txt", "limit": 1})).await;
+        seen += &yard
+            .table(
+                "edit",
+                [
+                    edit("a.txt", "one", "1"),
+                    edit("a.txt", "one", "2"),
+                    edit("link", "three", "3"),
+                    edit("a.txt", "two", "2"),
+                    json!({"path": "a.txt", "old": "two", "new": "zwei", "all": true}),
+                    edit("a.txt", "", "x"),
+                    edit("a.txt", "3", "3"),
+                    edit("unread.txt", "one", "1"),
+                    edit("none.txt", "one", "1"),
+                    edit("raw.bin", "a", "b"),
+                    edit("folder", "a", "b"),
+                    edit("../outside/secret.txt", "a", "b"),
+                ],
+            )
+            .await;
+        std::fs::write(yard.root.join("a.txt"), "somebody was here").expect("written");
+        seen += &yard.ask("edit", edit("a.txt", "somebody", "nobody")).await;
+        seen += &yard.ask("write", json!({"path": "a.txt", "content": "nobody"})).await;
+        expect![[r#"
+            error: you have not read `a.txt`; `read` it first
+                 1	one two
+            [lines 1 to 1 of 2; go on with offset 2]
+            --- {"path":"a.txt","old":"one","new":"1"}
+            edited `a.txt` in 1 place
+            --- {"path":"a.txt","old":"one","new":"2"}
+            error: `old` is not in `a.txt`; look at the file again, and quote it exactly
+            --- {"path":"link","old":"three","new":"3"}
+            edited `link` in 1 place
+            --- {"path":"a.txt","old":"two","new":"2"}
+            error: `old` is in `a.txt` 2 times; give more of what stands around the one you mean, or set `all`
+            --- {"path":"a.txt","old":"two","new":"zwei","all":true}
+            edited `a.txt` in 2 places
+            --- {"path":"a.txt","old":"","new":"x"}
+            error: `old` is empty; `write` makes a whole file
+            --- {"path":"a.txt","old":"3","new":"3"}
+            error: `old` and `new` are the same
+            --- {"path":"unread.txt","old":"one","new":"1"}
+            error: you have not read `unread.txt`; `read` it first
+            --- {"path":"none.txt","old":"one","new":"1"}
+            error: `none.txt` does not exist
+            --- {"path":"raw.bin","old":"a","new":"b"}
+            error: `raw.bin` is not UTF-8 text: byte 1 of 3 is 0xff
+            --- {"path":"folder","old":"a","new":"b"}
+            error: `folder` is a folder
+            --- {"path":"../outside/secret.txt","old":"a","new":"b"}
+            error: `../outside/secret.txt` is outside the workspace `HOME/yard`
+            error: `a.txt` has changed since you saw it; `read` it again
+            error: `a.txt` has changed since you saw it; `read` it again
+        "#]]
+        .assert_eq(&seen);
+    }
+
+    /// What a process leaves that is killed between the edit and its result: the file is new, what is known is old.
+    #[tokio::test]
+    async fn an_edit_that_is_made_again_says_the_same_and_does_nothing() {
+        for (before, input) in [
+            ("one two", json!({"path": "a.txt", "old": "one", "new": "1"})),
+            ("one two two", json!({"path": "a.txt", "old": "two", "new": "2", "all": true})),
+            ("1 one 1", json!({"path": "a.txt", "old": "one", "new": "1"})),
+            ("one two", json!({"path": "a.txt", "old": "one ", "new": ""})),
+            ("x, ä, y", json!({"path": "a.txt", "old": ", ä", "new": ""})),
+            ("aXb", json!({"path": "a.txt", "old": "X", "new": "XX"})),
+            ("a\nb\n", json!({"path": "a.txt", "old": "a\n", "new": "b\n"})),
+        ] {
+            let yard = Yard::new(&[("a.txt", before)]);
+            yard.ask("read", json!({"path": "a.txt"})).await;
+            let scene = yard.scene();
+            let first = yard.call("edit", input.clone()).await;
+            assert!(!first.is_error, "{input}");
+            let after = std::fs::read(yard.root.join("a.txt")).expect("a file");
+            *yard.seen.lock().expect("sound") = (*scene.seen).clone();
+            assert_eq!(yard.call("edit", input.clone()).await, first, "{input}");
+            assert_eq!(std::fs::read(yard.root.join("a.txt")).expect("a file"), after, "{input}");
+            // Once it is known, it is another edit.
+            let third = yard.call("edit", input.clone()).await;
+            assert!(third.is_error || input["new"] == "XX", "{input}: {third:?}");
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! Attacks from inside of the sandbox, through the whole program: each is refused, or stays without effect.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::process::Command;
+
+use common::{Said, TestEnv};
+use serde_json::{Value, json};
+
+/// What must never be seen.
+const SECRET: &str = "kestrel-in-the-attic";
+
+/// Starts a program where the system has no namespaces left to give.
+const NO_NAMESPACES: [&str; 5] =
+    ["unshare", "-Ur", "sh", "-c", "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\""];
+
+/// What an attack must come to.
+enum Must {
+    /// It fails, and its output holds this.
+    Fail(&'static str),
+    /// It may do as it likes; the world is looked at afterwards. Its output holds this.
+    Say(&'static str),
+}
+use Must::{Fail, Say};
+
+/// A workspace, and around it all that must stay as it is.
+struct World {
+    env: TestEnv,
+    tcp: TcpListener,
+    unix: UnixListener,
+    datagrams: UnixDatagram,
+    unnamed: UnixListener,
+    /// Tells our processes from others.
+    mark: String,
+}
+
+impl World {
+    fn new() -> Self {
+        let env = TestEnv::new();
+        for folder in [
+            "w/.git/hooks",
+            "w/sub",
+            "w/hookdir",
+            "outside",
+            "home/.ssh",
+            "home/.config/offshoot",
+            "data",
+            "tmp",
+        ] {
+            std::fs::create_dir_all(env.path(folder)).unwrap();
+        }
+        env.write("w/a.txt", "alpha\n");
+        std::os::unix::fs::symlink("hookdir", env.path("w/.husky")).unwrap();
+        env.write("w/.git/config", "[core]\n");
+        env.write("outside/keep.txt", SECRET);
+        env.write("home/.ssh/id_test", SECRET);
+        env.write("home/.netrc", SECRET);
+        env.write("data/token", SECRET);
+        let name = format!("offshoot-test-{}", std::process::id());
+        let unnamed = SocketAddr::from_abstract_name(&name).unwrap();
+        let world = Self {
+            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            unix: UnixListener::bind(env.path("w/server.sock")).unwrap(),
+            datagrams: UnixDatagram::bind(env.path("w/log.sock")).unwrap(),
+            unnamed: UnixListener::bind_addr(&unnamed).unwrap(),
+            mark: format!("4242{}", std::process::id()),
+            env,
+        };
+        world.tcp.set_nonblocking(true).unwrap();
+        world.unix.set_nonblocking(true).unwrap();
+        world.datagrams.set_nonblocking(true).unwrap();
+        world.unnamed.set_nonblocking(true).unwrap();
+        world
+    }
+
+    /// A command with the places of this world in it.
+    fn fill(&self, command: &str) -> String {
+        let path = |name| self.env.path(name).canonicalize().unwrap().display().to_string();
+        command
+            .replace("OUT", &path("outside"))
+            .replace("HOME_", &path("home"))
+            .replace("DATA", &path("data"))
+            .replace("WORK", &path("w"))
+            .replace("PORT", &self.tcp.local_addr().unwrap().port().to_string())
+            .replace("NAME", &format!("offshoot-test-{}", std::process::id()))
+            .replace("MARK", &self.mark)
+    }
+
+    /// Lets a scripted model make these calls, one after the other, and returns the run as `show` has it.
+    fn calls(&self, inputs: &[Value], wrap: &[&str]) -> Vec<(String, String)> {
+        let calls: Vec<String> = inputs
+            .iter()
+            .enumerate()
+            .map(|(n, input)| format!("          - call: {{ tool: bash, id: toolu_{n}, input: {input} }}\n"))
+            .collect();
+        let script = format!(
+            "format: 1\nlanes:\n  - lane: main\n    match: {{ any: true }}\n    turns:\n      - reply:\n{}      - reply: [ {{ text: done }} ]\n",
+            calls.concat()
+        );
+        self.env.write("script.yaml", &script);
+        let said =
+            Said::of(self.offshoot(&["run", "--script", "../script.yaml", "attack"], wrap).output().unwrap());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let run = said.stderr.lines().rev().find_map(|line| line.strip_prefix("run ")).unwrap().to_owned();
+        let shown = Said::of(self.offshoot(&["show", &run, "--format", "json"], &[]).output().unwrap());
+        let shown: Value =
+            serde_json::from_str(&shown.stdout).unwrap_or_else(|error| panic!("{error}: {shown:?}"));
+        let calls = shown["tool_calls"].as_array().unwrap().iter();
+        let results = calls.map(|call| {
+            let text = call["result"].to_string();
+            (call["status"].as_str().unwrap().to_owned(), text)
+        });
+        results.collect()
+    }
+
+    fn offshoot(&self, arguments: &[&str], wrap: &[&str]) -> Command {
+        let plain = self.env.offshoot(arguments);
+        let mut command = match wrap {
+            [] => plain,
+            [program, rest @ ..] => {
+                let mut wrapped = Command::new(program);
+                wrapped.args(rest).arg(plain.get_program()).args(plain.get_args()).env_clear();
+                wrapped.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+                wrapped
+            }
+        };
+        command
+            .current_dir(self.env.path("w"))
+            .env("ANTHROPIC_API_KEY", SECRET)
+            .env("MY_PASSWORD", SECRET)
+            .env("TMPDIR", self.env.path("tmp"));
+        command
+    }
+
+    /// The world is as it was.
+    fn assert_untouched(&self) {
+        let names = |folder: &str| {
+            let entries = std::fs::read_dir(self.env.path(folder)).unwrap();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("outside"), ["keep.txt"]);
+        assert_eq!(self.env.read("outside/keep.txt"), SECRET);
+        assert_eq!(names("home/.ssh"), ["id_test"]);
+        assert_eq!(names("w/.git"), ["config", "hooks"]);
+        assert_eq!(names("w/.git/hooks"), [] as [&str; 0]);
+        assert_eq!(self.env.read("w/.git/config"), "[core]\n");
+        for absent in ["w/.envrc", "w/.husky/pre-commit", "w/sub/.git", "w/.mcp.json", "w/.vscode"] {
+            assert!(!self.env.path(absent).exists(), "{absent}");
+        }
+        assert!(self.tcp.accept().is_err(), "somebody called by TCP");
+        assert!(self.unix.accept().is_err(), "somebody called by a socket's path");
+        assert!(self.unnamed.accept().is_err(), "somebody called by a socket's name");
+        assert!(self.datagrams.recv(&mut [0; 9]).is_err(), "somebody sent a datagram");
+        assert_eq!(self.left_running(), [] as [String; 0]);
+    }
+
+    /// Processes of ours that still run.
+    fn left_running(&self) -> Vec<String> {
+        let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+        lines.filter(|line| line.contains(&self.mark) && !line.contains("script.yaml")).collect()
+    }
+}
+
+/// Each with what it must come to.
+fn attacks() -> Vec<(&'static str, Must)> {
+    let mut attacks = vec![
+        // It works at all.
+        (
+            "echo hello > new.txt && cat new.txt && echo x > $TMPDIR/x && ls /usr > /dev/null && echo fine",
+            Say("hello\\nfine"),
+        ),
+        // Out of the workspace.
+        ("echo x > OUT/new.txt", Fail("Permission denied")),
+        ("echo x >> OUT/keep.txt", Fail("Permission denied")),
+        ("truncate -s 0 OUT/keep.txt", Fail("Permission denied")),
+        ("perl -e 'truncate(\"OUT/keep.txt\", 0) or die \"$!\"'", Fail("Permission denied")),
+        ("rm -f OUT/keep.txt", Fail("Permission denied")),
+        ("mv a.txt OUT/a.txt", Fail("Permission denied")),
+        ("mkdir OUT/folder", Fail("Permission denied")),
+        ("chmod 777 OUT; ln OUT/keep.txt linked && echo x > linked", Fail("")),
+        ("ln a.txt OUT/linked", Fail("")),
+        ("ln -s OUT link && echo x > link/new.txt", Fail("Permission denied")),
+        ("cd .. && echo x > outside/new.txt", Fail("Permission denied")),
+        ("echo x > /proc/self/root/OUT/new.txt", Fail("Permission denied")),
+        ("echo x > /proc/self/cwd/../outside/new.txt", Fail("Permission denied")),
+        ("echo x > /proc/1/root/OUT/new.txt", Fail("ermission denied")),
+        ("echo x > /tmp/offshoot-MARK", Fail("Permission denied")),
+        ("echo x > /etc/offshoot-MARK", Fail("Permission denied")),
+        ("echo x > /dev/shm/offshoot-MARK", Fail("Permission denied")),
+        ("mknod disk b 8 0 && cat disk", Fail("")),
+        ("echo 1 > /proc/sys/kernel/panic", Fail("")),
+        // What is nobody's business.
+        ("cat HOME_/.ssh/id_test", Fail("Permission denied")),
+        ("cat HOME_/.netrc", Fail("Permission denied")),
+        ("cp OUT/keep.txt here.txt; cat here.txt", Fail("")),
+        ("cat DATA/store.db DATA/token", Fail("Permission denied")),
+        ("ls DATA", Fail("Permission denied")),
+        ("cat /etc/shadow", Fail("Permission denied")),
+        ("env; echo the end", Say("the end")),
+        ("cat /proc/[0-9]*/environ | tr '\\0' '\\n'; echo the end", Say("the end")),
+        ("cat /proc/$PPID/environ /proc/1/environ; cat /proc/$PPID/mem; echo the end", Say("the end")),
+        ("ls /proc/$PPID/fd/ && cat /proc/$PPID/fd/*", Fail("")),
+        // What is protected.
+        ("echo x > .git/hooks/pre-commit", Fail("ead-only file system")),
+        ("echo x >> .git/config", Fail("ead-only file system")),
+        ("sed -i s/core/evil/ .git/config", Fail("ead-only file system")),
+        ("rm -rf .git", Fail("")),
+        ("mv .git .git2 && mkdir -p .git/hooks && echo x > .git/hooks/x", Fail("")),
+        ("ln -s .git/hooks h && echo x > h/pre-commit", Fail("ead-only file system")),
+        ("ln .git/config linked-config && echo x > linked-config", Fail("")),
+        ("mv a.txt .git/config", Fail("")),
+        ("chmod 777 .git/config", Fail("ead-only file system")),
+        ("umount .git && echo x > .git/config", Fail("")),
+        ("mount -o remount,rw .git && echo x > .git/config", Fail("")),
+        ("unshare -Urm true", Fail("Operation not permitted")),
+        ("rm .husky && mkdir .husky && echo x > .husky/pre-commit", Fail("`.husky.not-trusted`")),
+        ("echo 'touch OUT/x' > .envrc", Fail("is protected, and was not there before")),
+        ("mkdir -p sub/.git .vscode && echo x > sub/.git/config", Fail("sub/.git.not-trusted")),
+        // The network, and other programs.
+        ("exec 3<>/dev/tcp/127.0.0.1/PORT", Fail("")),
+        ("exec 3<>/dev/tcp/1.1.1.1/443", Fail("")),
+        ("echo x > /dev/udp/1.1.1.1/53", Fail("")),
+        (
+            "perl -e 'use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; connect(S, pack_sockaddr_un(\"WORK/server.sock\")) or die \"no: $!\"'",
+            Fail("no: Operation not permitted"),
+        ),
+        (
+            "perl -e 'use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0) or die; connect(S, pack_sockaddr_un(\"\\0NAME\")) or die \"no: $!\"'",
+            Fail("no: Operation not permitted"),
+        ),
+        (
+            "perl -e 'use Socket; socket(S, AF_UNIX, SOCK_DGRAM, 0) or die \"no: $!\"; send(S, \"x\", 0, pack_sockaddr_un(\"WORK/log.sock\"))'",
+            Fail("no: Operation not permitted"),
+        ),
+        (
+            "perl -e 'use Socket; socketpair(A, B, AF_UNIX, SOCK_DGRAM, 0) or die \"no: $!\"'",
+            Fail("no: Operation not permitted"),
+        ),
+        (
+            "perl -e 'use Socket; for (AF_INET, 10, 16, 17) { socket(S, $_, SOCK_DGRAM, 0) and print \"got $_\" } print \"none\"'",
+            Say("\"none\""),
+        ),
+        (
+            "perl -e 'use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) or die; print \"a pair\"'",
+            Say("a pair"),
+        ),
+        (
+            "perl -e '$x = \"x\"; ioctl(STDIN, 0x5412, $x) or die \"no: $!\"'",
+            Fail("no: Operation not permitted"),
+        ),
+        ("kill -9 -1; echo still here", Say("still here")),
+        ("kill -9 $PPID; kill -9 1; echo still here", Say("still here")),
+        // What does not end.
+        ("setsid -f sleep MARK; setsid sleep MARK & disown; echo left", Say("left")),
+        (
+            "perl -e 'use POSIX; if (!fork) { setsid(); if (!fork) { exec \"sleep\", \"MARK\" } exit } wait; print \"twice\"'",
+            Say("twice"),
+        ),
+        ("for n in $(seq 1500); do sleep MARK & done; wait", Fail("")),
+        ("yes | head -c 3000000", Say("bytes are left out here")),
+        ("LD_PRELOAD=./evil.so ls a.txt; echo [$MY_PASSWORD]", Say("[]")),
+    ];
+    if cfg!(target_arch = "x86_64") {
+        attacks.extend([
+            (
+                "perl -e 'syscall(101, 16, getppid()) == 0 or die \"no: $!\"'",
+                Fail("no: Operation not permitted"),
+            ), // ptrace
+            ("perl -e 'syscall(425, 8, 0) >= 0 or die \"no: $!\"'", Fail("no: Operation not permitted")), // io_uring_setup
+            ("perl -e 'syscall(250, 0, 0) >= 0 or die \"no: $!\"'", Fail("no: Operation not permitted")), // keyctl
+            ("perl -e 'syscall(321, 0, 0, 0) >= 0 or die \"no: $!\"'", Fail("no: Operation not permitted")), // bpf
+            (
+                "perl -e 'syscall(0x40000000 + 41, 2, 1, 0) >= 0 or die \"no: $!\"'",
+                Fail("no: Operation not permitted"),
+            ), // x32
+            ("perl -e 'syscall(435, 0, 0) >= 0 or die \"no: $!\"'", Fail("no: Function not implemented")), // clone3
+        ]);
+    }
+    attacks
+}
+
+fn check(world: &World, attacks: &[(&str, Must)], wrap: &[&str]) {
+    let inputs: Vec<Value> =
+        attacks.iter().map(|(command, _)| json!({"command": world.fill(command), "timeout_s": 20})).collect();
+    let results = world.calls(&inputs, wrap);
+    assert_eq!(results.len(), attacks.len());
+    let mut wrong = Vec::new();
+    for ((command, must), (status, text)) in attacks.iter().zip(&results) {
+        let right = match must {
+            Fail(with) => status == "failed" && text.contains(with),
+            Say(what) => status == "done" && text.contains(what),
+        };
+        if !right || text.contains(SECRET) {
+            wrong.push(format!("{command}\n    {status}: {text}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), attacks.len(), wrong.join("\n"));
+    world.assert_untouched();
+}
+
+#[test]
+fn every_attack_is_refused_or_stays_without_effect() {
+    check(&World::new(), &attacks(), &[]);
+}
+
+/// Where the system gives nobody a namespace, Landlock alone holds: nothing can be made beside what is protected.
+#[test]
+fn without_namespaces_everything_is_held_that_was_there() {
+    let attacks = [
+        ("echo x > sub/new.txt && cat sub/new.txt a.txt", Say("alpha")),
+        ("echo x >> a.txt && echo x > $TMPDIR/x && echo fine", Say("fine")),
+        ("echo x > beside.txt", Fail("Permission denied")),
+        ("echo x > OUT/new.txt", Fail("Permission denied")),
+        ("cat HOME_/.ssh/id_test", Fail("Permission denied")),
+        ("cat DATA/token", Fail("Permission denied")),
+        ("echo x > .git/hooks/pre-commit", Fail("Permission denied")),
+        ("echo x >> .git/config", Fail("Permission denied")),
+        ("mv .git sub/git", Fail("")),
+        ("ln .git/config sub/linked && echo x > sub/linked", Fail("")),
+        ("cat /proc/$PPID/environ; echo the end", Say("the end")),
+        ("exec 3<>/dev/tcp/127.0.0.1/PORT", Fail("")),
+        ("setsid -f sleep MARK; setsid sleep MARK & disown; echo left", Say("left")),
+        (
+            "perl -e 'use POSIX; if (!fork) { setsid(); if (!fork) { exec \"sleep\", \"MARK\" } exit } wait; print \"twice\"'",
+            Say("twice"),
+        ),
+    ];
+    check(&World::new(), &attacks, &NO_NAMESPACES);
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
+    let world = World::new();
+    let command = world.fill("echo begun; setsid sleep MARK & sleep MARK");
+    let results = world.calls(&[json!({"command": command, "timeout_s": 1})], &[]);
+    let (status, text) = &results[0];
+    assert_eq!(status, "failed");
+    assert!(text.contains("took longer than 1 s and was ended") && text.contains("begun"), "{text}");
+    world.assert_untouched();
+}
+
+#[test]
+fn without_namespaces_it_is_ended_too() {
+    let world = World::new();
+    let command = world
+        .fill("setsid sleep MARK & perl -e 'fork; fork; exec \"setsid\", \"sleep\", \"MARK\"' & sleep MARK");
+    let results = world.calls(&[json!({"command": command, "timeout_s": 1})], &NO_NAMESPACES);
+    assert!(results[0].1.contains("took longer than 1 s and was ended"), "{results:?}");
+    world.assert_untouched();
+}
+
+#[test]
+fn what_runs_in_the_background_ends_with_the_run() {
+    let world = World::new();
+    let wait = "for n in $(seq 100); do cat $TMPDIR/p*.log | grep -q ready && break; sleep 0.1; done; cat $TMPDIR/p*.log";
+    let results = world.calls(
+        &[
+            json!({"command": world.fill("echo ready; touch made.txt; exec sleep MARK"), "background": true}),
+            json!({"command": wait}),
+        ],
+        &[],
+    );
+    assert!(results[0].1.contains("runs in the background"), "{results:?}");
+    assert!(results[1].1.contains("ready"), "{results:?}");
+    assert!(world.env.path("w/made.txt").exists());
+    world.assert_untouched();
+}
+
+/// The file for its output lies where commands can write; a link there leads us nowhere.
+#[test]
+fn a_log_is_not_written_through_a_link() {
+    let world = World::new();
+    let links = "perl -e 'symlink(\"OUT/keep.txt\", \"$ENV{TMPDIR}/p$_.log\") for 1..32768'";
+    let background = json!({"command": "echo owned", "background": true});
+    let results = world.calls(&[json!({"command": world.fill(links)}), background], &[]);
+    assert_eq!(results[0].0, "done", "{results:?}");
+    // Where numbers of processes go higher, the link may be at another.
+    let most: u32 = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
+    assert!(results[1].0 == "failed" || most > 32_768, "{results:?}");
+    world.assert_untouched();
+}
+
+/// A run that is killed takes everything with it, also what it had in the background.
+#[test]
+fn nothing_outlives_a_run_that_is_killed() {
+    let world = World::new();
+    let script = format!(
+        "format: 1\nlanes:\n  - lane: main\n    match: {{ any: true }}\n    turns:\n      - reply:\n          - call: {{ tool: bash, input: {} }}\n          - call: {{ tool: bash, input: {} }}\n",
+        json!({"command": world.fill("exec sleep MARK"), "background": true}),
+        json!({"command": world.fill("touch begun; setsid sleep MARK & sleep MARK")}),
+    );
+    world.env.write("script.yaml", &script);
+    let mut run = world.offshoot(&["run", "--script", "../script.yaml", "go"], &[]).spawn().unwrap();
+    until(|| world.env.path("w/begun").exists() && world.left_running().len() >= 3);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    until(|| world.left_running().is_empty());
+    world.assert_untouched();
+}
+
+#[test]
+fn a_cancelled_command_is_gone() {
+    let world = World::new();
+    let script = format!(
+        "format: 1\nlanes:\n  - lane: main\n    match: {{ any: true }}\n    turns:\n      - reply:\n          - call: {{ tool: bash, input: {} }}\n",
+        json!({"command": world.fill("echo x > .envrc; touch begun; setsid sleep MARK & sleep MARK")}),
+    );
+    world.env.write("script.yaml", &script);
+    let run = world.offshoot(&["run", "--script", "../script.yaml", "go"], &[]).spawn().unwrap();
+    until(|| world.env.path("w/begun").exists());
+    let ps = Said::of(world.offshoot(&["ps", "--format", "json"], &[]).output().unwrap());
+    let ps: Value = serde_json::from_str(&ps.stdout).unwrap();
+    let id = ps["runs"][0]["run"].as_str().unwrap().to_owned();
+    assert_eq!(Said::of(world.offshoot(&["cancel", &id], &[]).output().unwrap()).code, Some(0));
+    let ended = Said::of(run.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    world.assert_untouched(); // the run has waited for all of it to be gone
+    let shown = Said::of(world.offshoot(&["show", &id, "--format", "json"], &[]).output().unwrap());
+    assert!(shown.stdout.contains("may_have_run"), "{}", shown.stdout);
+}
+
+/// On a system without Landlock nothing is run, unless the user says so.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn without_landlock_nothing_is_run() {
+    // A filter for system calls 444 to 446, which are Landlock's: they do not exist.
+    let none = "$f = pack('SCCL' x 5, 0x20,0,0,0, 0x35,0,2,444, 0x25,1,0,446, 6,0,0,0x50026, 6,0,0,0x7fff0000); \
+                syscall(157, 38, 1, 0, 0, 0); syscall(157, 22, 2, pack('S x6 P', 5, $f)) == 0 or die $!; exec @ARGV";
+    let wrap = ["perl", "-e", none];
+    let world = World::new();
+    let command = json!({"command": "touch made.txt"});
+    let results = world.calls(std::slice::from_ref(&command), &wrap);
+    let (status, text) = &results[0];
+    assert_eq!(status, "failed");
+    assert!(text.contains("this system has no Landlock") && text.contains("offshoot.toml"), "{text}");
+    assert!(!world.env.path("w/made.txt").exists());
+    world.env.write("home/.config/offshoot/offshoot.toml", "sandbox = \"off\"\n");
+    assert_eq!(world.calls(&[command], &wrap)[0].0, "done");
+    assert!(world.env.path("w/made.txt").exists());
+}
+
+/// The user, and nobody else, may let commands go without a sandbox. They still end with their call.
+#[test]
+fn the_user_may_open_the_box() {
+    let world = World::new();
+    world.env.write("home/.config/offshoot/offshoot.toml", "sandbox = \"off\"\n");
+    let command = world.fill("cat OUT/keep.txt | wc -c; setsid -f sleep MARK");
+    let results = world.calls(&[json!({"command": command})], &[]);
+    assert!(results[0].1.contains(&SECRET.len().to_string()), "{results:?}");
+    assert_eq!(world.left_running(), [] as [String; 0]);
+    world.env.write("home/.config/offshoot/offshoot.toml", "");
+    world.env.write("w/offshoot.toml", "sandbox = \"off\"\n");
+    let said = Said::of(world.offshoot(&["run", "--script", "../script.yaml", "x"], &[]).output().unwrap());
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("your own"), "{said:?}");
+}
+
+/// Looks until it is so. What is waited for happens in another process, which tells nobody.
+fn until(what: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + common::PATIENCE;
+    while !what() {
+        assert!(std::time::Instant::now() < end, "it never came to that");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
