@@ -196,6 +196,12 @@ fn a_server_that_fails_is_named_and_the_run_goes_on() {
     assert!(!said.stderr.contains('\u{1b}'), "{said:?}");
 }
 
+/// One that has ended and that nobody has asked about yet is a zombie.
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
 /// A resumed run has its servers again, also one whose first process was killed in the middle of a call.
 #[test]
 fn a_run_that_goes_on_has_its_servers_again() {
@@ -229,9 +235,26 @@ done
     assert_eq!(answer(&answers(&said), "s_put"), ("done", "put it"));
     assert_eq!(env.read("puts"), "put\nput\n", "it may be done twice, and was");
     let pids = env.read("pids");
-    // One that has ended and that nobody has asked about yet is a zombie.
-    let stat = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    assert!(pids.lines().map(stat).all(|stat| stat.is_empty() || stat.contains(") Z ")), "{pids}");
+    assert!(!pids.lines().any(is_alive), "{pids}");
+}
+
+#[test]
+fn who_does_not_want_to_wait_for_a_server_stops_it() {
+    let env = world("[mcp.s]\ncommand = [\"sh\", \"-c\", \"echo $$ > up; sleep 1000\"]\n", &[("list", "{}")]);
+    // A pipe with a name: reading it waits until the server has written to it.
+    assert!(Command::new("mkfifo").arg(env.path("up")).status().unwrap().success());
+    let mut command = env.offshoot(&["run", "--script", "script.yaml", "Go."]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let server = env.read("up").trim().to_owned();
+    assert!(Command::new("kill").args(["-2", &child.id().to_string()]).status().unwrap().success());
+    let said = Said::of(child.wait_with_output().unwrap());
+    assert_eq!((said.code, said.stderr.as_str()), (Some(1), "stopped before the run began\n"));
+    // It was killed before we were let go, and may take the kernel a moment.
+    let until = std::time::Instant::now() + common::PATIENCE;
+    while is_alive(&server) {
+        assert!(std::time::Instant::now() < until, "the server is still there");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
