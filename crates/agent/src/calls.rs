@@ -11,6 +11,7 @@ use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
+use crate::permission::{Answer, Judgement, Question};
 use crate::preview;
 use crate::run::Run;
 use crate::stop::Wish;
@@ -51,6 +52,11 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
         let result = placeholder(&call, words::MAY_HAVE_RUN);
         finished.push(finish(run, call, CallStatus::MayHaveRun, result, Vec::new(), Duration::ZERO).await?);
     }
+    let Some((to_start, refused)) = judged(run, to_start).await else { return Ok(finished) };
+    for (call, why) in refused {
+        let result = placeholder(&call, &words::refused(&why));
+        finished.push(finish(run, call, CallStatus::Denied, result, Vec::new(), Duration::ZERO).await?);
+    }
     if to_start.is_empty() {
         return Ok(finished);
     }
@@ -87,7 +93,10 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
         let Some(call) = to_start[index].take() else { continue };
         crash::note(&format!("effect {}", call.call));
         crash::point("call.effect.after");
-        let status = if output.is_error { CallStatus::Failed } else { CallStatus::Done };
+        let status = match output.is_error {
+            true => CallStatus::Failed,
+            false => CallStatus::Done,
+        };
         let Output { blocks, is_error, seen } = output;
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
@@ -101,6 +110,42 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
         finished.push(give_up(run, call).await?);
     }
     Ok(finished)
+}
+
+/// Those that may be made, and those that may not with the reason. Nothing where the run was told to stop while somebody
+/// was asked.
+async fn judged(run: &Run<'_>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, Vec<(ToolCall, String)>)> {
+    let kernel = run.kernel;
+    let (mut may, mut may_not) = (Vec::new(), Vec::new());
+    for call in calls {
+        // What is no JSON is refused by the tool, with better words.
+        let input = serde_json::from_slice(&call.input).unwrap_or_default();
+        let why = match kernel.rules.judge(&call.name, &input, &kernel.workspace) {
+            Judgement::Allow => None,
+            Judgement::Deny(why) => Some(why),
+            Judgement::Ask(why) => {
+                let question = Question {
+                    agent: run.agent.clone(),
+                    tool: call.name.clone(),
+                    input: String::from_utf8_lossy(&call.input).into_owned(),
+                    why,
+                };
+                let answer = tokio::select! {
+                    answer = kernel.asker.ask(&question) => answer,
+                    () = run.stop.at_least(Wish::Pause) => return None,
+                };
+                match answer {
+                    Answer::Yes => None,
+                    Answer::No(why) => Some(why),
+                }
+            }
+        };
+        match why {
+            None => may.push(call),
+            Some(why) => may_not.push((call, why)),
+        }
+    }
+    Some((may, may_not))
 }
 
 /// It was started in a process that is gone, and must not be started twice.

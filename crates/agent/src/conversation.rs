@@ -5,7 +5,8 @@
 
 use session::{Block, Message, Role, StopReason, ToolResult};
 use store::{
-    Digest, Head, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin, Purpose, RunStatus, Seq, ToolCall,
+    CallStatus, Digest, Head, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin, Purpose, RunStatus,
+    Seq, ToolCall,
 };
 use wire::dialect::{Dialect, EncodeError, Outcome};
 
@@ -38,6 +39,8 @@ pub(crate) struct Conversation {
     pub(crate) filled: u64,
     /// The last words.
     pub(crate) last_text: Option<String>,
+    /// How many calls were refused since one was made.
+    refused: u32,
     /// The provider would not take all of it: then the summary is asked for without what is in flight.
     too_long: bool,
     last: Last,
@@ -80,9 +83,14 @@ pub(crate) enum Next {
     Compact(Vec<Block>),
     /// Call the tools that have no result.
     Call,
+    /// End: so many calls in a row were refused.
+    Refused(u32),
     /// End.
     End(RunStatus),
 }
+
+/// How many calls in a row may be refused.
+const REFUSALS: u32 = 8;
 
 impl Conversation {
     /// The conversation of a journal. `head` is what its requests begin with.
@@ -131,6 +139,7 @@ impl Conversation {
             since_prompt: step,
             filled,
             last_text,
+            refused: 0,
             too_long: false,
             last,
             open,
@@ -156,6 +165,7 @@ impl Conversation {
             // What it asks for before it breaks off is not done either.
             Last::Reply { stop: Some(stop), .. } if is_refusal(stop) => return Next::End(RunStatus::Failed),
             Last::Reply { calls, .. } if calls.iter().any(|call| call.status.is_open()) => return Next::Call,
+            Last::Reply { .. } if self.refused >= REFUSALS => return Next::Refused(self.refused),
             Last::Reply { calls, .. } if !calls.is_empty() => self.results(),
             Last::Reply { stop: Some(StopReason::MaxTokens | StopReason::ContextWindow), .. } => {
                 vec![text(words::GO_ON)]
@@ -229,6 +239,7 @@ impl Conversation {
 
     /// A call has its result.
     pub(crate) fn finished(&mut self, finished: ToolCall) {
+        self.refused = if finished.status == CallStatus::Denied { self.refused + 1 } else { 0 };
         if let Last::Reply { calls, .. } = &mut self.last
             && let Some(call) = calls.iter_mut().find(|call| call.key == finished.key)
         {

@@ -6,11 +6,12 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::mcp::{self, ServerConfig};
+use crate::permission::{List, Rules};
 use crate::provider::ConfigError;
 use crate::tools::Allowed;
 
 /// What a run takes where nothing else is said.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Defaults {
     /// The model: a tier, an id, or `PROVIDER/ID`.
     pub model: Option<String>,
@@ -20,6 +21,8 @@ pub struct Defaults {
     pub mcp: Vec<ServerConfig>,
     /// Commands run without a sandbox.
     pub without_sandbox: bool,
+    /// What may be done.
+    pub rules: Rules,
 }
 
 #[derive(Deserialize)]
@@ -27,6 +30,7 @@ pub struct Defaults {
 struct File {
     model: Option<String>,
     sandbox: Option<Spanned<Sandbox>>,
+    permissions: Option<Permissions>,
     providers: Option<Spanned<toml::Table>>,
     web_fetch: Option<Spanned<WebFetch>>,
     mcp: Option<Spanned<mcp::Tables>>,
@@ -37,6 +41,30 @@ struct File {
 struct WebFetch {
     #[serde(default)]
     allow: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Permissions {
+    #[serde(default)]
+    allow: Vec<Spanned<String>>,
+    #[serde(default)]
+    ask: Vec<Spanned<String>>,
+    #[serde(default)]
+    deny: Vec<Spanned<String>>,
+}
+
+impl Permissions {
+    /// Where in the text, and what.
+    fn rules(&self) -> Result<Rules, (usize, String)> {
+        let mut rules = Rules::default();
+        for (list, texts) in [(List::Allow, &self.allow), (List::Ask, &self.ask), (List::Deny, &self.deny)] {
+            for text in texts {
+                rules.add(list, text.get_ref()).map_err(|why| (text.span().start, why))?;
+            }
+        }
+        Ok(rules)
+    }
 }
 
 /// Whether commands run in a box.
@@ -59,6 +87,7 @@ impl Defaults {
         if let Some(servers) = parsed.mcp {
             self.mcp = mcp::read(servers.into_inner()).map_err(|(at, why)| mistake(text, file, at, why))?;
         }
+        self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         self.model = parsed.model.or(self.model.take());
         self.without_sandbox = parsed.sandbox.is_some_and(|sandbox| *sandbox.get_ref() == Sandbox::Off);
         Ok(())
@@ -81,6 +110,12 @@ impl Defaults {
         if let Some(servers) = parsed.mcp {
             return own("what is started", "mcp", servers.span().start);
         }
+        // What it forbids counts; what it allows would be its own doing.
+        if let Some(allowed) = parsed.permissions.as_ref().and_then(|permissions| permissions.allow.first()) {
+            let why = "a project may not allow anything: put `allow` into your own `offshoot.toml`";
+            return Err(mistake(text, file, allowed.span().start, why.to_owned()));
+        }
+        self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         if let Some(sandbox) = parsed.sandbox {
             let why =
                 "a project may not say what holds commands: put `sandbox` into your own `offshoot.toml`";
@@ -89,6 +124,11 @@ impl Defaults {
         self.model = parsed.model.or(self.model.take());
         Ok(())
     }
+}
+
+fn permissions(said: Option<&Permissions>, text: &str, file: &Path) -> Result<Rules, ConfigError> {
+    let Some(permissions) = said else { return Ok(Rules::default()) };
+    permissions.rules().map_err(|(at, why)| mistake(text, file, at, why))
 }
 
 fn parse(text: &str, file: &Path) -> Result<File, ConfigError> {

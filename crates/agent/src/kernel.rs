@@ -15,6 +15,7 @@ use crate::conversation::Next;
 use crate::error::RunError;
 use crate::event::{Watch, What};
 use crate::model::Model;
+use crate::permission::{Asker, Rules};
 use crate::process::AtWork;
 use crate::provider::{Failure, FailureKind, Retries};
 use crate::run::{End, Run};
@@ -41,6 +42,10 @@ pub struct Kernel {
     pub workspace: Arc<Workspace>,
     /// How commands are run.
     pub shell: Shell,
+    /// What may be done.
+    pub rules: Arc<Rules>,
+    /// Who is asked where the rules want it.
+    pub asker: Arc<dyn Asker>,
     /// The time.
     pub clock: Clock,
     /// Who is told.
@@ -141,6 +146,7 @@ async fn agent_loop(run: &Run<'_>) -> Result<Ended, RunError> {
             Wish::GoOn => {}
         }
         let asked = match talk.next(&run.settings) {
+            Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,
             Next::End(status) => return run.end(&talk, End::At(status)).await,
             Next::Call => {
                 calls::all(run, &mut talk).await?;

@@ -29,6 +29,8 @@ pub(crate) enum End {
     NoBudget(String),
     /// There was no answer.
     GaveUp(Failure),
+    /// So many calls in a row were refused.
+    Refused(u32),
 }
 
 /// One run in this process.
@@ -36,6 +38,7 @@ pub(crate) struct Run<'k> {
     pub(crate) kernel: &'k Kernel,
     pub(crate) id: RunId,
     pub(crate) parent: Option<RunId>,
+    pub(crate) agent: String,
     pub(crate) model: String,
     pub(crate) provider: String,
     pub(crate) settings: Settings,
@@ -49,12 +52,13 @@ pub(crate) struct Run<'k> {
 impl<'k> Run<'k> {
     /// The run of that row.
     pub(crate) fn of(kernel: &'k Kernel, row: store::Run, settings: Settings, brake: &Brake) -> Self {
-        let store::Run { id, root, parent, model, provider, .. } = row;
+        let store::Run { id, root, parent, agent, model, provider, .. } = row;
         let processes = Processes::new(kernel.shell.clone(), &root, &kernel.store);
         Self {
             kernel,
             id,
             parent,
+            agent,
             model,
             provider,
             settings,
@@ -102,6 +106,10 @@ impl<'k> Run<'k> {
         let (status, error, failure) = match end {
             End::At(status) => (status, why(status), None),
             End::NoBudget(why) => (RunStatus::Budget, Some(why), None),
+            End::Refused(calls) => {
+                let why = format!("{calls} calls in a row were refused: it would only go on asking");
+                (RunStatus::Failed, Some(why), None)
+            }
             End::GaveUp(failure) => (given_up(&failure), Some(failure.to_string()), Some(failure)),
         };
         let at = self.kernel.clock.millis();

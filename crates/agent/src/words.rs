@@ -52,6 +52,14 @@ before you decide what to do.";
 /// What a call is answered that was broken off, and had nothing to change.
 pub(crate) const BROKEN_OFF: &str = "This call was broken off: the run was stopped while it ran.";
 
+/// What a call is answered that may not be made.
+pub(crate) fn refused(why: &str) -> String {
+    format!(
+        "This call was refused and was not made: {why}. Do not try to reach the same in another way. Go on without it, \
+         or end and say what you would need."
+    )
+}
+
 /// What a call is answered that was never started because its run was stopped.
 pub(crate) const NOT_STARTED: &str = "This call was never started: the run was stopped before.";
 

@@ -16,6 +16,7 @@ mod http;
 mod laws;
 mod model;
 mod processes;
+mod refusing;
 mod requests;
 mod resuming;
 mod steps;
@@ -51,6 +52,8 @@ struct Room {
     run: Mutex<Option<RunId>>,
     brake: Mutex<Brake>,
     limits: Limits,
+    rules: Arc<Rules>,
+    asker: Arc<dyn Asker>,
 }
 
 /// Plays a story in every dialect. They tell it alike.
@@ -103,6 +106,8 @@ impl Room {
                 compact_at: 1_000_000,
                 max_tokens: 1000,
             },
+            rules: Arc::default(),
+            asker: Arc::new(NobodyToAsk),
             folder,
             store,
         }
@@ -117,6 +122,8 @@ impl Room {
             workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
             shell: Shell::default(),
             clock: clock(),
+            rules: self.rules.clone(),
+            asker: self.asker.clone(),
             watch: Arc::new(Nobody),
         }
     }

@@ -92,6 +92,8 @@ fn walk_within(
         workspace.relative(start)?.components().filter(|part| *part != Component::CurDir).collect();
     let folder = workspace.folder(start)?;
     let mut walk = Walk {
+        workspace,
+        place: workspace.resolved(start)?,
         ignores: ignores_above(workspace, &path),
         start: path.components().count(),
         path,
@@ -107,6 +109,9 @@ fn walk_within(
 }
 
 struct Walk<'a> {
+    workspace: &'a Workspace,
+    /// Where the walk really began.
+    place: PathBuf,
     /// Those that hold here, each with the folder it lies in; the nearest last.
     ignores: Vec<(PathBuf, Gitignore)>,
     path: PathBuf,
@@ -131,7 +136,7 @@ impl Walk<'_> {
                 continue;
             }
             self.path.push(&entry.name);
-            if !self.is_ignored(entry.kind == Kind::Folder) {
+            if !self.is_ignored(entry.kind == Kind::Folder) && !self.is_closed() {
                 self.enter(folder, &entry.name, entry.kind, depth)?;
             }
             self.path.pop();
@@ -160,6 +165,11 @@ impl Walk<'_> {
             Kind::Other => {}
         }
         ControlFlow::Continue(())
+    }
+
+    fn is_closed(&self) -> bool {
+        let below: PathBuf = self.path.components().skip(self.start).collect();
+        self.workspace.why_closed(&self.place.join(below), false).is_some()
     }
 
     fn listed(&self, folder: Folder) -> Result<(Folder, Entries), Errno> {

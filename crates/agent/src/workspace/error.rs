@@ -59,6 +59,14 @@ pub enum WorkspaceError {
         /// Why.
         why: &'static str,
     },
+    /// No tool may reach it.
+    #[error("`{path}` is closed to tools: {why}")]
+    Closed {
+        /// What was asked for.
+        path: String,
+        /// Why.
+        why: String,
+    },
     /// Another process is in the middle of the same write.
     #[error("somebody else is writing `{0}` right now")]
     Busy(String),

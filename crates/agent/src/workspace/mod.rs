@@ -16,11 +16,13 @@ mod tests;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use crate::permission::Rules;
 pub use error::WorkspaceError;
 pub(crate) use error::shown;
 pub(crate) use folder::{Entries, Folder, Kind};
@@ -36,6 +38,10 @@ pub struct Workspace {
     /// As the user said it, made absolute: models repeat what they were told.
     given: PathBuf,
     canonical: PathBuf,
+    /// Folders in it that no tool reaches, as seen from the root.
+    closed: Vec<PathBuf>,
+    /// What the user forbids, by the place that a file really has.
+    rules: Arc<Rules>,
 }
 
 impl Workspace {
@@ -51,7 +57,53 @@ impl Workspace {
             Errno::NOSYS | Errno::PERM => WorkspaceError::Unsupported,
             errno => failed(errno.into()),
         })?;
-        Ok(Self { root: fd, given, canonical })
+        Ok(Self { root: fd, given, canonical, closed: Vec::new(), rules: Arc::default() })
+    }
+
+    /// Keeps all tools out of these folders, where they lie in it: the journal, and the settings that say where keys go.
+    pub fn without(mut self, folders: &[PathBuf]) -> Self {
+        let inside = |folder: &PathBuf| {
+            let place = folder.canonicalize().or_else(|_| std::path::absolute(folder)).ok()?;
+            place.strip_prefix(&self.canonical).ok().map(Path::to_path_buf)
+        };
+        // A workspace that lies in one of them is what the user chose.
+        self.closed =
+            folders.iter().filter_map(inside).filter(|place| place.components().count() > 0).collect();
+        self
+    }
+
+    /// Lets rules say which files are not to be read and not to be written.
+    pub fn ruled_by(self, rules: Arc<Rules>) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// Why a place is closed to a tool that would read it, or write it.
+    pub(crate) fn why_closed(&self, place: &Path, writing: bool) -> Option<String> {
+        if self.closed.iter().any(|closed| place.starts_with(closed)) {
+            return Some("offshoot keeps its journal or its settings there".to_owned());
+        }
+        self.rules.why_closed(place, writing)
+    }
+
+    fn open_to(&self, place: &Path, path: &Path, writing: bool) -> Result<(), WorkspaceError> {
+        match self.why_closed(place, writing) {
+            Some(why) => Err(WorkspaceError::Closed { path: shown(path), why }),
+            None => Ok(()),
+        }
+    }
+
+    /// Where a path leads, as seen from the root: links are followed as far as anything is there.
+    pub(crate) fn resolved(&self, path: &Path) -> Result<PathBuf, WorkspaceError> {
+        let relative = self.relative(path)?;
+        for there in relative.ancestors() {
+            let Ok(fd) = self.reach(resolve::or_dot(there), resolve::PLACE) else { continue };
+            let place = self.place(&fd).map_err(|errno| self.explain(errno, "find", path))?;
+            let rest = relative.strip_prefix(there).unwrap_or(Path::new(""));
+            if rest.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+                return Ok(place.join(rest));
+            }
+        }
+        Err(self.explain(Errno::NOENT, "find", path))
     }
 
     /// Where it is, without links.
@@ -100,6 +152,7 @@ impl Workspace {
             Stuck::Protected(by) => WorkspaceError::Protected { path: shown(path), why: by.why },
         })?;
         let place = self.place(&folder).map_err(failed)?.join(&name);
+        self.open_to(&place, path, true)?;
         let before = match limit {
             0 => None,
             _ => folder::file(&folder, &name)
@@ -133,6 +186,8 @@ impl Workspace {
             .map(File::from)
             .map_err(|errno| self.explain(errno, "open", path))?;
         let stat = rustix::fs::fstat(&file).map_err(|errno| self.explain(errno, "open", path))?;
+        let place = self.place(&file).map_err(|errno| self.explain(errno, "find", path))?;
+        self.open_to(&place, path, false)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(file),
             FileType::Directory => Err(WorkspaceError::IsFolder(shown(path))),
@@ -149,6 +204,8 @@ impl Workspace {
         if self.is_gone() {
             return Err(WorkspaceError::Gone(shown(&self.canonical)));
         }
+        let place = self.place(&folder).map_err(|errno| self.explain(errno, "find", path))?;
+        self.open_to(&place, path, false)?;
         Ok(Folder::new(folder))
     }
 

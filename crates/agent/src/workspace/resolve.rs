@@ -20,6 +20,9 @@ pub(super) const FILE: OFlags =
 /// How folders are opened.
 pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
 
+/// How something is opened only to know where it is.
+pub(super) const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
 /// As many links in one path as Linux itself follows.
 const MAX_LINKS: usize = 40;
 
@@ -181,6 +184,6 @@ pub(super) fn means_folder(path: &Path) -> bool {
 }
 
 /// The root is `.` to the kernel, and empty to `Path`.
-fn or_dot(path: &Path) -> &Path {
+pub(super) fn or_dot(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }

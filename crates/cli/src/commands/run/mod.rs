@@ -1,9 +1,10 @@
 //! `offshoot run`: our own agent.
 
+mod ask;
 mod model;
 mod watch;
 
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use std::time::Duration;
 
 use agent::provider::{Failure, FailureKind};
 use agent::{
-    Brake, Clock, Ended, Kernel, Limits, More, RunError, Servers, Shell, Start, Toolbox, Watch, Wish,
-    Workspace, tools,
+    Asker, Brake, Clock, Ended, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError, Servers, Shell,
+    Start, Toolbox, Watch, Wish, Workspace, tools,
 };
 use store::RunStatus;
 
@@ -64,6 +65,12 @@ pub(crate) struct Arguments {
     /// Stop before a request that could make the run cost more than this
     #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     max_budget_usd: Option<f64>,
+    /// Let the agent do this without a question, as in `bash(cargo test*)` (repeatable)
+    #[arg(long, value_name = "RULE")]
+    allow: Vec<String>,
+    /// Never let the agent do this, as in `bash(git push*)` or `read(secrets)` (repeatable)
+    #[arg(long, value_name = "RULE")]
+    deny: Vec<String>,
     /// Go on with a run; the beginning of its id is enough
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
@@ -107,6 +114,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let answering = Answering::prepare(&arguments, row.as_ref()).await?;
     // Before this there is nothing to pause, and whoever wants us to end means it.
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
+    let rules = Arc::new(rules(&arguments, answering.defaults.rules.clone())?);
     let shell = shell(answering.defaults.without_sandbox)?;
     let here = workspace_path(row.as_ref())?;
     let mut servers = tokio::select! {
@@ -127,11 +135,13 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         false => Arc::new(watch::Person::new(lost_output.clone())),
     };
     let kernel = Kernel {
-        workspace: Arc::new(workspace),
+        workspace: Arc::new(workspace.without(&own_folders()).ruled_by(Arc::clone(&rules))),
         model: answering.model(),
         retries: Arc::default(),
         tools: Arc::new(Toolbox::new(tools)),
         shell,
+        asker: asker(arguments.json),
+        rules,
         clock,
         store,
         watch,
@@ -377,13 +387,37 @@ fn workspace(row: Option<&store::Run>) -> anyhow::Result<Workspace> {
     Workspace::open(&root).or_fail_with(Kind::Usage, || format!("ls -ld {}", root.display()))
 }
 
+/// The rules of the settings, and those that were given.
+fn rules(arguments: &Arguments, mut rules: Rules) -> anyhow::Result<Rules> {
+    for (list, flag, given) in
+        [(List::Allow, "--allow", &arguments.allow), (List::Deny, "--deny", &arguments.deny)]
+    {
+        for rule in given {
+            rules.add(list, rule).map_err(|why| anyhow::anyhow!("{flag}: {why}")).or_fail(Kind::Usage)?;
+        }
+    }
+    Ok(rules)
+}
+
+/// Who is asked where the rules want it: whoever sits at the terminal.
+fn asker(json: bool) -> Arc<dyn Asker> {
+    match !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        true => Arc::new(ask::Terminal),
+        false => Arc::new(NobodyToAsk),
+    }
+}
+
+/// Where we keep the journal, settings and what was installed.
+fn own_folders() -> Vec<PathBuf> {
+    [paths::data_dir(), paths::config_dir(), paths::cache_dir()].into_iter().filter_map(Result::ok).collect()
+}
+
 /// Commands are started by this same program, and see neither the journal nor the settings.
 fn shell(without_sandbox: bool) -> anyhow::Result<Shell> {
-    let hidden = [paths::data_dir(), paths::config_dir(), paths::cache_dir()];
     Ok(Shell {
         launcher: Some(std::env::current_exe().or_fail(Kind::Outside)?),
         without_sandbox,
-        hidden: hidden.into_iter().filter_map(Result::ok).collect(),
+        hidden: own_folders(),
     })
 }
 

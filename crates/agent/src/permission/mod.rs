@@ -1,0 +1,172 @@
+//! What an agent may do: rules that allow, ask and deny, on tools and what they are called with.
+//!
+//! A deny wins over everything. An allow is an exception to an ask; where no rule speaks, a call is made. A question that
+//! nobody is there to answer is a no.
+
+mod rule;
+mod shell;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::tool::Doing;
+use crate::workspace::Workspace;
+use rule::{Covers, Rule, Subject};
+
+/// Rules as somebody wrote them.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    allow: Vec<Rule>,
+    ask: Vec<Rule>,
+    deny: Vec<Rule>,
+}
+
+/// What is to become of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It is made.
+    Allow,
+    /// Somebody is asked, for this reason.
+    Ask(String),
+    /// It is not made, for this reason.
+    Deny(String),
+}
+
+/// Which list a rule belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// What needs no question.
+    Allow,
+    /// What is asked about.
+    Ask,
+    /// What is never done.
+    Deny,
+}
+
+impl Rules {
+    /// Adds a rule; an error says what is wrong with it.
+    pub fn add(&mut self, list: List, rule: &str) -> Result<(), String> {
+        let rule = Rule::parse(rule)?;
+        match list {
+            List::Allow => self.allow.push(rule),
+            List::Ask => self.ask.push(rule),
+            List::Deny => self.deny.push(rule),
+        }
+        Ok(())
+    }
+
+    /// What these say and those as well.
+    pub fn extend(&mut self, more: Rules) {
+        self.allow.extend(more.allow);
+        self.ask.extend(more.ask);
+        self.deny.extend(more.deny);
+    }
+
+    /// Why a file is not to be read, or written, by any tool.
+    pub(crate) fn why_closed(&self, place: &Path, writing: bool) -> Option<String> {
+        let tools: &[&str] = if writing { &["write", "edit"] } else { &["read"] };
+        let rule = self.deny.iter().find(|rule| tools.iter().any(|tool| rule.closes(tool, place)))?;
+        Some(format!("the rule `{}` forbids it", rule.text))
+    }
+
+    /// What is to become of a call.
+    pub(crate) fn judge(&self, tool: &str, input: &Value, workspace: &Workspace) -> Judgement {
+        let subject = subject(tool, input, workspace);
+        let covered = |rules: &[Rule]| {
+            let all = rules.iter().map(|rule| (rule.forbids(tool, &subject), rule.text.clone()));
+            all.max_by_key(|(covers, _)| *covers).filter(|(covers, _)| *covers > Covers::No)
+        };
+        match covered(&self.deny) {
+            Some((Covers::Yes, rule)) => return Judgement::Deny(format!("the rule `{rule}` forbids it")),
+            Some((_, rule)) => {
+                let why = format!("whether the rule `{rule}` forbids it cannot be told before it runs");
+                return Judgement::Ask(why);
+            }
+            None => {}
+        }
+        match covered(&self.ask) {
+            Some((_, rule)) if !self.allows(tool, &subject) => {
+                Judgement::Ask(format!("the rule `{rule}` wants a question"))
+            }
+            _ => Judgement::Allow,
+        }
+    }
+
+    fn allows(&self, tool: &str, subject: &Subject) -> bool {
+        let by_one = |command| self.allow.iter().any(|rule| rule.allows(tool, subject, command));
+        if by_one(None) {
+            return true;
+        }
+        match subject {
+            // Each of its commands must be allowed, and it may do nothing besides.
+            Subject::Command(line) => {
+                !line.is_more
+                    && !line.commands.is_empty()
+                    && line.commands.iter().all(|command| by_one(Some(command.as_slice())))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a call is about.
+fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    match tool {
+        "bash" => text("command").map_or(Subject::Nothing, |command| Subject::Command(shell::read(command))),
+        "read" | "write" | "edit" | "list" | "glob" | "grep" => {
+            let path = text("path").unwrap_or(".");
+            // A path that leads nowhere is refused by the tool itself; until then it is what it says.
+            Subject::Path(workspace.resolved(Path::new(path)).unwrap_or_else(|_| path.into()))
+        }
+        "web_fetch" => {
+            let host = text("url").and_then(|url| url.parse::<http::Uri>().ok());
+            let host = host.and_then(|url| Some(url.host()?.trim_end_matches('.').to_ascii_lowercase()));
+            host.map_or(Subject::Nothing, Subject::Host)
+        }
+        "skill" => text("name").map_or(Subject::Nothing, |name| Subject::Name(name.to_owned())),
+        _ => Subject::Nothing,
+    }
+}
+
+/// Somebody who can be asked.
+pub trait Asker: Send + Sync {
+    /// Whether a call may be made.
+    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer>;
+}
+
+/// A call that somebody is asked about.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The agent that wants it.
+    pub agent: String,
+    /// The tool.
+    pub tool: String,
+    /// What it would be called with, as the model wrote it.
+    pub input: String,
+    /// Why it is a question.
+    pub why: String,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It may be made.
+    Yes,
+    /// It may not, for this reason.
+    No(String),
+}
+
+/// Nobody is there.
+#[derive(Clone, Copy, Debug)]
+pub struct NobodyToAsk;
+
+impl Asker for NobodyToAsk {
+    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
+        let why = format!("{}, and nobody is there to be asked", question.why);
+        Box::pin(std::future::ready(Answer::No(why)))
+    }
+}

@@ -1,0 +1,204 @@
+//! One rule: `TOOL`, or `TOOL(PATTERN)`.
+
+use std::path::Path;
+
+use globset::{Glob, GlobBuilder, GlobMatcher};
+
+use super::shell::{Line, Word, base};
+
+/// A rule.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    /// As it was written.
+    pub(crate) text: String,
+    tool: GlobMatcher,
+    about: Option<About>,
+}
+
+/// What a rule is about, besides the tool.
+#[derive(Clone, Debug)]
+enum About {
+    /// Files, by their path in the workspace.
+    Path(GlobMatcher),
+    /// Commands, word by word; whether more words may follow.
+    Command(Vec<GlobMatcher>, bool),
+    /// Hosts.
+    Host(GlobMatcher),
+    /// A name, of a skill for instance.
+    Name(GlobMatcher),
+}
+
+/// Whether a rule covers a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Covers {
+    No,
+    /// Nobody can tell before it runs.
+    Maybe,
+    Yes,
+}
+
+/// What a call is about, as rules see it.
+#[derive(Debug)]
+pub(crate) enum Subject {
+    /// Nothing that rules know of.
+    Nothing,
+    /// A file or folder of the workspace, relative, with its links followed.
+    Path(std::path::PathBuf),
+    /// A command line.
+    Command(Line),
+    /// A host.
+    Host(String),
+    /// A name.
+    Name(String),
+}
+
+const FILES: &[&str] = &["read", "write", "edit", "list", "glob", "grep"];
+
+impl Rule {
+    /// Reads a rule; an error says what is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (tool, pattern) = match text.split_once('(') {
+            None => (text, None),
+            Some((tool, rest)) => {
+                let pattern =
+                    rest.strip_suffix(')').ok_or_else(|| format!("`{text}` does not end with `)`"))?;
+                (tool, Some(pattern.trim()))
+            }
+        };
+        if tool.is_empty() || !tool.chars().all(|c| c.is_alphanumeric() || "_-*".contains(c)) {
+            return Err(format!("`{text}` does not begin with a tool's name"));
+        }
+        let glob = |pattern: &str, of_path: bool| {
+            let glob = GlobBuilder::new(pattern).literal_separator(of_path).backslash_escape(true).build();
+            glob.map(|glob| glob.compile_matcher()).map_err(|error| format!("`{text}`: {}", error.kind()))
+        };
+        let about = match pattern {
+            None => None,
+            Some("") => {
+                return Err(format!("`{text}` has an empty pattern; `{tool}` alone is for all its calls"));
+            }
+            Some(pattern) if FILES.contains(&tool) => {
+                let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+                if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
+                    return Err(format!(
+                        "`{text}`: paths are those of the workspace, without `/` before them and `..`"
+                    ));
+                }
+                // `secrets` is the folder with all that is in it.
+                let pattern = pattern.trim_end_matches('/');
+                Some(About::Path(glob(&format!("{{{pattern},{pattern}/**}}"), true)?))
+            }
+            Some(pattern) if tool == "bash" => {
+                let pattern =
+                    pattern.strip_suffix(":*").map_or(pattern.to_owned(), |words| format!("{words} *"));
+                let mut words: Vec<&str> = pattern.split_whitespace().collect();
+                let more = words.last().is_some_and(|last| last.ends_with('*'));
+                if words.len() > 1 && words.last() == Some(&"*") {
+                    words.pop();
+                }
+                let words = words.into_iter().map(|word| glob(word, false)).collect::<Result<_, _>>()?;
+                Some(About::Command(words, more))
+            }
+            Some(pattern) if tool == "web_fetch" => {
+                Some(About::Host(glob(&pattern.to_ascii_lowercase(), false)?))
+            }
+            Some(pattern) if tool == "skill" => Some(About::Name(glob(pattern, false)?)),
+            Some(_) => {
+                return Err(format!(
+                    "`{text}`: only files, commands, hosts and skills have patterns; write `{tool}`"
+                ));
+            }
+        };
+        let tool = Glob::new(tool).map_err(|error| format!("`{text}`: {}", error.kind()))?.compile_matcher();
+        Ok(Self { text: text.to_owned(), tool, about })
+    }
+
+    /// Whether it forbids the call, or makes it a question: in doubt, maybe.
+    pub(crate) fn forbids(&self, tool: &str, subject: &Subject) -> Covers {
+        if !self.tool.is_match(tool) {
+            return Covers::No;
+        }
+        match (&self.about, subject) {
+            (None, _) => Covers::Yes,
+            (Some(About::Path(glob)), Subject::Path(path)) => covers(glob.is_match(path)),
+            (Some(About::Host(glob)), Subject::Host(host)) => covers(glob.is_match(host)),
+            (Some(About::Name(glob)), Subject::Name(name)) => covers(glob.is_match(name)),
+            (Some(About::Command(words, _)), Subject::Command(line)) => {
+                line.commands.iter().map(|command| hidden_in(command, words)).max().unwrap_or(Covers::No)
+            }
+            // What a rule is about cannot be found in the call: then nobody can tell.
+            (Some(_), _) => Covers::Maybe,
+        }
+    }
+
+    /// Whether it allows the call: in doubt, no. Of a command line, only what one of its commands needs.
+    pub(crate) fn allows(&self, tool: &str, subject: &Subject, command: Option<&[Word]>) -> bool {
+        if !self.tool.is_match(tool) {
+            return false;
+        }
+        match (&self.about, subject) {
+            (None, _) => true,
+            (Some(About::Path(glob)), Subject::Path(path)) => glob.is_match(path),
+            (Some(About::Host(glob)), Subject::Host(host)) => glob.is_match(host),
+            (Some(About::Name(glob)), Subject::Name(name)) => glob.is_match(name),
+            (Some(About::Command(words, more)), Subject::Command(_)) => {
+                command.is_some_and(|command| is_it(command, words, *more))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it is about that tool and that very place.
+    pub(crate) fn closes(&self, tool: &str, place: &Path) -> bool {
+        let covers = match &self.about {
+            None => true,
+            Some(About::Path(glob)) => glob.is_match(place),
+            Some(_) => false,
+        };
+        covers && self.tool.is_match(tool)
+    }
+}
+
+fn covers(yes: bool) -> Covers {
+    if yes { Covers::Yes } else { Covers::No }
+}
+
+/// Whether the words stand in a command in their order, wherever they begin and whatever stands between them: programs
+/// start programs, and options stand where they like.
+fn hidden_in(command: &[Word], wanted: &[GlobMatcher]) -> Covers {
+    // Nobody knows what it runs.
+    if command.first() == Some(&Word::Unclear) {
+        return Covers::Maybe;
+    }
+    let Some((program, rest)) = wanted.split_first() else { return Covers::No };
+    let mut found = Covers::No;
+    for (at, word) in command.iter().enumerate() {
+        let Some(word) = word.plain() else { continue };
+        if !program.is_match(base(word)) {
+            continue;
+        }
+        let mut behind = command[at + 1..].iter();
+        let all = rest
+            .iter()
+            .all(|wanted| behind.any(|word| word.plain().is_some_and(|word| wanted.is_match(word))));
+        let unclear = command[at + 1..].contains(&Word::Unclear);
+        found = found.max(if all {
+            Covers::Yes
+        } else if unclear {
+            Covers::Maybe
+        } else {
+            Covers::No
+        });
+    }
+    found
+}
+
+/// Whether a command is the one that was meant, word by word.
+fn is_it(command: &[Word], wanted: &[GlobMatcher], more: bool) -> bool {
+    let fits = command.len() == wanted.len() || (more && command.len() > wanted.len());
+    fits && wanted
+        .iter()
+        .zip(command)
+        .all(|(wanted, word)| word.plain().is_some_and(|word| wanted.is_match(word)))
+}

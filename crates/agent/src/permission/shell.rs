@@ -1,0 +1,436 @@
+//! What a command line would run, as far as that can be told without running it.
+//!
+//! This is no shell. It finds the simple commands of a line, those in substitutions and in `sh -c` included, and says of
+//! every word whether it is what it looks like. Where it is in doubt, a word is unclear: rules that forbid take that as
+//! "maybe", and rules that allow as "no".
+
+/// How deep lines may stand in lines.
+const DEEP: usize = 8;
+
+/// A command line.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Line {
+    /// Its simple commands, in the order in which they begin.
+    pub(super) commands: Vec<Vec<Word>>,
+    /// It does more than run them: it substitutes, loops, assigns, or writes to files.
+    pub(super) is_more: bool,
+}
+
+/// One word of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Word {
+    /// This word.
+    Plain(String),
+    /// Only the shell knows.
+    Unclear,
+}
+
+impl Word {
+    pub(super) fn plain(&self) -> Option<&str> {
+        match self {
+            Self::Plain(word) => Some(word),
+            Self::Unclear => None,
+        }
+    }
+}
+
+/// Reads a command line.
+pub(super) fn read(text: &str) -> Line {
+    read_at(text, 0)
+}
+
+fn read_at(text: &str, depth: usize) -> Line {
+    let mut reader = Reader { chars: text.chars().collect(), at: 0, line: Line::default(), depth };
+    if depth > DEEP {
+        reader.line.commands.push(vec![Word::Unclear]);
+        reader.line.is_more = true;
+        return reader.line;
+    }
+    reader.commands();
+    reader.line
+}
+
+/// Words that may stand where a command is expected and are none.
+const RESERVED: &[&str] = &[
+    "!", "{", "}", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac",
+    "select", "function", "coproc", "time", "[[", "]]",
+];
+
+/// Programs that read a command line from their arguments.
+const SHELLS: &[&str] =
+    &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "eval", "su", "ssh", "watch", "script"];
+
+struct Reader {
+    chars: Vec<char>,
+    at: usize,
+    line: Line,
+    depth: usize,
+}
+
+/// A word as it is read.
+#[derive(Default)]
+struct Open {
+    text: String,
+    began: bool,
+    quoted: bool,
+    unclear: bool,
+}
+
+impl Reader {
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek();
+        self.at += usize::from(c.is_some());
+        c
+    }
+
+    fn takes(&mut self, text: &str) -> bool {
+        let found = text.chars().enumerate().all(|(i, c)| self.chars.get(self.at + i) == Some(&c));
+        if found {
+            self.at += text.chars().count();
+        }
+        found
+    }
+
+    fn commands(&mut self) {
+        let mut words: Vec<Word> = Vec::new();
+        let mut word = Open::default();
+        // Here-documents whose text begins with the next line.
+        let mut here: Vec<String> = Vec::new();
+        while let Some(c) = self.next() {
+            match c {
+                '\\' => match self.next() {
+                    Some('\n') | None => {}
+                    Some(c) => word.push(c, true),
+                },
+                '\'' => {
+                    word.quote();
+                    while let Some(c) = self.next().filter(|c| *c != '\'') {
+                        word.push(c, true);
+                    }
+                }
+                '"' => self.double_quoted(&mut word),
+                '`' => {
+                    let inner = self.up_to_backtick();
+                    self.inside(&inner);
+                    word.unclear();
+                }
+                '$' => self.dollar(&mut word, false),
+                '#' if !word.began => {
+                    while self.peek().is_some_and(|c| c != '\n') {
+                        self.at += 1;
+                    }
+                }
+                '<' | '>' => {
+                    if self.peek() == Some('(') {
+                        self.at += 1;
+                        let inner = self.up_to_parenthesis();
+                        self.inside(&inner);
+                        word.unclear();
+                        continue;
+                    }
+                    // `2>` and the like: the number belongs to the arrow.
+                    if word.text.chars().all(|c| c.is_ascii_digit()) && !word.quoted {
+                        word = Open::default();
+                    }
+                    self.end_word(&mut word, &mut words);
+                    self.redirection(c, &mut here);
+                }
+                '\n' => {
+                    self.end_command(&mut word, &mut words);
+                    for end in std::mem::take(&mut here) {
+                        self.skip_here(&end);
+                    }
+                }
+                '&' if self.peek() == Some('>') => {
+                    self.end_word(&mut word, &mut words);
+                    self.at += 1;
+                    self.redirection('>', &mut here);
+                }
+                ';' | '&' | '|' | '(' | ')' => {
+                    if c == '(' && (word.began || !words.is_empty()) {
+                        self.line.is_more = true; // a function, an array, or something that this is no reader for
+                    }
+                    self.end_command(&mut word, &mut words);
+                }
+                ' ' | '\t' | '\r' => self.end_word(&mut word, &mut words),
+                // What files and braces make of it is the shell's to know.
+                '*' | '?' | '[' | '{' | '}' | '~' => {
+                    word.push(c, false);
+                    word.unclear |= c != '~' && words.is_empty();
+                    word.unclear |= c == '{';
+                }
+                c => word.push(c, false),
+            }
+        }
+        self.end_command(&mut word, &mut words);
+    }
+
+    fn end_word(&mut self, word: &mut Open, words: &mut Vec<Word>) {
+        let word = std::mem::take(word);
+        if !word.began {
+            return;
+        }
+        if words.is_empty() && !word.quoted {
+            // `{` alone is a bracket, and no expansion.
+            if RESERVED.contains(&word.text.as_str()) {
+                self.line.is_more = true;
+                if matches!(word.text.as_str(), "for" | "case" | "select") {
+                    words.push(Word::Plain(word.text)); // what stands behind it is not run
+                }
+                return;
+            }
+            if is_assignment(&word.text) {
+                self.line.is_more = true;
+                return;
+            }
+        }
+        let is_plain = !word.unclear || word.text == "[";
+        words.push(if is_plain { Word::Plain(word.text) } else { Word::Unclear });
+    }
+
+    fn end_command(&mut self, word: &mut Open, words: &mut Vec<Word>) {
+        self.end_word(word, words);
+        let words = std::mem::take(words);
+        let Some(first) = words.first() else { return };
+        let is_shell = |word: &Word| word.plain().is_some_and(|word| SHELLS.contains(&base(word)));
+        // Behind `env` or `sudo`, too.
+        if words.iter().any(is_shell) {
+            for word in words.iter().skip(1) {
+                match word {
+                    Word::Plain(line) if line.contains(char::is_whitespace) || line.contains(';') => {
+                        self.inside(line);
+                    }
+                    Word::Unclear => {
+                        self.line.commands.push(vec![Word::Unclear]);
+                        self.line.is_more = true;
+                    }
+                    Word::Plain(_) => {}
+                }
+            }
+            // `eval git push`
+            if first.plain() == Some("eval") {
+                self.line.commands.push(words[1..].to_vec());
+            }
+        }
+        self.line.commands.push(words);
+    }
+
+    /// A line within this one.
+    fn inside(&mut self, text: &str) {
+        let inner = read_at(text, self.depth + 1);
+        self.line.commands.extend(inner.commands);
+        self.line.is_more = true;
+    }
+
+    fn double_quoted(&mut self, word: &mut Open) {
+        word.quote();
+        while let Some(c) = self.next() {
+            match c {
+                '"' => return,
+                '\\' => match self.next() {
+                    Some(c @ ('$' | '`' | '"' | '\\')) => word.push(c, true),
+                    Some('\n') | None => {}
+                    Some(c) => {
+                        word.push('\\', true);
+                        word.push(c, true);
+                    }
+                },
+                '`' => {
+                    let inner = self.up_to_backtick();
+                    self.inside(&inner);
+                    word.unclear();
+                }
+                '$' => self.dollar(word, true),
+                c => word.push(c, true),
+            }
+        }
+    }
+
+    /// Behind a `$`.
+    fn dollar(&mut self, word: &mut Open, quoted: bool) {
+        match self.peek() {
+            Some('(') => {
+                self.at += 1;
+                let inner = self.up_to_parenthesis();
+                self.inside(&inner);
+                word.unclear();
+            }
+            Some('{') => {
+                // What stands in the braces may substitute, too.
+                let inner = self.up_to_brace();
+                if inner.contains(['$', '`']) {
+                    self.inside(&inner);
+                }
+                word.unclear();
+                self.line.is_more = true;
+            }
+            Some('\'' | '"') if !quoted => {
+                // `$'\x67it'` writes letters by their numbers.
+                if self.peek() == Some('"') {
+                    return;
+                }
+                self.at += 1;
+                while let Some(c) = self.next().filter(|c| *c != '\'') {
+                    if c == '\\' {
+                        self.at += 1;
+                    }
+                }
+                word.unclear();
+                self.line.is_more = true;
+            }
+            Some(c) if c.is_alphanumeric() || "_@*#?-$!".contains(c) => {
+                self.at += 1;
+                while self.peek().is_some_and(|c| c.is_alphanumeric() || c == '_') {
+                    self.at += 1;
+                }
+                word.unclear();
+                self.line.is_more = true;
+            }
+            _ => word.push('$', quoted),
+        }
+    }
+
+    /// Behind `<` or `>`: where to, or a text that follows.
+    fn redirection(&mut self, arrow: char, here: &mut Vec<String>) {
+        if arrow == '<' && self.takes("<<") {
+            // a here-string: the next word is data, whatever is in it
+        } else if arrow == '<' && self.takes("<") {
+            self.takes("-");
+            let end = self.target();
+            here.push(end.unwrap_or_default());
+            self.line.is_more = true;
+            return;
+        } else {
+            let _ = self.takes(">") || self.takes("|") || self.takes("&");
+        }
+        let target = self.target();
+        let harmless = target.as_deref().is_some_and(|target| {
+            target == "/dev/null"
+                || target == "-"
+                || (!target.is_empty() && target.chars().all(|c| c.is_ascii_digit()))
+        });
+        self.line.is_more |= arrow == '>' && !harmless;
+        self.line.is_more |= target.is_none();
+    }
+
+    /// The word behind an arrow; nothing where it is unclear.
+    fn target(&mut self) -> Option<String> {
+        while matches!(self.peek(), Some(' ' | '\t')) {
+            self.at += 1;
+        }
+        let mut text = String::new();
+        while let Some(c) = self.peek() {
+            match c {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
+                '$' | '`' => return None,
+                '\'' | '"' | '\\' => {}
+                c => text.push(c),
+            }
+            self.at += 1;
+        }
+        Some(text)
+    }
+
+    /// Skips a here-document. What it substitutes is run as well.
+    fn skip_here(&mut self, end: &str) {
+        let mut body = String::new();
+        while self.at < self.chars.len() {
+            let mut line = String::new();
+            while let Some(c) = self.next().filter(|c| *c != '\n') {
+                line.push(c);
+            }
+            if line.trim_start_matches('\t') == end {
+                break;
+            }
+            body.push_str(&line);
+            body.push('\n');
+        }
+        // It may be a script for a shell, and it may substitute: both are looked into.
+        self.inside(&body);
+    }
+
+    fn up_to_backtick(&mut self) -> String {
+        let mut text = String::new();
+        while let Some(c) = self.next().filter(|c| *c != '`') {
+            match c {
+                '\\' => text.extend(self.next()),
+                c => text.push(c),
+            }
+        }
+        text
+    }
+
+    /// The text up to the bracket that closes what was opened.
+    fn up_to_parenthesis(&mut self) -> String {
+        self.up_to('(', ')')
+    }
+
+    fn up_to_brace(&mut self) -> String {
+        self.at += 1;
+        self.up_to('{', '}')
+    }
+
+    fn up_to(&mut self, opens: char, closes: char) -> String {
+        let (mut text, mut open, mut quote) = (String::new(), 1, None);
+        while let Some(c) = self.next() {
+            match (quote, c) {
+                (Some('\''), '\'') => quote = None,
+                (Some('\''), _) => {}
+                (_, '\\') => {
+                    text.push(c);
+                    text.extend(self.next());
+                    continue;
+                }
+                (Some(_), '"') => quote = None,
+                (None, '\'' | '"') => quote = Some(c),
+                (None, c) if c == opens => open += 1,
+                (None, c) if c == closes => {
+                    open -= 1;
+                    if open == 0 {
+                        break;
+                    }
+                }
+                _ => {}
+            }
+            text.push(c);
+        }
+        text
+    }
+}
+
+impl Open {
+    fn push(&mut self, c: char, quoted: bool) {
+        self.text.push(c);
+        self.began = true;
+        self.quoted |= quoted;
+    }
+
+    fn quote(&mut self) {
+        self.began = true;
+        self.quoted = true;
+    }
+
+    fn unclear(&mut self) {
+        self.began = true;
+        self.unclear = true;
+    }
+}
+
+/// `NAME=value`, `NAME+=value`, `NAME[1]=value`
+fn is_assignment(word: &str) -> bool {
+    let Some((name, _)) = word.split_once('=') else { return false };
+    let name = name.trim_end_matches('+');
+    let name = name.split_once('[').map_or(name, |(name, _)| name);
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// A program's name without its folder.
+pub(super) fn base(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}

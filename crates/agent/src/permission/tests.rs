@@ -1,0 +1,249 @@
+//! Rules, and what people try against them.
+
+use serde_json::json;
+
+use super::*;
+use crate::tools::testing::Yard;
+
+fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
+    let mut rules = Rules::default();
+    for (list, texts) in [(List::Allow, allow), (List::Ask, ask), (List::Deny, deny)] {
+        for text in texts {
+            rules.add(list, text).unwrap_or_else(|why| panic!("{why}"));
+        }
+    }
+    rules
+}
+
+fn word(judgement: &Judgement) -> &'static str {
+    match judgement {
+        Judgement::Allow => "allow",
+        Judgement::Ask(_) => "ask",
+        Judgement::Deny(_) => "deny",
+    }
+}
+
+fn judge(rules: &Rules, tool: &str, input: serde_json::Value) -> &'static str {
+    let yard = Yard::new(&[]);
+    word(&rules.judge(tool, &input, &yard.scene.workspace))
+}
+
+fn bash(rules: &Rules, command: &str) -> &'static str {
+    judge(rules, "bash", json!({ "command": command }))
+}
+
+/// However it is written, a forbidden command is forbidden, or at least a question.
+#[test]
+fn a_forbidden_command_in_any_dress() {
+    let rules = rules(&["bash"], &[], &["bash(git push*)", "bash(rm -rf *)"]);
+    let denied = [
+        "git push",
+        "git push origin main",
+        "git  \t push",
+        "  git push",
+        "\"git\" push",
+        "'git' 'push'",
+        "g'i't pu\"sh\"",
+        "g\\it push",
+        "git \\\n push",
+        "/usr/bin/git push",
+        "./git push",
+        "../../usr/bin/git push",
+        "git -C /tmp push",
+        "git -c a=b --no-pager push --force",
+        "FOO=1 git push",
+        "PATH=/x:$PATH git push",
+        "env git push",
+        "env -i FOO=1 git push",
+        "command git push",
+        "exec git push",
+        "nohup git push &",
+        "time git push",
+        "timeout 5 git push",
+        "xargs git push < list",
+        "find . -exec git push \\;",
+        "sudo -u me git push",
+        "true && git push",
+        "false || git push",
+        "true; git push",
+        "true | git push",
+        "true\ngit push",
+        "true & git push",
+        "(git push)",
+        "{ git push; }",
+        "! git push",
+        "if true; then git push; fi",
+        "for x in 1; do git push; done",
+        "while git push; do :; done",
+        "f() { git push; }; f",
+        "echo $(git push)",
+        "echo `git push`",
+        "echo \"a $(git push) b\"",
+        "echo ${x:-$(git push)}",
+        "cat <(git push)",
+        "sh -c 'git push'",
+        "bash -lc \"git push\"",
+        "env bash -c 'cd x && git push'",
+        "eval git push",
+        "eval 'git push'",
+        "sh -c \"sh -c 'git push'\"",
+        "bash <<EOF\ngit push\nEOF",
+        "bash <<'EOF'\ngit push\nEOF",
+        "git push > /dev/null 2>&1",
+        "2>/dev/null git push",
+        "git push # harmless",
+        "case x in x) git push;; esac",
+        "rm -rf build",
+        "rm -v -rf build",
+        "/bin/rm -rf /",
+    ];
+    for command in denied {
+        assert_eq!(bash(&rules, command), "deny", "{command}");
+    }
+    let unclear = [
+        "$x push",
+        "git $x",
+        "git pu${x}sh",
+        "$(echo git) push",
+        "`echo git` push",
+        "$'\\x67it' push",
+        "g?t push",
+        "g{i,}t push",
+        "/usr/bin/g* push",
+        "eval \"$x\"",
+        "sh -c \"$x\"",
+        "bash -c $(cat x)",
+        "rm $flags build",
+    ];
+    for command in unclear {
+        assert_eq!(bash(&rules, command), "ask", "{command}");
+    }
+    for command in
+        ["git status", "ls $HOME", "cargo test", "echo 'git push'", "rm build", "grep -r 'rm -rf' ."]
+    {
+        assert_eq!(bash(&rules, command), "allow", "{command}");
+    }
+}
+
+/// What is allowed is allowed as it stands, and nothing that comes along with it.
+#[test]
+fn an_allowed_command_brings_nothing_along() {
+    let rules = rules(&["bash(cargo test*)", "bash(ls *)", "bash(git log:*)", "bash(true)"], &["bash"], &[]);
+    for command in [
+        "cargo test",
+        "cargo test --workspace",
+        "cargo  test -- 'a b'",
+        "ls -l",
+        "ls -l && cargo test",
+        "cargo test 2>&1",
+        "cargo test > /dev/null",
+        "git log --oneline",
+        "git log",
+        "true",
+    ] {
+        assert_eq!(bash(&rules, command), "allow", "{command}");
+    }
+    for command in [
+        "cargo build",
+        "cargo test; rm x",
+        "cargo test && rm x",
+        "cargo test | sh",
+        "cargo test & rm x",
+        "cargo test\nrm x",
+        "cargo test $(rm x)",
+        "cargo test `rm x`",
+        "cargo test <(rm x)",
+        "cargo test > ../x",
+        "cargo test >> x",
+        "cargo test $x",
+        "RUSTFLAGS=-x cargo test",
+        "PATH=. cargo test",
+        "./cargo test",
+        "/tmp/cargo test",
+        "env cargo test",
+        "cargo\\ test",
+        "'cargo test'",
+        "cargo",
+        "true false",
+        "cargo-test",
+        "if true; then true; fi",
+        "",
+        "$x",
+    ] {
+        assert_eq!(bash(&rules, command), "ask", "{command}");
+    }
+}
+
+#[test]
+fn files_are_known_by_where_they_really_are() {
+    let yard = Yard::new(&[
+        ("secrets/key.txt", "k"),
+        ("src/main.rs", ""),
+        ("link -> secrets", ""),
+        ("file -> secrets/key.txt", ""),
+        (".env", "x"),
+    ]);
+    let rules =
+        rules(&[], &["write(src/**)"], &["read(secrets)", "read(.env)", "write(secrets)", "edit(secrets)"]);
+    let root = yard.root.display().to_string();
+    let judged = |tool: &str, path: &str| {
+        let input = json!({ "path": path.replace("ROOT", &root) });
+        word(&rules.judge(tool, &input, &yard.scene.workspace))
+    };
+    for path in [
+        "secrets/key.txt",
+        "./secrets/key.txt",
+        "src/../secrets/key.txt",
+        "secrets//key.txt",
+        "link/key.txt",
+        "file",
+        "ROOT/secrets/key.txt",
+        "secrets",
+        "secrets/not/there/yet",
+        ".env",
+    ] {
+        assert_eq!(judged("read", path), "deny", "{path}");
+    }
+    for path in ["secrets/new.txt", "link/new.txt", "src/../secrets/x", "ROOT/link/x"] {
+        assert_eq!(judged("write", path), "deny", "{path}");
+        assert_eq!(judged("edit", path), "deny", "{path}");
+    }
+    assert_eq!(judged("read", "src/main.rs"), "allow");
+    assert_eq!(judged("write", "src/main.rs"), "ask");
+    assert_eq!(judged("write", "README.md"), "allow");
+    assert_eq!(judged("read", ".envrc"), "allow");
+}
+
+#[test]
+fn hosts_and_names_have_rules_too() {
+    let rules = rules(
+        &["web_fetch(docs.rs)", "web_fetch(*.example.com)"],
+        &["web_fetch"],
+        &["web_fetch(evil.example.com)", "files_*"],
+    );
+    let fetch = |url: &str| judge(&rules, "web_fetch", json!({ "url": url }));
+    for url in ["https://docs.rs/x", "https://DOCS.rs./x", "https://docs.rs:443/", "http://a.example.com"] {
+        assert_eq!(fetch(url), "allow", "{url}");
+    }
+    for url in
+        ["https://docs.rs.evil.net/", "https://evil.net/docs.rs", "https://example.com.evil.net", "nonsense"]
+    {
+        assert_ne!(fetch(url), "allow", "{url}");
+    }
+    assert_eq!(fetch("https://evil.example.com/"), "deny");
+    assert_eq!(fetch("https://user@evil.example.com/"), "deny");
+    assert_eq!(judge(&rules, "files_delete", json!({})), "deny");
+    assert_eq!(judge(&rules, "profiles_delete", json!({})), "allow");
+}
+
+#[test]
+fn a_rule_that_means_nothing_is_named() {
+    let wrong = |text: &str| Rules::default().add(List::Deny, text).expect_err(text);
+    assert_eq!(wrong("bash(git"), "`bash(git` does not end with `)`");
+    assert_eq!(wrong("(x)"), "`(x)` does not begin with a tool's name");
+    assert_eq!(wrong("bash()"), "`bash()` has an empty pattern; `bash` alone is for all its calls");
+    assert!(wrong("read(/etc/passwd)").contains("paths are those of the workspace"));
+    assert!(wrong("read(../x)").contains("paths are those of the workspace"));
+    assert!(wrong("get_time(x)").contains("write `get_time`"));
+    assert!(wrong("read([)").contains("`read([)`"));
+}

@@ -1,0 +1,83 @@
+//! Calls that rules keep from being made.
+
+use expect_test::expect;
+
+use super::*;
+
+fn room(list: List, rule: &str) -> Room {
+    let mut rules = Rules::default();
+    rules.add(list, rule).expect("a rule");
+    Room { rules: Arc::new(rules), ..Room::new() }
+}
+
+/// Says yes to what is called `echo`, and keeps the questions.
+#[derive(Default)]
+struct Person(Mutex<Vec<String>>);
+
+impl Asker for Person {
+    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
+        let Question { agent, tool, input, why } = question;
+        self.0.lock().expect("sound").push(format!("{agent} {tool} {input}: {why}"));
+        let answer = if tool == "echo" { Answer::Yes } else { Answer::No("not today".to_owned()) };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_forbidden_is_answered_and_the_others_are_made() {
+    let room = room(List::Deny, "count");
+    check_in(&room, "> work\n< echo{\"say\":\"x\"} + count{} + put{\"n\":1}\n< done", expect![[r#"
+        prompt: work
+        reply: a=echo{"say":"x"} + b=count{} + c=put{"n":1}
+        results: a gives x + b gives This call was refused and was not made: the rule `count` forbids it. Do not try to reach the same in another way. Go on without it, or end and say what you would need. + c gives put 1
+        reply: done
+        = completed: done
+    "#]]).await;
+    assert_eq!(room.calls(), ["a echo: done", "b count: denied", "c put: done"]);
+    assert_eq!(room.state.count.load(Ordering::Relaxed), 0, "it was not made");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_is_there_a_question_is_a_no() {
+    let room = room(List::Ask, "count");
+    let told = room.play("> work\n< count{}\n< done").await;
+    assert!(told.contains("the rule `count` wants a question, and nobody is there to be asked"), "{told}");
+    assert_eq!(room.state.count.load(Ordering::Relaxed), 0, "it was not made");
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_is_there_is_asked() {
+    let person = Arc::new(Person::default());
+    let room = Room { asker: person.clone(), ..room(List::Ask, "*") };
+    let told = room.play("> work\n< echo{\"say\":\"x\"} + count{}\n< done").await;
+    assert!(told.contains("a gives x") && told.contains("not today"), "{told}");
+    assert_eq!(
+        *person.0.lock().expect("sound"),
+        [
+            "main echo {\"say\":\"x\"}: the rule `*` wants a question",
+            "main count {}: the rule `*` wants a question"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_of_refusals_comes_to_an_end() {
+    let room = room(List::Deny, "count");
+    let again = "< count{}\n".repeat(20);
+    let told = room.play(&format!("> work\n{again}")).await;
+    let end = "= failed: nothing (8 calls in a row were refused: it would only go on asking)\n";
+    assert!(told.ends_with(end), "{told}");
+    assert_eq!(room.calls().len(), 8);
+    // Somebody who says something else gets a new start.
+    room.model.forgets(0);
+    let told = room.play("> leave it\n< well then").await;
+    assert!(told.ends_with("= completed: well then\n"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_made_in_between_begins_the_count_anew() {
+    let room = room(List::Deny, "count");
+    let story = "< count{}\n< count{}\n< count{}\n< count{}\n< count{}\n< echo{\"say\":\"x\"}\n".repeat(2);
+    let told = room.play(&format!("> work\n{story}< done")).await;
+    assert!(told.ends_with("= completed: done\n"), "{told}");
+}
