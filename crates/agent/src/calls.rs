@@ -89,11 +89,13 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
             () = run.stop.at_least(Wish::Cancel) => break, // whose result nobody wants is dropped with the others
         };
         let Some(ended) = ended else { return Ok(finished) };
-        let (index, (output, took)) = ended.map_err(|_| RunError::ToolLost)?;
+        let (index, (output, took, given_up)) = ended.map_err(|_| RunError::ToolLost)?;
         let Some(call) = to_start[index].take() else { continue };
         crash::note(&format!("effect {}", call.call));
         crash::point("call.effect.after");
         let status = match output.is_error {
+            // Nobody waits for it any more, and it may still happen.
+            true if given_up && call.policy != Policy::Pure => CallStatus::MayHaveRun,
             true => CallStatus::Failed,
             false => CallStatus::Done,
         };
@@ -158,7 +160,7 @@ fn perform(
     run: &Run<'_>,
     call: &ToolCall,
     scene: Scene,
-) -> impl Future<Output = (Output, Duration)> + Send + use<> {
+) -> impl Future<Output = (Output, Duration, bool)> + Send + use<> {
     let tools = Arc::clone(&run.kernel.tools);
     let (name, input) = (call.name.clone(), call.input.clone());
     let deadline = tools.deadline(&name);
@@ -168,15 +170,17 @@ fn perform(
         // In a set, since what is in one ends with it: a tool that is given up does nothing more.
         let mut work = tokio::task::JoinSet::new();
         work.spawn(async move { tools.call(&name, &input, &scene).await });
-        let output = match tokio::time::timeout(deadline, work.join_next()).await {
-            Ok(Some(Ok(output))) => output,
-            Ok(_) => Output::error(format!("`{broken}` broke; that is a bug in it, not in your call")),
-            Err(_) => Output::error(format!(
-                "`{broken}` took longer than {} s and was given up",
-                deadline.as_secs()
-            )),
+        let (output, given_up) = match tokio::time::timeout(deadline, work.join_next()).await {
+            Ok(Some(Ok(output))) => (output, false),
+            Ok(_) => {
+                (Output::error(format!("`{broken}` broke; that is a bug in it, not in your call")), false)
+            }
+            Err(_) => {
+                let seconds = deadline.as_secs();
+                (Output::error(format!("`{broken}` took longer than {seconds} s and was given up")), true)
+            }
         };
-        (output, started.elapsed())
+        (output, started.elapsed(), given_up)
     }
 }
 

@@ -420,3 +420,54 @@ fn nobody_at_stderr_is_no_reason_to_stop() {
         assert_eq!(said.status.code(), Some(0), "{log}: {said:?}");
     }
 }
+
+/// The journal and the settings may lie in the workspace, as where one's home is the workspace.
+#[test]
+fn our_own_folders_are_closed_to_the_agent() {
+    let script = r#"
+format: 1
+lanes:
+  - lane: main
+    match: { tools_include: [get_time] }
+    turns:
+      - reply:
+          - call: { tool: write, id: toolu_a, input: { path: "data/store.db", content: "gone" } }
+          - call: { tool: read, id: toolu_b, input: { path: "link/offshoot.toml" } }
+          - call: { tool: grep, id: toolu_c, input: { pattern: "canary" } }
+          - call: { tool: list, id: toolu_d, input: { path: "./w/../config" } }
+      - reply: [ { text: "done" } ]
+"#;
+    let env = world(script);
+    std::fs::create_dir_all(env.path("config")).unwrap();
+    std::fs::create_dir_all(env.path("w")).unwrap();
+    env.write("config/offshoot.toml", "# canary\n");
+    std::os::unix::fs::symlink(env.path("config"), env.path("link")).unwrap();
+    let mut command = env.offshoot(&["run", "--script", "script.yaml", "go"]);
+    let said = Said::of(command.env("OFFSHOOT_CONFIG_DIR", env.path("config")).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let run = only_run(&env);
+    let shown = env.run(&["show", run["run"].as_str().unwrap(), "--format", "json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let results: Vec<String> =
+        shown["tool_calls"].as_array().unwrap().iter().map(|call| call["result"].to_string()).collect();
+    for at in [0, 1, 3] {
+        assert!(results[at].contains("is closed to tools"), "{}", results[at]);
+    }
+    assert!(!results[2].contains("offshoot.toml"), "{}", results[2]);
+}
+
+#[test]
+fn rules_are_kept_and_a_refusal_is_said_to_both() {
+    let script = SCRIPT.replace(
+        "tool: read, id: toolu_a, input: { path: \"a.txt\" }",
+        "tool: bash, id: toolu_a, input: { command: \"echo x > made\" }",
+    );
+    let env = world(&script);
+    let said = run(&env, &["--deny", "bash(echo *)", "go"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains("✗ bash denied: This call was refused"), "{said:?}");
+    assert!(!env.path("made").exists());
+    let said = run(&env, &["--deny", "bash(", "go"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("--deny: `bash(` does not end with `)`"), "{said:?}");
+}
