@@ -25,8 +25,8 @@ pub(crate) enum Asked {
     Answered,
     /// The run was told to stop.
     Stopped,
-    /// It would cost more than the run may.
-    NoBudget,
+    /// It would cost more than the run may; in words.
+    NoBudget(String),
     /// The provider gave no answer, however often it was asked.
     GaveUp(Failure),
 }
@@ -153,8 +153,10 @@ async fn open_or_new(
     let tail = request::tail(talk.dialect, purpose).map_err(RunError::Encode)?;
     let step = talk.step + 1;
     let at = run.kernel.clock.millis();
-    if let Some(Open::Asked(call, _, written_down)) = talk.take_open() {
-        let (body, _) = talk.request(tail.as_deref());
+    if let Some(Open::Asked(call, asked_for, to, written_down)) = talk.take_open() {
+        // A summary is one of what came before; whatever was said since comes behind it.
+        let to = if asked_for == Purpose::Summary { Some(to) } else { talk.last_for(asked_for) };
+        let (body, _) = talk.request(to, tail.as_deref());
         if Digest::of(&body) == written_down {
             return Ok(Ok(Question { call, body: body.into(), step }));
         }
@@ -176,14 +178,19 @@ async fn open_or_new(
     if let Some(message) = &message {
         talk.said(next, message.origin, String::from_utf8_lossy(&message.bytes).into_owned());
     }
-    let (body, marks) = talk.request(tail.as_deref());
-    let Some(reserved) = run.reserve(body.len())? else { return Ok(Err(Asked::NoBudget)) };
+    let to = talk.last_for(purpose);
+    let (body, marks) = talk.request(to, tail.as_deref());
+    let reserved = match run.reserve(body.len())? {
+        Ok(reserved) => reserved,
+        Err(why) => return Ok(Err(Asked::NoBudget(why))),
+    };
     let asked = NewModelCall {
         run: run.id.clone(),
         step,
         purpose,
         head: talk.head.clone(),
         from,
+        to,
         marks,
         request_sha256: Digest::of(&body),
         request_len: body.len() as u64,

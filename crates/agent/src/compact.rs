@@ -36,18 +36,22 @@ pub(crate) async fn compact(
     let summary = talk.encode(summary).map_err(RunError::Encode)?;
     let carried: Vec<Said> = talk.in_flight().to_vec();
     let mut messages = vec![message(Role::User, Origin::Summary, summary, Some(text), at)];
-    messages.extend(carried.into_iter().map(|said| {
-        let role = if said.origin == Origin::Reply { Role::Assistant } else { Role::User };
-        message(role, Origin::Carried, said.bytes, None, at)
-    }));
-    let bytes: Vec<String> =
-        messages.iter().map(|message| String::from_utf8_lossy(&message.bytes).into_owned()).collect();
-    let origins: Vec<Origin> = messages.iter().map(|message| message.origin).collect();
+    messages
+        .extend(carried.into_iter().map(|said| message(said.role, Origin::Carried, said.bytes, None, at)));
+    let written = |message: &NewMessage| Said {
+        seq: Seq::FIRST, // until the journal says which
+        role: message.role,
+        origin: message.origin,
+        bytes: String::from_utf8_lossy(&message.bytes).into_owned(),
+    };
+    let mut said: Vec<Said> = messages.iter().map(written).collect();
     crash::point("compact.commit.before");
     let first = run.kernel.store.compacted(&run.id, messages).await?;
     crash::point("compact.commit.after");
-    let said = (first.0..).map(Seq).zip(origins).zip(bytes);
-    talk.compacted(said.map(|((seq, origin), bytes)| Said { seq, origin, bytes }).collect());
+    for (said, seq) in said.iter_mut().zip(first.0..) {
+        said.seq = Seq(seq);
+    }
+    talk.compacted(said);
     run.tell(What::Compacted { seq: first.0 });
     Ok(Asked::Answered)
 }

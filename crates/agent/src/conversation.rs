@@ -38,6 +38,8 @@ pub(crate) struct Conversation {
     pub(crate) filled: u64,
     /// The last words.
     pub(crate) last_text: Option<String>,
+    /// The provider would not take all of it: then the summary is asked for without what is in flight.
+    too_long: bool,
     last: Last,
     open: Option<Open>,
 }
@@ -46,6 +48,7 @@ pub(crate) struct Conversation {
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
     pub(crate) seq: Seq,
+    pub(crate) role: Role,
     pub(crate) origin: Origin,
     pub(crate) bytes: String,
 }
@@ -62,8 +65,8 @@ enum Last {
 /// A question that is written down and has no use made of its answer yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Open {
-    /// It waits for an answer. The digest is that of the request.
-    Asked(ModelCallId, Purpose, Digest),
+    /// It waits for an answer. The number is that of its last message, and the digest that of the request.
+    Asked(ModelCallId, Purpose, Seq, Digest),
     /// A summary that came, with its text.
     Summary(String),
 }
@@ -98,7 +101,7 @@ impl Conversation {
         let unused = |call: &&ModelCall| call.purpose == Purpose::Summary && summary < Some(call.to);
         let due = last_call.as_ref().filter(unused);
         let open = last_call.as_ref().and_then(|call| match call.status {
-            ModelCallStatus::Asked => Some(Open::Asked(call.id, call.purpose, call.request_sha256)),
+            ModelCallStatus::Asked => Some(Open::Asked(call.id, call.purpose, call.to, call.request_sha256)),
             ModelCallStatus::Answered => due
                 .and_then(|call| reply_of(dialect, call))
                 .and_then(|reply| summary_of(&reply))
@@ -113,6 +116,7 @@ impl Conversation {
         let filled = answered.filter(|call| call.purpose == Purpose::Turn && summary < Some(call.to));
         let said = messages.into_iter().map(|message| Said {
             seq: message.seq,
+            role: message.role,
             origin: message.origin,
             bytes: String::from_utf8_lossy(&message.bytes).into_owned(),
         });
@@ -128,6 +132,7 @@ impl Conversation {
             since_prompt: step,
             filled,
             last_text,
+            too_long: false,
             last,
             open,
         }
@@ -136,9 +141,12 @@ impl Conversation {
     /// What comes next.
     pub(crate) fn next(&self, settings: &Settings) -> Next {
         match &self.open {
-            Some(Open::Asked(_, Purpose::Turn, _)) => return Next::Ask(Vec::new()),
-            Some(Open::Asked(_, Purpose::Summary, _) | Open::Summary(_)) => return Next::Compact(Vec::new()),
+            Some(Open::Asked(_, Purpose::Turn, ..)) => return Next::Ask(Vec::new()),
+            Some(Open::Asked(_, Purpose::Summary, ..) | Open::Summary(_)) => return Next::Compact(Vec::new()),
             None => {}
+        }
+        if self.too_long {
+            return Next::Compact(Vec::new());
         }
         let over = self.since_prompt > settings.max_steps;
         let note = match &self.last {
@@ -202,13 +210,13 @@ impl Conversation {
 
     /// A message was written down.
     pub(crate) fn said(&mut self, seq: Seq, origin: Origin, bytes: String) {
-        self.messages.push(Said { seq, origin, bytes });
+        self.messages.push(Said { seq, role: Role::User, origin, bytes });
         self.last = Last::Question;
     }
 
     /// The model replied.
     pub(crate) fn replied(&mut self, reply: &session::Reply, seq: Seq, bytes: String, calls: Vec<ToolCall>) {
-        self.messages.push(Said { seq, origin: Origin::Reply, bytes });
+        self.messages.push(Said { seq, role: Role::Assistant, origin: Origin::Reply, bytes });
         self.step += 1;
         self.since_prompt += 1;
         self.filled = reply.usage.input_total().saturating_add(reply.usage.output);
@@ -240,10 +248,28 @@ impl Conversation {
         }
     }
 
+    /// The provider would not take the last question: the conversation is too long for it. Whether a summary of what
+    /// came before the part in flight can help; not where that was tried already, or is next to nothing.
+    pub(crate) fn shorten(&mut self) -> bool {
+        let older = self.messages.len() - self.in_flight().len();
+        let replied = self.messages.iter().any(|said| said.origin == Origin::Reply);
+        let asked = self.messages.last().is_some_and(|said| said.role == Role::User);
+        let can = !self.too_long && replied && asked && older >= 2;
+        self.too_long |= can;
+        can
+    }
+
+    /// The last message that a question for that purpose holds.
+    pub(crate) fn last_for(&self, purpose: Purpose) -> Option<Seq> {
+        let left_out = if purpose == Purpose::Summary && self.too_long { self.in_flight().len() } else { 0 };
+        self.messages.iter().rev().nth(left_out).map(|said| said.seq)
+    }
+
     /// Older messages were replaced.
     pub(crate) fn compacted(&mut self, messages: Vec<Said>) {
         self.messages = messages;
         self.filled = 0;
+        self.too_long = false;
         self.last = Last::Question;
     }
 
@@ -257,12 +283,13 @@ impl Conversation {
         self.dialect.encode_message(&Message { role: Role::User, blocks })
     }
 
-    /// The request's body, and where its markers are. `tail` is said last and not written down.
-    pub(crate) fn request(&self, tail: Option<&str>) -> (Vec<u8>, String) {
-        let questions = |said: &&Said| said.origin != Origin::Reply;
-        let marked: Vec<Seq> =
-            self.messages.iter().rev().filter(questions).take(MARKED).map(|s| s.seq).collect();
-        let messages = self.messages.iter().map(|said| (said.seq, said.bytes.as_str()));
+    /// The body of a request that ends with that message, and where its markers are. `tail` is said last and not
+    /// written down.
+    pub(crate) fn request(&self, to: Option<Seq>, tail: Option<&str>) -> (Vec<u8>, String) {
+        let sent = || self.messages.iter().filter(|said| Some(said.seq) <= to);
+        let questions = sent().rev().filter(|said| said.role == Role::User);
+        let marked: Vec<Seq> = questions.take(MARKED).map(|said| said.seq).collect();
+        let messages = sent().map(|said| (said.seq, said.bytes.as_str()));
         let body = request::body(self.dialect, self.head.bytes(), messages, &marked, tail);
         (body, request::marks(&marked))
     }

@@ -14,7 +14,7 @@ pub enum RunError {
     #[error("the request cannot be encoded")]
     Encode(#[source] EncodeError),
     /// A run that is over, and nothing new was said.
-    #[error("the run `{run}` is {status}: there is nothing to go on with")]
+    #[error("the run `{run}` is {}: there is nothing to go on with", status.words())]
     Over {
         /// The run.
         run: RunId,

@@ -16,8 +16,8 @@ use crate::error::RunError;
 use crate::event::{Watch, What};
 use crate::model::Model;
 use crate::process::AtWork;
-use crate::provider::{Failure, Retries, Retry};
-use crate::run::Run;
+use crate::provider::{Failure, FailureKind, Retries};
+use crate::run::{End, Run};
 use crate::settings::{Limits, Settings};
 use crate::shell::Shell;
 use crate::stop::{Brake, Wish};
@@ -101,14 +101,16 @@ impl Kernel {
         let resumed = row.started_at != row.created_at;
         let run = Run::of(self, row, settings, brake);
         run.tell(What::Started { kind, agent, model, resumed });
-        run.processes.sweep().await?;
         let ended = tokio::select! {
             biased; // a cancel that was there before is seen before anything is done
             never = self.look_for_cancels(&run.id, brake) => match never {},
             ended = agent_loop(&run) => ended,
         };
         run.processes.end().await;
-        ended
+        match ended {
+            Ok(ended) => Ok(ended),
+            Err(error) => Err(run.broke_off(error).await),
+        }
     }
 
     /// Another process may have asked the run to stop.
@@ -126,15 +128,16 @@ impl Kernel {
 ///
 /// The journal is written before anything is done, so that whoever reads it afterwards can go on from here.
 async fn agent_loop(run: &Run<'_>) -> Result<Ended, RunError> {
+    run.processes.sweep().await?;
     let mut talk = run.read()?;
     loop {
         match run.stop.wish() {
-            Wish::Pause => return run.end(&talk, RunStatus::Paused, None).await,
-            Wish::Cancel => return run.end(&talk, RunStatus::CancelledByUser, None).await,
+            Wish::Pause => return run.end(&talk, End::At(RunStatus::Paused)).await,
+            Wish::Cancel => return run.end(&talk, End::At(RunStatus::CancelledByUser)).await,
             Wish::GoOn => {}
         }
         let asked = match talk.next(&run.settings) {
-            Next::End(status) => return run.end(&talk, status, None).await,
+            Next::End(status) => return run.end(&talk, End::At(status)).await,
             Next::Call => {
                 calls::all(run, &mut talk).await?;
                 continue;
@@ -144,13 +147,9 @@ async fn agent_loop(run: &Run<'_>) -> Result<Ended, RunError> {
         };
         match asked {
             Asked::Answered | Asked::Stopped => {}
-            Asked::NoBudget => return run.end(&talk, RunStatus::Budget, None).await,
-            Asked::GaveUp(failure) => return run.end(&talk, given_up(&failure), Some(failure)).await,
+            Asked::NoBudget(why) => return run.end(&talk, End::NoBudget(why)).await,
+            Asked::GaveUp(failure) if failure.kind == FailureKind::RequestTooLarge && talk.shorten() => {}
+            Asked::GaveUp(failure) => return run.end(&talk, End::GaveUp(failure)).await,
         }
     }
-}
-
-/// Where a run stands that got no answer: a provider that may be back is told from one that refuses.
-fn given_up(failure: &Failure) -> RunStatus {
-    if failure.retry == Retry::No { RunStatus::Failed } else { RunStatus::Stalled }
 }

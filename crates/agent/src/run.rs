@@ -12,7 +12,7 @@ use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, What};
 use crate::kernel::{Ended, Kernel};
-use crate::provider::{Attempt, Failure};
+use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::settings::Settings;
 use crate::shell::Processes;
 use crate::stop::{Brake, Stop};
@@ -20,6 +20,16 @@ use crate::tool::Scene;
 
 /// What is set aside for an answer where nobody counts the money: rarely is one longer.
 const USUAL_OUTPUT: u64 = 4096;
+
+/// How a loop comes to its end.
+pub(crate) enum End {
+    /// By itself, or because it was told to.
+    At(RunStatus),
+    /// The next request would cost too much; in words.
+    NoBudget(String),
+    /// There was no answer.
+    GaveUp(Failure),
+}
 
 /// One run in this process.
 pub(crate) struct Run<'k> {
@@ -88,15 +98,14 @@ impl<'k> Run<'k> {
     }
 
     /// Ends the loop: the status is in the journal before anybody is told.
-    pub(crate) async fn end(
-        &self,
-        talk: &Conversation,
-        status: RunStatus,
-        failure: Option<Failure>,
-    ) -> Result<Ended, RunError> {
+    pub(crate) async fn end(&self, talk: &Conversation, end: End) -> Result<Ended, RunError> {
+        let (status, error, failure) = match end {
+            End::At(status) => (status, why(status), None),
+            End::NoBudget(why) => (RunStatus::Budget, Some(why), None),
+            End::GaveUp(failure) => (given_up(&failure), Some(failure.to_string()), Some(failure)),
+        };
         let at = self.kernel.clock.millis();
         let final_text = talk.last_text.clone();
-        let error = failure.as_ref().map(ToString::to_string).or_else(|| why(status));
         let ending = Ending { status, final_text: final_text.clone(), error: error.clone(), at };
         crash::point("run.end.before");
         self.kernel.store.end_run(&self.id, ending).await?;
@@ -110,6 +119,28 @@ impl<'k> Run<'k> {
             cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
         });
         Ok(Ended { run: self.id.clone(), status, final_text, error, failure })
+    }
+
+    /// The loop could not go on by itself: that is written down where it still can be, and told in any case.
+    pub(crate) async fn broke_off(&self, error: RunError) -> RunError {
+        let status = match error {
+            RunError::NoSummary | RunError::Encode(_) => RunStatus::Failed,
+            _ => RunStatus::Interrupted, // as it is called when its process is gone
+        };
+        let words = chain(&error);
+        let final_text = self.read().ok().and_then(|talk| talk.last_text);
+        let at = self.kernel.clock.millis();
+        let ending = Ending { status, final_text: final_text.clone(), error: Some(words.clone()), at };
+        let _ = self.kernel.store.end_run(&self.id, ending).await; // a journal that fails has failed already
+        let totals = self.totals().unwrap_or_default();
+        self.tell(What::Finished {
+            status,
+            final_text,
+            error: Some(words),
+            usage: totals.usage,
+            cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
+        });
+        error
     }
 
     /// What it used, and all below it.
@@ -134,9 +165,9 @@ impl<'k> Run<'k> {
         Some(microusd(model::price(&self.model)?.of(&reply.usage)))
     }
 
-    /// What a request of that length is expected to cost; nothing where that is more than the run has left.
-    pub(crate) fn reserve(&self, request: usize) -> Result<Option<i64>, RunError> {
-        let Some(price) = model::price(&self.model) else { return Ok(Some(0)) };
+    /// What a request of that length is expected to cost; in words where that is more than the run has left.
+    pub(crate) fn reserve(&self, request: usize) -> Result<Result<i64, String>, RunError> {
+        let Some(price) = model::price(&self.model) else { return Ok(Ok(0)) };
         // Three bytes make a token in the worst of usual texts, and the cache may have none of it yet.
         let output = match self.settings.max_budget_microusd {
             Some(_) => self.settings.max_tokens,
@@ -144,9 +175,17 @@ impl<'k> Run<'k> {
         };
         let expected = Usage { cache_write_5m: request as u64 / 3, output, ..Usage::default() };
         let reserved = microusd(price.of(&expected));
-        let Some(budget) = self.settings.max_budget_microusd else { return Ok(Some(reserved)) };
+        let Some(budget) = self.settings.max_budget_microusd else { return Ok(Ok(reserved)) };
         let spent = self.totals()?.cost_microusd;
-        Ok((spent + reserved <= budget).then_some(reserved))
+        if spent + reserved <= budget {
+            return Ok(Ok(reserved));
+        }
+        let usd = |microusd: i64| {
+            let places = if microusd < 10_000 { 6 } else { 4 };
+            format!("${:.places$}", microusd as f64 / 1e6)
+        };
+        let (spent, budget, reserved) = (usd(spent), usd(budget), usd(reserved));
+        Ok(Err(format!("{spent} of {budget} are spent, and the next request could cost {reserved}")))
     }
 
     pub(crate) fn log_attempt(&self, step: u32, number: u32, attempt: &Attempt) {
@@ -163,11 +202,15 @@ impl<'k> Run<'k> {
     }
 }
 
+/// Where a run stands that got no answer: a provider that may be back is told from one that refuses.
+fn given_up(failure: &Failure) -> RunStatus {
+    if failure.retry == Retry::No { RunStatus::Failed } else { RunStatus::Stalled }
+}
+
 /// Why a run ended that no provider ended.
 fn why(status: RunStatus) -> Option<String> {
     let why = match status {
         RunStatus::Failed => "the model refused to answer",
-        RunStatus::Budget => "the next request could cost more than is left of the budget",
         RunStatus::StepCap => "the steps were used up",
         _ => return None,
     };

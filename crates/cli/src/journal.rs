@@ -34,7 +34,8 @@ fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<String> {
     use store::StoreError as Is;
     let path = path.display();
     Some(match error {
-        Is::Corrupt { .. } | Is::NotADatabase { .. } | Is::NotOurs { .. } => format!("mv {path} {path}.bad"),
+        Is::Corrupt { .. } | Is::NotADatabase { .. } => format!("mv {path} {path}.bad"),
+        Is::NotOurs { .. } => "set OFFSHOOT_DATA_DIR to another folder".to_owned(),
         Is::Locked { .. } => format!("fuser {path}"),
         Is::Full { .. } => format!("df -h {path}"),
         Is::ReadOnly { .. } | Is::Create { .. } => {

@@ -104,6 +104,15 @@ impl Begun {
         self.addr
     }
 
+    /// Nothing was recorded after all: the folder, which was empty, goes.
+    pub(crate) async fn abandon(self) {
+        self.capture.stop(std::future::ready(())).await;
+        self.recorder.finish(DISK_DEADLINE);
+        if let Err(error) = std::fs::remove_dir_all(&self.session.out) {
+            eprintln!("warning: `{}` is left over: {error}", self.session.out.display());
+        }
+    }
+
     /// Waits for what is under way, and seals.
     pub(crate) async fn finish(
         self,

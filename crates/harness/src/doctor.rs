@@ -138,6 +138,9 @@ fn writable(name: &str, folder: &Path, why: &str) -> Finding {
 /// Which versions of a harness are in the cache; those that are not are installed when they are needed.
 fn installed(harness: &dyn Harness, places: &Places) -> Option<Finding> {
     let newest = harness.versions().last()?;
+    let wanted = release(harness, Some(newest), None).ok()?;
+    harness.install(&wanted).ok()??; // what nobody installs is not missing
+    let wanted = wanted.folder();
     let folder = places.cache.join("harness").join(harness.name());
     let there = fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
     let mut versions: Vec<String> = there
@@ -145,7 +148,6 @@ fn installed(harness: &dyn Harness, places: &Places) -> Option<Finding> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     versions.sort();
-    let wanted = release(harness, Some(newest), None).ok()?.folder();
     let ok = versions.contains(&wanted);
     Some(Finding {
         name: harness.name().to_owned(),

@@ -18,7 +18,7 @@ pub use golden::{
     Earlier, GOLDEN_FORMAT, Golden, GoldenError, Pending, Rejected, ScenarioFolder, is_name, with_reason,
 };
 pub use verdict::{
-    Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, RuleUse, Surface, SurfaceVerdict,
+    Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, Race, RuleUse, Surface, SurfaceVerdict,
     VERDICT_FORMAT, Verdict,
 };
 pub use verify::{Facts, RULES_FILE, RULES_FORMAT, Requests, Rules, RulesError, Side, compare, verify};

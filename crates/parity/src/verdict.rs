@@ -193,6 +193,46 @@ pub struct Difference {
     pub candidate: Option<String>,
     /// The rule for `parity.toml` that would cover it, ready to paste.
     pub mask: Option<String>,
+    /// The golden's own replay differs here, and no reply of a model decides what stands here.
+    pub racy: Option<Race>,
+}
+
+/// A rule by which a golden is racy at a place: something else than the replies decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Race {
+    /// The words of a tool in the very first request: no reply had been given.
+    Start,
+    /// What is told of an agent that is still at work.
+    Progress,
+    /// How agents that ended together are announced.
+    Announced,
+    /// A text stands before a reply that was given without it.
+    Late,
+}
+
+impl Race {
+    /// As in `start`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Progress => "progress",
+            Self::Announced => "announced",
+            Self::Late => "late",
+        }
+    }
+
+    /// Why no reply decides it.
+    pub fn because(self) -> &'static str {
+        match self {
+            Self::Start => "the words of a tool depend on what was found before the first request",
+            Self::Progress => "what is told of an agent at work depends on when the harness looked last",
+            Self::Announced => {
+                "agents that end together are announced in one text or in several, in any order"
+            }
+            Self::Late => "a text stands before a reply that was given without it",
+        }
+    }
 }
 
 /// A built-in mask and its hits.

@@ -25,6 +25,7 @@ fn difference(surface: Surface, lane: &str, turn: u32, values: [Option<&str>; 2]
         mask: Some(
             "[[mask]]\nsurface = \"prompt\"\npointer = \"/system/1/text\"\nreason = \"\"\n".to_owned(),
         ),
+        racy: None,
     }
 }
 

@@ -39,6 +39,19 @@ pub fn visible(text: &str) -> String {
     line
 }
 
+/// JSON on one line, in ASCII escapes where a terminal would do something else than show it.
+pub fn harmless_json(value: &serde_json::Value) -> String {
+    let mut line = String::new();
+    // All of these can only stand inside of a string, where JSON has a way to write them.
+    for c in value.to_string().chars() {
+        match is_harmless(c) {
+            true => line.push(c),
+            false => write!(line, "\\u{:04x}", u32::from(c)).expect("a string takes everything"),
+        }
+    }
+    line
+}
+
 pub(crate) fn is_harmless(c: char) -> bool {
     let turns =
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
@@ -94,5 +107,13 @@ mod tests {
             (duration(12), duration(12_300), duration(2_340_000)),
             ("12 µs".into(), "12 ms".into(), "2.3 s".into())
         );
+    }
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_json() {
+        let value = serde_json::json!({ "a\u{202e}": "\u{9b}31m \u{1b} é \u{feff} \u{1f600}" });
+        let line = harmless_json(&value);
+        assert_eq!(line, r#"{"a\u202e":"\u009b31m \u001b é \ufeff 😀"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).expect("JSON"), value);
     }
 }

@@ -84,7 +84,8 @@ impl Page {
     }
 
     fn difference(&mut self, difference: &Difference) {
-        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, mask } = difference;
+        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, mask, racy } =
+            difference;
         let holds = match holds {
             Some(Level::E0) => "holds nothing above E0".to_owned(),
             Some(level) => format!("holds {level}"),
@@ -92,7 +93,8 @@ impl Page {
         };
         self.line("");
         self.line(&format!("{}  {}, turn {turn}  {}", surface.name(), plain(lane), plain(pointer)));
-        self.line(&format!("  {} ({holds})", plain(what)));
+        let racy = racy.map_or(String::new(), |race| format!("; racy: {}", race.name()));
+        self.line(&format!("  {} ({holds}{racy})", plain(what)));
         match (golden, candidate) {
             (Some(golden), Some(candidate)) if golden.len().max(candidate.len()) > LONG => {
                 self.words(golden, candidate);
@@ -241,6 +243,7 @@ mod tests {
                     golden: golden.map(str::to_owned),
                     candidate: candidate.map(str::to_owned),
                     mask: Some("[[mask]]\nsurface = \"prompt\"\n".into()),
+                    racy: None,
                 }
             };
         let long = |word: &str| {

@@ -163,7 +163,7 @@ pub enum StoreError {
         holder: Lease,
     },
     /// Nothing can follow.
-    #[error("the run `{run}` is over: {status}")]
+    #[error("the run `{run}` is over: {}", status.words())]
     Over {
         /// The run.
         run: RunId,

@@ -90,8 +90,10 @@ pub struct NewModelCall {
     pub purpose: Purpose,
     /// The request up to its messages.
     pub head: Head,
-    /// The first message of the request; the last is the run's last, `results` included.
+    /// The first message of the request.
     pub from: Seq,
+    /// The last one, where that is not the run's last, `results` included.
+    pub to: Option<Seq>,
     /// Where the cache markers are, in the loop's own words.
     pub marks: String,
     /// The digest of the whole request body.

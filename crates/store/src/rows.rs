@@ -338,6 +338,8 @@ pub struct RunSummary {
     pub id: RunId,
     /// The conversation.
     pub thread: ThreadId,
+    /// What the conversation is called.
+    pub title: String,
     /// Its place in the tree.
     pub kind: RunKind,
     /// The top of its tree.

@@ -112,7 +112,6 @@ CREATE TABLE messages (
     bytes      BLOB NOT NULL,
     UNIQUE (run, seq)
 ) STRICT;
-CREATE INDEX main_messages_by_run ON messages (run) WHERE kind = 'main';
 
 CREATE TABLE attempts (
     model_call     INTEGER NOT NULL REFERENCES model_calls (id) ON DELETE CASCADE,

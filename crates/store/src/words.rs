@@ -94,6 +94,11 @@ impl RunStatus {
         matches!(self, Self::Completed | Self::CancelledByUser | Self::CancelledByParent)
     }
 
+    /// As it stands in a sentence.
+    pub fn words(self) -> String {
+        self.as_str().replace('_', " ")
+    }
+
     /// A loop is supposed to be at work on it.
     pub fn is_live(self) -> bool {
         matches!(self, Self::Running | Self::Waiting)

@@ -2,8 +2,9 @@
 //!
 //! `capture` records every scenario with every version of every harness, over every provider it speaks to, and looks
 //! whether the check holds and every lane is true. `replay` lets each recording stand in for its model, ten times.
-//! `kill` ends our own kernel at random moments and resumes it.
+//! `faults` lets it fail for good, in every way it can. `kill` ends our own kernel at random moments and resumes it.
 
+mod faults;
 mod kill;
 mod replay;
 
@@ -28,6 +29,8 @@ pub(crate) enum Soak {
     Capture(Args),
     /// Every harness, version and scenario: captured, and replayed in the recorded order
     Replay(replay::ReplayArgs),
+    /// Faults that stay, of every kind, at main and at a sub-agent: what the newest harnesses do
+    Faults(faults::FaultsArgs),
     /// Our own kernel: killed at random moments, and resumed to the same end
     Kill(kill::KillArgs),
 }
@@ -64,6 +67,7 @@ impl Soak {
         match self {
             Soak::Capture(args) => capture(&args),
             Soak::Replay(args) => replay::soak(&args),
+            Soak::Faults(args) => faults::soak(&args),
             Soak::Kill(args) => kill::soak(&args),
         }
     }
@@ -90,7 +94,7 @@ type Outcome = Result<u64, String>;
 
 fn capture(args: &Args) -> Result<()> {
     harnesses::provide_all()?;
-    let program = program(args)?;
+    let program = program(args.program.as_deref())?;
     let cells = cells(args);
     ensure!(!cells.is_empty(), "no capture fits these choices");
     let rounds: Vec<Cell> = (0..args.rounds).flat_map(|_| cells.clone()).collect();
@@ -111,7 +115,7 @@ fn capture(args: &Args) -> Result<()> {
 }
 
 /// Does something for each cell, a few at a time.
-fn side_by_side<T: Send>(cells: Vec<Cell>, jobs: u8, work: impl Fn(&Cell) -> T + Sync) -> Vec<(Cell, T)> {
+fn side_by_side<C: Send, T: Send>(cells: Vec<C>, jobs: u8, work: impl Fn(&C) -> T + Sync) -> Vec<(C, T)> {
     eprintln!("{} cells, {jobs} at once", cells.len());
     let (queue, results) = (Mutex::new(cells.into_iter()), Mutex::new(Vec::new()));
     let next = || queue.lock().expect("nobody panics with it").next();
@@ -129,8 +133,8 @@ fn side_by_side<T: Send>(cells: Vec<Cell>, jobs: u8, work: impl Fn(&Cell) -> T +
 }
 
 /// The program that was given, or the one that is built now.
-fn program(args: &Args) -> Result<PathBuf> {
-    if let Some(program) = &args.program {
+fn program(given: Option<&Path>) -> Result<PathBuf> {
+    if let Some(program) = given {
         return program.canonicalize().with_context(|| format!("there is no `{}`", program.display()));
     }
     output(&mut cargo(["build", "--package", "cli"]))?;
@@ -205,11 +209,17 @@ fn captured(
     run(command, place)
 }
 
-/// Runs the program with our harnesses and a data folder of its own.
-fn run(mut command: Command, place: &Path) -> Result<std::process::Output, String> {
+/// Runs the program to its end.
+fn run(command: Command, place: &Path) -> Result<std::process::Output, String> {
+    settled(command, place)?.output().map_err(|error| error.to_string())
+}
+
+/// The program with our harnesses and a data folder of its own.
+fn settled(mut command: Command, place: &Path) -> Result<Command, String> {
     let cache = cache::folder().map_err(|error| error.to_string())?;
     command.env("OFFSHOOT_CACHE_DIR", cache).env("OFFSHOOT_DATA_DIR", place.join("data"));
-    command.current_dir(place).output().map_err(|error| error.to_string())
+    command.current_dir(place);
+    Ok(command)
 }
 
 fn first_error(stderr: &str) -> String {

@@ -24,16 +24,19 @@ pub(crate) struct ReplayArgs {
     providers: bool,
 }
 
-/// How the replays of one recording went, and what kept them from being equal to the byte.
+/// How the replays of one recording went.
 #[derive(Default)]
 struct Replays {
     outcomes: Vec<Outcome>,
+    /// What kept them from being equal to the byte.
     kept: BTreeSet<String>,
+    /// Where the verdict called the recording racy, and how often.
+    racy: BTreeMap<String, u32>,
 }
 
 pub(super) fn soak(args: &ReplayArgs) -> Result<()> {
     harnesses::provide_all()?;
-    let program = program(&args.which)?;
+    let program = program(args.which.program.as_deref())?;
     let first = super::MODELS[0];
     let mut cells = cells(&args.which);
     cells.retain(|cell| args.providers || cell.model.is_none_or(|model| model == first));
@@ -58,11 +61,27 @@ pub(super) fn soak(args: &ReplayArgs) -> Result<()> {
     for (row, kept) in kept {
         println!("- {row}: {}", kept.into_iter().collect::<Vec<_>>().join(", "));
     }
+    print!("{}", races(&results));
     let failed = outcomes.values().flatten().filter(|outcome| outcome.is_err()).count();
     if failed > 0 {
         bail!("{failed} replays went wrong");
     }
     Ok(())
+}
+
+/// A line for each place that was called racy.
+fn races(results: &[(Cell, Replays)]) -> String {
+    let mut lines = BTreeSet::new();
+    for (cell, replays) in results {
+        let all = replays.outcomes.len();
+        let line =
+            |(place, times): (&String, &u32)| format!("- {}: {place}, in {times} of {all}\n", cell.label());
+        lines.extend(replays.racy.iter().map(line));
+    }
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("\nCalled racy, and counted as held:\n\n{}", Vec::from_iter(lines).concat()),
+    }
 }
 
 fn replays(program: &Path, cell: &Cell, args: &ReplayArgs) -> Replays {
@@ -83,7 +102,7 @@ fn replays(program: &Path, cell: &Cell, args: &ReplayArgs) -> Replays {
     }
     for round in 0..args.times {
         let again = place.path().join(format!("again-{round}"));
-        let outcome = replayed(program, place.path(), &golden, &again, &mut replays.kept);
+        let outcome = replayed(program, place.path(), &golden, &again, &mut replays);
         if let (Err(_), Some(keep)) = (&outcome, &args.which.keep) {
             let kept = keep.join(format!("{}_{round}", cell.label().replace([' ', '/'], "_")));
             let _ = std::fs::create_dir_all(&kept); // what cannot be kept is reported all the same
@@ -96,13 +115,7 @@ fn replays(program: &Path, cell: &Cell, args: &ReplayArgs) -> Replays {
 }
 
 /// One replay and its verdict.
-fn replayed(
-    program: &Path,
-    place: &Path,
-    golden: &Path,
-    again: &Path,
-    kept: &mut BTreeSet<String>,
-) -> Outcome {
+fn replayed(program: &Path, place: &Path, golden: &Path, again: &Path, replays: &mut Replays) -> Outcome {
     let begun = Instant::now();
     let mut command = Command::new(program);
     command.arg("replay").arg(golden).args(["--order", "recorded", "--out"]).arg(again);
@@ -116,25 +129,63 @@ fn replayed(
     let ran = run(command, place)?;
     let verdict: Value =
         serde_json::from_slice(&ran.stdout).map_err(|error| format!("`verify` says no JSON: {error}"))?;
-    let differences = || verdict["differences"].as_array().into_iter().flatten();
-    let words = |difference: &Value| {
-        format!(
-            "{} {}",
-            difference["surface"].as_str().unwrap_or("?"),
-            difference["what"].as_str().unwrap_or("?")
-        )
-    };
-    match verdict["level"].as_str() {
-        Some("E3" | "E4") => {
-            let masks = verdict["masks"].as_array().into_iter().flatten();
-            let differed = masks.filter(|mask| mask["differed"].as_u64().is_some_and(|times| times > 0));
-            kept.extend(differed.filter_map(|mask| mask["name"].as_str()).map(str::to_owned));
-            Ok(seconds)
-        }
-        level => {
-            let worst = differences().find(|it| !matches!(it["holds"].as_str(), Some("E3" | "E4")));
-            let what = worst.map_or_else(String::new, |it| format!(": {}", words(it)));
-            Err(format!("only {}{what}", level.unwrap_or("nothing")))
-        }
+    let racy = judged(&verdict)?;
+    for place in racy {
+        *replays.racy.entry(place).or_default() += 1;
+    }
+    let masks = verdict["masks"].as_array().into_iter().flatten();
+    let differed = masks.filter(|mask| mask["differed"].as_u64().is_some_and(|times| times > 0));
+    replays.kept.extend(differed.filter_map(|mask| mask["name"].as_str()).map(str::to_owned));
+    Ok(seconds)
+}
+
+/// Whether E3 holds, or would but for places where the golden is racy; gives those places.
+fn judged(verdict: &Value) -> Result<BTreeSet<String>, String> {
+    let word = |of: &Value, key: &str| of[key].as_str().unwrap_or("?").to_owned();
+    let holds = |of: &Value, key: &str| matches!(of[key].as_str(), Some("E3" | "E4"));
+    if holds(verdict, "level") {
+        return Ok(BTreeSet::new());
+    }
+    let level = verdict["level"].as_str().unwrap_or("nothing");
+    let differences = verdict["differences"].as_array().into_iter().flatten();
+    let mut racy = BTreeSet::new();
+    for it in differences.filter(|it| !holds(it, "holds")) {
+        let Some(rule) = it["racy"].as_str() else {
+            return Err(format!("only {level}: {} {}", word(it, "surface"), word(it, "what")));
+        };
+        racy.insert(format!(
+            "`{rule}` at {}, turn {} ({})",
+            word(it, "lane"),
+            it["turn"],
+            word(it, "pointer")
+        ));
+    }
+    match racy.is_empty() {
+        true => Err(format!("only {level}")),
+        false => Ok(racy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_called_racy_may_differ() {
+        let difference = |holds: &str, racy: Value| {
+            json!({"surface": "jobs", "holds": holds, "lane": "main", "turn": 4, "pointer": "/messages/6",
+                "what": "a text differs", "racy": racy})
+        };
+        let verdict = |differences: Value| json!({"level": "E2", "differences": differences});
+        let by_mask = difference("E3", Value::Null);
+        let racy = difference("E2", json!("progress"));
+        let places = judged(&verdict(json!([by_mask, racy]))).expect("it is held");
+        assert_eq!(places, BTreeSet::from(["`progress` at main, turn 4 (/messages/6)".to_owned()]));
+        let lost = judged(&verdict(json!([racy, difference("E2", Value::Null)])));
+        assert_eq!(lost, Err("only E2: jobs a text differs".to_owned()));
+        assert_eq!(judged(&json!({"level": null, "differences": []})), Err("only nothing".to_owned()));
+        assert_eq!(judged(&json!({"level": "E3", "differences": [by_mask]})), Ok(BTreeSet::new()));
     }
 }

@@ -121,6 +121,11 @@ pub struct Whole {
 }
 
 impl Provider {
+    /// Whether its key can be had, before anything is begun that needs it.
+    pub async fn check_key(&self) -> Result<(), Failure> {
+        self.key.read().await.map(drop)
+    }
+
     /// Sends one request and reads its answer. It never tries twice, and dropping it closes the connection.
     pub async fn attempt(&self, body: Bytes, on: &mut (dyn FnMut(Seen<'_>) + Send)) -> Attempt {
         let mut attempt = Attempt {

@@ -44,7 +44,7 @@ pub enum FailureKind {
     Auth,
     /// 404: no such model, or no such address.
     NotFound,
-    /// 413.
+    /// 413, or more than the model's context holds.
     RequestTooLarge,
     /// 503 or 529.
     Overloaded,
@@ -79,8 +79,11 @@ impl Failure {
 
     /// An error inside of an answer whose status was good.
     pub(super) fn in_stream(error: &ProviderError) -> Self {
-        let retry = if is_hopeless(error) { Retry::No } else { Retry::Yes };
         let message = format!("the provider broke off with an error: {}", said(error));
+        if is_too_long(error) {
+            return Self::new(FailureKind::RequestTooLarge, message, Retry::No);
+        }
+        let retry = if is_hopeless(error) { Retry::No } else { Retry::Yes };
         Self::new(FailureKind::StreamError, message, retry)
     }
 }
@@ -106,6 +109,25 @@ const HOPELESS: &[&str] = &[
 pub(super) fn is_hopeless(error: &ProviderError) -> bool {
     let words = format!("{} {}", error.kind, error.message).to_lowercase();
     HOPELESS.iter().any(|sign| words.contains(sign))
+}
+
+/// Signs that a request holds more than the model can take.
+const TOO_LONG: &[&str] = &[
+    "context limit",
+    "context size",
+    "context window",
+    "context_length",
+    "maximum context length",
+    "model_context_window_exceeded",
+    "prompt is too long",
+    "request_too_large",
+    "too many tokens",
+];
+
+/// Whether the provider's words say that a shorter request would do.
+pub(super) fn is_too_long(error: &ProviderError) -> bool {
+    let words = format!("{} {}", error.kind, error.message).to_lowercase();
+    TOO_LONG.iter().any(|sign| words.contains(sign))
 }
 
 /// The provider's words, fit for a terminal.
@@ -149,5 +171,23 @@ mod tests {
         assert_eq!(retry("server_error", "oops"), Retry::Yes);
         assert_eq!(retry("invalid_request_error", "no such field"), Retry::No);
         assert_eq!(retry("error", "Your credit balance is too low"), Retry::No);
+    }
+
+    #[test]
+    fn what_is_too_long_is_known_by_every_provider_s_words() {
+        let kind = |kind: &str, message: &str| Failure::in_stream(&ProviderError::new(kind, message)).kind;
+        for (word, message) in [
+            ("invalid_request_error", "prompt is too long: 212345 tokens > 200000 maximum"),
+            (
+                "invalid_request_error",
+                "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
+            ),
+            ("context_length_exceeded", "Your input exceeds the context window of this model."),
+            ("invalid_request_error", "This model's maximum context length is 128000 tokens."),
+            ("exceed_context_size_error", "the request exceeds the available context size"),
+        ] {
+            assert_eq!(kind(word, message), FailureKind::RequestTooLarge, "{message}");
+        }
+        assert_eq!(kind("invalid_request_error", "max_tokens: too large"), FailureKind::StreamError);
     }
 }

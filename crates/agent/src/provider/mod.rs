@@ -30,6 +30,7 @@ pub use deltas::BlockKind;
 pub use endpoint::{EndpointError, endpoint};
 pub use failure::{Failure, FailureKind, Retry};
 pub use network::Network;
+pub(crate) use receive::chain;
 pub use retry::{Budget, Decision, Retries};
 pub use secret::{Key, KeyHeader, Secret};
 

@@ -85,7 +85,7 @@ pub(super) fn stalled(what: &str, patience: Duration) -> Failure {
 }
 
 /// An error with its causes on one line: the outer ones of an HTTP library say little.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

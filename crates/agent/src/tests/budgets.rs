@@ -20,14 +20,14 @@ async fn a_run_stops_before_the_request_that_could_cost_too_much() {
         &room,
         story,
         expect![[r#"
-        prompt: work
-        reply: a=count{}
-        = budget: nothing (the next request could cost more than is left of the budget)
-        = budget: nothing (the next request could cost more than is left of the budget)
-        results: a gives 1
-        reply: done
-        = completed: done
-    "#]],
+            prompt: work
+            reply: a=count{}
+            = budget: nothing ($0.2001 of $0.1000 are spent, and the next request could cost $0.0123)
+            = budget: nothing ($0.2001 of $0.1000 are spent, and the next request could cost $0.0123)
+            results: a gives 1
+            reply: done
+            = completed: done
+        "#]],
     )
     .await;
     assert_eq!(room.model.asked().len(), 2);
@@ -46,11 +46,11 @@ async fn a_budget_that_is_too_small_for_anything_asks_nothing() {
         &room,
         "> work\n>> | budget=1000000\n< done",
         expect![[r#"
-        prompt: work
-        = budget: nothing (the next request could cost more than is left of the budget)
-        reply: done
-        = completed: done
-    "#]],
+            prompt: work
+            = budget: nothing ($0.000000 of $0.000001 are spent, and the next request could cost $0.004725)
+            reply: done
+            = completed: done
+        "#]],
     )
     .await;
     assert_eq!(room.model.asked().len(), 1);

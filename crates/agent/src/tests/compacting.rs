@@ -298,3 +298,155 @@ async fn who_counts_no_tokens_is_counted_by_bytes() {
         assert_eq!(summaries, 1, "one, and not another for what it has left");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_provider_finds_too_long_is_summed_up_without_what_is_in_flight() {
+    let story = r#"
+        > begin
+        < echo{"say":"old"}
+        < I go on. + echo{"say":"kept"}
+        < ! 413
+        < it was about old things
+        < done
+    "#;
+    let rooms = DIALECTS.map(Room::speaking);
+    check_all(
+        &rooms,
+        story,
+        expect![[r#"
+        prompt: begin
+        reply: a=echo{"say":"old"}
+        results: a gives old
+        reply: I go on. + b=echo{"say":"kept"}
+        results: b gives kept
+        summary: it was about old things
+        carried: I go on. + b=echo{"say":"kept"}
+        carried: b gives kept
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+    for room in rooms {
+        let asked = room.model.asked();
+        let summed_up = String::from_utf8_lossy(&asked[3]);
+        assert!(summed_up.contains("old") && !summed_up.contains("kept"), "{summed_up}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_that_is_too_long_itself_is_asked_for_once_more_without_what_is_in_flight() {
+    let story = r#"
+        > begin
+        < echo{"say":"old"}
+        < echo{"say":"kept"} | in=2000
+        < ! 413
+        < it was about old things
+        < done
+    "#;
+    check_in(
+        &room(Dialect::AnthropicMessages),
+        story,
+        expect![[r#"
+        prompt: begin
+        reply: a=echo{"say":"old"}
+        results: a gives old
+        reply: b=echo{"say":"kept"}
+        results: b gives kept
+        summary: it was about old things
+        carried: b=echo{"say":"kept"}
+        carried: b gives kept
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_summary_helps_the_run_fails_and_can_be_resumed() {
+    let story = r#"
+        > begin
+        < echo{"say":"old"}
+        < echo{"say":"kept"}
+        < ! 413
+        < it was about old things
+        < ! 413
+        >>
+        < done
+    "#;
+    check_in(
+        &Room::new(),
+        story,
+        expect![[r#"
+        prompt: begin
+        reply: a=echo{"say":"old"}
+        results: a gives old
+        reply: b=echo{"say":"kept"}
+        results: b gives kept
+        summary: it was about old things
+        carried: b=echo{"say":"kept"}
+        carried: b gives kept
+        = failed: nothing (the provider says 413)
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+    let story = r#"
+        > begin
+        < echo{"say":"old"}
+        < echo{"say":"kept"}
+        < ! 413
+        < ! 413
+        > short, please
+        < ! 413
+        < ! 413
+    "#;
+    check_in(
+        &Room::new(),
+        story,
+        expect![[r#"
+        prompt: begin
+        reply: a=echo{"say":"old"}
+        results: a gives old
+        reply: b=echo{"say":"kept"}
+        results: b gives kept
+        = failed: nothing (the provider says 413)
+        prompt: short, please
+        = failed: nothing (the provider says 413)
+    "#]],
+    )
+    .await;
+    check_in(
+        &Room::new(),
+        "> begin\n< ! 413",
+        expect![[r#"
+        prompt: begin
+        = failed: nothing (the provider says 413)
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn interrupted_while_a_shorter_summary_is_asked_for() {
+    let room = Room::new();
+    let brake = room.brake();
+    room.model.when_waited_for(move || brake.ask(Wish::Pause));
+    room.play("> begin\n< echo{\"say\":\"0\"}\n< echo{\"say\":\"1\"}\n< ! 413\n< ...").await;
+    check_in(
+        &room,
+        ">>\n< the summary\n< done",
+        expect![[r#"
+        summary: the summary
+        carried: b=echo{"say":"1"}
+        carried: b gives 1
+        reply: done
+        = completed: done
+    "#]],
+    )
+    .await;
+    let asked = room.model.asked();
+    assert_eq!(asked[3], asked[4], "the question that was written down");
+}

@@ -25,8 +25,9 @@ pub(super) fn hold(room: &Room) {
     }
     for pair in calls.windows(2).zip(sent.windows(2)) {
         let ([before, after], [shorter, longer]) = pair else { unreachable!("windows of two") };
-        // A summary replaces the beginning, which is its purpose, and its own question is not said for good.
-        if before.from == after.from && before.purpose == Purpose::Turn {
+        // A summary replaces the beginning, which is its purpose, and its own question is not said for good; where the
+        // provider found all of it too long, the summary is asked for without the end.
+        if before.from == after.from && before.purpose == Purpose::Turn && before.to <= after.to {
             begins_with(longer, shorter);
         }
     }

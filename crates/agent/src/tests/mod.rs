@@ -23,6 +23,7 @@ mod storm;
 mod tools;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use expect_test::Expect;
@@ -188,7 +189,17 @@ impl Room {
         if let Err(error) = ready {
             return format!("! {}\n", error.to_string().replace(self.run().as_str(), "RUN"));
         }
-        match kernel.run(&self.run(), &more, &self.brake()).await {
+        let ends = Arc::new(Ends::default());
+        let kernel = Kernel { watch: ends.clone(), ..kernel };
+        let ended = kernel.run(&self.run(), &more, &self.brake()).await;
+        if !matches!(ended, Err(RunError::AtWork(_) | RunError::NoPrice(_))) {
+            assert_eq!(
+                ends.0.load(Ordering::Relaxed),
+                1,
+                "every loop says once that it has ended: {ended:?}"
+            );
+        }
+        match ended {
             Ok(Ended { status, final_text, error, .. }) => {
                 let error = error.map(|error| format!(" ({error})")).unwrap_or_default();
                 format!("= {status}: {}{error}\n", final_text.as_deref().map_or("nothing", short))
@@ -243,6 +254,18 @@ fn open(folder: &TempDir) -> Store {
 
 fn clock() -> Clock {
     Clock::fixed("2026-01-01T12:00:00+00:00[UTC]".parse().expect("a time"))
+}
+
+/// Counts the loops that say that they have ended.
+#[derive(Default)]
+struct Ends(AtomicU32);
+
+impl Watch for Ends {
+    fn see(&self, event: &Event) {
+        if matches!(event.what, What::Finished { .. }) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Nobody watches.

@@ -180,6 +180,7 @@ pub(super) fn failed(line: &str) -> Failure {
         "cut" => (FailureKind::Cut, Retry::Yes),
         "no_connection" => (FailureKind::Connect, Retry::Yes),
         "401" => (FailureKind::Auth, Retry::No),
+        "413" => (FailureKind::RequestTooLarge, Retry::No),
         "429" => (FailureKind::RateLimited, again),
         "529" => (FailureKind::Overloaded, again),
         "500" => (FailureKind::Status(500), again),

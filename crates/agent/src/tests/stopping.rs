@@ -158,9 +158,9 @@ async fn cancelled_from_elsewhere_within_a_second() {
         &room,
         ">>\n> please",
         expect![[r#"
-        ! the run `RUN` is cancelled_by_user: there is nothing to go on with
-        ! the run `RUN` is cancelled_by_user: there is nothing to go on with
-    "#]],
+            ! the run `RUN` is cancelled by user: there is nothing to go on with
+            ! the run `RUN` is cancelled by user: there is nothing to go on with
+        "#]],
     )
     .await;
 }

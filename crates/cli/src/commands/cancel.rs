@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let status = store.run(&id).row().or_fail(Kind::Outside)?.status;
-        eprintln!("the run `{id}` is {status}");
+        eprintln!("the run `{id}` is {}", status.words());
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use harness::{Finding, Places};
 
 use crate::failure::{Kind, OrFail};
-use crate::paths;
+use crate::{journal, paths};
 
 /// Say what is missing on this machine, and the command that fixes it
 ///
-/// Exit code 1 when something is missing that captures need.
+/// Exit code 1 when something is missing that captures need, or the journal of our own runs is damaged.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// How to print it
@@ -30,7 +30,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         cache: paths::cache_dir().or_fail_with(Kind::Usage, hint)?,
         slots: paths::slots_dir(),
     };
-    let findings = harness::doctor(&places, &harness::list());
+    let mut findings = harness::doctor(&places, &harness::list());
+    findings.push(journal_finding());
     let missing = findings.iter().any(|finding| finding.needed && !finding.ok);
     match arguments.format {
         Format::Text => findings.iter().for_each(print),
@@ -40,6 +41,34 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if missing { ExitCode::from(Kind::Verdict as u8) } else { ExitCode::SUCCESS })
+}
+
+/// The journal of our own runs, read from end to end where there is one.
+fn journal_finding() -> Finding {
+    let mut finding = Finding {
+        name: "journal".to_owned(),
+        ok: true,
+        needed: true,
+        found: None,
+        why: "keeps the runs of our own agents".to_owned(),
+        fix: None,
+    };
+    if !paths::data_dir().is_ok_and(|data| data.join("store.db").exists()) {
+        finding.found = Some("none yet; the first run makes it".to_owned());
+        return finding;
+    }
+    let health = journal::open().and_then(|store| store.check().or_fail(Kind::Outside));
+    match health {
+        Ok(health) if health.problems.is_empty() => {
+            finding.found = Some(format!("version {}, SQLite {}", health.version, health.sqlite));
+        }
+        Ok(health) => {
+            (finding.ok, finding.found) = (false, Some(health.problems.join("; ")));
+            finding.fix = Some("sqlite3 store.db .recover | sqlite3 recovered.db".to_owned());
+        }
+        Err(error) => (finding.ok, finding.found) = (false, Some(error.to_string())),
+    }
+    finding
 }
 
 fn print(finding: &Finding) {

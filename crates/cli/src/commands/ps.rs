@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     print(&match arguments.format {
         Format::Text if runs.is_empty() && arguments.live => "no run is at work\n".to_owned(),
-        Format::Text => report::ps_text(&runs, super::width()),
+        Format::Text => report::ps_text(&runs, journal::now(), super::width()),
         Format::Json => format!("{}\n", report::ps_json(&runs)),
     });
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,7 @@
 //! `offshoot show`: the lanes of a recording, turn by turn, or what a run of our own did.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -71,15 +73,24 @@ fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCo
 
 fn one(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::StoreError> {
     let reads = store.run(&summary.id);
-    let calls = reads.model_calls()?.into_iter().map(|call| {
+    let mut calls = Vec::new();
+    let mut heads = BTreeMap::new();
+    for call in reads.model_calls()? {
+        if let Entry::Vacant(unseen) = heads.entry(call.head.to_string()) {
+            unseen.insert(reads.head(call.head)?.unwrap_or_default());
+        }
         let attempts = reads.attempts(call.id)?;
-        Ok((call, attempts))
-    });
+        calls.push((call, attempts));
+    }
+    let run = reads.row()?;
+    let settings = agent::Settings::from_bytes(&run.settings);
     Ok(OneRun {
-        run: reads.row()?,
+        workspace: settings.map(|settings| settings.workspace).unwrap_or_default(),
+        heads: heads.into_iter().collect(),
+        run,
         messages: reads.messages()?,
         tool_calls: reads.tool_calls()?,
-        model_calls: calls.collect::<Result<_, store::StoreError>>()?,
+        model_calls: calls,
         summary,
     })
 }

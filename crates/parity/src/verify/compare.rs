@@ -1,7 +1,9 @@
 //! Two recordings in, a verdict out. Requests are asked for one pair at a time.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::rc::Rc;
 
 use recording::lanes::{Job, LaneKind, Turn};
 
@@ -14,6 +16,7 @@ use super::judge::Judge;
 use super::lane::LaneWork;
 use super::mask::{MaskTally, Masks};
 use super::pair::{LanePair, pair};
+use super::racy;
 use super::rules::Rules;
 use super::side::Side;
 use super::summary;
@@ -58,6 +61,7 @@ pub(super) fn compare_gathered(
         resolved: Vec::new(),
         changes: Changes::default(),
         spoken: Default::default(),
+        is_own: racy::is_own(golden, candidate),
     };
     comparison.run();
     comparison.verdict()
@@ -85,6 +89,8 @@ pub(super) struct Comparison<'c> {
     pub(super) changes: Changes,
     /// What the models said, the golden's and the candidate's.
     pub(super) spoken: [Spoken; 2],
+    /// The candidate is a replay of the golden, so that only a race can make the two differ.
+    pub(super) is_own: bool,
 }
 
 impl Comparison<'_> {
@@ -92,10 +98,10 @@ impl Comparison<'_> {
         let [golden, candidate] = self.sides;
         let (g_lanes, c_lanes) = (&golden.ordered.lanes, &candidate.ordered.lanes);
         let looks = RefCell::new(HashMap::new());
-        let look = |side: usize, lane: usize| -> Vec<u64> {
+        let look = |side: usize, lane: usize| -> Rc<HashSet<u64>> {
             let known = looks.borrow().get(&(side, lane)).cloned();
             known.unwrap_or_else(|| {
-                let look = self.look(side, lane);
+                let look = Rc::new(self.look(side, lane));
                 looks.borrow_mut().insert((side, lane), look.clone());
                 look
             })
@@ -165,11 +171,23 @@ impl Comparison<'_> {
         }
     }
 
-    /// What the first request of a lane looks like.
-    fn look(&self, side: usize, lane: usize) -> Vec<u64> {
-        let first = self.sides[side].ordered.lanes.lanes[lane].turns.first();
-        let first = first.and_then(|turn| self.load(side, turn));
-        first.iter().flat_map(|request| &request.parts).map(|unit| unit.hash).collect()
+    /// What the first request of a lane looks like: its units, and the first words of a side call, which has little
+    /// else. Words with digits are none: most are ids, dates and folders.
+    fn look(&self, side: usize, lane: usize) -> HashSet<u64> {
+        const WORDS: usize = 256;
+        let lane = &self.sides[side].ordered.lanes.lanes[lane];
+        let first = lane.turns.first().and_then(|turn| self.load(side, turn));
+        let Some(first) = first else { return HashSet::new() };
+        let mut look: HashSet<u64> = first.parts.iter().map(|unit| unit.hash).collect();
+        if lane.kind == LaneKind::Side {
+            let texts: Vec<_> = first.parts.iter().map(|unit| first.raw(unit)).collect();
+            let words = texts.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+            let words = words.filter(|word| !word.is_empty() && !word.contains(|c: char| c.is_ascii_digit()));
+            look.extend(
+                words.take(WORDS).map(|word| BuildHasherDefault::<DefaultHasher>::default().hash_one(word)),
+            );
+        }
+        look
     }
 
     /// The request of a turn that counts, taken apart.
@@ -301,6 +319,8 @@ impl Comparison<'_> {
             ids: self.resolved,
             notes: self.notes,
         };
+        let racy = racy::notes(&golden.ordered.lanes, &verdict, self.is_own);
+        verdict.notes.extend(racy);
         verdict.summary = summary::of(&verdict, &self.changes, [&golden.facts, &candidate.facts]);
         verdict
     }

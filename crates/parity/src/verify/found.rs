@@ -55,6 +55,7 @@ impl Spot<'_> {
             golden,
             candidate,
             mask: Some(mask),
+            racy: None,
         }
     }
 }

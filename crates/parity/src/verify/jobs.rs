@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use recording::lanes::{Job, Lane, LaneKind, Lanes};
+use recording::lanes::{Job, Lane, LaneKind, Lanes, Touch};
 
 use super::compare::Comparison;
 use super::found::Spot;
@@ -14,6 +14,8 @@ use crate::verdict::{Level, Surface};
 pub(super) struct JobWords {
     /// Calls whose results are about a job: launches, polls, cancels.
     calls: HashSet<String>,
+    /// Calls that ask after a job which is still at work when they are answered.
+    early: HashSet<String>,
     /// Words that name a job.
     names: HashMap<String, BTreeSet<String>>,
 }
@@ -27,6 +29,11 @@ impl JobWords {
                 words.calls.insert(job.call.as_str().to_owned());
             }
             words.calls.extend(job.touches.iter().map(|touch| touch.call.as_str().to_owned()));
+            let is_early = |touch: &&Touch| {
+                !touch.cancels && job.delivered.is_none_or(|delivered| delivered > touch.turn + 1)
+            };
+            let early = job.touches.iter().filter(is_early);
+            words.early.extend(early.map(|touch| touch.call.as_str().to_owned()));
             let called = name(&job.lane);
             let mut add = |word: &str| {
                 words.names.entry(word.to_owned()).or_default().insert(called.clone());
@@ -47,6 +54,11 @@ impl JobWords {
     /// Whether a result is about a job.
     pub(super) fn answers(&self, call: Option<&str>) -> bool {
         call.is_some_and(|call| self.calls.contains(call))
+    }
+
+    /// Whether a result is about a job that was still at work.
+    pub(super) fn answers_early(&self, call: Option<&str>) -> bool {
+        call.is_some_and(|call| self.early.contains(call))
     }
 
     /// Whether a text, given as JSON, names a job.

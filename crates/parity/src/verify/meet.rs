@@ -51,7 +51,9 @@ impl Comparison<'_> {
         *self.changes.markers.entry(how).or_default() += 1;
         let spot = Spot { surface: Surface::Settings, lane: lane.name, turn };
         let difference = spot.structural(Some(Level::E1), &pointer, what, mine.as_deref(), theirs.as_deref());
-        self.differ(lane.number, difference);
+        // It marks the last part, which is another where one announcement more has come.
+        let racy = self.race(lane, turn, difference.holds, [Some(g), Some(c)]);
+        self.differ(lane.number, Difference { racy, ..difference });
     }
 
     /// Two units that meet.
@@ -114,7 +116,7 @@ impl Comparison<'_> {
                 ),
             };
             let what = what(unit, surface, leaf);
-            let difference = spot.difference(
+            let mut difference = spot.difference(
                 Some(holds),
                 &leaf.pointer,
                 what,
@@ -125,6 +127,7 @@ impl Comparison<'_> {
                 self.differ_by_byte(lane.number, difference);
                 continue;
             }
+            difference.racy = self.race(lane, turn, Some(holds), [Some(g), Some(c)]);
             match (unit.kind, holds) {
                 (Kind::Call, Level::E0) => {
                     self.changes.renamed.insert((unit.key.clone(), other.key.clone()));
@@ -182,8 +185,10 @@ impl Comparison<'_> {
             self.changes.schemas[side].insert(unit.key.clone(), arguments(&raw));
         }
         let spot = Spot { surface, lane: lane.name, turn };
-        let difference: Difference = spot.difference(holds, &unit.pointer, what, sides[0], sides[1]);
-        self.differ(lane.number, difference);
+        let here = if side == 0 { [Some((unit, of)), None] } else { [None, Some((unit, of))] };
+        let racy = self.race(lane, turn, holds, here);
+        let difference = spot.difference(holds, &unit.pointer, what, sides[0], sides[1]);
+        self.differ(lane.number, Difference { racy, ..difference });
     }
 }
 

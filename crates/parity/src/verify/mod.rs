@@ -52,11 +52,6 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
     });
     let gathered = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.gathered));
     let mut verdict = compare::compare_gathered(&mine.side(), &theirs.side(), gathered, rules, wanted);
-    let manifest =
-        |source: &'_ Source| source.recording().and_then(|recording| recording.manifest()).cloned();
-    let (of_golden, of_candidate) = (manifest(golden), manifest(candidate));
-    let racy = racy::notes((&mine.ordered.lanes, of_golden.as_ref()), of_candidate.as_ref(), &verdict);
-    verdict.notes.extend(racy);
     for (whose, read) in [("golden", &mine), ("candidate", &theirs)] {
         let state = read.source.recording().map(|recording| recording.state());
         if let Some(State::Unsealed { because }) = state {

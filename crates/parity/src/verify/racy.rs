@@ -1,108 +1,127 @@
-//! Recordings that depend on a race: no order of answers brings them back for certain.
+//! Races: what no reply of a model decides, so that no order of answers brings it back for certain.
+//!
+//! A golden's own replay shows them. Each rule is about one kind of place; whatever else differs in such a replay is a
+//! difference like any other. `docs/verify.md` lists the rules.
 
-use recording::Manifest;
-use recording::lanes::{Lanes, Mark};
+use std::collections::{BTreeSet, HashMap};
 
-use crate::verdict::{Level, Outcome, Verdict};
+use recording::lanes::{Job, LaneKind, Lanes, Mark};
+
+use super::compare::Comparison;
+use super::jobs::JobWords;
+use super::lane::LaneWork;
+use super::side::Side;
+use super::unit::{Kind, Projected, Unit};
+use crate::verdict::{Level, Race, Surface, Verdict};
+
+/// Whether the candidate is a replay of the golden: by the same harness, in the recorded order, and nothing went wrong
+/// on purpose.
+pub(super) fn is_own(golden: &Side<'_>, candidate: &Side<'_>) -> bool {
+    let (mine, theirs) = (&golden.facts, &candidate.facts);
+    let same = [&mine.harness, &mine.version, &mine.host_version]
+        == [&theirs.harness, &theirs.version, &theirs.host_version];
+    let of_it = theirs.replay.as_ref().is_some_and(|replay| {
+        replay.of == golden.folder && replay.order == "recorded" && replay.faults.is_empty()
+    });
+    same && of_it
+}
 
 /// What a reader should know of races in the golden.
-pub(super) fn notes(
-    golden: (&Lanes, Option<&Manifest>),
-    candidate: Option<&Manifest>,
-    verdict: &Verdict,
-) -> Vec<String> {
+pub(super) fn notes(golden: &Lanes, verdict: &Verdict, is_own: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    for lane in &golden.0.lanes {
+    for lane in &golden.lanes {
         for turn in lane.turns.iter().filter(|turn| turn.marks.contains(&Mark::LateText)) {
+            let because = Race::Late.because();
+            notes.push(format!("the golden is racy at {}, turn {}: {because}", lane.id, turn.turn));
+        }
+    }
+    let worse = |level: Option<Level>| level.is_none_or(|level| level < Level::E3);
+    let below: Vec<_> = verdict.differences.iter().filter(|difference| worse(difference.holds)).collect();
+    for difference in &below {
+        if let Some(race) = difference.racy.filter(|race| *race != Race::Late) {
             notes.push(format!(
-                "the golden is racy at {}, turn {}: a text stands before a reply that was given without it",
-                lane.id, turn.turn
+                "the golden is racy at {}, turn {} ({}), rule `{}`: {}",
+                difference.lane,
+                difference.turn,
+                difference.pointer,
+                race.name(),
+                race.because()
             ));
         }
     }
-    if let Some(first) = unreproduced(golden.1, candidate, verdict) {
+    let others = below.iter().filter(|difference| difference.racy.is_none()).count();
+    if is_own && others > 0 {
         notes.push(format!(
-            "the candidate is a replay of its golden in the recorded order and still differs: the golden is racy at {first}"
+            "the candidate is a replay of its golden in the recorded order; {others} of the differences are no known race"
         ));
     }
     notes
 }
 
-/// Where a golden's own replay does not reproduce it.
-fn unreproduced(
-    golden: Option<&Manifest>,
-    candidate: Option<&Manifest>,
-    verdict: &Verdict,
-) -> Option<String> {
-    let replay = candidate?.replay.as_ref()?;
-    let same = golden?.harness.as_ref().map(|it| (&it.version, &it.host))
-        == candidate?.harness.as_ref().map(|it| (&it.version, &it.host));
-    let is_own =
-        same && replay.order == "recorded" && replay.faults.is_empty() && replay.of == verdict.golden;
-    if !is_own || verdict.outcome != Outcome::Differs {
-        return None;
+impl Comparison<'_> {
+    /// The race that two units may differ by, or that one of them is there for.
+    pub(super) fn race(
+        &self,
+        lane: &LaneWork<'_>,
+        turn: u32,
+        holds: Option<Level>,
+        units: [Option<(&Unit, &Projected)>; 2],
+    ) -> Option<Race> {
+        if !self.is_own {
+            return None;
+        }
+        let golden = self.pairs[lane.number].golden?;
+        let golden = &self.sides[0].ordered.lanes.lanes[golden];
+        let (unit, _) = units[0].or(units[1])?;
+        let both = units.iter().all(Option::is_some);
+        match unit.kind {
+            Kind::Tool if golden.kind == LaneKind::Main && turn == 1 && holds == Some(Level::E2) => {
+                Some(Race::Start)
+            }
+            Kind::Result if both && holds == Some(Level::E2) => {
+                let at_work = |side: usize| {
+                    let call = units[side].and_then(|(unit, _)| unit.call.as_deref());
+                    lane.jobs[side].answers_early(call)
+                };
+                (at_work(0) && at_work(1)).then_some(Race::Progress)
+            }
+            Kind::Said => {
+                let late =
+                    |at: &recording::lanes::Turn| at.turn == turn && at.marks.contains(&Mark::LateText);
+                let announces = |side: usize| {
+                    units[side].is_none_or(|(unit, of)| match golden.kind {
+                        LaneKind::Side => self.names_a_job(side, &of.raw(unit)),
+                        _ => lane.surface(side, unit, of) == Surface::Jobs,
+                    })
+                };
+                if golden.turns.iter().any(late) {
+                    Some(Race::Late)
+                } else {
+                    let together = self.jobs.iter().any(|jobs| ended_together(jobs));
+                    (together && announces(0) && announces(1)).then_some(Race::Announced)
+                }
+            }
+            _ => None,
+        }
     }
-    let worse = |level: Option<Level>| level.is_none_or(|level| level < Level::E3);
-    let first = verdict.differences.iter().find(|difference| worse(difference.holds))?;
-    Some(format!("{}, turn {} ({})", first.lane, first.turn, first.pointer))
+
+    /// Whether a text of a side call, given as JSON, names a job of any agent.
+    fn names_a_job(&self, side: usize, json: &str) -> bool {
+        let lanes = &self.sides[side].ordered.lanes;
+        let parents: BTreeSet<&str> = self.jobs[side].iter().map(|job| job.parent.as_str()).collect();
+        let words = parents.into_iter().filter_map(|parent| lanes.lane(parent));
+        words
+            .map(|parent| JobWords::of(lanes, &self.jobs[side], parent, str::to_owned))
+            .any(|words| !words.named(json).is_empty())
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use recording::{Harness, Replay};
-
-    use super::*;
-    use crate::verdict::{Difference, Surface, VERDICT_FORMAT};
-
-    fn verdict(holds: Level) -> Verdict {
-        Verdict {
-            format: VERDICT_FORMAT,
-            golden: "rec".into(),
-            candidate: "again".into(),
-            about: [String::new(), String::new()],
-            wanted: Level::E3,
-            level: Some(holds),
-            outcome: Outcome::Differs,
-            summary: Vec::new(),
-            surfaces: Vec::new(),
-            lanes: Vec::new(),
-            differences: vec![Difference {
-                surface: Surface::Prompt,
-                holds: Some(holds),
-                lane: "main".into(),
-                turn: 3,
-                pointer: "/messages/4".into(),
-                what: "a text differs".into(),
-                golden: None,
-                candidate: None,
-                mask: None,
-            }],
-            masks: Vec::new(),
-            rules: Vec::new(),
-            ids: Vec::new(),
-            notes: Vec::new(),
-        }
+/// Whether two agents of one parent were announced at one turn.
+fn ended_together(jobs: &[Job]) -> bool {
+    let mut told: HashMap<(&str, u32), u32> = HashMap::new();
+    for job in jobs.iter().filter(|job| job.background) {
+        let turns: BTreeSet<u32> = job.notices.iter().map(|notice| notice.turn).collect();
+        turns.into_iter().for_each(|turn| *told.entry((&job.parent, turn)).or_default() += 1);
     }
-
-    #[test]
-    fn only_the_recordings_own_replay_in_its_order_calls_it_racy() {
-        let harness = |version: &str| Some(Harness { version: Some(version.into()), ..Harness::default() });
-        let golden = Manifest { harness: harness("2"), ..Manifest::default() };
-        let replay = |of: &str, order: &str, version: &str| Manifest {
-            harness: harness(version),
-            replay: Some(Replay { of: of.into(), order: order.into(), ..Replay::default() }),
-            ..Manifest::default()
-        };
-        let said = |candidate: &Manifest, holds| {
-            notes((&Lanes::default(), Some(&golden)), Some(candidate), &verdict(holds)).concat()
-        };
-        let own = said(&replay("rec", "recorded", "2"), Level::E1);
-        assert!(own.ends_with("the golden is racy at main, turn 3 (/messages/4)"), "{own}");
-        for other in
-            [replay("rec", "free", "2"), replay("rec", "recorded", "3"), replay("else", "recorded", "2")]
-        {
-            assert_eq!(said(&other, Level::E1), "");
-        }
-        assert_eq!(said(&replay("rec", "recorded", "2"), Level::E3), "", "masks are no race");
-    }
+    told.values().any(|jobs| *jobs > 1)
 }

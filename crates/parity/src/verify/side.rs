@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use recording::Manifest;
 use recording::source::{Asked, Ordered};
+use recording::{Manifest, Replay};
 use session::{Block, RequestId};
 
 /// One of the two recordings.
@@ -44,6 +44,8 @@ pub struct Facts {
     pub ran: bool,
     /// The folders that paths are below, each with the mask that covers it.
     pub folders: Vec<(&'static str, String)>,
+    /// The recording that answered, where the provider was one.
+    pub replay: Option<Replay>,
 }
 
 impl Facts {
@@ -67,6 +69,7 @@ impl Facts {
             exit_code: command.and_then(|command| command.exit_code),
             ran: command.is_some(),
             folders,
+            replay: manifest.replay.clone(),
         }
     }
 

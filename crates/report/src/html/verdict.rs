@@ -167,6 +167,7 @@ fn differences(verdict: &Verdict) -> String {
 fn difference(it: &Difference, wanted: Level) -> String {
     let counts = it.holds.is_none_or(|holds| holds < wanted);
     let holds = it.holds.map_or("nothing holds".to_owned(), |level| format!("{level} holds"));
+    let racy = it.racy.map_or(String::new(), |race| format!(", racy: {}", race.name()));
     let mask = it.mask.as_deref().map_or_else(String::new, |mask| {
         format!(
             "<details><summary class=\"faint\">the rule that would cover it</summary><pre>{}</pre></details>",
@@ -174,7 +175,7 @@ fn difference(it: &Difference, wanted: Level) -> String {
         )
     });
     format!(
-        "<details{}><summary><span class=\"chip\">{}</span> {} <code>{}</code> <span class=\"faint\">{holds}</span></summary>{}{mask}</details>\n",
+        "<details{}><summary><span class=\"chip\">{}</span> {} <code>{}</code> <span class=\"faint\">{holds}{racy}</span></summary>{}{mask}</details>\n",
         if counts { " open" } else { "" },
         it.surface.name(),
         line(&it.what),

@@ -1,29 +1,42 @@
 //! `ps`: all runs, where they stand and what they used.
 
 use serde_json::{Value, json};
-use store::RunSummary;
+use store::{Millis, RunKind, RunSummary};
 
 use super::{FORMAT, columns, dollars, usage, usd};
 use crate::text::{fit, plain, short};
 
 /// The runs for people: a tree, newest roots first.
-pub fn ps_text(runs: &[RunSummary], width: usize) -> String {
+pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize) -> String {
     if runs.is_empty() {
         return "no runs yet\n".to_owned();
     }
-    let mut rows = vec![["RUN", "STATUS", "TOKENS", "COST", "AGENT", "MODEL"].map(str::to_owned).to_vec()];
+    let head = ["RUN", "STATUS", "BEGAN", "TOKENS", "COST", "MODEL", "WHAT"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     for run in ordered(runs) {
         let all = &run.inclusive;
         rows.push(vec![
             format!("{}{}", "  ".repeat(depth(runs, run)), run.id),
-            run.status.to_string(),
+            run.status.words(),
+            ago(run.created_at, now),
             short(all.usage.input_total() + all.usage.output),
             dollars(all),
-            plain(&run.agent),
             plain(&run.model),
+            plain(if run.kind == RunKind::Main { &run.title } else { &run.agent }),
         ]);
     }
     columns(&rows).lines().map(|line| fit(line, width) + "\n").collect()
+}
+
+/// As in `5 min ago`.
+fn ago(at: Millis, now: Millis) -> String {
+    let seconds = u64::try_from((now.0 - at.0) / 1000).unwrap_or_default();
+    match seconds {
+        0..60 => "just now".to_owned(),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
 }
 
 /// The runs for programs.
@@ -33,6 +46,7 @@ pub fn ps_json(runs: &[RunSummary]) -> Value {
             "run": run.id,
             "parent": run.parent,
             "thread": run.thread,
+            "title": run.title,
             "kind": run.kind.as_str(),
             "status": run.status.as_str(),
             "agent": run.agent,

@@ -1,13 +1,16 @@
 //! `show RUN`: what one run did, step by step, and the tree it stands in.
 
 use std::fmt::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use session::{Block, Role};
-use store::{Attempt, Message, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunSummary, ToolCall};
+use store::{
+    Attempt, Message, Millis, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunSummary, ToolCall,
+};
 
 use super::{FORMAT, dollars, usage, usd};
-use crate::text::{fit, plain, tokens};
+use crate::text::{duration, fit, plain, tokens};
 
 /// One run with everything it left.
 #[derive(Debug)]
@@ -16,6 +19,10 @@ pub struct OneRun {
     pub run: Run,
     /// What it used, and where it stands as far as anyone can tell.
     pub summary: RunSummary,
+    /// The folder it works in.
+    pub workspace: String,
+    /// What its requests begin with, by their digest.
+    pub heads: Vec<(String, Vec<u8>)>,
     /// Its messages.
     pub messages: Vec<Message>,
     /// Its tool calls.
@@ -32,7 +39,11 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         out.push_str(&fit(&text, width));
         out.push('\n');
     };
-    line(&mut out, format!("run {}  {}  {}", run.id, run.kind, summary.status));
+    line(&mut out, format!("run {}  {}  {}", run.id, run.kind, summary.status.words()));
+    let took = run.ended_at.map(|ended| (ended.0 - run.started_at.0).max(0) as u64 * 1000);
+    let took = took.map(|us| format!(", took {}", duration(us))).unwrap_or_default();
+    line(&mut out, format!("  began {}{took}", when(run.created_at)));
+    line(&mut out, format!("  in {}", plain(&one.workspace)));
     line(
         &mut out,
         format!("  agent {}, model {} ({})", plain(&run.agent), plain(&run.model), plain(&run.provider)),
@@ -47,7 +58,7 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
             _ => {}
         }
         line(&mut out, String::new());
-        line(&mut out, format!("{} {}{}", message.seq, who(message), trouble(one, message)));
+        line(&mut out, format!("{}{}", who(message), trouble(one, message)));
         // What was said is shown whole; the terminal breaks its lines.
         for text in message.text.as_deref().unwrap_or_default().lines() {
             out.push_str(&format!("  {}\n", crate::text::visible(text)));
@@ -88,6 +99,8 @@ pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
             "cost_inclusive_usd": usd(&summary.inclusive),
         },
         "lanes": tree.iter().map(lane).collect::<Vec<_>>(),
+        "workspace": one.workspace,
+        "heads": one.heads.iter().map(|(digest, bytes)| (digest.clone(), String::from_utf8_lossy(bytes).into())).collect::<Map<_, _>>(),
         "messages": one.messages.iter().map(message_json).collect::<Vec<_>>(),
         "tool_calls": one.tool_calls.iter().map(call_json).collect::<Vec<_>>(),
         "model_calls": one.model_calls.iter().map(|(call, attempts)| model_call_json(call, attempts)).collect::<Vec<_>>(),
@@ -174,13 +187,22 @@ fn model_call_json(call: &ModelCall, attempts: &[Attempt]) -> Value {
         "purpose": call.purpose.as_str(),
         "status": call.status.as_str(),
         "error": call.error,
+        "head": call.head.to_string(),
         "messages": { "from": call.from.0, "to": call.to.0 },
+        "marks": call.marks.split(',').filter_map(|seq| seq.parse::<i64>().ok()).collect::<Vec<_>>(),
         "request_sha256": call.request_sha256.to_string(),
         "request_bytes": call.request_len,
         "usage": usage(&call.usage),
         "cost_usd": call.cost_microusd.map(|cost| cost as f64 / 1e6),
         "attempts": attempts.collect::<Vec<_>>(),
     })
+}
+
+/// As in `2026-11-15T10:15:00Z`.
+fn when(at: Millis) -> String {
+    let since = Duration::from_secs(u64::try_from(at.0 / 1000).unwrap_or_default());
+    let iso = recording::iso(UNIX_EPOCH + since);
+    iso.split_once('.').map_or(iso.clone(), |(seconds, _)| format!("{seconds}Z"))
 }
 
 fn who(message: &Message) -> &'static str {

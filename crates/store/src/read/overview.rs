@@ -1,4 +1,4 @@
-//! The list of all runs: where they stand and what they used. Nothing anybody said is read here.
+//! The list of all runs: where they stand and what they used. Nothing that an agent said is read here.
 
 use rusqlite::{Connection, Row, params};
 use session::{RunId, ThreadId};
@@ -26,8 +26,8 @@ pub(crate) fn runs(conn: &Connection, filter: &Filter) -> Result<Vec<RunSummary>
              UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
          )
          SELECT r.id, r.thread, r.kind, r.root, r.parent, EXISTS (SELECT 1 FROM jobs WHERE run = r.id), r.agent,
-             r.model, r.provider, r.status, root.writer_pid, root.writer_start, r.created_at, r.ended_at
-         FROM runs r JOIN runs root ON root.id = r.root
+             r.model, r.provider, r.status, root.writer_pid, root.writer_start, r.created_at, r.ended_at, t.title
+         FROM runs r JOIN runs root ON root.id = r.root JOIN threads t ON t.id = r.thread
          WHERE (?1 IS NULL OR r.thread = ?1) AND (?2 IS NULL OR r.id IN (SELECT id FROM below))
              AND (?3 = 0 OR r.status IN ('running', 'waiting'))
          ORDER BY r.created_at DESC, r.rowid DESC LIMIT ?4",
@@ -54,6 +54,7 @@ fn summary(conn: &Connection, row: &Row<'_>) -> rusqlite::Result<RunSummary> {
         writer: columns::lease(row, 10)?,
         created_at: row.get(12)?,
         ended_at: row.get(13)?,
+        title: row.get(14)?,
         own: own(conn, &id)?,
         inclusive: inclusive(conn, &id)?,
         id,

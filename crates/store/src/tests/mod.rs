@@ -118,6 +118,7 @@ fn question(run: &str) -> NewModelCall {
         purpose: Purpose::Turn,
         head: Head::new(&b"{\"system\":\"be brief\"}"[..]),
         from: Seq::FIRST,
+        to: None,
         marks: String::new(),
         request_sha256: Digest::of(b"request"),
         request_len: 7,

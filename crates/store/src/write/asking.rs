@@ -97,7 +97,7 @@ fn insert(conn: &Connection, call: &NewModelCall, kind: RunKind) -> Result<Model
         call.purpose,
         call.head.hash(),
         call.from,
-        last_seq(conn, &call.run)?,
+        call.to.map_or_else(|| last_seq(conn, &call.run), Ok)?,
         call.marks,
         call.request_sha256,
         count(call.request_len),

@@ -210,7 +210,7 @@ pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(),
 /// Something happened in the conversation. A clock that was set back does not make it older.
 pub(super) fn touch_thread(conn: &Connection, thread: &ThreadId, at: Millis) -> Result<(), StoreError> {
     let mut update =
-        conn.prepare_cached("UPDATE threads SET updated_at = max(updated_at, ?2) WHERE id = ?1")?;
+        conn.prepare_cached("UPDATE threads SET updated_at = ?2 WHERE id = ?1 AND updated_at < ?2")?;
     update.execute(params![thread.as_str(), at])?;
     Ok(())
 }

@@ -196,6 +196,7 @@ impl Walker {
             purpose: Purpose::Turn,
             head: self.head.clone(),
             from: Seq::FIRST,
+            to: None,
             marks: "2".to_owned(),
             request_sha256: self.digest,
             request_len: 10_000,

@@ -113,6 +113,7 @@ impl World {
             .env("ANTHROPIC_BASE_URL", format!("http://{}", model.address))
             .env("ANTHROPIC_API_KEY", "sk-test-0123456789")
             .env("OFFSHOOT_CLOCK", "2026-01-01T12:00:00+00:00[UTC]")
+            .env("OFFSHOOT_TEST_TOOLS", "1")
             .env("OFFSHOOT_CRASH_LOG", self.path("points"))
             .stdout(File::create(&said)?)
             .stderr(File::create(&erred)?);

@@ -73,8 +73,12 @@ impl Config {
             (Some(only), None) => Ok(*only),
             _ => {
                 let names: Vec<&str> = order.iter().map(|(name, _)| *name).collect();
-                let hint =
-                    format!("say whose it is, as in `{}/{id}`; known are {}", names[0], names.join(", "));
+                let known = names.join(", ");
+                if let Some((name, 1..)) = id.split_once('/').map(|(name, rest)| (name, rest.len())) {
+                    let hint = format!("known are {known}; `[providers.{name}]` in `offshoot.toml` adds one");
+                    return Err(ConfigError::UnknownProvider { provider: name.to_owned(), hint });
+                }
+                let hint = format!("say whose it is, as in `{}/{id}`; known are {known}", names[0]);
                 Err(ConfigError::NoProvider { model: id.to_owned(), hint })
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -29,6 +30,7 @@ struct Table {
     headers: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
     models: Models,
+    idle_timeout_s: Option<Spanned<u64>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -114,6 +116,7 @@ impl Table {
             base_env: None,
             headers: HeaderMap::new(),
             models: BTreeMap::new(),
+            idle: None,
         });
         (entry.dialect, entry.base_url) = (dialect, base);
         match (self.key_env, self.key_file) {
@@ -133,6 +136,12 @@ impl Table {
                 entry.key_file = Some(place(&path, folder, env));
             }
             (None, None) => {}
+        }
+        if let Some(seconds) = self.idle_timeout_s {
+            if !(1..=86_400).contains(seconds.get_ref()) {
+                return Err((seconds.span().start, "`idle_timeout_s` is from 1 to 86400 seconds".to_owned()));
+            }
+            entry.idle = Some(Duration::from_secs(*seconds.get_ref()));
         }
         for (name, value) in self.headers {
             let (at, name) = (name.span().start, name.into_inner());

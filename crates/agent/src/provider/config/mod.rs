@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderMap;
 use session::model::Tier;
@@ -51,6 +52,8 @@ struct Entry {
     base_env: Option<&'static str>,
     headers: HeaderMap,
     models: BTreeMap<Tier, String>,
+    /// How long it may be silent, where that is not what is usual.
+    idle: Option<Duration>,
 }
 
 /// What is wrong with the providers, or with what was asked of them.
@@ -71,6 +74,8 @@ pub enum ConfigError {
     BaseUrl {
         /// The provider.
         provider: String,
+        /// What to do.
+        hint: String,
         /// Why not.
         #[source]
         source: EndpointError,
@@ -91,6 +96,14 @@ pub enum ConfigError {
         /// What to do.
         hint: String,
     },
+    /// Nobody is called that.
+    #[error("there is no provider `{provider}`")]
+    UnknownProvider {
+        /// The name.
+        provider: String,
+        /// What to do.
+        hint: String,
+    },
     /// A provider without a model for a tier.
     #[error("provider `{provider}` has no model for the tier `{tier}`")]
     NoTier {
@@ -105,12 +118,12 @@ impl ConfigError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NoKey { hint, .. } | Self::NoProvider { hint, .. } => Some(hint.clone()),
+            Self::NoKey { hint, .. }
+            | Self::NoProvider { hint, .. }
+            | Self::UnknownProvider { hint, .. }
+            | Self::BaseUrl { hint, .. } => Some(hint.clone()),
             Self::NoTier { provider, tier } => {
                 Some(format!("add `models = {{ {tier} = \"…\" }}` to `[providers.{provider}]`"))
-            }
-            Self::BaseUrl { provider, .. } => {
-                Some(format!("set `base_url` in `[providers.{provider}]`, as in `https://example.com/v1`"))
             }
             Self::File { .. } => None,
         }
@@ -134,6 +147,7 @@ impl Config {
             base_env: Some("ANTHROPIC_BASE_URL"),
             headers: HeaderMap::new(),
             models: BTreeMap::new(),
+            idle: None,
         };
         let openai = Entry {
             dialect: Dialect::OpenAiResponses,
@@ -177,9 +191,15 @@ impl Config {
 
     /// The provider of that name, ready to be asked.
     fn provider(&self, name: &str, entry: &Entry) -> Result<Provider, ConfigError> {
-        let base = entry.base_env.and_then(|name| self.var(name)).unwrap_or_else(|| entry.base_url.clone());
-        let endpoint = endpoint(&base, entry.dialect)
-            .map_err(|source| ConfigError::BaseUrl { provider: name.to_owned(), source })?;
+        let from_env = entry.base_env.and_then(|name| Some((name, self.var(name)?)));
+        let base = from_env.as_ref().map_or(entry.base_url.as_str(), |(_, base)| base);
+        let endpoint = endpoint(base, entry.dialect).map_err(|source| {
+            let hint = match &from_env {
+                Some((variable, _)) => format!("export {variable}=https://example.com"),
+                None => format!("set `base_url` in `[providers.{name}]`, as in `https://example.com/v1`"),
+            };
+            ConfigError::BaseUrl { provider: name.to_owned(), hint, source }
+        })?;
         let (key, key_header) = self.key(entry).ok_or_else(|| {
             let variables: Vec<String> =
                 entry.key_env.iter().rev().map(|(name, _)| format!("`{name}`")).collect();
@@ -196,7 +216,7 @@ impl Config {
             headers: entry.headers.clone(),
             key,
             key_header,
-            limits: self.limits,
+            limits: Limits { idle: entry.idle.unwrap_or(self.limits.idle), ..self.limits },
             network: self.network.clone(),
         })
     }

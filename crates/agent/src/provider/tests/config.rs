@@ -140,8 +140,8 @@ fn providers_of_the_file_stand_beside_the_built_in_ones_or_over_them() {
             gpt-5.5: gpt-5.5 of openai at https://api.openai.com/v1/chat/completions, /etc/openai.key as Bearer
             mystery-1: no provider is known for the model `mystery-1`
               hint: say whose it is, as in `anthropic/mystery-1`; known are anthropic, openai, local, router
-            nobody/x: no provider is known for the model `nobody/x`
-              hint: say whose it is, as in `anthropic/nobody/x`; known are anthropic, openai, local, router
+            nobody/x: there is no provider `nobody`
+              hint: known are anthropic, openai, local, router; `[providers.nobody]` in `offshoot.toml` adds one
             router/: no provider is known for the model `router/`
               hint: say whose it is, as in `anthropic/router/`; known are anthropic, openai, local, router
         "#]],
@@ -208,8 +208,8 @@ fn mistakes_are_told_with_their_line() {
         `/etc/offshoot.toml`, line 1: provider `x` needs a `base_url`
         `/etc/offshoot.toml`, line 4: `a.example` is not an `http` or `https` URL with a host
         `/etc/offshoot.toml`, line 2: unknown variant `gemini`, expected one of `anthropic`, `openai-chat`, `openai-responses`
-        `/etc/offshoot.toml`, line 2: unknown field `base_ulr`, expected one of `dialect`, `base_url`, `key_env`, `key_file`, `headers`, `models`
-        `/etc/offshoot.toml`, line 2: unknown field `key`, expected one of `dialect`, `base_url`, `key_env`, `key_file`, `headers`, `models`
+        `/etc/offshoot.toml`, line 2: unknown field `base_ulr`, expected one of `dialect`, `base_url`, `key_env`, `key_file`, `headers`, `models`, `idle_timeout_s`
+        `/etc/offshoot.toml`, line 2: unknown field `key`, expected one of `dialect`, `base_url`, `key_env`, `key_file`, `headers`, `models`, `idle_timeout_s`
         `/etc/offshoot.toml`, line 3: `key_file` beside `key_env`: only one can be meant
         `/etc/offshoot.toml`, line 2: `key_env` is empty
         `/etc/offshoot.toml`, line 2: invalid type: integer `7`, expected a string

@@ -31,6 +31,7 @@ impl Judge for Told {
             golden: Some("old\u{1b}[2J".to_owned()),
             candidate: None,
             mask: Some(format!("[[mask]]\npointer = \"/system/{n}\"")),
+            racy: None,
         };
         Ok(Verdict {
             format: VERDICT_FORMAT,

@@ -114,10 +114,13 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let more = More { max_steps: arguments.max_steps, max_budget_microusd: budget };
     let id = match resumed {
-        Some(run) => {
-            kernel.resume(&run, prompt.as_deref()).await.map_err(failure)?;
-            run
-        }
+        Some(run) => match kernel.resume(&run, prompt.as_deref()).await {
+            Ok(()) => run,
+            Err(error) => {
+                answering.abandon().await;
+                return Err(failure(error));
+            }
+        },
         None => {
             let limits = Limits {
                 max_steps: arguments.max_steps.unwrap_or(Limits::MAIN_STEPS),
@@ -131,7 +134,13 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 model: answering.id.clone(),
                 limits,
             };
-            kernel.start(start).await.map_err(failure)?
+            match kernel.start(start).await {
+                Ok(run) => run,
+                Err(error) => {
+                    answering.abandon().await;
+                    return Err(failure(error));
+                }
+            }
         }
     };
     let brake = Brake::new();
@@ -159,7 +168,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let code = match ended {
         Ok(ended) => conclude(&ended, arguments.script.as_deref()),
         // The loop could not even end itself: the run stays as it is in the journal.
-        Err(error) => Err(resumable(error, &id)),
+        Err(error) => Err(resumable(error, &id, arguments.script.as_deref())),
     };
     let code = match (code, lost) {
         (Ok(_), Some(error)) => {
@@ -200,8 +209,7 @@ fn brake_by(signal: i32, brake: &Brake) {
 /// Says where the run stands, and finds the exit code.
 fn conclude(ended: &Ended, script: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Ended { run, status, error, .. } = ended;
-    let script = script.map(|script| format!(" --script {}", script.display())).unwrap_or_default();
-    let go_on = format!("offshoot run --resume {run}{script}");
+    let go_on = go_on(run, script);
     let no = ExitCode::from(Kind::Verdict as u8);
     match status {
         RunStatus::Completed => {
@@ -224,18 +232,19 @@ fn conclude(ended: &Ended, script: Option<&Path>) -> anyhow::Result<ExitCode> {
             Ok(no)
         }
         RunStatus::Budget => {
-            eprintln!(
-                "the next request could cost more than is left; `{go_on} --max-budget-usd N` gives it more"
-            );
+            let why = error.as_deref().unwrap_or("the money was used up");
+            eprintln!("{why}; `{go_on} --max-budget-usd N` gives it more");
             Ok(no)
         }
         _ => {
             let (kind, hint) = match &ended.failure {
-                Some(failure) => (blame(failure), failure.hint.clone().unwrap_or(go_on)),
-                None => (Kind::Outside, go_on),
+                Some(failure) => mend(failure, &go_on, script),
+                // It broke off on purpose, and would again.
+                None => (Kind::Outside, format!("{go_on} 'what you want instead'")),
             };
             let error = anyhow::anyhow!(
-                "the run `{run}` is {status}: {}",
+                "the run `{run}` is {}: {}",
+                status.words(),
                 error.as_deref().unwrap_or("it cannot go on")
             );
             Err(marked(kind, Some(hint), error))
@@ -243,16 +252,36 @@ fn conclude(ended: &Ended, script: Option<&Path>) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A wrong key or a wrong address is the user's to mend.
-fn blame(failure: &Failure) -> Kind {
-    match failure.kind {
+/// The command that goes on with a run.
+fn go_on(run: &session::RunId, script: Option<&Path>) -> String {
+    let script = script.map(|script| format!(" --script {}", script.display())).unwrap_or_default();
+    format!("offshoot run --resume {run}{script}")
+}
+
+/// Whose turn it is after a failure, and what to do. A wrong key or a wrong address is the user's to mend, and so is a
+/// script.
+fn mend(failure: &Failure, go_on: &str, script: Option<&Path>) -> (Kind, String) {
+    if let (Some(script), FailureKind::Status(_)) = (script, failure.kind) {
+        return (Kind::Usage, format!("give `{}` an answer to it, then `{go_on}`", script.display()));
+    }
+    let kind = match failure.kind {
         FailureKind::Auth | FailureKind::NotFound | FailureKind::Redirect => Kind::Usage,
         _ => Kind::Outside,
-    }
+    };
+    let hint = match failure.kind {
+        FailureKind::OutputLimit => format!("{go_on} 'Take smaller steps.'"),
+        FailureKind::RequestTooLarge => "say what is left to do in a new run: `offshoot run '…'`".to_owned(),
+        _ => failure.hint.clone().unwrap_or_else(|| go_on.to_owned()),
+    };
+    (kind, hint)
 }
 
 fn failure(error: RunError) -> anyhow::Error {
     let (kind, hint) = match &error {
+        RunError::Store(error @ store::StoreError::Held { run, .. }) => (
+            journal::kind(error),
+            Some(format!("wait for it (`offshoot ps --live`), or end it: `offshoot cancel {run}`")),
+        ),
         RunError::Store(error) => (journal::kind(error), None),
         RunError::Over { run, status: RunStatus::Completed } => {
             (Kind::Usage, Some(format!("offshoot run --resume {run} 'what is to be done now'")))
@@ -274,13 +303,13 @@ fn failure(error: RunError) -> anyhow::Error {
 }
 
 /// A loop that broke off leaves a run that can be taken up again; the hint says how.
-fn resumable(error: RunError, run: &session::RunId) -> anyhow::Error {
+fn resumable(error: RunError, run: &session::RunId, script: Option<&Path>) -> anyhow::Error {
     let kind = match &error {
         RunError::Store(error) => journal::kind(error),
         RunError::NoSummary => Kind::Outside,
         _ => Kind::Bug,
     };
-    marked(kind, Some(format!("nothing is lost; `offshoot run --resume {run}` goes on")), error.into())
+    marked(kind, Some(format!("nothing is lost; `{}` goes on", go_on(run, script))), error.into())
 }
 
 fn read_prompt(prompt: &str) -> anyhow::Result<String> {

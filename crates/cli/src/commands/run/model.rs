@@ -71,6 +71,10 @@ impl Answering {
             }
             None => follow_proxy(&mut asked)?,
         }
+        asked.check_key().await.map_err(|failure| {
+            let hint = failure.hint.clone();
+            marked(Kind::Usage, hint, failure.into())
+        })?;
         let recording = match &arguments.record {
             Some(out) => Some(record(arguments, out, &mut asked, &id).await?),
             None => None,
@@ -82,6 +86,13 @@ impl Answering {
     /// Who is asked.
     pub(super) fn model(&self) -> Arc<dyn Model> {
         Arc::new(self.asked.clone())
+    }
+
+    /// There is no run after all, and nothing to be recorded.
+    pub(super) async fn abandon(self) {
+        if let Some(recording) = self.recording {
+            recording.abandon().await;
+        }
     }
 
     /// The run has ended: what the script had no answer to is said, and the recording is sealed.

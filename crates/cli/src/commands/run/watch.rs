@@ -48,7 +48,7 @@ impl Watch for Lines {
             return;
         }
         let mut out = std::io::stdout().lock();
-        let line = event.json(self.seq.fetch_add(1, Ordering::Relaxed));
+        let line = report::harmless_json(&event.json(self.seq.fetch_add(1, Ordering::Relaxed)));
         self.lost.note(writeln!(out, "{line}").and_then(|()| out.flush()));
     }
 }

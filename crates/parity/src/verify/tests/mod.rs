@@ -1,6 +1,7 @@
 //! Recordings that only exist here, changed in one place each.
 
 mod change;
+mod racy;
 mod sealed;
 mod story;
 
@@ -65,6 +66,21 @@ fn a_copy_is_equal_to_the_byte_and_nothing_is_said() {
             golden.ordered().lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Sub).count() == 2,
             "{name}"
         );
+    }
+}
+
+#[test]
+fn side_calls_meet_by_their_words() {
+    let golden = |text| story(dialect("anthropic")).with_title("r7", text);
+    let (boats, tides) = ("job_b7e219, the boats, has ended.", "job_a1f03c, the tides, has ended.");
+    let once = golden(boats).with_title("r8", tides);
+    let swapped = golden(tides).with_title("r8", boats);
+    let twice = golden(boats).with_title("r8", boats).with_title("r9", tides);
+    for (golden, candidate) in [(&once, &twice), (&twice, &once), (&once, &swapped)] {
+        let mut candidate = candidate.clone();
+        candidate.rename(&[("job_b7e219", "job_0d1e2f"), ("job_a1f03c", "job_9a8b7c")]);
+        let verdict = judged(golden, &candidate, "format = 1", Level::E3);
+        assert_eq!(verdict.outcome, Outcome::Match, "{}", told(&verdict));
     }
 }
 

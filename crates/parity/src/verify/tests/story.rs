@@ -18,7 +18,7 @@ pub(super) struct Story {
     pub(super) exchanges: Vec<Told>,
     pub(super) facts: Facts,
     /// `+r1` for a request, `-r1` for the end of its answer.
-    events: Vec<&'static str>,
+    events: Vec<String>,
 }
 
 /// One exchange.
@@ -103,6 +103,7 @@ pub(super) fn story(dialect: Dialect) -> Story {
         ),
     ];
     let events = vec!["+r1", "-r1", "+r2", "+r3", "+r4", "-r2", "-r4", "+r5", "-r5", "-r3", "+r6", "-r6"];
+    let events = events.into_iter().map(str::to_owned).collect();
     let facts = Facts {
         harness: Some("opencode".into()),
         version: Some("1.2.3".into()),
@@ -292,6 +293,16 @@ impl Told {
 impl Story {
     pub(super) fn told(&mut self, id: &str) -> &mut Told {
         self.exchanges.iter_mut().find(|told| told.id == id).expect("an exchange of the story")
+    }
+
+    /// With a side call about a text.
+    pub(super) fn with_title(mut self, id: &'static str, text: &'static str) -> Self {
+        let said = vec![User(vec![text])];
+        let mut title = told_by(self.dialect, id, ("ses_3b5d7f9a1c", None), said, Some(User(vec!["A trip"])));
+        title.body.as_object_mut().expect("an object").remove("tools");
+        self.exchanges.push(title);
+        self.events.extend(["+", "-"].map(|sign| format!("{sign}{id}")));
+        self
     }
 
     /// Puts other names everywhere.
