@@ -2,6 +2,8 @@
 
 use jiff::Zoned;
 
+use crate::tasks;
+
 /// Who the main agent is. The same for every run, so that it is cached once for all of them.
 pub(crate) const MAIN: &str = "\
 You are an agent that works in a folder on somebody's machine, through the tools you are given. You see nothing but \
@@ -24,10 +26,15 @@ pub(crate) fn surroundings(workspace: &str) -> String {
     format!("Workspace: {workspace}\nSystem: {} {}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// What opens the conversation. The day and not the time: what changes by the minute would be cached by nobody.
-pub(crate) fn context(now: &Zoned) -> String {
+/// The day and not the time: what changes by the minute would be cached by nobody.
+pub(crate) fn today(now: &Zoned) -> String {
     let zone = now.time_zone().iana_name().map(str::to_owned).unwrap_or_else(|| now.offset().to_string());
-    format!("<context>\nToday is {} ({zone}).\n</context>", now.strftime("%A, %Y-%m-%d"))
+    format!("Today is {} ({zone}).", now.strftime("%A, %Y-%m-%d"))
+}
+
+/// The tasks of a conversation, where what was said of them is out of sight.
+pub(crate) fn tasks(tasks: &[store::Task]) -> String {
+    format!("<tasks>\nThe tasks of this conversation, as they stand now:\n{}</tasks>", tasks::list(tasks))
 }
 
 /// Said at the step cap, together with the last results.

@@ -1,5 +1,6 @@
 //! `offshoot run`: our own agent.
 
+mod choose;
 mod model;
 mod watch;
 
@@ -34,17 +35,22 @@ const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
   offshoot run 'What does this project do?'
   offshoot run --model opus --max-budget-usd 0.50 'Find the bug in the parser'
   offshoot run --script examples/run.yaml 'Sum up the notes'
+  offshoot run --agent reviewer 'Look at the last change'
+  offshoot run '/fix 17'
   offshoot run --resume 1m7g0c8g
   offshoot run --resume 1m7g0c8g 'And now the same for the tests'
 
 Exit codes: 0 it answered; 1 it was paused or ended, or its steps or money were
 used up; 2 you can fix it; 3 the provider, the network or the disk failed.")]
 pub(crate) struct Arguments {
-    /// What the agent is to do; `-` reads it from stdin
+    /// What the agent is to do, or a command: `/NAME arguments`; `-` reads it from stdin
     prompt: Option<String>,
     /// The model: opus, sonnet or haiku, a model's id, or PROVIDER/ID
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    /// The agent, as `offshoot agents check` calls it; a resumed run goes on with its own
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    agent: Option<String>,
     /// A script that answers in a model's stead; see docs/script.md
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
@@ -93,7 +99,9 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
     let resumed = arguments.resume.as_deref().map(|run| journal::find(&store, run)).transpose()?;
     let row = resumed.as_ref().map(|run| store.run(run).row()).transpose().or_fail(Kind::Outside)?;
-    let answering = Answering::prepare(&arguments, row.as_ref()).await?;
+    let chosen = choose::Chosen::find(&workspace_path(row.as_ref())?, arguments.agent.as_deref(), prompt)?;
+    let prompt = chosen.prompt.clone();
+    let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model()).await?;
     // Before this there is nothing to pause, and whoever wants us to end means it.
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
 
@@ -107,6 +115,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         model: answering.model(),
         retries: Arc::default(),
         tools: Arc::new(Toolbox::new(tools::available())),
+        skills: Arc::clone(&chosen.skills),
         shell: shell(answering.without_sandbox)?,
         clock: clock()?,
         store,
@@ -123,13 +132,16 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         },
         None => {
             let limits = Limits {
-                max_steps: arguments.max_steps.unwrap_or(Limits::MAIN_STEPS),
+                max_steps: arguments.max_steps.or(chosen.max_steps()).unwrap_or(Limits::MAIN_STEPS),
                 max_budget_microusd: budget,
                 ..Limits::of(&answering.id)
             };
             let start = Start {
                 prompt: prompt.unwrap_or_default(),
-                agent: "main".to_owned(),
+                agent: chosen.name.clone(),
+                instructions: chosen.instructions(),
+                tools: chosen.tools(&kernel.tools),
+                servers: Vec::new(), // none are connected yet
                 provider: answering.provider.clone(),
                 model: answering.id.clone(),
                 limits,
