@@ -162,7 +162,7 @@ impl Definitions {
                     _ if !is_accepted => State::NotAccepted,
                     Some(by) => State::Hidden { by },
                     None => {
-                        self.add(kind, one, &path);
+                        self.add(kind, one, &path, is_project);
                         State::Used
                     }
                 };
@@ -182,12 +182,13 @@ impl Definitions {
         }
     }
 
-    fn add(&mut self, kind: Kind, one: One, path: &Path) {
+    fn add(&mut self, kind: Kind, one: One, path: &Path, is_project: bool) {
         let file = Some(path.to_owned());
         match one {
             One::Agent(agent) => self.agents.push(Agent { file, ..agent }),
             One::Skill(skill) if kind == Kind::Skill => {
-                let folder = path.parent().map(Path::to_owned);
+                // An agent reads what is in its workspace, and nothing in the user's own folder.
+                let folder = path.parent().filter(|_| is_project).map(Path::to_owned);
                 self.skills.push(Skill { file, folder, ..skill });
             }
             One::Skill(command) => self.commands.push(Skill { file, ..command }),

@@ -80,7 +80,8 @@ fn parse(yaml: &str) -> Result<Map<String, Value>, Broken> {
         let line = error.location().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1));
         let why = error.without_snippet().to_string();
         // The place is said by us, counted in the whole file.
-        let why = why.split(" at line ").next().unwrap_or(&why).trim_end_matches([':', ' ']).to_owned();
+        let why = why.split(" at line ").next().unwrap_or(&why).trim_end_matches([':', ' ']);
+        let why = why.split(", set DuplicateKeyPolicy").next().unwrap_or(why).to_owned();
         Broken::at(line + 1, format!("the front matter is not YAML: {why}"))
     })
 }

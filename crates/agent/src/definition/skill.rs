@@ -24,7 +24,7 @@ pub struct Skill {
     pub model: Option<String>,
     /// The text.
     pub body: String,
-    /// The folder of the files that it speaks of.
+    /// The folder of the files that it speaks of, where an agent can read them.
     pub folder: Option<PathBuf>,
     /// Where it is described.
     pub file: Option<PathBuf>,

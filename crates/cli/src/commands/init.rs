@@ -21,8 +21,8 @@ pub(crate) struct Arguments {
 }
 
 /// A setting begins right behind the `#`, and words behind a space: take the `#` away, and it counts.
-const PROJECT: &str = r#"# What `offshoot run` takes in this folder where nothing else is said. Flags come
-# before the environment, that before this file, and this before your own
+const PROJECT: &str = r#"# What `offshoot run` takes in this folder where nothing else is said. Flags
+# come before the environment, that before this file, and this before your own
 # `offshoot.toml` in the configuration folder.
 
 # The model: opus, sonnet or haiku, a model's id, or PROVIDER/ID.

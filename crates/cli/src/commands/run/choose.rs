@@ -26,8 +26,13 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// The agent by its name, or the one that the prompt's command is for.
-    pub(super) fn find(here: &Path, name: Option<&str>, prompt: Option<String>) -> anyhow::Result<Self> {
+    /// The agent by its name, or the one that the prompt's command is for; a resumed run has its own.
+    pub(super) fn find(
+        here: &Path,
+        name: Option<&str>,
+        prompt: Option<String>,
+        is_resumed: bool,
+    ) -> anyhow::Result<Self> {
         let described = Described::load(here)?;
         let (command, prompt) = match prompt {
             Some(prompt) => match command(&described, &prompt)? {
@@ -39,8 +44,11 @@ impl Chosen {
             },
             None => (None, None),
         };
-        let name = name.or_else(|| command.as_ref().and_then(|command| command.agent.as_deref()));
-        let agent = name.map(|name| find(&described, name)).transpose()?;
+        let agent = match (name, command.as_ref().and_then(|command| command.agent.as_deref())) {
+            (Some(name), _) => Some(find(&described, name)?),
+            (None, Some(name)) if !is_resumed => for_command(&described, name)?,
+            _ => None,
+        };
         let waiting = described.waiting();
         if waiting > 0 {
             let (files, are) = if waiting == 1 { ("file", "is") } else { ("files", "are") };
@@ -95,6 +103,20 @@ fn find(described: &Described, name: &str) -> anyhow::Result<Agent> {
         ChooseError::None => "offshoot agents check".to_owned(),
     };
     Err(marked(Kind::Usage, Some(hint), error.into()))
+}
+
+/// The agent that a command is for. Other harnesses have agents of their own, which are nowhere described.
+fn for_command(described: &Described, name: &str) -> anyhow::Result<Option<Agent>> {
+    match choose(&described.all.agents, Some(name)) {
+        Ok((agent, _)) => Ok(Some(agent)),
+        Err(_) => match not_accepted(described, What::Agent, name) {
+            Some(error) => Err(error),
+            None => {
+                eprintln!("the agent `{}` is not described; the main agent runs", report::plain(name));
+                Ok(None)
+            }
+        },
+    }
 }
 
 /// The command that a prompt calls, with its arguments. What begins like a path is a prompt.

@@ -99,7 +99,8 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
     let resumed = arguments.resume.as_deref().map(|run| journal::find(&store, run)).transpose()?;
     let row = resumed.as_ref().map(|run| store.run(run).row()).transpose().or_fail(Kind::Outside)?;
-    let chosen = choose::Chosen::find(&workspace_path(row.as_ref())?, arguments.agent.as_deref(), prompt)?;
+    let here = workspace_path(row.as_ref())?;
+    let chosen = choose::Chosen::find(&here, arguments.agent.as_deref(), prompt, row.is_some())?;
     let prompt = chosen.prompt.clone();
     let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model()).await?;
     // Before this there is nothing to pause, and whoever wants us to end means it.
