@@ -326,7 +326,8 @@ fn skills_and_commands_load_and_are_filled_in() {
         let skill = skills.iter().find(|skill| skill.name == name).expect("it is used");
         let project = folders.project.display().to_string();
         let filled = skill.filled_in(arguments).replace(&project, "PROJECT");
-        told += &format!("/{name} {arguments}\n    {}\n", filled.replace('\n', "\n    "));
+        told +=
+            &format!("/{name} {arguments}\n    {}\n", filled.replace("\n\n", "\n").replace('\n', "\n    "));
     }
     expect![[r#"
         skill - project/.claude/skills/empty: Ignored("there is no `SKILL.md` in it")
@@ -344,15 +345,12 @@ fn skills_and_commands_load_and_are_filled_in() {
             Mend issue $1 like $ARGUMENTS; all: $1 $ARGUMENTS. It costs $100 or $x.
         /test the parser
             Run the tests.
-    
             Arguments: the parser
         /plain 
             No front matter at all.
         /release 1.0
             Tag it, then say so.
-    
             Arguments: 1.0
-    
             The files that this speaks of are in `PROJECT/.claude/skills/release`.
     "#]].assert_eq(&told);
 }
