@@ -87,7 +87,7 @@ fn planned(run: &Run<'_>, call: &session::ToolCall) -> NewToolCall {
         call: call.id.clone(),
         name: call.name.clone(),
         input: call.input.clone().into_bytes(),
-        policy: run.kernel.tools.policy(&call.name),
+        policy: run.tools.policy(&call.name),
     }
 }
 

@@ -20,14 +20,14 @@ use crate::words;
 impl Kernel {
     /// Starts a run: its row is in the journal when this returns.
     pub async fn start(&self, start: Start) -> Result<RunId, RunError> {
-        let now = self.clock.now();
         let at = self.clock.millis();
         let id = process::new_run_id(at);
         let dialect = self.model.dialect();
-        let context = words::context(&now, &self.tools.servers());
         let workspace = self.workspace.path().display().to_string();
+        let context = self.context(&workspace)?;
         let limits = affordable(start.limits, &start.model)?;
-        let settings = Settings::new(dialect, &limits, context.clone(), workspace.clone());
+        let mut settings = Settings::new(dialect, &limits, context.clone(), workspace.clone());
+        (settings.instructions, settings.tools) = (start.instructions, start.tools);
         let first =
             Message { role: Role::User, blocks: vec![tool::text(&context), tool::text(&start.prompt)] };
         let message = NewMessage {
@@ -98,7 +98,9 @@ impl Kernel {
         crash::point("resume.reopen.after");
         let run = Run::of(self, row, settings, &Brake::new());
         let results = self.settle(&run).await?;
-        let said = Message { role: Role::User, blocks: vec![tool::text(prompt)] };
+        let mut blocks: Vec<_> = run.tasks()?.into_iter().collect();
+        blocks.push(tool::text(prompt));
+        let said = Message { role: Role::User, blocks };
         let prompt = NewMessage {
             role: Role::User,
             origin: Origin::Prompt,
@@ -133,16 +135,25 @@ impl Kernel {
     /// What the requests of a run begin with: everything that stays the same.
     pub(crate) fn head(&self, model: &str, settings: &Settings) -> Result<Head, RunError> {
         let dialect = settings.dialect();
-        let tools: Vec<Element<ToolSpec>> = self.tools.specs().into_iter().map(Element::Made).collect();
-        let system = [words::MAIN.to_owned(), words::surroundings(&settings.workspace)];
+        let tools: Vec<Element<ToolSpec>> =
+            self.tools.only(settings.tools.as_deref()).specs().into_iter().map(Element::Made).collect();
+        let system: Vec<String> = [words::MAIN.to_owned()]
+            .into_iter()
+            .chain(settings.instructions.clone())
+            .chain([words::surroundings(&settings.workspace)])
+            .collect();
         let mark = |on| Mark { on, ttl: None };
         let mut draft = Draft {
             model: model.to_owned(),
             stream: true,
-            marks: vec![
-                mark(MarkOn::Tool(tools.len().saturating_sub(1))),
-                mark(MarkOn::System(system.len() - 1)),
-            ],
+            marks: tools
+                .len()
+                .checked_sub(1)
+                .map(MarkOn::Tool)
+                .into_iter()
+                .chain([MarkOn::System(system.len() - 1)])
+                .map(mark)
+                .collect(),
             tools,
             system: system.iter().map(|text| Element::Made(tool::text(text))).collect(),
             ..Draft::default()

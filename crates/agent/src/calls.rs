@@ -71,7 +71,7 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
         started => started?,
     }
     crash::point("call.intent.after");
-    let scene = run.scene()?;
+    let scene = run.scene(&to_start[0].key)?;
     let mut running = tokio::task::JoinSet::new();
     for (index, call) in to_start.iter().enumerate() {
         run.tell(What::CallStarted {
@@ -79,7 +79,7 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
             name: call.name.clone(),
             input: String::from_utf8_lossy(&call.input).into_owned(),
         });
-        let work = perform(run, call, scene.clone());
+        let work = perform(run, call, Scene { call: call.key.clone(), ..scene.clone() });
         running.spawn(async move { (index, work.await) });
     }
     let mut to_start: Vec<Option<ToolCall>> = to_start.into_iter().map(Some).collect();
@@ -161,7 +161,7 @@ fn perform(
     call: &ToolCall,
     scene: Scene,
 ) -> impl Future<Output = (Output, Duration, bool)> + Send + use<> {
-    let tools = Arc::clone(&run.kernel.tools);
+    let tools = Arc::clone(&run.tools);
     let (name, input) = (call.name.clone(), call.input.clone());
     let deadline = tools.deadline(&name);
     async move {

@@ -32,7 +32,8 @@ pub(crate) async fn compact(
         },
     };
     let at = run.kernel.clock.millis();
-    let summary = vec![tool::text(&run.settings.context), tool::text(&words::summary(&text))];
+    let mut summary = vec![tool::text(&run.settings.context), tool::text(&words::summary(&text))];
+    summary.extend(run.tasks()?);
     let summary = talk.encode(summary).map_err(RunError::Encode)?;
     let carried: Vec<Said> = talk.behind(to).to_vec();
     let mut messages = vec![message(Role::User, Origin::Summary, summary, Some(text), at)];

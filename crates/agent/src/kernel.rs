@@ -12,6 +12,7 @@ use crate::calls;
 use crate::clock::Clock;
 use crate::compact::compact;
 use crate::conversation::Next;
+use crate::definition::Skill;
 use crate::error::RunError;
 use crate::event::{Watch, What};
 use crate::model::Model;
@@ -38,6 +39,8 @@ pub struct Kernel {
     pub retries: Arc<Retries>,
     /// What may be called.
     pub tools: Arc<Toolbox>,
+    /// What there are instructions for.
+    pub skills: Arc<[Skill]>,
     /// The files.
     pub workspace: Arc<Workspace>,
     /// How commands are run.
@@ -59,6 +62,10 @@ pub struct Start {
     pub prompt: String,
     /// The agent's name.
     pub agent: String,
+    /// What it is told beside what every agent is told.
+    pub instructions: Option<String>,
+    /// The only tools it has; all of them where nothing is said.
+    pub tools: Option<Vec<String>>,
     /// The provider's name.
     pub provider: String,
     /// The model, as the provider calls it.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use session::model;
-use session::{Reply, RunId, Usage};
-use store::{CallStatus, Ending, Filter, Head, Origin, RunStatus, ToolCall, Totals};
+use session::{Block, Reply, RunId, ThreadId, Usage};
+use store::{CallKey, CallStatus, Ending, Filter, Head, Origin, RunStatus, ToolCall, Totals};
 
 use crate::conversation::{Conversation, last_text};
 use crate::crash;
@@ -16,7 +16,8 @@ use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::settings::Settings;
 use crate::shell::Processes;
 use crate::stop::{Brake, Stop};
-use crate::tool::Scene;
+use crate::tool::{self, Scene, Toolbox};
+use crate::words;
 
 /// What is set aside for an answer where nobody counts the money: rarely is one longer.
 const USUAL_OUTPUT: u64 = 4096;
@@ -46,17 +47,22 @@ pub(crate) struct Run<'k> {
     pub(crate) stop: Stop,
     /// What its tree has running.
     pub(crate) processes: Arc<Processes>,
+    /// What it may call.
+    pub(crate) tools: Arc<Toolbox>,
+    thread: ThreadId,
     started: AtomicBool,
 }
 
 impl<'k> Run<'k> {
     /// The run of that row.
     pub(crate) fn of(kernel: &'k Kernel, row: store::Run, settings: Settings, brake: &Brake) -> Self {
-        let store::Run { id, root, parent, agent, model, provider, .. } = row;
+        let store::Run { id, root, thread, parent, agent, model, provider, .. } = row;
         let processes = Processes::new(kernel.shell.clone(), &root, &kernel.store);
         Self {
+            tools: Arc::new(kernel.tools.only(settings.tools.as_deref())),
             kernel,
             id,
+            thread,
             parent,
             agent,
             model,
@@ -90,15 +96,25 @@ impl<'k> Run<'k> {
         Ok(talk)
     }
 
-    /// Where its tool calls take place, and what it knows by now.
-    pub(crate) fn scene(&self) -> Result<Scene, RunError> {
+    /// Where a tool call takes place, and what the run knows by now.
+    pub(crate) fn scene(&self, call: &CallKey) -> Result<Scene, RunError> {
         let seen = self.kernel.store.run(&self.id).seen_files()?;
         Ok(Scene {
             workspace: Arc::clone(&self.kernel.workspace),
             seen: Arc::new(seen.into_iter().map(|file| (file.path, file.sha256)).collect()),
             processes: Arc::clone(&self.processes),
             now: self.kernel.clock.now(),
+            store: self.kernel.store.clone(),
+            thread: self.thread.clone(),
+            call: call.clone(),
+            skills: Arc::clone(&self.kernel.skills),
         })
+    }
+
+    /// The tasks of its conversation, as its model is told of them where nothing before still tells it.
+    pub(crate) fn tasks(&self) -> Result<Option<Block>, RunError> {
+        let tasks = self.kernel.store.main().tasks(&self.thread)?;
+        Ok((!tasks.is_empty()).then(|| tool::text(&words::tasks(&tasks))))
     }
 
     /// Ends the loop: the status is in the journal before anybody is told.

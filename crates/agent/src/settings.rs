@@ -26,6 +26,12 @@ pub struct Settings {
     pub workspace: String,
     /// The output limit, for what a call may cost at most.
     pub max_tokens: u64,
+    /// What its agent is told beside what every agent is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// The only tools that it has; all of them where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
 }
 
 /// The dialect, as it is stored.
@@ -54,6 +60,8 @@ impl Settings {
             context,
             workspace,
             max_tokens: limits.max_tokens,
+            instructions: None,
+            tools: None,
         }
     }
 

@@ -82,15 +82,48 @@ pub struct Scene {
     pub processes: Arc<crate::Processes>,
     /// What the clock says.
     pub now: jiff::Zoned,
+    /// The journal.
+    pub store: store::Store,
+    /// The conversation.
+    pub thread: session::ThreadId,
+    /// The call itself: what it makes can be named after it, so that making it again is the same.
+    pub call: store::CallKey,
+    /// What there are instructions for.
+    pub skills: Arc<[crate::Skill]>,
+}
+
+impl Scene {
+    /// Now, as the journal counts.
+    pub(crate) fn at(&self) -> store::Millis {
+        store::Millis(self.now.timestamp().as_millisecond())
+    }
+
+    /// A moment, as the user's clock shows it.
+    pub(crate) fn moment(&self, at: store::Millis) -> String {
+        let zone = self.now.time_zone().clone();
+        let at = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
+        at.to_zoned(zone).strftime("%Y-%m-%d %H:%M").to_string()
+    }
 }
 
 /// The tools of a run, in the order in which the model is told of them.
-pub struct Toolbox(Vec<Box<dyn Tool>>);
+pub struct Toolbox(Vec<Arc<dyn Tool>>);
 
 impl Toolbox {
     /// These tools.
     pub fn new(tools: Vec<Box<dyn Tool>>) -> Self {
-        Self(tools)
+        Self(tools.into_iter().map(Arc::from).collect())
+    }
+
+    /// The same without those that are not named; all of them where nothing is said.
+    pub(crate) fn only(&self, names: Option<&[String]>) -> Self {
+        let wanted = |tool: &&Arc<dyn Tool>| names.is_none_or(|names| names.iter().any(|n| n == tool.name()));
+        Self(self.0.iter().filter(wanted).cloned().collect())
+    }
+
+    /// What they are called, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|tool| tool.name())
     }
 
     /// What the model is told of them.
@@ -133,7 +166,7 @@ impl Toolbox {
     }
 
     fn find(&self, name: &str) -> Option<&dyn Tool> {
-        self.0.iter().find(|tool| tool.name() == name).map(Box::as_ref)
+        self.0.iter().find(|tool| tool.name() == name).map(Arc::as_ref)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the kernel itself says to a model.
 
-use std::collections::BTreeSet;
-
 use jiff::Zoned;
+
+use crate::tasks;
 
 /// Who the main agent is. The same for every run, so that it is cached once for all of them.
 pub(crate) const MAIN: &str = "\
@@ -26,15 +26,15 @@ pub(crate) fn surroundings(workspace: &str) -> String {
     format!("Workspace: {workspace}\nSystem: {} {}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// What opens the conversation. The day and not the time: what changes by the minute would be cached by nobody.
-pub(crate) fn context(now: &Zoned, servers: &BTreeSet<&str>) -> String {
+/// The day and not the time: what changes by the minute would be cached by nobody.
+pub(crate) fn today(now: &Zoned) -> String {
     let zone = now.time_zone().iana_name().map(str::to_owned).unwrap_or_else(|| now.offset().to_string());
-    let names: Vec<&str> = servers.iter().copied().collect();
-    let servers = match names.is_empty() {
-        true => String::new(),
-        false => format!("\nConnected tool servers: {}.", names.join(", ")),
-    };
-    format!("<context>\nToday is {} ({zone}).{servers}\n</context>", now.strftime("%A, %Y-%m-%d"))
+    format!("Today is {} ({zone}).", now.strftime("%A, %Y-%m-%d"))
+}
+
+/// The tasks of a conversation, where what was said of them is out of sight.
+pub(crate) fn tasks(tasks: &[store::Task]) -> String {
+    format!("<tasks>\nThe tasks of this conversation, as they stand now:\n{}</tasks>", tasks::list(tasks))
 }
 
 /// Said at the step cap, together with the last results.

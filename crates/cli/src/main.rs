@@ -20,6 +20,7 @@ macro_rules! println {
 
 mod child;
 mod commands;
+mod definitions;
 mod failure;
 mod journal;
 mod judge;
@@ -44,12 +45,14 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Accept(commands::accept::Arguments),
+    Agents(commands::agents::Arguments),
     Cancel(commands::cancel::Arguments),
     Capture(commands::capture::Arguments),
     Check(commands::check::Arguments),
     Cost(commands::cost::Arguments),
     Export(commands::export::Arguments),
     Import(commands::import::Arguments),
+    Init(commands::init::Arguments),
     Normalize(commands::normalize::Arguments),
     Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
@@ -59,6 +62,7 @@ enum Command {
     Run(commands::run::Arguments),
     Search(commands::search::Arguments),
     Show(commands::show::Arguments),
+    Tasks(commands::tasks::Arguments),
     Verify(commands::verify::Arguments),
 }
 
@@ -80,12 +84,14 @@ fn main() -> ExitCode {
         .init();
     let done = match arguments.command {
         Command::Accept(arguments) => commands::accept::run(&arguments),
+        Command::Agents(arguments) => commands::agents::run(&arguments),
         Command::Cancel(arguments) => commands::cancel::run(&arguments),
         Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Cost(arguments) => commands::cost::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Import(arguments) => commands::import::run(&arguments),
+        Command::Init(arguments) => commands::init::run(&arguments),
         Command::Normalize(arguments) => commands::normalize::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),
@@ -95,6 +101,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => commands::run::run(arguments),
         Command::Search(arguments) => commands::search::run(&arguments),
         Command::Show(arguments) => commands::show::run(&arguments),
+        Command::Tasks(arguments) => commands::tasks::run(&arguments),
         Command::Verify(arguments) => commands::verify::run(&arguments),
     };
     match done {

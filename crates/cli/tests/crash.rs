@@ -33,6 +33,8 @@ lanes:
       - reply:
           - text: "Now the time."
           - call: { tool: get_time, id: toolu_f, input: {} }
+          - call: { tool: manage_tasks, id: toolu_g, input: { create: [ { subject: "once" } ] } }
+          - call: { tool: memory, id: toolu_h, input: { action: write, name: note, text: "once" } }
         usage: { input: 300, output: 20 }
       - reply: [ { text: "All done." } ]
         usage: { input: 400, output: 20 }

@@ -93,7 +93,7 @@ impl Line {
 
     fn told(&self, run: &RunId) -> String {
         let messages = self.room.store.run(run).messages().expect("messages");
-        messages.iter().map(|message| String::from_utf8_lossy(&message.bytes).into_owned() + "\n").collect()
+        messages.iter().map(said).collect()
     }
 
     /// A run whose answers are spoilt, at its first request or at its second, until it is given up; and then it is
@@ -134,7 +134,7 @@ impl Line {
             let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
             assert_eq!(ended.status, RunStatus::Completed, "{case}: {ended:?}");
             let messages = store.run(&run).messages().expect("messages");
-            (case, messages.iter().map(|m| String::from_utf8_lossy(&m.bytes).into_owned() + "\n").collect())
+            (case, messages.iter().map(said).collect())
         }
     }
 
@@ -309,4 +309,13 @@ async fn nobody_at_home_is_said_and_the_run_goes_on() {
     kernel.resume(&run, None).await.expect("taken up");
     kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
     assert_eq!(line.told(&run), line.undisturbed().await);
+}
+
+/// A message, without the runs of other cases that its context names: they share a journal.
+fn said(message: &store::Message) -> String {
+    let text = String::from_utf8_lossy(&message.bytes).into_owned() + "\n";
+    match (text.find(r"\n\nEarlier"), text.find(r"\n</context>")) {
+        (Some(from), Some(to)) => format!("{}{}", &text[..from], &text[to..]),
+        _ => text,
+    }
 }

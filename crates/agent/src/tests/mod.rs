@@ -13,6 +13,7 @@ mod failing;
 mod full;
 mod holding;
 mod http;
+mod knowing;
 mod laws;
 mod model;
 mod processes;
@@ -119,6 +120,7 @@ impl Room {
             model: self.model.clone(),
             retries: self.retries.clone(),
             tools: Arc::new(tools::toolbox(&self.state)),
+            skills: Arc::default(),
             workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
             shell: Shell::default(),
             clock: clock(),
@@ -136,6 +138,8 @@ impl Room {
         Start {
             prompt: prompt.to_owned(),
             agent: "main".to_owned(),
+            instructions: None,
+            tools: None,
             provider: "test".to_owned(),
             model: model.to_owned(),
             limits: self.limits.clone(),

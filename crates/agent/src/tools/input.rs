@@ -1,7 +1,7 @@
 //! Whether a call's input is what the tool's schema says.
 //!
 //! The schema that the model is shown is the one that is checked, so the two cannot drift apart. It knows only what
-//! our own schemas use: strings, whole numbers with bounds, booleans, choices.
+//! our own schemas use: strings, whole numbers with bounds, booleans, choices, and lists of objects of those.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -32,6 +32,9 @@ fn check(tool: &str, schema: &Value, input: &Value) -> Result<(), String> {
         if !fits(expected, value) {
             return Err(format!("`{name}` must be {}, but is: {}", in_words(expected), brief(value)));
         }
+        for (n, item) in value.as_array().into_iter().flatten().enumerate() {
+            check(&format!("{tool}.{name}[{n}]"), &expected["items"], item)?;
+        }
     }
     for name in required.iter().filter_map(Value::as_str) {
         if !fields.contains_key(name) {
@@ -48,6 +51,7 @@ fn fits(expected: &Value, value: &Value) -> bool {
     match expected["type"].as_str() {
         Some("string") => value.is_string(),
         Some("boolean") => value.is_boolean(),
+        Some("array") => value.is_array(),
         Some("integer") => value.as_u64().is_some_and(|number| {
             expected["minimum"].as_u64().is_none_or(|least| number >= least)
                 && expected["maximum"].as_u64().is_none_or(|most| number <= most)
@@ -64,6 +68,7 @@ fn in_words(expected: &Value) -> String {
     match (expected["type"].as_str(), expected["minimum"].as_u64(), expected["maximum"].as_u64()) {
         (Some("string"), ..) => "a string".to_owned(),
         (Some("boolean"), ..) => "true or false".to_owned(),
+        (Some("array"), ..) => "a list".to_owned(),
         (_, least, None) => format!("a whole number of at least {}", least.unwrap_or(0)),
         (_, least, Some(most)) => format!("a whole number from {} to {most}", least.unwrap_or(0)),
     }
@@ -117,6 +122,7 @@ mod tests {
                 let value = match property["type"].as_str() {
                     Some("string") => property["enum"].get(0).cloned().unwrap_or(json!("x")),
                     Some("boolean") => json!(true),
+                    Some("array") => json!([]),
                     _ => property["minimum"].clone(),
                 };
                 whole.insert(name.clone(), value.clone());
@@ -253,6 +259,42 @@ mod tests {
             web_fetch {"max_chars":-1}: `max_chars` must be a whole number from 1 to 90000, but is: -1
             web_fetch {"max_chars":1.5}: `max_chars` must be a whole number from 1 to 90000, but is: 1.5
             web_fetch {"max_chars":18446744073709551615}: `max_chars` must be a whole number from 1 to 90000, but is: 18446744073709551615
+            manage_tasks {"colour":1}: `colour` is no input of `manage_tasks`; it takes `create`, `update`
+            manage_tasks []: `manage_tasks` takes a JSON object, but got: []
+            manage_tasks {"create":null}: `create` must be a list, but is: null
+            manage_tasks {"create":"seven"}: `create` must be a list, but is: "seven"
+            manage_tasks {"update":null}: `update` must be a list, but is: null
+            manage_tasks {"update":"seven"}: `update` must be a list, but is: "seven"
+            session_info {"colour":1}: `colour` is no input of `session_info`; it takes nothing
+            session_info []: `session_info` takes a JSON object, but got: []
+            sessions_search {"colour":1}: `colour` is no input of `sessions_search`; it takes `query`, `limit`
+            sessions_search []: `sessions_search` takes a JSON object, but got: []
+            sessions_search {}: `query` is missing; it must be a string
+            sessions_search {"query":null}: `query` must be a string, but is: null
+            sessions_search {"query":7}: `query` must be a string, but is: 7
+            sessions_search {"limit":null}: `limit` must be a whole number from 1 to 50, but is: null
+            sessions_search {"limit":"seven"}: `limit` must be a whole number from 1 to 50, but is: "seven"
+            sessions_search {"limit":-1}: `limit` must be a whole number from 1 to 50, but is: -1
+            sessions_search {"limit":1.5}: `limit` must be a whole number from 1 to 50, but is: 1.5
+            sessions_search {"limit":18446744073709551615}: `limit` must be a whole number from 1 to 50, but is: 18446744073709551615
+            memory {"colour":1}: `colour` is no input of `memory`; it takes `action`, `name`, `text`, `scope`
+            memory []: `memory` takes a JSON object, but got: []
+            memory {}: `action` is missing; it must be one of "list", "read", "write", "delete"
+            memory {"action":null}: `action` must be one of "list", "read", "write", "delete", but is: null
+            memory {"action":7}: `action` must be one of "list", "read", "write", "delete", but is: 7
+            memory {"name":null}: `name` must be a string, but is: null
+            memory {"name":7}: `name` must be a string, but is: 7
+            memory {"text":null}: `text` must be a string, but is: null
+            memory {"text":7}: `text` must be a string, but is: 7
+            memory {"scope":null}: `scope` must be one of "thread", "user", but is: null
+            memory {"scope":7}: `scope` must be one of "thread", "user", but is: 7
+            skill {"colour":1}: `colour` is no input of `skill`; it takes `name`, `arguments`
+            skill []: `skill` takes a JSON object, but got: []
+            skill {}: `name` is missing; it must be a string
+            skill {"name":null}: `name` must be a string, but is: null
+            skill {"name":7}: `name` must be a string, but is: 7
+            skill {"arguments":null}: `arguments` must be a string, but is: null
+            skill {"arguments":7}: `arguments` must be a string, but is: 7
         "#]];
         expected.assert_eq(&seen);
     }

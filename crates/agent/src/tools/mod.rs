@@ -11,8 +11,13 @@ mod glob;
 mod grep;
 mod input;
 mod list;
+mod manage_tasks;
+pub(crate) mod memory;
 mod pattern;
 mod read;
+mod session_info;
+mod sessions_search;
+mod skill;
 #[cfg(feature = "crash-points")]
 mod stamp;
 #[cfg(test)]
@@ -48,6 +53,11 @@ fn all(allowed: Allowed) -> Vec<Box<dyn Tool>> {
         Box::new(bash::Bash),
         Box::new(get_time::GetTime),
         Box::new(web_fetch::WebFetch::new(allowed)),
+        Box::new(manage_tasks::ManageTasks),
+        Box::new(session_info::SessionInfo),
+        Box::new(sessions_search::SessionsSearch),
+        Box::new(memory::Memory),
+        Box::new(skill::Skill),
     ]
 }
 
@@ -68,6 +78,12 @@ impl From<WorkspaceError> for Refusal {
     fn from(error: WorkspaceError) -> Self {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
         Self(format!("{error}{cause}"))
+    }
+}
+
+impl From<store::StoreError> for Refusal {
+    fn from(error: store::StoreError) -> Self {
+        Self(error.to_string())
     }
 }
 

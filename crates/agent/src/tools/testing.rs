@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use session::Block;
+use session::{Block, Role, RunId, ThreadId};
+use store::{
+    CallKey, Lease, Millis, NewMessage, NewRun, NewThread, Options, Origin, RunKind, RunThread, Seq, Store,
+};
 use tempfile::TempDir;
 
 use super::builtin;
@@ -48,7 +51,17 @@ impl Yard {
         let workspace = Arc::new(Workspace::open(&root).expect("the workspace opens"));
         let now = "2026-08-01T12:34:56.789+00:00[UTC]".parse().expect("a time");
         let processes = Arc::new(Processes::apart(Shell::default(), home.path().join("tmp")));
-        let scene = Scene { workspace, seen: Arc::default(), processes, now };
+        let store = journal(&home.path().join("store.db"), &root);
+        let scene = Scene {
+            workspace,
+            seen: Arc::default(),
+            processes,
+            now,
+            store,
+            thread: ThreadId::new("tyard"),
+            call: CallKey { run: RunId::new("yard"), message: Seq(2), position: 0 },
+            skills: Arc::default(),
+        };
         Self { _home: home, root, outside, scene, seen: Mutex::default() }
     }
 
@@ -100,6 +113,47 @@ impl Yard {
         all.sort();
         all
     }
+}
+
+/// A journal with one run in it.
+fn journal(path: &Path, workspace: &Path) -> Store {
+    let store = Store::open(path, Options::default()).expect("a journal");
+    let at = Millis(1_785_500_000_000);
+    let text = "Look around in the yard.".to_owned();
+    let message = NewMessage {
+        role: Role::User,
+        origin: Origin::Prompt,
+        bytes: b"{}".to_vec(),
+        text: Some(text.clone()),
+        at,
+    };
+    let workspace = workspace.display().to_string();
+    let thread = NewThread { id: ThreadId::new("tyard"), title: text, workspace };
+    let run = NewRun {
+        id: RunId::new("yard"),
+        thread: RunThread::New(thread),
+        kind: RunKind::Main,
+        parent: None,
+        task: None,
+        spawned_by: None,
+        background: false,
+        agent: "main".to_owned(),
+        model: "claude-sonnet-5".to_owned(),
+        provider: "test".to_owned(),
+        settings: b"{}".to_vec(),
+        chain: "yard".to_owned(),
+        depth: 0,
+        messages: vec![message],
+        at,
+    };
+    // Tests are at work on this thread's runtime already.
+    let kept = store.clone();
+    let started = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(kept.start_run(run, Lease { pid: 1, start: 1 }))
+    });
+    started.join().expect("no panic").expect("started");
+    store
 }
 
 /// An answer as text, with what is not text in brackets.

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod accept;
+pub(crate) mod agents;
 pub(crate) mod cancel;
 pub(crate) mod capture;
 pub(crate) mod check;
@@ -8,6 +9,7 @@ pub(crate) mod cost;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod import;
+pub(crate) mod init;
 pub(crate) mod normalize;
 pub(crate) mod proxy;
 pub(crate) mod ps;
@@ -16,6 +18,7 @@ pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod show;
+pub(crate) mod tasks;
 pub(crate) mod verify;
 
 use std::io::{IsTerminal as _, Write as _};

@@ -31,6 +31,19 @@ impl<'a> MainReads<'a> {
         })
     }
 
+    /// The conversations that work in a folder, the one that changed last first.
+    pub fn threads_in(&self, workspace: &str, limit: usize) -> Result<Vec<Thread>, StoreError> {
+        self.store.read_main(|conn| {
+            let sql = format!(
+                "SELECT {THREAD} FROM threads t WHERE workspace = ?1
+                 ORDER BY updated_at DESC, t.rowid DESC LIMIT ?2"
+            );
+            let mut find = conn.prepare_cached(&sql)?;
+            let found = find.query_map(params![workspace, at_most(limit)], thread)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
     /// Everything said in a conversation, oldest first.
     pub fn history(&self, thread: &ThreadId) -> Result<Vec<MainMessage>, StoreError> {
         self.live_messages(thread, Cursor::default())

@@ -167,3 +167,40 @@ async fn memory_and_settings_are_replaced_by_name() {
     store.put_setting("theme", "light").await.expect("put");
     assert_eq!(store.main().setting("theme").expect("read").as_deref(), Some("light"));
 }
+
+#[tokio::test]
+async fn tasks_are_changed_together_or_not_at_all_and_planned_once() {
+    let room = room();
+    let store = &room.store;
+    for id in ["a", "b"] {
+        store.start_run(main_run(id, "start"), ME).await.expect("started");
+    }
+    let new = |id: &str| NewTask {
+        id: TaskId::new(id),
+        thread: thread_id("a"),
+        subject: id.to_owned(),
+        description: String::new(),
+        at: NOW,
+    };
+    let status =
+        |id: &str, status| (TaskId::new(id), TaskChange { status: Some(status), ..TaskChange::default() });
+    let seen = || -> Vec<String> {
+        let tasks = store.main().tasks(&thread_id("a")).expect("tasks");
+        tasks.iter().map(|task| format!("{} {}", task.id, task.status)).collect()
+    };
+    for _ in 0..2 {
+        let changes = vec![status("first", TaskStatus::InProgress)];
+        store
+            .change_tasks(&thread_id("a"), vec![new("first"), new("second")], changes, NOW)
+            .await
+            .expect("done");
+        assert_eq!(seen(), ["first in_progress", "second pending"]);
+    }
+    let changes = vec![status("first", TaskStatus::Failed), status("third", TaskStatus::Failed)];
+    let refused = store.change_tasks(&thread_id("a"), vec![new("lost")], changes, NOW).await;
+    assert!(matches!(refused, Err(StoreError::NoTask(_))), "{refused:?}");
+    let foreign = vec![status("first", TaskStatus::Failed)];
+    let refused = store.change_tasks(&thread_id("b"), Vec::new(), foreign, NOW).await;
+    assert!(matches!(refused, Err(StoreError::NoTask(_))), "{refused:?}");
+    assert_eq!(seen(), ["first in_progress", "second pending"]);
+}

@@ -90,6 +90,7 @@ fn every_read(store: &Store) -> Vec<(&'static str, String)> {
     let (main, thread) = (store.main(), thread_id("m"));
     vec![
         ("threads", shown(main.threads(10))),
+        ("threads_in", shown(main.threads_in("/w", 10))),
         ("history", shown(main.history(&thread))),
         ("live_messages", shown(main.live_messages(&thread, Cursor::default()))),
         ("tool_calls", shown(main.tool_calls(&thread))),

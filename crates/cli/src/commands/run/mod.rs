@@ -1,6 +1,7 @@
 //! `offshoot run`: our own agent.
 
 mod ask;
+mod choose;
 mod model;
 mod watch;
 
@@ -36,17 +37,22 @@ const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
   offshoot run 'What does this project do?'
   offshoot run --model opus --max-budget-usd 0.50 'Find the bug in the parser'
   offshoot run --script examples/run.yaml 'Sum up the notes'
+  offshoot run --agent reviewer 'Look at the last change'
+  offshoot run '/fix 17'
   offshoot run --resume 1m7g0c8g
   offshoot run --resume 1m7g0c8g 'And now the same for the tests'
 
 Exit codes: 0 it answered; 1 it was paused or ended, or its steps or money were
 used up; 2 you can fix it; 3 the provider, the network or the disk failed.")]
 pub(crate) struct Arguments {
-    /// What the agent is to do; `-` reads it from stdin
+    /// What the agent is to do, or a command: `/NAME arguments`; `-` reads it from stdin
     prompt: Option<String>,
     /// The model: opus, sonnet or haiku, a model's id, or PROVIDER/ID
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    /// The agent, as `offshoot agents check` calls it; a resumed run goes on with its own
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    agent: Option<String>,
     /// A script that answers in a model's stead; see docs/script.md
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
@@ -111,12 +117,14 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         return Err(failure(RunError::NoPrice(row.model.clone())));
     }
     let (workspace, clock) = (workspace(row.as_ref())?, clock()?);
-    let answering = Answering::prepare(&arguments, row.as_ref()).await?;
+    let here = workspace_path(row.as_ref())?;
+    let chosen = choose::Chosen::find(&here, arguments.agent.as_deref(), prompt, row.is_some())?;
+    let prompt = chosen.prompt.clone();
+    let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model()).await?;
     // Before this there is nothing to pause, and whoever wants us to end means it.
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     let rules = Arc::new(rules(&arguments, answering.defaults.rules.clone())?);
     let shell = shell(answering.defaults.without_sandbox)?;
-    let here = workspace_path(row.as_ref())?;
     let mut servers = tokio::select! {
         servers = Servers::start(&answering.defaults.mcp, &here) => servers,
         _ = signals.next() => {
@@ -139,6 +147,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         model: answering.model(),
         retries: Arc::default(),
         tools: Arc::new(Toolbox::new(tools)),
+        skills: Arc::clone(&chosen.skills),
         shell,
         asker: asker(arguments.json),
         rules,
@@ -157,13 +166,15 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         },
         None => {
             let limits = Limits {
-                max_steps: arguments.max_steps.unwrap_or(Limits::MAIN_STEPS),
+                max_steps: arguments.max_steps.or(chosen.max_steps()).unwrap_or(Limits::MAIN_STEPS),
                 max_budget_microusd: budget,
                 ..Limits::of(&answering.id)
             };
             let start = Start {
                 prompt: prompt.unwrap_or_default(),
-                agent: "main".to_owned(),
+                agent: chosen.name.clone(),
+                instructions: chosen.instructions(),
+                tools: chosen.tools(&kernel.tools),
                 provider: answering.provider.clone(),
                 model: answering.id.clone(),
                 limits,

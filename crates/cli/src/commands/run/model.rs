@@ -40,8 +40,12 @@ pub(super) struct Answering {
 
 impl Answering {
     /// Finds the provider, starts the script and the recording where there shall be one. A resumed run goes on with
-    /// the model it had.
-    pub(super) async fn prepare(arguments: &Arguments, row: Option<&store::Run>) -> anyhow::Result<Self> {
+    /// the model it had; `usual` is what the agent is for.
+    pub(super) async fn prepare(
+        arguments: &Arguments,
+        row: Option<&store::Run>,
+        usual: Option<String>,
+    ) -> anyhow::Result<Self> {
         let here = super::workspace_path(row)?;
         let scripted = scripted_model(arguments.script.as_deref(), &here).await?;
         let look: fn(&str) -> Option<String> = match scripted {
@@ -61,7 +65,7 @@ impl Answering {
             }
         }
         let wanted = resumed.or_else(|| arguments.model.clone());
-        let wanted = wanted.or_else(|| defaults.model.clone());
+        let wanted = wanted.or(usual).or_else(|| defaults.model.clone());
         let (mut asked, id) = config.choose(wanted.as_deref().unwrap_or(USUAL)).map_err(bad_config)?;
         match &scripted {
             Some(model) => {

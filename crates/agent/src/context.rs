@@ -1,0 +1,103 @@
+//! What opens a conversation: what the main agent could not know and would have to ask for.
+//!
+//! It is said once, and stored with the run: whatever changes meanwhile, the bytes stay. What changes least comes first.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use session::ThreadId;
+use store::{Memory, StoreError, Thread};
+
+use crate::definition::Skill;
+use crate::error::RunError;
+use crate::kernel::Kernel;
+use crate::tasks;
+use crate::tools::memory;
+use crate::words;
+
+/// Where people write down what an agent is to know of a project.
+const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
+/// How much of one of them is taken, and how long one may be to be looked at.
+const MAX_INSTRUCTIONS: usize = 32 << 10;
+const MAX_FILE: u64 = 4 << 20;
+/// How many earlier conversations are named.
+const THREADS: usize = 5;
+/// How much of what is remembered.
+const MEMORIES: usize = 40;
+/// How many skills.
+const SKILLS: usize = 60;
+
+impl Kernel {
+    /// What a conversation in this folder begins with.
+    pub(crate) fn context(&self, workspace: &str) -> Result<String, RunError> {
+        let reads = self.store.main();
+        let parts = [
+            instructions(&self.workspace),
+            skills(&self.skills),
+            connected(&self.tools.servers()),
+            remembered(&reads.memory(None::<&ThreadId>)?),
+            Some(words::today(&self.clock.now())),
+            recent(reads.threads_in(workspace, THREADS))?,
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        Ok(format!("<context>\n{}\n</context>", parts.join("\n\n")))
+    }
+}
+
+/// What the project says to agents. A file that cannot be read is nothing that a run should end for.
+fn instructions(workspace: &crate::Workspace) -> Option<String> {
+    let mut said: Vec<(&str, String)> = Vec::new();
+    for name in INSTRUCTIONS {
+        let Ok(bytes) = workspace.read(Path::new(name), MAX_FILE) else { continue };
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        // Often one of them is a link to the other, or a copy.
+        if !text.is_empty() && said.iter().all(|(_, other)| *other != text) {
+            said.push((name, text));
+        }
+    }
+    let said: Vec<String> = said.iter().map(|(name, text)| file(name, text)).collect();
+    (!said.is_empty()).then(|| said.join("\n\n"))
+}
+
+fn file(name: &str, text: &str) -> String {
+    let cut = text.floor_char_boundary(MAX_INSTRUCTIONS);
+    let rest = match text.len() - cut {
+        0 => String::new(),
+        rest => format!("\n[{rest} bytes more: `read` has them]"),
+    };
+    format!("`{name}` in the workspace says:\n<file name=\"{name}\">\n{}{rest}\n</file>", &text[..cut])
+}
+
+fn skills(skills: &[Skill]) -> Option<String> {
+    let line = |skill: &Skill| format!("\n- {}: {}", skill.name, tasks::short(&skill.description));
+    let listed: String = skills.iter().take(SKILLS).map(line).collect();
+    let more = match skills.len().saturating_sub(SKILLS) {
+        0 => String::new(),
+        more => format!("\n- and {more} more"),
+    };
+    (!skills.is_empty()).then(|| format!("Skills, which the tool `skill` gives in full:{listed}{more}"))
+}
+
+fn connected(servers: &BTreeSet<&str>) -> Option<String> {
+    let names: Vec<&str> = servers.iter().copied().collect();
+    (!names.is_empty()).then(|| format!("Connected tool servers: {}.", names.join(", ")))
+}
+
+fn remembered(kept: &[Memory]) -> Option<String> {
+    let line = |kept: &Memory| format!("\n- {}", memory::line(kept));
+    let listed: String = kept.iter().take(MEMORIES).map(line).collect();
+    let more = match kept.len().saturating_sub(MEMORIES) {
+        0 => String::new(),
+        more => format!("\n- and {more} more"),
+    };
+    (!kept.is_empty())
+        .then(|| format!("Remembered, by the beginning; the tool `memory` has the rest:{listed}{more}"))
+}
+
+fn recent(threads: Result<Vec<Thread>, StoreError>) -> Result<Option<String>, RunError> {
+    let threads = threads?;
+    let listed: String = threads.iter().map(|thread| format!("\n- {}", thread.title)).collect();
+    Ok((!threads.is_empty()).then(|| {
+        format!("Earlier conversations in this folder, newest first; `sessions_search` finds what was said:{listed}")
+    }))
+}

@@ -1,0 +1,129 @@
+//! An agent as a file describes it.
+
+use std::path::PathBuf;
+
+use super::front::{Broken, Front, Key};
+use super::keys::{Keys, Unused, steps};
+use super::rule::{Answer, Rule};
+use super::tools::Tools;
+
+/// How long a name may be.
+const MAX_NAME: usize = 64;
+
+/// An agent: what it is for, what it is told, and what it is left of all that agents can do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Agent {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The tools that it is left.
+    pub tools: Tools,
+    /// The model: a tier, an id, or `PROVIDER/ID`; `None` is whatever else is said.
+    pub model: Option<String>,
+    /// What it is told.
+    pub prompt: String,
+    /// How many replies it may have before its last one.
+    pub max_steps: Option<u32>,
+    /// The rules that it says it wants.
+    pub rules: Vec<Rule>,
+    /// It is not to be used.
+    pub is_disabled: bool,
+    /// Where it is described; the built-in one is nowhere.
+    pub file: Option<PathBuf>,
+}
+
+impl Agent {
+    /// The agent of a file; `name` is what it is called where the file does not say. With what has no effect.
+    pub(super) fn read(front: Front, name: &str, known: &[String]) -> Result<(Self, Vec<Unused>), Broken> {
+        if !front.is_there {
+            return Err(Broken::at(1, "there is no front matter: the first line must be `---`"));
+        }
+        let (mut keys, body) = Keys::of(front);
+        let (name, line) = keys.words("name")?.unwrap_or((name.to_owned(), 1));
+        let name = checked(name, line)?;
+        let described = keys.words("description")?.filter(|(words, _)| !words.is_empty());
+        let Some((description, _)) = described else {
+            return Err(Broken::at(1, "`description` is missing: nobody would know what it is for"));
+        };
+        let mut tools = take_tools(&mut keys, &["tools"], known)?.unwrap_or_default();
+        if let Some(without) = take_tools(&mut keys, &["disallowedTools", "disallowed-tools"], known)? {
+            tools.leave_out_all(without);
+        }
+        let rules = take_rules(&mut keys, &mut tools)?;
+        let model = keys.words("model")?.map(|(model, _)| model);
+        let model = model.filter(|model| !model.is_empty() && model != "inherit");
+        let max_steps = keys.take(&["max_steps", "maxSteps", "maxTurns", "steps"]);
+        let max_steps = max_steps.map(|key| steps(&key)).transpose()?;
+        let is_disabled = match keys.take(&["disable"]) {
+            Some(key) => {
+                key.value.as_bool().ok_or_else(|| Broken::at(key.line, "`disable` must be true or false"))?
+            }
+            None => false,
+        };
+        let prompt = match (body.is_empty(), keys.words("prompt")?) {
+            (true, Some((prompt, _))) => prompt,
+            _ => body,
+        };
+        if prompt.is_empty() && !is_disabled {
+            return Err(Broken::at(
+                1,
+                "nothing stands below the front matter: the agent would be told nothing",
+            ));
+        }
+        let file = None;
+        let agent = Self { name, description, tools, model, prompt, max_steps, rules, is_disabled, file };
+        Ok((agent, keys.finish()))
+    }
+}
+
+/// A name goes into commands and lists.
+pub(super) fn checked(name: String, line: usize) -> Result<String, Broken> {
+    let good = |c: char| c.is_alphanumeric() || "-_./:".contains(c);
+    if name.starts_with(char::is_alphanumeric) && name.len() <= MAX_NAME && name.chars().all(good) {
+        return Ok(name);
+    }
+    let why = "`name` must begin with a letter or a digit and go on with those, `-`, `_`, `.`, `/` and `:`, 64 bytes at most";
+    Err(Broken::at(line, why))
+}
+
+/// Takes tools; those that have rules on their arguments, and names that are none, are reported.
+pub(super) fn take_tools(keys: &mut Keys, names: &[&str], known: &[String]) -> Result<Option<Tools>, Broken> {
+    let Some(key) = keys.take(names) else { return Ok(None) };
+    let (tools, ruled) = Tools::read(&key)?;
+    let part = |value: &str| Key { name: key.name.clone(), line: key.line, value: value.into() };
+    for rule in ruled {
+        let why =
+            format!("`{rule}` is a rule on arguments, which counts only among permissions: it is left out");
+        keys.unused(part(&rule), why);
+    }
+    for name in tools.unknown(known) {
+        keys.unused(part(&name), format!("there is no tool `{name}` here"));
+    }
+    Ok(Some(tools))
+}
+
+/// What an agent may not do for certain, it is not given at all.
+fn take_rules(keys: &mut Keys, tools: &mut Tools) -> Result<Vec<Rule>, Broken> {
+    let Some(key) = keys.take(&["permission", "permissions"]) else { return Ok(Vec::new()) };
+    let rules = Rule::read(&key)?;
+    for rule in &rules {
+        let Rule { tool, pattern, answer } = rule;
+        let why = match (answer, pattern) {
+            (Answer::Allow, _) => format!("`{tool}`: an agent gets no rights by its own word"),
+            (Answer::Deny, None) => {
+                tools.leave_out(tool);
+                continue;
+            }
+            (Answer::Ask | Answer::Deny, _) => {
+                tools.leave_out(tool);
+                format!(
+                    "`{tool}`: an agent's own rules are not asked yet, so it does not have the tool at all"
+                )
+            }
+        };
+        let (name, line) = (key.name.clone(), key.line);
+        keys.unused(Key { name, line, value: tool.as_str().into() }, why);
+    }
+    Ok(rules)
+}

@@ -1,0 +1,295 @@
+//! Finding the files: which there are, which of them count, and why the others do not.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::agent::Agent;
+use super::front::{Broken, Front};
+use super::keys::Unused;
+use super::skill::Skill;
+use super::trust::Trust;
+
+/// How much a file may hold, how deep folders may lie, and how many files are looked at.
+const MAX_BYTES: u64 = 256 << 10;
+const MAX_DEPTH: usize = 4;
+const MAX_FILES: usize = 1000;
+
+/// What a file describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An agent.
+    Agent,
+    /// A skill.
+    Skill,
+    /// A command.
+    Command,
+}
+
+impl Kind {
+    /// As a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Skill => "skill",
+            Self::Command => "command",
+        }
+    }
+}
+
+/// Where a project may have them, the first before the others.
+const PROJECT: &[(Kind, &str)] = &[
+    (Kind::Agent, ".offshoot/agents"),
+    (Kind::Agent, ".claude/agents"),
+    (Kind::Agent, ".opencode/agent"),
+    (Kind::Agent, ".opencode/agents"),
+    (Kind::Skill, ".offshoot/skills"),
+    (Kind::Skill, ".claude/skills"),
+    (Kind::Command, ".offshoot/commands"),
+    (Kind::Command, ".claude/commands"),
+    (Kind::Command, ".opencode/command"),
+    (Kind::Command, ".opencode/commands"),
+];
+
+/// Where the user has their own.
+const USER: &[(Kind, &str)] =
+    &[(Kind::Agent, "agents"), (Kind::Skill, "skills"), (Kind::Command, "commands")];
+
+/// Where to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The project's folder, without links in its path: accepted files are known by it.
+    pub project: &'a Path,
+    /// The user's configuration folder.
+    pub user: &'a Path,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Definitions {
+    /// The agents that count, those before others that win over them.
+    pub agents: Vec<Agent>,
+    /// The skills.
+    pub skills: Vec<Skill>,
+    /// The commands.
+    pub commands: Vec<Skill>,
+    /// Every file.
+    pub files: Vec<File>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct File {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it describes.
+    pub kind: Kind,
+    /// What that is called, where it can be read.
+    pub name: Option<String>,
+    /// It is the project's and not the user's.
+    pub is_project: bool,
+    /// Whether it counts.
+    pub state: State,
+    /// What in it has no effect.
+    pub unused: Vec<Unused>,
+}
+
+/// Whether a file counts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// It does.
+    Used,
+    /// It cannot be read.
+    Broken(Broken),
+    /// The user has not accepted it, or not as it is now.
+    NotAccepted,
+    /// Another one of the same name comes before it.
+    Hidden {
+        /// That one.
+        by: PathBuf,
+    },
+    /// It is none of these files.
+    Ignored(&'static str),
+}
+
+impl Definitions {
+    /// Reads all there are. `tools` are the names of the tools, for saying which named ones do not exist.
+    pub fn load(places: Places<'_>, trust: &Trust, tools: &[String]) -> Self {
+        let mut all = Self::default();
+        let project = PROJECT.iter().map(|(kind, folder)| (*kind, places.project.join(folder), true));
+        let user = USER.iter().map(|(kind, folder)| (*kind, places.user.join(folder), false));
+        for (kind, folder, is_project) in project.chain(user) {
+            // Claude Code puts a colon between the folders of a name.
+            let between = if folder.to_string_lossy().contains(".claude") { ":" } else { "/" };
+            for found in files(kind, &folder, between) {
+                if all.files.len() < MAX_FILES {
+                    all.take(kind, found, is_project, trust, tools);
+                }
+            }
+        }
+        all
+    }
+
+    fn take(&mut self, kind: Kind, found: Found, is_project: bool, trust: &Trust, tools: &[String]) {
+        let Found { path, name, ignored } = found;
+        let mut file =
+            File { path: path.clone(), kind, name: None, is_project, state: State::Used, unused: Vec::new() };
+        if let Some(why) = ignored {
+            file.state = State::Ignored(why);
+            return self.files.push(file);
+        }
+        let read = read(&path).and_then(|bytes| Ok((Front::read(&bytes)?, bytes)));
+        let (front, bytes) = match read {
+            Ok(read) => read,
+            Err(broken) => {
+                file.state = State::Broken(broken);
+                return self.files.push(file);
+            }
+        };
+        let is_accepted = !is_project || trust.accepts(&path, &bytes);
+        let described = match kind {
+            Kind::Agent => {
+                Agent::read(front, &name, tools).map(|(agent, unused)| (One::Agent(agent), unused))
+            }
+            _ => Skill::read(front, &name, tools).map(|(skill, unused)| (One::Skill(skill), unused)),
+        };
+        match described {
+            Err(broken) => file.state = State::Broken(broken),
+            Ok((one, unused)) => {
+                let name = one.name().to_owned();
+                let before = self.named(kind, &name);
+                file.unused = unused;
+                file.state = match before {
+                    _ if !is_accepted => State::NotAccepted,
+                    Some(by) => State::Hidden { by },
+                    None => {
+                        self.add(kind, one, &path, is_project);
+                        State::Used
+                    }
+                };
+                file.name = Some(name);
+            }
+        }
+        self.files.push(file);
+    }
+
+    /// The file that the thing of that name comes from.
+    fn named(&self, kind: Kind, name: &str) -> Option<PathBuf> {
+        let skill = |skills: &[Skill]| skills.iter().find(|s| s.name == name).and_then(|s| s.file.clone());
+        match kind {
+            Kind::Agent => self.agents.iter().find(|a| a.name == name).and_then(|a| a.file.clone()),
+            Kind::Skill => skill(&self.skills),
+            Kind::Command => skill(&self.commands),
+        }
+    }
+
+    fn add(&mut self, kind: Kind, one: One, path: &Path, is_project: bool) {
+        let file = Some(path.to_owned());
+        match one {
+            One::Agent(agent) => self.agents.push(Agent { file, ..agent }),
+            One::Skill(skill) if kind == Kind::Skill => {
+                // An agent reads what is in its workspace, and nothing in the user's own folder.
+                let folder = path.parent().filter(|_| is_project).map(Path::to_owned);
+                self.skills.push(Skill { file, folder, ..skill });
+            }
+            One::Skill(command) => self.commands.push(Skill { file, ..command }),
+        }
+    }
+
+    /// Whether nothing is broken.
+    pub fn is_sound(&self) -> bool {
+        !self.files.iter().any(|file| matches!(file.state, State::Broken(_)))
+    }
+}
+
+enum One {
+    Agent(Agent),
+    Skill(Skill),
+}
+
+impl One {
+    fn name(&self) -> &str {
+        match self {
+            Self::Agent(agent) => &agent.name,
+            Self::Skill(skill) => &skill.name,
+        }
+    }
+}
+
+/// A file that lies where one could count.
+struct Found {
+    path: PathBuf,
+    /// What it is called after its place.
+    name: String,
+    /// Why it is none.
+    ignored: Option<&'static str>,
+}
+
+/// The files of a folder by name, those below it included.
+fn files(kind: Kind, folder: &Path, between: &str) -> Vec<Found> {
+    let mut found = Vec::new();
+    match kind {
+        Kind::Skill => {
+            for (path, name, is_folder) in entries(folder) {
+                let file = path.join("SKILL.md");
+                found.push(match is_folder {
+                    true if file.is_file() => Found { path: file, name, ignored: None },
+                    true => Found { path, name, ignored: Some("there is no `SKILL.md` in it") },
+                    false => {
+                        Found { path, name, ignored: Some("a skill is a folder with a `SKILL.md` in it") }
+                    }
+                });
+            }
+        }
+        _ => walk(folder, "", between, MAX_DEPTH, &mut found),
+    }
+    found
+}
+
+fn walk(folder: &Path, before: &str, between: &str, depth: usize, found: &mut Vec<Found>) {
+    for (path, name, is_folder) in entries(folder) {
+        let is_markdown = path.extension().is_some_and(|extension| extension == "md");
+        if is_folder {
+            match depth {
+                0 => found.push(Found { path, name, ignored: Some("it lies too deep") }),
+                _ => walk(&path, &format!("{before}{name}{between}"), between, depth - 1, found),
+            }
+        } else if is_markdown {
+            let name = format!("{before}{}", name.strip_suffix(".md").unwrap_or(&name));
+            found.push(Found { path, name, ignored: None });
+        } else {
+            found.push(Found { path, name, ignored: Some("its name does not end in `.md`") });
+        }
+    }
+}
+
+/// What is in a folder, by name; whether it is a folder itself, and not only a link to one.
+fn entries(folder: &Path) -> Vec<(PathBuf, String, bool)> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut all: Vec<_> = entries
+        .flatten()
+        .take(MAX_FILES)
+        .map(|entry| {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            (entry.path(), entry.file_name().to_string_lossy().into_owned(), is_folder)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// A file's bytes, read once: what is accepted is what is used.
+fn read(path: &Path) -> Result<Vec<u8>, Broken> {
+    let cannot = |error: std::io::Error| Broken::at(1, format!("it cannot be read: {error}"));
+    // What is no plain file could keep us waiting for ever.
+    let about = std::fs::metadata(path).map_err(cannot)?;
+    if !about.is_file() {
+        return Err(Broken::at(1, "it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    match bytes.len() as u64 > MAX_BYTES {
+        true => Err(Broken::at(1, format!("it has more than {MAX_BYTES} bytes"))),
+        false => Ok(bytes),
+    }
+}

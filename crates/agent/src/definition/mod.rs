@@ -1,0 +1,28 @@
+//! What a project and its user have written down for agents: agents, skills and commands, as Markdown with front matter.
+//!
+//! Start at [`Definitions::load`]. Everything that is found is kept, also what is not used and why: nothing is skipped
+//! without a word. A project's file counts only once the user has accepted it as it is ([`Trust`]).
+
+mod agent;
+mod choose;
+mod find;
+mod front;
+mod keys;
+mod names;
+mod rule;
+mod skill;
+mod tools;
+mod trust;
+
+#[cfg(test)]
+mod tests;
+
+pub use agent::Agent;
+pub use choose::{ChooseError, GENERAL, choose};
+pub use find::{Definitions, File, Kind, Places, State};
+pub use front::Broken;
+pub use keys::Unused;
+pub use rule::{Answer, Rule};
+pub use skill::Skill;
+pub use tools::Tools;
+pub use trust::{Trust, TrustError};

@@ -1,0 +1,66 @@
+//! What a file says about rights. It can take some away, and give none.
+
+use serde_json::Value;
+
+use super::front::{Broken, Key};
+use super::keys::brief;
+use super::names::ours;
+
+/// One rule on a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The tool, by our name; `*` is every one.
+    pub tool: String,
+    /// On which arguments; on all of them where nothing is said.
+    pub pattern: Option<String>,
+    /// What happens then.
+    pub answer: Answer,
+}
+
+/// What a rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Go on.
+    Allow,
+    /// Ask the user.
+    Ask,
+    /// No.
+    Deny,
+}
+
+impl Rule {
+    /// `permission: {edit: deny, bash: {"git push*": ask}}`, as OpenCode has it.
+    pub(super) fn read(key: &Key) -> Result<Vec<Self>, Broken> {
+        let wrong = |value: &Value| {
+            let why = format!(
+                "`{}` must be `allow`, `ask` or `deny` for a tool or for patterns of a tool, but is: {}",
+                key.name,
+                brief(value)
+            );
+            Broken::at(key.line, why)
+        };
+        let answer = |value: &Value| match value.as_str() {
+            Some("allow") => Ok(Answer::Allow),
+            Some("ask") => Ok(Answer::Ask),
+            Some("deny") => Ok(Answer::Deny),
+            _ => Err(wrong(value)),
+        };
+        let mut rules = Vec::new();
+        let Value::Object(tools) = &key.value else {
+            return Ok(vec![Self { tool: "*".to_owned(), pattern: None, answer: answer(&key.value)? }]);
+        };
+        for (tool, said) in tools {
+            let tool = ours(tool).to_owned();
+            match said {
+                Value::Object(patterns) => {
+                    for (pattern, said) in patterns {
+                        let (tool, pattern) = (tool.clone(), Some(pattern.clone()));
+                        rules.push(Self { tool, pattern, answer: answer(said)? });
+                    }
+                }
+                said => rules.push(Self { tool, pattern: None, answer: answer(said)? }),
+            }
+        }
+        Ok(rules)
+    }
+}

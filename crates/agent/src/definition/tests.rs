@@ -1,0 +1,394 @@
+//! Files in the shapes that Claude Code's and OpenCode's users write them, in our own words.
+
+use std::path::{Path, PathBuf};
+
+use expect_test::{Expect, expect};
+use tempfile::TempDir;
+
+use super::*;
+
+/// Some of ours; there may be more by now.
+const TOOLS: [&str; 9] = ["read", "write", "edit", "list", "glob", "grep", "bash", "manage_tasks", "skill"];
+
+/// A project and a user's folder with files in them.
+struct Folders {
+    _folder: TempDir,
+    project: PathBuf,
+    user: PathBuf,
+    trust: Trust,
+}
+
+impl Folders {
+    /// Each path is the project's, or the user's where it begins with `user:`.
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        let (project, user) = (root.join("project"), root.join("user"));
+        for (path, text) in files {
+            let file = match path.strip_prefix("user:") {
+                Some(path) => user.join(path),
+                None => project.join(path),
+            };
+            std::fs::create_dir_all(file.parent().expect("below")).expect("a folder");
+            std::fs::write(file, text).expect("a file");
+        }
+        Self { _folder: folder, project, user, trust: Trust::default() }
+    }
+
+    /// The user has accepted all that is there.
+    fn accepted(mut self) -> Self {
+        for file in self.load().files {
+            if file.is_project && file.path.is_file() {
+                self.trust.accept(&file.path, &std::fs::read(&file.path).expect("read"));
+            }
+        }
+        self
+    }
+
+    fn load(&self) -> Definitions {
+        let tools: Vec<String> = TOOLS.iter().map(|tool| (*tool).to_owned()).collect();
+        Definitions::load(Places { project: &self.project, user: &self.user }, &self.trust, &tools)
+    }
+
+    fn told(&self) -> String {
+        let all = self.load();
+        let short = |path: &Path| {
+            let path = path.strip_prefix(self.project.parent().expect("above")).expect("below");
+            path.display().to_string()
+        };
+        let mut told = String::new();
+        for file in &all.files {
+            let state = match &file.state {
+                State::Broken(broken) => format!("broken, {broken}"),
+                State::Hidden { by } => format!("hidden by {}", short(by)),
+                other => format!("{other:?}"),
+            };
+            let name = file.name.as_deref().unwrap_or("-");
+            told += &format!("{} {name} {}: {state}\n", file.kind.word(), short(&file.path));
+            for Unused { key, line, why, .. } in &file.unused {
+                told += &format!("    {line} {key}: {why}\n");
+            }
+        }
+        for agent in &all.agents {
+            let tools = agent.tools.among(TOOLS.iter().copied());
+            told += &format!(
+                "= {}: {:?}, model {:?}, steps {:?}, tools {}\n",
+                agent.name,
+                agent.prompt.lines().next().unwrap_or_default(),
+                agent.model,
+                agent.max_steps,
+                tools.map_or("all".to_owned(), |tools| tools.join(" ")),
+            );
+        }
+        told
+    }
+}
+
+fn check(files: &[(&str, &str)], expected: Expect) {
+    expected.assert_eq(&Folders::new(files).accepted().told());
+}
+
+#[test]
+fn agents_of_claude_code_load() {
+    check(
+        &[
+            (
+                ".claude/agents/reviewer.md",
+                "---\nname: diff-reviewer\ndescription: Use this agent after a change was made. Examples: <example>Context: a \
+                 parser was changed.\\nuser: \"is it good?\"\\nassistant: \"I ask the reviewer\"</example>\ntools: Read, Grep, \
+                 Glob, Bash(git diff:*), NotebookEdit, mcp__tickets__find\nmodel: inherit\ncolor: cyan\nmaxTurns: 12\n---\n\nYou \
+                 read changes.\n\nSay what is wrong.\n",
+            ),
+            (
+                ".claude/agents/deep/scout.md",
+                "---\r\nname: scout\r\ndescription: >-\r\n  Looks for things\r\n  all over the place.\r\nmodel: haiku\r\ndisallowedTools: \
+                 [Write, Edit, Bash]\r\npermissionMode: plan\r\nhooks:\r\n  PreToolUse: []\r\n---\r\nYou look for \
+                 things.\r\n",
+            ),
+            (".claude/agents/notes.txt", "nothing"),
+        ],
+        expect![[r#"
+            agent scout project/.claude/agents/deep/scout.md: Used
+                8 permissionMode: an agent gets no rights by its own word
+                9 hooks: no file starts programs
+            agent - project/.claude/agents/notes.txt: Ignored("its name does not end in `.md`")
+            agent diff-reviewer project/.claude/agents/reviewer.md: Used
+                4 tools: `Bash(git diff:*)` is a rule on arguments, which counts only among permissions: it is left out
+                4 tools: there is no tool `NotebookEdit` here
+                6 color: agents have no colours here
+            = scout: "You look for things.", model Some("haiku"), steps None, tools read list glob grep manage_tasks skill
+            = diff-reviewer: "You read changes.", model None, steps Some(12), tools read glob grep
+        "#]],
+    );
+}
+
+#[test]
+fn agents_of_opencode_load() {
+    check(
+        &[
+            (
+                ".opencode/agent/docs.md",
+                "---\ndescription: Writes documentation\nmode: subagent\nmodel: anthropic/claude-sonnet-5\ntemperature: 0.1\ntools:\n  \
+                 bash: false\n  todowrite: false\n  tickets_*: false\n---\n\nYou write documentation.\n",
+            ),
+            (
+                ".opencode/agents/team/plan.md",
+                "---\ndescription: Plans\nsteps: 5\ntools:\n  \"*\": false\n  read: true\n  grep: true\npermission:\n  edit: deny\n  grep: \
+                 ask\n  read: allow\n  bash:\n    \"git push*\": deny\n---\nYou plan.",
+            ),
+            (".opencode/agent/off.md", "---\ndescription: Not now\ndisable: true\n---\n"),
+        ],
+        expect![[r#"
+            agent docs project/.opencode/agent/docs.md: Used
+                3 mode: every agent can be the main one and a sub-agent
+                5 temperature: models sample as their provider does
+                6 tools: there is no tool `tickets_*` here
+            agent off project/.opencode/agent/off.md: Used
+            agent team/plan project/.opencode/agents/team/plan.md: Used
+                8 permission: `grep`: an agent's own rules are not asked yet, so it does not have the tool at all
+                8 permission: `read`: an agent gets no rights by its own word
+                8 permission: `bash`: an agent's own rules are not asked yet, so it does not have the tool at all
+            = docs: "You write documentation.", model Some("anthropic/claude-sonnet-5"), steps None, tools read write edit list glob grep skill
+            = off: "", model None, steps None, tools all
+            = team/plan: "You plan.", model None, steps Some(5), tools read
+        "#]],
+    );
+}
+
+#[test]
+fn broken_files_are_named_with_line_and_reason() {
+    let long = format!("---\nname: {}\ndescription: d\n---\nx", "n".repeat(65));
+    let table = [
+        ("no-front", "You are an agent."),
+        ("no-end", "---\nname: a\ndescription: d\n\nYou go on for ever."),
+        ("no-description", "---\nname: a\n---\nx"),
+        ("empty-description", "---\nname: a\ndescription: \"\"\n---\nx"),
+        ("no-prompt", "---\ndescription: d\n---\n\n"),
+        ("not-yaml", "---\nname: a\ndescription: \"d\ntools: [a\n---\nx"),
+        ("a-list", "---\n- name\n- description\n---\nx"),
+        ("twice", "---\nname: a\nname: b\ndescription: d\n---\nx"),
+        ("tab", "---\nname: a\ndescription: d\ntools:\n\t- Read\n---\nx"),
+        ("name-is-a-path", "---\nname: ../../a\ndescription: d\n---\nx"),
+        ("name-is-a-list", "---\ndescription: d\nname: [a]\n---\nx"),
+        ("long-name", &long),
+        ("tools-number", "---\ndescription: d\n\ntools: 7\n---\nx"),
+        ("tools-inside", "---\ndescription: d\ntools: [Read, {a: b}]\n---\nx"),
+        ("tools-map", "---\ndescription: d\ntools:\n  read: maybe\n---\nx"),
+        ("steps", "---\ndescription: d\nmaxTurns: 0\n---\nx"),
+        ("steps-word", "---\ndescription: d\nmaxSteps: many\n---\nx"),
+        ("disable", "---\ndescription: d\ndisable: perhaps\n---\nx"),
+        ("permission", "---\ndescription: d\npermission:\n  edit: never\n---\nx"),
+        ("model", "---\ndescription: d\nmodel: [opus]\n---\nx"),
+        ("empty", ""),
+    ];
+    let mut told = String::new();
+    for (name, text) in table {
+        let folders = Folders::new(&[(&format!("user:agents/{name}.md"), text)]);
+        let all = folders.load();
+        let [File { state: State::Broken(broken), .. }] = &all.files[..] else {
+            panic!("{name} is not broken: {:?}", all.files);
+        };
+        assert!(!all.is_sound() && all.agents.is_empty());
+        told += &format!("{name}: {broken}\n");
+    }
+    expect![[r#"
+        no-front: line 1: there is no front matter: the first line must be `---`
+        no-end: line 1: the front matter has no end: a line `---` is missing below it
+        no-description: line 1: `description` is missing: nobody would know what it is for
+        empty-description: line 1: `description` is missing: nobody would know what it is for
+        no-prompt: line 1: nothing stands below the front matter: the agent would be told nothing
+        not-yaml: line 4: the front matter is not YAML: invalid indentation in multiline quoted scalar
+        a-list: line 2: the front matter is not YAML: expected mapping start
+        twice: line 3: the front matter is not YAML: duplicate mapping key: name
+        tab: line 5: the front matter is not YAML: tabs disallowed within this context (block indentation)
+        name-is-a-path: line 2: `name` must begin with a letter or a digit and go on with those, `-`, `_`, `.`, `/` and `:`, 64 bytes at most
+        name-is-a-list: line 3: `name` must be words, but is: ["a"]
+        long-name: line 2: `name` must begin with a letter or a digit and go on with those, `-`, `_`, `.`, `/` and `:`, 64 bytes at most
+        tools-number: line 4: `tools` must be a list, words with commas between, or a map of true and false, but is: 7
+        tools-inside: line 3: `tools` must be a list, words with commas between, or a map of true and false, but is: {"a":"b"}
+        tools-map: line 3: `tools` must be a list, words with commas between, or a map of true and false, but is: "maybe"
+        steps: line 3: `maxTurns` must be a whole number above 0, but is: 0
+        steps-word: line 3: `maxSteps` must be a whole number above 0, but is: "many"
+        disable: line 3: `disable` must be true or false
+        permission: line 3: `permission` must be `allow`, `ask` or `deny` for a tool or for patterns of a tool, but is: "never"
+        model: line 3: `model` must be words, but is: ["opus"]
+        empty: line 1: there is no front matter: the first line must be `---`
+    "#]].assert_eq(&told);
+}
+
+#[test]
+fn bytes_that_are_no_text_and_files_that_are_none_are_said() {
+    let folders = Folders::new(&[("user:agents/a.md", "x")]);
+    std::fs::write(folders.user.join("agents/a.md"), b"---\nname: a\n\xff\n---\nx").expect("written");
+    std::fs::write(folders.user.join("agents/big.md"), vec![b'x'; 300 << 10]).expect("written");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        folders.user.join("agents/pipe.md"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .expect("a pipe");
+    std::os::unix::fs::symlink("nowhere", folders.user.join("agents/link.md")).expect("a link");
+    expect![[r#"
+        agent - user/agents/a.md: broken, line 3: this is not UTF-8
+        agent - user/agents/big.md: broken, line 1: it has more than 262144 bytes
+        agent - user/agents/link.md: broken, line 1: it cannot be read: No such file or directory (os error 2)
+        agent - user/agents/pipe.md: broken, line 1: it is not a file
+    "#]]
+    .assert_eq(&folders.told());
+}
+
+#[test]
+fn the_first_of_a_name_wins_and_the_other_is_said() {
+    let text = |says: &str| format!("---\nname: twin\ndescription: d\n---\n{says}");
+    check(
+        &[
+            (".offshoot/agents/a.md", &text("ours")),
+            (".claude/agents/b.md", &text("theirs")),
+            (".opencode/agent/twin.md", &text("others")),
+            ("user:agents/twin.md", &text("mine")),
+        ],
+        expect![[r#"
+            agent twin project/.offshoot/agents/a.md: Used
+            agent twin project/.claude/agents/b.md: hidden by project/.offshoot/agents/a.md
+            agent twin project/.opencode/agent/twin.md: hidden by project/.offshoot/agents/a.md
+            agent twin user/agents/twin.md: hidden by project/.offshoot/agents/a.md
+            = twin: "ours", model None, steps None, tools all
+        "#]],
+    );
+}
+
+#[test]
+fn a_projects_file_counts_only_as_it_was_accepted() {
+    let text = "---\ndescription: d\n---\nproject";
+    let own = text.replace("project", "mine");
+    let files = [(".claude/agents/twin.md", text), ("user:agents/twin.md", &own)];
+    let mut folders = Folders::new(&files);
+    let prompt = |folders: &Folders| folders.load().agents[0].prompt.clone();
+    assert_eq!(prompt(&folders), "mine", "what is not accepted hides nothing");
+    let file = folders.project.join(".claude/agents/twin.md");
+    assert!(folders.trust.accept(&file, text.as_bytes()));
+    assert_eq!(prompt(&folders), "project");
+    std::fs::write(&file, format!("{text}!")).expect("changed");
+    assert_eq!(prompt(&folders), "mine", "one letter more is another file");
+    assert_eq!(folders.load().files[0].state, State::NotAccepted);
+    // The same bytes elsewhere are not accepted with them.
+    let other = folders.project.join(".claude/agents/other.md");
+    std::fs::write(&other, text).expect("another");
+    assert_eq!(folders.load().files[0].state, State::NotAccepted);
+}
+
+#[test]
+fn what_was_accepted_is_kept_for_the_user_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("data/trust.json");
+    let mut trust = Trust::read(&path).expect("nothing yet");
+    trust.accept(Path::new("/a"), b"a");
+    trust.write(&path).expect("written");
+    let again = Trust::read(&path).expect("read");
+    assert!(again.accepts(Path::new("/a"), b"a") && !again.accepts(Path::new("/a"), b"b"));
+    assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+    std::fs::write(&path, "{}").expect("damaged");
+    assert!(matches!(Trust::read(&path), Err(TrustError::Format { .. })), "never as if nothing was said");
+}
+
+#[test]
+fn skills_and_commands_load_and_are_filled_in() {
+    let folders = Folders::new(&[
+        (
+            ".claude/skills/release/SKILL.md",
+            "---\nname: release\ndescription: How a release is made\nallowed-tools: Read, Bash\n---\nTag it, then say so.",
+        ),
+        (".claude/skills/release/notes.md", "not a skill"),
+        (".claude/skills/empty/readme.txt", ""),
+        (".claude/skills/loose.md", "x"),
+        (
+            ".claude/commands/git/fix.md",
+            "---\ndescription: Mends an issue\nargument-hint: [number] [how]\nallowed-tools: Read, Edit\nmodel: \
+             haiku\n---\nMend issue $1 like $2; all: $ARGUMENTS. It costs $100 or $x.",
+        ),
+        (".opencode/command/test.md", "---\nagent: build\nsubtask: true\n---\nRun the tests."),
+        (".offshoot/commands/plain.md", "No front matter at all."),
+    ])
+    .accepted();
+    let mut told = folders.told();
+    let all = folders.load();
+    for (skills, name, arguments) in [
+        (&all.commands, "git:fix", "7 'as before, \"but\" better' 9"),
+        (&all.commands, "git:fix", ""),
+        (&all.commands, "git:fix", "$1 $ARGUMENTS"),
+        (&all.commands, "test", "the parser"),
+        (&all.commands, "plain", ""),
+        (&all.skills, "release", "1.0"),
+    ] {
+        let skill = skills.iter().find(|skill| skill.name == name).expect("it is used");
+        let project = folders.project.display().to_string();
+        let filled = skill.filled_in(arguments).replace(&project, "PROJECT");
+        told +=
+            &format!("/{name} {arguments}\n    {}\n", filled.replace("\n\n", "\n").replace('\n', "\n    "));
+    }
+    expect![[r#"
+        skill - project/.claude/skills/empty: Ignored("there is no `SKILL.md` in it")
+        skill - project/.claude/skills/loose.md: Ignored("a skill is a folder with a `SKILL.md` in it")
+        skill release project/.claude/skills/release/SKILL.md: Used
+        command plain project/.offshoot/commands/plain.md: Used
+        command git:fix project/.claude/commands/git/fix.md: Used
+        command test project/.opencode/command/test.md: Used
+            3 subtask: a command works in the conversation it is said in
+        /git:fix 7 'as before, "but" better' 9
+            Mend issue 7 like as before, "but" better; all: 7 'as before, "but" better' 9. It costs $100 or $x.
+        /git:fix 
+            Mend issue  like ; all: . It costs $100 or $x.
+        /git:fix $1 $ARGUMENTS
+            Mend issue $1 like $ARGUMENTS; all: $1 $ARGUMENTS. It costs $100 or $x.
+        /test the parser
+            Run the tests.
+            Arguments: the parser
+        /plain 
+            No front matter at all.
+        /release 1.0
+            Tag it, then say so.
+            Arguments: 1.0
+            The files that this speaks of are in `PROJECT/.claude/skills/release`.
+    "#]].assert_eq(&told);
+}
+
+#[test]
+fn the_agent_that_is_meant_is_found() {
+    let agent = |name: &str, is_disabled| Agent { name: name.to_owned(), is_disabled, ..Agent::default() };
+    let told = |agents: &[Agent], name| match choose(agents, name) {
+        Ok((agent, warning)) => format!("{} {}", agent.name, warning.unwrap_or_default()),
+        Err(ChooseError::NoSuch { name, known }) => format!("no {name} among {}", known.join(" ")),
+        Err(error) => error.to_string(),
+    };
+    let some = [agent("off", true), agent("scout", false)];
+    let switched_off = [agent(GENERAL, true), agent("scout", false)];
+    let mut seen = String::new();
+    for (agents, name) in [
+        (&some[..], None),
+        (&some, Some("scout")),
+        (&some, Some("off")),
+        (&some, Some("nobody")),
+        (&some, Some(GENERAL)),
+        (&switched_off, None),
+        (&switched_off, Some(GENERAL)),
+        (&switched_off[..1], None),
+        (&[], None),
+    ] {
+        seen += &format!("{:?}: {}\n", name, told(agents, name));
+    }
+    expect![[r#"
+        None: general-purpose 
+        Some("scout"): scout 
+        Some("off"): no off among scout general-purpose
+        Some("nobody"): no nobody among scout general-purpose
+        Some("general-purpose"): general-purpose 
+        None: scout `general-purpose` is switched off; `scout` is taken instead
+        Some("general-purpose"): no general-purpose among scout
+        None: there is no agent at all: `general-purpose` is switched off, and no other is described
+        None: general-purpose 
+    "#]]
+    .assert_eq(&seen);
+}

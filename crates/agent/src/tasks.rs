@@ -1,0 +1,86 @@
+//! The tasks of a thread as a model sees them: their names, and the list.
+
+use session::{TaskId, ThreadId};
+use store::{CallKey, Task, TaskStatus};
+
+/// How much of a task that nobody works on is shown.
+const SHORT: usize = 100;
+
+/// The id of the `n`th task that a call plans, from 1. The same call gives the same ids, however often it is made.
+///
+/// In its thread a task goes by what stands behind the stroke: that does not change from one run of a scenario to the
+/// next, as the thread's own id does.
+pub(crate) fn planned_by(call: &CallKey, thread: &ThreadId, n: usize) -> TaskId {
+    let CallKey { run, message, position } = call;
+    // A thread is called after the run that it began with; another one has to say which it is.
+    let run = if thread.as_str() == format!("t{run}") { String::new() } else { format!("{run}.") };
+    TaskId::new(format!("{thread}/{run}{message}.{position}.{n}"))
+}
+
+/// The task that a model means; `None` where that is another thread's.
+pub(crate) fn meant(name: &str, thread: &ThreadId) -> Option<TaskId> {
+    match name.split_once('/') {
+        None => Some(TaskId::new(format!("{thread}/{name}"))),
+        Some((of, _)) => (of == thread.as_str()).then(|| TaskId::new(name)),
+    }
+}
+
+/// What a task is called in its thread.
+pub fn name(task: &Task) -> &str {
+    let id = task.id.as_str();
+    id.strip_prefix(task.thread.as_str()).and_then(|id| id.strip_prefix('/')).unwrap_or(id)
+}
+
+/// All of them, a line each: those in progress in full, the others shortened.
+pub(crate) fn list(tasks: &[Task]) -> String {
+    tasks.iter().map(shown).collect()
+}
+
+fn shown(task: &Task) -> String {
+    let Task { subject, description, status, result, .. } = task;
+    let mut text = format!("{} {status}: {}\n", name(task), one_line(subject));
+    if *status == TaskStatus::InProgress {
+        for (what, said) in [("", Some(description)), ("result: ", result.as_ref())] {
+            let Some(said) = said.filter(|said| !said.is_empty()) else { continue };
+            let said = format!("{what}{said}");
+            text.extend(said.lines().map(|line| format!("    {line}\n")));
+        }
+    } else if let Some(result) = result {
+        text += &format!("    result: {}\n", short(result));
+    }
+    text
+}
+
+/// The first words.
+pub(crate) fn short(text: &str) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(SHORT) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use session::RunId;
+    use store::Seq;
+
+    use super::*;
+
+    #[test]
+    fn a_call_gives_the_same_ids_and_another_one_others() {
+        let call = |run: &str, position| CallKey { run: RunId::new(run), message: Seq(4), position };
+        let thread = ThreadId::new("tr1");
+        let id = |run, position, n| planned_by(&call(run, position), &thread, n).to_string();
+        assert_eq!(id("r1", 0, 1), "tr1/4.0.1");
+        let all = [id("r1", 0, 1), id("r1", 0, 2), id("r1", 1, 1), id("r2", 0, 1)];
+        assert!(all.iter().enumerate().all(|(n, id)| !all[..n].contains(id)), "{all:?}");
+        assert_eq!(meant("4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
+        assert_eq!(meant("tr1/4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
+        assert_eq!(meant("tr2/4.0.1", &thread), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! `manage_tasks`: what is to be done, and where that stands.
+
+use serde::Deserialize;
+use serde_json::Value;
+use store::{NewTask, StoreError, Task, TaskChange, TaskStatus};
+
+use super::{Refusal, input};
+use crate::{Doing, Output, Policy, Scene, Tool, tasks};
+
+/// More is a book.
+const MAX_SUBJECT: usize = 200;
+const MAX_DESCRIPTION: usize = 8 << 10;
+/// More than anybody keeps in mind.
+const MAX_TASKS: usize = 200;
+
+/// Plans tasks and changes them, all that one call asks for or nothing of it.
+pub(super) struct ManageTasks;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    #[serde(default)]
+    create: Vec<Create>,
+    #[serde(default)]
+    update: Vec<Update>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Create {
+    subject: String,
+    #[serde(default)]
+    description: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Update {
+    id: String,
+    status: Option<String>,
+    subject: Option<String>,
+    description: Option<String>,
+}
+
+impl Tool for ManageTasks {
+    fn name(&self) -> &'static str {
+        "manage_tasks"
+    }
+
+    fn description(&self) -> &'static str {
+        "Plans tasks and says where they stand: for work of several parts, so that none is forgotten. Creates and \
+         updates in one call, all of it or nothing, and answers with all tasks of this conversation; with neither it \
+         only answers. Set a task to `in_progress` when you begin with it, and to `complete` only when you have seen \
+         that it is done."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""create":{"type":"array","description":"New tasks, in their order; they begin as `pending`.","items":{"type":"object","properties":{"#,
+            r#""subject":{"type":"string","description":"What it is about, in a few words."},"#,
+            r#""description":{"type":"string","description":"What is to be done, and how one sees that it is."}"#,
+            r#"},"required":["subject"],"additionalProperties":false}},"#,
+            r#""update":{"type":"array","description":"What changes in tasks that are there.","items":{"type":"object","properties":{"#,
+            r#""id":{"type":"string","description":"The task, as the list calls it."},"#,
+            r#""status":{"type":"string","enum":["pending","in_progress","complete","failed","cancelled"],"description":"Where it stands now."},"#,
+            r#""subject":{"type":"string","description":"What it is about from now on."},"#,
+            r#""description":{"type":"string","description":"What is to be done from now on."}"#,
+            r#"},"required":["id"],"additionalProperties":false}}"#,
+            r#"},"additionalProperties":false}"#
+        )
+    }
+
+    /// The ids of new tasks come from the call, so doing it again plans nothing twice.
+    fn policy(&self) -> Policy {
+        Policy::Idempotent
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        Box::pin(async move {
+            let done = async { change(input::parse(self, input)?, scene).await };
+            done.await.unwrap_or_else(Refusal::into)
+        })
+    }
+}
+
+async fn change(args: Args, scene: &Scene) -> Result<Output, Refusal> {
+    let at = scene.at();
+    let thread = &scene.thread;
+    let before = scene.store.main().tasks(thread)?;
+    let mut new = Vec::new();
+    for (n, create) in args.create.into_iter().enumerate() {
+        let Create { subject, description } = create;
+        fitting(Some(&subject), Some(&description)).map_err(|why| Refusal(format!("create[{n}]: {why}")))?;
+        let id = tasks::planned_by(&scene.call, thread, n + 1);
+        new.push(NewTask { id, thread: thread.clone(), subject, description, at });
+    }
+    let planned = new.iter().filter(|task| before.iter().all(|known| known.id != task.id)).count();
+    if before.len() + planned > MAX_TASKS {
+        return Err(Refusal(format!(
+            "a conversation has at most {MAX_TASKS} tasks, and this one has {}; nothing was changed",
+            before.len()
+        )));
+    }
+    let mut changes = Vec::new();
+    for (n, update) in args.update.into_iter().enumerate() {
+        let Update { id, status, subject, description } = update;
+        fitting(subject.as_deref(), description.as_deref())
+            .map_err(|why| Refusal(format!("update[{n}]: {why}")))?;
+        let Some(task) = tasks::meant(&id, thread) else {
+            return Err(Refusal(format!(
+                "the task `{id}` belongs to another conversation, and nothing was changed; {}",
+                known(&before)
+            )));
+        };
+        let status = status.as_deref().and_then(TaskStatus::from_word);
+        changes.push((task, TaskChange { subject, description, status, ..TaskChange::default() }));
+    }
+    match scene.store.change_tasks(thread, new, changes, at).await {
+        Err(StoreError::NoTask(task)) => {
+            let name = task.as_str().split_once('/').map_or(task.as_str(), |(_, name)| name);
+            Err(Refusal(format!("there is no task `{name}`, and nothing was changed; {}", known(&before))))
+        }
+        Err(error) => Err(error.into()),
+        Ok(()) => {
+            let now = scene.store.main().tasks(thread)?;
+            Ok(Output::text(if now.is_empty() {
+                "no tasks".to_owned()
+            } else {
+                tasks::list(&now).trim_end().to_owned()
+            }))
+        }
+    }
+}
+
+fn fitting(subject: Option<&str>, description: Option<&str>) -> Result<(), String> {
+    if subject.is_some_and(|subject| subject.trim().is_empty()) {
+        return Err("`subject` is empty; nothing was changed".to_owned());
+    }
+    for (what, text, most) in
+        [("subject", subject, MAX_SUBJECT), ("description", description, MAX_DESCRIPTION)]
+    {
+        let length = text.map_or(0, str::len);
+        if length > most {
+            return Err(format!("`{what}` has {length} bytes, and {most} are the most; nothing was changed"));
+        }
+    }
+    Ok(())
+}
+
+fn known(tasks: &[Task]) -> String {
+    if tasks.is_empty() {
+        return "there are no tasks yet".to_owned();
+    }
+    let names: Vec<String> = tasks.iter().map(|task| format!("`{}`", tasks::name(task))).collect();
+    format!("there are: {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::tools::testing::Yard;
+
+    #[tokio::test]
+    async fn a_plan_is_made_and_kept() {
+        let mut yard = Yard::new(&[]);
+        let mut seen = yard.ask("manage_tasks", json!({})).await;
+        let plan = json!({"create": [
+            {"subject": "Write the parser", "description": "By hand.\nNo crate."},
+            {"subject": "Test  it"},
+        ]});
+        for (message, input) in [
+            (4, plan.clone()),
+            // As after a crash between the effect and its result.
+            (4, plan),
+            (
+                6,
+                json!({"update": [{"id": "4.0.1", "status": "in_progress"}], "create": [{"subject": "Ship it"}]}),
+            ),
+            (8, json!({"update": [{"id": "4.0.1", "status": "complete"}, {"id": "4.0.9", "subject": "x"}]})),
+            (
+                10,
+                json!({"create": [{"subject": "lost"}], "update": [{"id": "tother/4.0.1", "status": "failed"}]}),
+            ),
+            (12, json!({"update": [{"id": "4.0.2", "subject": " "}]})),
+            (14, json!({"update": [{"id": "4.0.2", "status": "done"}]})),
+            (16, json!({"update": [{"status": "failed"}]})),
+            (18, json!({"create": [{"subject": "x".repeat(201)}]})),
+            (20, json!({"create": [{"subject": "x", "colour": 1}]})),
+            (22, json!({"create": ["x"]})),
+        ] {
+            yard.scene.call.message.0 = message;
+            seen += &format!("--- {}\n", input.to_string().chars().take(100).collect::<String>());
+            seen += &yard.ask("manage_tasks", input).await;
+        }
+        expect![[r#"
+            no tasks
+            --- {"create":[{"subject":"Write the parser","description":"By hand.\nNo crate."},{"subject":"Test  it"}
+            4.0.1 pending: Write the parser
+            4.0.2 pending: Test it
+            --- {"create":[{"subject":"Write the parser","description":"By hand.\nNo crate."},{"subject":"Test  it"}
+            4.0.1 pending: Write the parser
+            4.0.2 pending: Test it
+            --- {"update":[{"id":"4.0.1","status":"in_progress"}],"create":[{"subject":"Ship it"}]}
+            4.0.1 in_progress: Write the parser
+                By hand.
+                No crate.
+            4.0.2 pending: Test it
+            6.0.1 pending: Ship it
+            --- {"update":[{"id":"4.0.1","status":"complete"},{"id":"4.0.9","subject":"x"}]}
+            error: there is no task `4.0.9`, and nothing was changed; there are: `4.0.1`, `4.0.2`, `6.0.1`
+            --- {"create":[{"subject":"lost"}],"update":[{"id":"tother/4.0.1","status":"failed"}]}
+            error: the task `tother/4.0.1` belongs to another conversation, and nothing was changed; there are: `4.0.1`, `4.0.2`, `6.0.1`
+            --- {"update":[{"id":"4.0.2","subject":" "}]}
+            error: update[0]: `subject` is empty; nothing was changed
+            --- {"update":[{"id":"4.0.2","status":"done"}]}
+            error: `status` must be one of "pending", "in_progress", "complete", "failed", "cancelled", but is: "done"
+            --- {"update":[{"status":"failed"}]}
+            error: `id` is missing; it must be a string
+            --- {"create":[{"subject":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            error: create[0]: `subject` has 201 bytes, and 200 are the most; nothing was changed
+            --- {"create":[{"subject":"x","colour":1}]}
+            error: `colour` is no input of `manage_tasks.create[0]`; it takes `subject`, `description`
+            --- {"create":["x"]}
+            error: `manage_tasks.create[0]` takes a JSON object, but got: "x"
+        "#]]
+        .assert_eq(&seen);
+    }
+}

@@ -1,0 +1,222 @@
+//! `memory`: what is to be known later, under a name.
+
+use serde::Deserialize;
+use serde_json::Value;
+use store::Memory as Kept;
+
+use super::{Refusal, input};
+use crate::{Doing, Output, Policy, Scene, Tool, tasks};
+
+/// What is worth remembering is short: all of it is shown when a conversation begins.
+const MAX_TEXT: usize = 4 << 10;
+const MAX_NAME: usize = 64;
+/// Of one scope.
+const MAX_NAMES: usize = 100;
+
+/// Remembers, and forgets.
+pub(super) struct Memory;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    action: Action,
+    name: Option<String>,
+    text: Option<String>,
+    #[serde(default)]
+    scope: Scope,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    List,
+    Read,
+    Write,
+    Delete,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Scope {
+    #[default]
+    Thread,
+    User,
+}
+
+impl Tool for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn description(&self) -> &'static str {
+        "Keeps short texts under names, to be known later: `write` replaces what is there, `read` gives it back, \
+         `delete` forgets it, `list` shows all names. Scope `thread` is this conversation alone, `user` is all of this \
+         user's conversations, in every folder. Keep what will still be true and useful then; never a password or a key."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""action":{"type":"string","enum":["list","read","write","delete"],"description":"What to do."},"#,
+            r#""name":{"type":"string","description":"The name: small letters, digits, `-`, `_` and `.`. Not for `list`."},"#,
+            r#""text":{"type":"string","description":"What to keep, at most 4096 bytes. Only for `write`."},"#,
+            r#""scope":{"type":"string","enum":["thread","user"],"description":"Whose it is; `thread` without."}"#,
+            r#"},"required":["action"],"additionalProperties":false}"#
+        )
+    }
+
+    /// Writing or forgetting twice is doing it once, and is answered alike.
+    fn policy(&self) -> Policy {
+        Policy::Idempotent
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        Box::pin(async move {
+            let done = async { act(input::parse(self, input)?, scene).await };
+            done.await.unwrap_or_else(Refusal::into)
+        })
+    }
+}
+
+async fn act(args: Args, scene: &Scene) -> Result<Output, Refusal> {
+    let Args { action, name, text, scope } = args;
+    let thread = (scope == Scope::Thread).then(|| scene.thread.clone());
+    let mut kept = scene.store.main().memory(Some(&scene.thread))?;
+    if let Action::List = action {
+        return Ok(Output::text(list(&kept)));
+    }
+    kept.retain(|memory| memory.thread == thread);
+    let name = checked(name)?;
+    let found = kept.iter().find(|memory| memory.name == name);
+    match (action, text) {
+        (Action::List, _) => unreachable!("answered above"),
+        (Action::Read, _) => match found {
+            Some(memory) => Ok(Output::text(memory.text.clone())),
+            None => Err(Refusal(format!("nothing is remembered as `{name}` here; `list` shows all names"))),
+        },
+        (Action::Write, None) => Err(Refusal("`text` is missing; it must be a string".to_owned())),
+        (Action::Write, Some(text)) if text.trim().is_empty() => {
+            Err(Refusal("`text` is empty; `delete` forgets".to_owned()))
+        }
+        (Action::Write, Some(text)) if text.len() > MAX_TEXT => {
+            Err(Refusal(format!("`text` has {} bytes, and {MAX_TEXT} are the most", text.len())))
+        }
+        (Action::Write, Some(_)) if found.is_none() && kept.len() >= MAX_NAMES => {
+            Err(Refusal(format!("{MAX_NAMES} names are the most; `delete` one that is not needed any more")))
+        }
+        (Action::Write, Some(text)) => {
+            let answer = format!("remembered as `{name}`, {} bytes", text.len());
+            scene.store.put_memory(Kept { thread, name, text, updated_at: scene.at() }).await?;
+            Ok(Output::text(answer))
+        }
+        (Action::Delete, _) => {
+            let answer = format!("nothing is remembered as `{name}` now");
+            scene.store.delete_memory(thread.as_ref(), name).await?;
+            Ok(Output::text(answer))
+        }
+    }
+}
+
+fn checked(name: Option<String>) -> Result<String, Refusal> {
+    let name = name.ok_or_else(|| Refusal("`name` is missing; it must be a string".to_owned()))?;
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+    if !begins || name.len() > MAX_NAME || !name.chars().all(good) {
+        return Err(Refusal(format!(
+            "a name has at most {MAX_NAME} small letters, digits, `-`, `_` and `.`, and begins with a letter or a digit"
+        )));
+    }
+    Ok(name)
+}
+
+/// The names with the beginning of what is kept there.
+fn list(kept: &[Kept]) -> String {
+    if kept.is_empty() {
+        return "nothing is remembered".to_owned();
+    }
+    kept.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// One of them on a line.
+pub(crate) fn line(memory: &Kept) -> String {
+    let scope = if memory.thread.is_some() { "thread" } else { "user" };
+    format!("{} ({scope}): {}", memory.name, tasks::short(memory.text.lines().next().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::tools::testing::Yard;
+
+    #[tokio::test]
+    async fn what_is_written_is_known_later() {
+        let yard = Yard::new(&[]);
+        let seen = yard
+            .table(
+                "memory",
+                [
+                    json!({"action": "list"}),
+                    json!({"action": "write", "name": "style", "text": "short\nand plain", "scope": "user"}),
+                    json!({"action": "write", "name": "style", "text": "long here"}),
+                    json!({"action": "write", "name": "style", "text": "long here"}),
+                    json!({"action": "list"}),
+                    json!({"action": "read", "name": "style"}),
+                    json!({"action": "read", "name": "style", "scope": "user"}),
+                    json!({"action": "read", "name": "nothing"}),
+                    json!({"action": "delete", "name": "style"}),
+                    json!({"action": "delete", "name": "style"}),
+                    json!({"action": "list"}),
+                    json!({"action": "write", "name": "a"}),
+                    json!({"action": "write", "name": "a", "text": " "}),
+                    json!({"action": "write", "text": "a"}),
+                    json!({"action": "write", "name": "../a", "text": "a"}),
+                    json!({"action": "write", "name": "A", "text": "a"}),
+                    json!({"action": "write", "name": "", "text": "a"}),
+                ],
+            )
+            .await;
+        expect![[r#"
+            --- {"action":"list"}
+            nothing is remembered
+            --- {"action":"write","name":"style","text":"short\nand plain","scope":"user"}
+            remembered as `style`, 15 bytes
+            --- {"action":"write","name":"style","text":"long here"}
+            remembered as `style`, 9 bytes
+            --- {"action":"write","name":"style","text":"long here"}
+            remembered as `style`, 9 bytes
+            --- {"action":"list"}
+            style (user): short
+            style (thread): long here
+            --- {"action":"read","name":"style"}
+            long here
+            --- {"action":"read","name":"style","scope":"user"}
+            short
+            and plain
+            --- {"action":"read","name":"nothing"}
+            error: nothing is remembered as `nothing` here; `list` shows all names
+            --- {"action":"delete","name":"style"}
+            nothing is remembered as `style` now
+            --- {"action":"delete","name":"style"}
+            nothing is remembered as `style` now
+            --- {"action":"list"}
+            style (user): short
+            --- {"action":"write","name":"a"}
+            error: `text` is missing; it must be a string
+            --- {"action":"write","name":"a","text":" "}
+            error: `text` is empty; `delete` forgets
+            --- {"action":"write","text":"a"}
+            error: `name` is missing; it must be a string
+            --- {"action":"write","name":"../a","text":"a"}
+            error: a name has at most 64 small letters, digits, `-`, `_` and `.`, and begins with a letter or a digit
+            --- {"action":"write","name":"A","text":"a"}
+            error: a name has at most 64 small letters, digits, `-`, `_` and `.`, and begins with a letter or a digit
+            --- {"action":"write","name":"","text":"a"}
+            error: a name has at most 64 small letters, digits, `-`, `_` and `.`, and begins with a letter or a digit
+        "#]].assert_eq(&seen);
+        let long =
+            yard.ask("memory", json!({"action": "write", "name": "a", "text": "x".repeat(4097)})).await;
+        assert!(long.contains("4096 are the most"), "{long}");
+    }
+}

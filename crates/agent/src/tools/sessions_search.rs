@@ -1,0 +1,104 @@
+//! `sessions_search`: what was said in conversations before.
+
+use serde::Deserialize;
+use serde_json::Value;
+use session::Role;
+
+use super::Refusal;
+use crate::{Doing, Output, Policy, Scene, Tool};
+
+/// How many places are shown where nobody says how many.
+const USUAL: usize = 10;
+
+/// Finds words in what the user and main agents said.
+pub(super) struct SessionsSearch;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    query: String,
+    limit: Option<usize>,
+}
+
+impl Tool for SessionsSearch {
+    fn name(&self) -> &'static str {
+        "sessions_search"
+    }
+
+    fn description(&self) -> &'static str {
+        "Finds words in what the user and you said in all conversations, this one and earlier ones, the best match \
+         first. All words must occur in one message; the last may be the beginning of one. What tools answered is not \
+         searched."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""query":{"type":"string","description":"The words."},"#,
+            r#""limit":{"type":"integer","minimum":1,"maximum":50,"description":"How many places to show; 10 without."}"#,
+            r#"},"required":["query"],"additionalProperties":false}"#
+        )
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Pure
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        super::run_in(self, input, scene, |args: &Args, scene, _| find(args, scene))
+    }
+}
+
+fn find(args: &Args, scene: &Scene) -> Result<Output, Refusal> {
+    let hits = scene.store.main().search(&args.query, args.limit.unwrap_or(USUAL))?;
+    if hits.is_empty() {
+        return Ok(Output::text("nothing was said with all these words"));
+    }
+    let shown = hits.iter().map(|hit| {
+        let whose = if hit.thread == scene.thread { " (this conversation)" } else { "" };
+        let who = if hit.role == Role::Assistant { "you" } else { "the user" };
+        let snippet = hit.snippet.split_whitespace().collect::<Vec<_>>().join(" ");
+        format!("{}{whose}, {}, {}\n    {snippet}\n", hit.title, who, scene.moment(hit.at))
+    });
+    Ok(Output::text(shown.collect::<String>().trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::tools::testing::Yard;
+
+    #[tokio::test]
+    async fn what_was_said_is_found() {
+        let yard = Yard::new(&[]);
+        let seen = yard
+            .table(
+                "sessions_search",
+                [
+                    json!({"query": "yard"}),
+                    json!({"query": "look ar"}),
+                    json!({"query": "\" OR *"}),
+                    json!({"query": "", "limit": 1}),
+                    json!({"query": "unsaid"}),
+                ],
+            )
+            .await;
+        expect![[r#"
+            --- {"query":"yard"}
+            Look around in the yard. (this conversation), the user, 2026-07-31 12:13
+                Look around in the [yard].
+            --- {"query":"look ar"}
+            Look around in the yard. (this conversation), the user, 2026-07-31 12:13
+                [Look] [around] in the yard.
+            --- {"query":"\" OR *"}
+            nothing was said with all these words
+            --- {"query":"","limit":1}
+            nothing was said with all these words
+            --- {"query":"unsaid"}
+            nothing was said with all these words
+        "#]]
+        .assert_eq(&seen);
+    }
+}

@@ -1,0 +1,234 @@
+//! `offshoot agents`: what is described for agents in this folder, and what of it counts.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use agent::definition::{Agent, File, GENERAL, Kind as What, Skill, State, Tools, Unused};
+use serde_json::{Value, json};
+
+use super::{Format, print};
+use crate::definitions::{self, Described};
+use crate::failure::{Kind, OrFail, marked};
+
+/// Look at the agents, skills and commands that are described for this folder
+///
+/// They are Markdown with front matter, in `.offshoot`, `.claude` and `.opencode` here and in your own configuration
+/// folder; docs/agents.md says more.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot agents check
+  offshoot agents accept .claude/agents/reviewer.md
+  offshoot run --agent reviewer 'Look at the last change'")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Check(Check),
+    Accept(Accept),
+}
+
+/// List what is used, and every file and key that is not, with the reason
+///
+/// Exit code 1 when a file is broken.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  offshoot agents check --format json")]
+struct Check {
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Accept files of this folder as they are now, so that they count
+///
+/// Read them first: what they say is told to the agent. A file that changes afterwards has to be accepted again.
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  offshoot agents accept .claude/agents/*.md")]
+struct Accept {
+    /// The files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let here = std::env::current_dir().or_fail(Kind::Usage)?;
+    let described = Described::load(&here)?;
+    match &arguments.command {
+        Command::Check(check) => {
+            print(&match check.format {
+                Format::Text => text(&described),
+                Format::Json => format!("{}\n", json(&described)),
+            });
+            let sound = described.all.is_sound();
+            Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(Kind::Verdict as u8) })
+        }
+        Command::Accept(accept) => self::accept(described, &accept.files),
+    }
+}
+
+/// Accepts all of them or none.
+fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    let check = || "offshoot agents check".to_owned();
+    let mut accepted = Vec::new();
+    for path in files {
+        let found = path.canonicalize().ok().and_then(|real| {
+            let same = |file: &&File| file.path.canonicalize().is_ok_and(|path| path == real);
+            described.all.files.iter().find(same)
+        });
+        let shown = path.display();
+        let Some(file) = found.filter(|file| !matches!(file.state, State::Ignored(_))) else {
+            let error = anyhow::anyhow!("`{shown}` is no agent, skill or command of this folder");
+            return Err(error).or_fail_with(Kind::Usage, check);
+        };
+        if let State::Broken(broken) = &file.state {
+            return Err(anyhow::anyhow!("`{shown}` cannot be used: {broken}"))
+                .or_fail_with(Kind::Usage, check);
+        }
+        let bytes = std::fs::read(&file.path).or_fail(Kind::Usage)?;
+        if file.is_project {
+            if !described.trust.accept(&file.path, &bytes) {
+                let error = anyhow::anyhow!("the path of `{shown}` is not UTF-8, and cannot be written down");
+                return Err(error).or_fail(Kind::Usage);
+            }
+            accepted.push(described.typed(&file.path));
+        } else {
+            eprintln!("{shown} is your own, and counts without");
+        }
+    }
+    described.trust.write(&definitions::trust_path()?).map_err(definitions::failure)?;
+    for path in accepted {
+        eprintln!("accepted {}", report::plain(&path));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(described: &Described) -> String {
+    let mut text = String::new();
+    let is_general = described.all.agents.iter().any(|agent| agent.name == GENERAL);
+    for (kind, title) in [(What::Agent, "agents"), (What::Skill, "skills"), (What::Command, "commands")] {
+        let used =
+            || described.all.files.iter().filter(|file| file.kind == kind && file.state == State::Used);
+        if kind != What::Agent && used().next().is_none() {
+            continue;
+        }
+        text += &format!("{title}\n");
+        for file in used() {
+            let name = report::plain(file.name.as_deref().unwrap_or_default());
+            let off = described
+                .all
+                .agents
+                .iter()
+                .any(|agent| agent.is_disabled && agent.file.as_ref() == Some(&file.path));
+            let off = if off { " (switched off)" } else { "" };
+            text += &format!("  {name:<20} {}{off}\n", report::plain(&described.typed(&file.path)));
+            for unused in &file.unused {
+                text += &unused_line(unused);
+            }
+        }
+        if kind == What::Agent && !is_general {
+            text += &format!("  {GENERAL:<20} built in\n");
+        }
+    }
+    let left: Vec<&File> = described.all.files.iter().filter(|file| file.state != State::Used).collect();
+    if !left.is_empty() {
+        text += "not used\n";
+    }
+    for file in left {
+        let line = match &file.state {
+            State::Broken(broken) => format!(":{}", broken.line),
+            _ => String::new(),
+        };
+        let reason = report::plain(&reason(described, file));
+        text += &format!("  {}{line}\n    {reason}\n", report::plain(&described.typed(&file.path)));
+        for unused in &file.unused {
+            text += &unused_line(unused);
+        }
+    }
+    text
+}
+
+fn unused_line(unused: &Unused) -> String {
+    let Unused { key, line, why, .. } = unused;
+    format!("    line {line}, `{}` is not used: {}\n", report::plain(key), report::plain(why))
+}
+
+/// Why a file does not count.
+fn reason(described: &Described, file: &File) -> String {
+    match &file.state {
+        State::Used => String::new(),
+        State::Broken(broken) => broken.why.clone(),
+        State::NotAccepted => {
+            format!("not accepted as it is; read it, then: {}", described.accept(&file.path))
+        }
+        State::Hidden { by } => {
+            let name = file.name.as_deref().unwrap_or_default();
+            format!("`{name}` is described by {}, which comes before it", described.typed(by))
+        }
+        State::Ignored(why) => (*why).to_owned(),
+    }
+}
+
+fn json(described: &Described) -> Value {
+    let tools = agent::tools::builtin();
+    let kept = |of: &Tools| -> Vec<&str> {
+        tools.iter().map(|tool| tool.name()).filter(|name| of.has(name)).collect()
+    };
+    let file = |file: &Option<PathBuf>| file.as_ref().map(|file| described.typed(file));
+    let agent = |agent: &Agent| {
+        json!({
+            "name": agent.name, "description": agent.description, "model": agent.model,
+            "max_steps": agent.max_steps, "tools": kept(&agent.tools), "disabled": agent.is_disabled,
+            "file": file(&agent.file),
+        })
+    };
+    let skill = |skill: &Skill| {
+        json!({
+            "name": skill.name, "description": skill.description, "argument_hint": skill.argument_hint,
+            "agent": skill.agent, "model": skill.model, "tools": skill.tools.as_ref().map(kept),
+            "file": file(&skill.file),
+        })
+    };
+    let all = &described.all;
+    json!({
+        "format": 1,
+        "ok": all.is_sound(),
+        "agents": all.agents.iter().map(agent).collect::<Vec<_>>(),
+        "skills": all.skills.iter().map(skill).collect::<Vec<_>>(),
+        "commands": all.commands.iter().map(skill).collect::<Vec<_>>(),
+        "files": all.files.iter().map(|file| file_json(described, file)).collect::<Vec<_>>(),
+    })
+}
+
+fn file_json(described: &Described, file: &File) -> Value {
+    let (state, line) = match &file.state {
+        State::Used => ("used", None),
+        State::Broken(broken) => ("broken", Some(broken.line)),
+        State::NotAccepted => ("not_accepted", None),
+        State::Hidden { .. } => ("hidden", None),
+        State::Ignored(_) => ("ignored", None),
+    };
+    let unused = |unused: &Unused| json!({ "key": unused.key, "line": unused.line, "value": unused.value, "reason": unused.why });
+    let reason = Some(reason(described, file)).filter(|reason| !reason.is_empty());
+    json!({
+        "file": described.typed(&file.path), "kind": file.kind.word(), "name": file.name, "state": state,
+        "line": line, "reason": reason, "unused": file.unused.iter().map(unused).collect::<Vec<_>>(),
+    })
+}
+
+/// Somebody asked for something that is described, and not accepted.
+pub(crate) fn not_accepted(described: &Described, kind: What, name: &str) -> Option<anyhow::Error> {
+    let waits = |file: &&File| {
+        file.kind == kind && file.state == State::NotAccepted && file.name.as_deref() == Some(name)
+    };
+    let file = described.all.files.iter().find(waits)?;
+    let error = anyhow::anyhow!(
+        "the {} `{name}` of this folder is not accepted as it is in `{}`",
+        kind.word(),
+        described.typed(&file.path)
+    );
+    Some(marked(Kind::Usage, Some(format!("read it, then: {}", described.accept(&file.path))), error))
+}
