@@ -230,3 +230,22 @@ fn settings_are_begun_and_never_replaced() {
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 }
+
+#[test]
+fn a_project_s_settings_say_more_once_they_are_accepted_as_they_are() {
+    let env = TestEnv::new();
+    env.write("script.yaml", "format: 1\nlanes:\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { text: \"hello\" } ]\n");
+    env.write("offshoot.toml", "[permissions]\nallow = [\"bash(true)\"]\n");
+    let run = || env.run(&["run", "--script", "script.yaml", "hi"]);
+    let said = run();
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("a project may not allow anything"), "{said:?}");
+    assert!(said.stderr.contains("offshoot agents accept offshoot.toml"), "{said:?}");
+    let accepted = env.run(&["agents", "accept", "offshoot.toml"]);
+    assert_eq!((accepted.code, accepted.stderr.as_str()), (Some(0), "accepted offshoot.toml\n"));
+    assert_eq!(run().code, Some(0), "{:?}", run());
+    env.write("offshoot.toml", "[permissions]\nallow = [\"bash\"]\n");
+    assert_eq!(run().code, Some(2), "it is another file now");
+    env.write("offshoot.toml", "[permissions]\ndeny = [\"bash\"]\n");
+    assert_eq!(run().code, Some(0), "whoever forbids needs no leave");
+}

@@ -70,18 +70,30 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// A project's settings, which may say more once they are accepted.
+const SETTINGS: &str = "offshoot.toml";
+
 /// Accepts all of them or none.
 fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let check = || "offshoot agents check".to_owned();
     let mut accepted = Vec::new();
     for path in files {
+        if path.canonicalize().is_ok_and(|real| real == described.project.join(SETTINGS)) {
+            let real = described.project.join(SETTINGS);
+            let bytes = std::fs::read(&real).or_fail(Kind::Usage)?;
+            if described.trust.accept(&real, &bytes) {
+                accepted.push(described.typed(&real));
+                continue;
+            }
+        }
         let found = path.canonicalize().ok().and_then(|real| {
             let same = |file: &&File| file.path.canonicalize().is_ok_and(|path| path == real);
             described.all.files.iter().find(same)
         });
         let shown = path.display();
         let Some(file) = found.filter(|file| !matches!(file.state, State::Ignored(_))) else {
-            let error = anyhow::anyhow!("`{shown}` is no agent, skill or command of this folder");
+            let error =
+                anyhow::anyhow!("`{shown}` is no agent, skill, command or `offshoot.toml` of this folder");
             return Err(error).or_fail_with(Kind::Usage, check);
         };
         if let State::Broken(broken) = &file.state {

@@ -28,12 +28,19 @@ const PROJECT: &str = r#"# What `offshoot run` takes in this folder where nothin
 # The model: opus, sonnet or haiku, a model's id, or PROVIDER/ID.
 #model = "sonnet"
 
-# Providers and the sandbox are yours to say and not a project's: see
-# `offshoot init --user`.
+# What the agent may not do here, and what it asks about; see docs/run.md.
+#[permissions]
+#deny = ["bash(git push*)", "read(secrets)"]
+#ask = ["bash"]
+
+# Providers, tool servers, what is allowed and the sandbox are yours to say: see
+# `offshoot init --user`. Here they count once you have accepted this file as
+# it is: `offshoot agents accept offshoot.toml`.
 "#;
 
 const USER: &str = r#"# What `offshoot run` takes where nothing else is said. A project's own
-# `offshoot.toml` may choose another model, and nothing below that.
+# `offshoot.toml` may choose another model, ask and deny, and say the rest only
+# once you have accepted it.
 
 # The model: opus, sonnet or haiku, a model's id, or PROVIDER/ID.
 #model = "sonnet"
@@ -52,6 +59,22 @@ const USER: &str = r#"# What `offshoot run` takes where nothing else is said. A 
 #models = { sonnet = "qwen", haiku = "qwen-small" }
 # How many seconds not one byte may come before a request is given up.
 #idle_timeout_s = 60
+
+# What agents may do: a deny always wins, an allow is an exception to an ask.
+#[permissions]
+#deny = ["bash(git push*)", "read(secrets)"]
+#ask = ["bash"]
+#allow = ["bash(cargo test*)"]
+
+# Whom `web_fetch` may ask although they are not on the public internet.
+#[web_fetch]
+#allow = ["127.0.0.1:8080"]
+
+# A tool server that speaks MCP: a command, or the url of one.
+#[mcp.files]
+#command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]
+#tools = ["read_text_file"]
+#enabled = false
 "#;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::definition::Trust;
 use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
 use agent::{Defaults, Model};
 use proxy::{ScriptedModel, Upstream, Upstreams};
@@ -15,9 +16,9 @@ use wire::dialect::Dialect;
 use super::Arguments;
 use crate::commands::proxy::{scripted_model, tell_unanswered};
 use crate::failure::{Kind, OrFail, marked};
-use crate::paths;
 use crate::record::{Begun, Session};
 use crate::signals::Signals;
+use crate::{definitions, paths};
 
 /// What is asked for without `--model`.
 const USUAL: &str = "sonnet";
@@ -171,7 +172,15 @@ fn read_settings(config: &mut Config) -> anyhow::Result<Defaults> {
     }
     let project = Path::new("offshoot.toml");
     if let Some(text) = read(project)? {
-        defaults.read_project(&text, project).map_err(bad_config)?;
+        let trust = Trust::read(&definitions::trust_path()?).map_err(definitions::failure)?;
+        let real = project.canonicalize().or_fail(Kind::Outside)?;
+        // A project's file that the user has accepted, as it is now, says as much as the user's own.
+        if trust.accepts(&real, text.as_bytes()) {
+            defaults.read(&text, project).map_err(bad_config)?;
+            config.read(&text, project).map_err(bad_config)?;
+        } else {
+            defaults.read_project(&text, project).map_err(bad_project)?;
+        }
     }
     Ok(defaults)
 }
@@ -185,6 +194,12 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
             Err(error).or_fail(Kind::Usage)
         }
     }
+}
+
+fn bad_project(error: ConfigError) -> anyhow::Error {
+    let hint =
+        "or read the file, and if you want what it says: `offshoot agents accept offshoot.toml`".to_owned();
+    marked(Kind::Usage, Some(hint), error.into())
 }
 
 fn bad_config(error: ConfigError) -> anyhow::Error {
