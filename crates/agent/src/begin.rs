@@ -28,6 +28,7 @@ impl Kernel {
         let limits = affordable(start.limits, &start.model)?;
         let mut settings = Settings::new(dialect, &limits, context.clone(), workspace.clone());
         (settings.instructions, settings.tools) = (start.instructions, start.tools);
+        settings.rules = start.rules;
         let first =
             Message { role: Role::User, blocks: vec![tool::text(&context), tool::text(&start.prompt)] };
         let message = NewMessage {

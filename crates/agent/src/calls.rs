@@ -11,7 +11,7 @@ use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
-use crate::permission::{Answer, Judgement, Question};
+use crate::permission::{Answer, Judgement, Question, Rules};
 use crate::preview;
 use crate::run::Run;
 use crate::stop::Wish;
@@ -122,7 +122,8 @@ async fn judged(run: &Run<'_>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, V
     for call in calls {
         // What is no JSON is refused by the tool, with better words.
         let input = serde_json::from_slice(&call.input).unwrap_or_default();
-        let why = match kernel.rules.judge(&call.name, &input, &kernel.workspace) {
+        let judged = |rules: &Rules| rules.judge(&call.name, &input, &kernel.workspace);
+        let why = match judged(&kernel.rules).and(judged(&run.rules)) {
             Judgement::Allow => None,
             Judgement::Deny(why) => Some(why),
             Judgement::Ask(why) => {

@@ -16,7 +16,7 @@ use crate::definition::Skill;
 use crate::error::RunError;
 use crate::event::{Watch, What};
 use crate::model::Model;
-use crate::permission::{Asker, Rules};
+use crate::permission::{Asker, List, Rules};
 use crate::process::AtWork;
 use crate::provider::{Failure, FailureKind, Retries};
 use crate::run::{End, Run};
@@ -66,6 +66,8 @@ pub struct Start {
     pub instructions: Option<String>,
     /// The only tools it has; all of them where nothing is said.
     pub tools: Option<Vec<String>>,
+    /// What its agent's description asks about and forbids, beside the kernel's own rules.
+    pub rules: Vec<(List, String)>,
     /// The provider's name.
     pub provider: String,
     /// The model, as the provider calls it.

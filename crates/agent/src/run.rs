@@ -12,6 +12,7 @@ use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, What};
 use crate::kernel::{Ended, Kernel};
+use crate::permission::Rules;
 use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::settings::Settings;
 use crate::shell::Processes;
@@ -43,6 +44,8 @@ pub(crate) struct Run<'k> {
     pub(crate) model: String,
     pub(crate) provider: String,
     pub(crate) settings: Settings,
+    /// What its agent's description asks about and forbids.
+    pub(crate) rules: Rules,
     pub(crate) brake: Brake,
     pub(crate) stop: Stop,
     /// What its tree has running.
@@ -67,6 +70,7 @@ impl<'k> Run<'k> {
             agent,
             model,
             provider,
+            rules: Rules::stored(&settings.rules),
             settings,
             brake: brake.clone(),
             stop: brake.stop(),

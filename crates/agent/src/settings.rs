@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use wire::dialect::Dialect;
 
 use crate::error::RunError;
+use crate::permission::List;
 
 /// The format that is written here.
 const FORMAT: u32 = 1;
@@ -32,6 +33,9 @@ pub struct Settings {
     /// The only tools that it has; all of them where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
+    /// What its agent's description asks about and forbids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<(List, String)>,
 }
 
 /// The dialect, as it is stored.
@@ -62,6 +66,7 @@ impl Settings {
             max_tokens: limits.max_tokens,
             instructions: None,
             tools: None,
+            rules: Vec::new(),
         }
     }
 

@@ -135,7 +135,11 @@ impl Store {
     /// Lets the search index follow to the last message.
     pub(crate) fn index_all(&self) -> Result<(), StoreError> {
         if self.read_all(|conn| Ok(index::is_behind(conn)?))? {
-            index::follow_all(self.path(), self.inner.options)?;
+            // While somebody else writes, what is in the index already is searched.
+            match index::follow_all(self.path(), self.inner.options) {
+                Err(StoreError::Locked { .. }) => {}
+                followed => followed?,
+            }
         }
         Ok(())
     }

@@ -103,22 +103,23 @@ pub(super) fn take_tools(keys: &mut Keys, names: &[&str], known: &[String]) -> R
     Ok(Some(tools))
 }
 
-/// What an agent may not do for certain, it is not given at all.
+/// What an agent may not do for certain, it is not given at all; what depends on a call stays a rule.
 fn take_rules(keys: &mut Keys, tools: &mut Tools) -> Result<Vec<Rule>, Broken> {
     let Some(key) = keys.take(&["permission", "permissions"]) else { return Ok(Vec::new()) };
     let rules = Rule::read(&key)?;
     for rule in &rules {
         let Rule { tool, pattern, answer } = rule;
         let why = match (answer, pattern) {
-            (Answer::Allow, _) => format!("`{tool}`: an agent gets no rights by its own word"),
+            (Answer::Allow, None) => format!("`{tool}`: an agent gets no rights by its own word"),
             (Answer::Deny, None) => {
                 tools.leave_out(tool);
                 continue;
             }
-            (Answer::Ask | Answer::Deny, _) => {
+            _ if rule.stays() => continue,
+            _ => {
                 tools.leave_out(tool);
                 format!(
-                    "`{tool}`: an agent's own rules are not asked yet, so it does not have the tool at all"
+                    "`{tool}`: a rule on files cannot be kept for one agent, so it does not have the tool at all"
                 )
             }
         };

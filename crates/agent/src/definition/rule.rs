@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::front::{Broken, Key};
 use super::keys::brief;
 use super::names::ours;
+use crate::List;
 
 /// One rule on a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,29 @@ pub enum Answer {
 }
 
 impl Rule {
+    /// The rule as permissions have it, where it depends on the call.
+    pub fn permission(&self) -> Option<(List, String)> {
+        let list = match (self.answer, &self.pattern) {
+            (Answer::Deny, None) | (Answer::Allow, None) => return None,
+            (Answer::Deny, _) => List::Deny,
+            (Answer::Ask, _) => List::Ask,
+            (Answer::Allow, _) => List::Allow,
+        };
+        let text = match &self.pattern {
+            Some(pattern) => format!("{}({pattern})", self.tool),
+            None => self.tool.clone(),
+        };
+        self.stays().then_some((list, text))
+    }
+
+    /// Whether it can be asked call by call. Which files a walk may meet is the workspace's to say, for all agents alike.
+    pub(super) fn stays(&self) -> bool {
+        let of_files = ["read", "write", "edit", "list", "glob", "grep"].contains(&self.tool.as_str());
+        let text =
+            self.pattern.as_ref().map_or(self.tool.clone(), |pattern| format!("{}({pattern})", self.tool));
+        !(of_files && self.pattern.is_some()) && crate::Rules::default().add(List::Deny, &text).is_ok()
+    }
+
     /// `permission: {edit: deny, bash: {"git push*": ask}}`, as OpenCode has it.
     pub(super) fn read(key: &Key) -> Result<Vec<Self>, Broken> {
         let wrong = |value: &Value| {
@@ -54,7 +78,8 @@ impl Rule {
             match said {
                 Value::Object(patterns) => {
                     for (pattern, said) in patterns {
-                        let (tool, pattern) = (tool.clone(), Some(pattern.clone()));
+                        let pattern = Some(pattern.clone()).filter(|pattern| pattern != "*");
+                        let (tool, pattern) = (tool.clone(), pattern);
                         rules.push(Self { tool, pattern, answer: answer(said)? });
                     }
                 }

@@ -145,12 +145,10 @@ fn agents_of_opencode_load() {
                 6 tools: there is no tool `tickets_*` here
             agent off project/.opencode/agent/off.md: Used
             agent team/plan project/.opencode/agents/team/plan.md: Used
-                8 permission: `grep`: an agent's own rules are not asked yet, so it does not have the tool at all
                 8 permission: `read`: an agent gets no rights by its own word
-                8 permission: `bash`: an agent's own rules are not asked yet, so it does not have the tool at all
             = docs: "You write documentation.", model Some("anthropic/claude-sonnet-5"), steps None, tools read write edit list glob grep skill
             = off: "", model None, steps None, tools all
-            = team/plan: "You plan.", model None, steps Some(5), tools read
+            = team/plan: "You plan.", model None, steps Some(5), tools read grep
         "#]],
     );
 }

@@ -10,6 +10,7 @@ mod tests;
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tool::Doing;
@@ -36,7 +37,8 @@ pub enum Judgement {
 }
 
 /// Which list a rule belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum List {
     /// What needs no question.
     Allow,
@@ -46,7 +48,28 @@ pub enum List {
     Deny,
 }
 
+impl Judgement {
+    /// What both want: a no before a question, and that before a yes.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (&self, &other) {
+            (Self::Deny(_), _) | (Self::Ask(_), Self::Ask(_) | Self::Allow) => self,
+            _ => other,
+        }
+    }
+}
+
 impl Rules {
+    /// An agent's own rules, as they were stored. One that cannot be read, as an older version may find, forbids all.
+    pub(crate) fn stored(rules: &[(List, String)]) -> Self {
+        let mut known = Self::default();
+        for (list, rule) in rules {
+            if known.add(*list, rule).is_err() {
+                known.add(List::Deny, "*").expect("a rule");
+            }
+        }
+        known
+    }
+
     /// Adds a rule; an error says what is wrong with it.
     pub fn add(&mut self, list: List, rule: &str) -> Result<(), String> {
         let rule = Rule::parse(rule)?;
@@ -123,8 +146,9 @@ fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {
             Subject::Path(workspace.resolved(Path::new(path)).unwrap_or_else(|_| path.into()))
         }
         "web_fetch" => {
-            let host = text("url").and_then(|url| url.parse::<http::Uri>().ok());
-            let host = host.and_then(|url| Some(url.host()?.trim_end_matches('.').to_ascii_lowercase()));
+            // Read as `web_fetch` reads it, so that both speak of one host.
+            let host = text("url").and_then(|url| url::Url::parse(url.trim()).ok());
+            let host = host.and_then(|url| Some(url.host_str()?.trim_end_matches('.').to_ascii_lowercase()));
             host.map_or(Subject::Nothing, Subject::Host)
         }
         "skill" => text("name").map_or(Subject::Nothing, |name| Subject::Name(name.to_owned())),

@@ -54,6 +54,8 @@ struct Room {
     brake: Mutex<Brake>,
     limits: Limits,
     rules: Arc<Rules>,
+    /// Those of the agent's own description.
+    own_rules: Vec<(List, String)>,
     asker: Arc<dyn Asker>,
 }
 
@@ -108,6 +110,7 @@ impl Room {
                 max_tokens: 1000,
             },
             rules: Arc::default(),
+            own_rules: Vec::new(),
             asker: Arc::new(NobodyToAsk),
             folder,
             store,
@@ -140,6 +143,7 @@ impl Room {
             agent: "main".to_owned(),
             instructions: None,
             tools: None,
+            rules: self.own_rules.clone(),
             provider: "test".to_owned(),
             model: model.to_owned(),
             limits: self.limits.clone(),

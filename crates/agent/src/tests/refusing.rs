@@ -81,3 +81,15 @@ async fn a_call_that_is_made_in_between_begins_the_count_anew() {
     let told = room.play(&format!("> work\n{story}< done")).await;
     assert!(told.ends_with("= completed: done\n"), "{told}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_s_own_rules_make_it_stricter_and_stay_with_its_run() {
+    let own_rules = vec![(List::Deny, "count".to_owned()), (List::Allow, "echo".to_owned())];
+    let room = Room { own_rules, ..room(List::Ask, "echo") };
+    let told = room.play("> work\n< echo{\"say\":\"x\"} + count{}\n< done").await;
+    assert!(told.contains("the rule `echo` wants a question"), "its own leave counts for nothing: {told}");
+    assert!(told.contains("the rule `count` forbids it"), "{told}");
+    // Another process takes it up, and knows of them from the journal alone.
+    let told = Room { own_rules: Vec::new(), ..room }.play("> again\n< count{}\n< done").await;
+    assert!(told.contains("the rule `count` forbids it"), "{told}");
+}

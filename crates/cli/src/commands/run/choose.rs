@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agent::definition::{Agent, ChooseError, Kind as What, Skill, choose};
-use agent::{Skill as Known, Toolbox};
+use agent::{List, Skill as Known, Toolbox};
 
 use crate::commands::agents::not_accepted;
 use crate::definitions::Described;
@@ -74,6 +74,12 @@ impl Chosen {
     pub(super) fn model(&self) -> Option<String> {
         let command = self.command.as_ref().and_then(|command| command.model.clone());
         command.or_else(|| self.agent.as_ref().and_then(|agent| agent.model.clone()))
+    }
+
+    /// What the agent's description asks about and forbids.
+    pub(super) fn rules(&self) -> Vec<(List, String)> {
+        let rules = self.agent.iter().flat_map(|agent| &agent.rules);
+        rules.filter_map(|rule| rule.permission()).collect()
     }
 
     pub(super) fn max_steps(&self) -> Option<u32> {

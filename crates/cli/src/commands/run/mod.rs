@@ -175,6 +175,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 agent: chosen.name.clone(),
                 instructions: chosen.instructions(),
                 tools: chosen.tools(&kernel.tools),
+                rules: chosen.rules(),
                 provider: answering.provider.clone(),
                 model: answering.id.clone(),
                 limits,
