@@ -54,8 +54,14 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
     }
     let Some((to_start, refused)) = judged(run, to_start).await else { return Ok(finished) };
     for (call, why) in refused {
-        let result = placeholder(&call, &words::refused(&why));
-        finished.push(finish(run, call, CallStatus::Denied, result, Vec::new(), Duration::ZERO).await?);
+        // One that was begun before, in a process that is gone, may have happened all the same.
+        let begun = call.status == CallStatus::Running && call.policy != Policy::Pure;
+        let (status, sentence) = match begun {
+            true => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN.to_owned()),
+            false => (CallStatus::Denied, words::refused(&why)),
+        };
+        let result = placeholder(&call, &sentence);
+        finished.push(finish(run, call, status, result, Vec::new(), Duration::ZERO).await?);
     }
     if to_start.is_empty() {
         return Ok(finished);
@@ -203,7 +209,9 @@ async fn finish(
     let text = preview.clone().unwrap_or_else(|| preview::words(&result));
     // What was settled before the loop began is in the journal; events begin with the loop.
     if run.is_started() {
-        run.tell(What::CallFinished { call: call.call.clone(), name: call.name.clone(), status, text, ms });
+        let input = String::from_utf8_lossy(&call.input).into_owned();
+        let (id, name) = (call.call.clone(), call.name.clone());
+        run.tell(What::CallFinished { call: id, name, input, status, text, ms });
     }
     (call.status, call.result, call.preview, call.ended_at) = (status, Some(result), preview, Some(at));
     Ok(call)

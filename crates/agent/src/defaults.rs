@@ -85,11 +85,22 @@ impl Defaults {
                 Allowed::parse(&web_fetch.get_ref().allow).map_err(|why| mistake(text, file, at, why))?;
         }
         if let Some(servers) = parsed.mcp {
-            self.mcp = mcp::read(servers.into_inner()).map_err(|(at, why)| mistake(text, file, at, why))?;
+            let more = mcp::read(servers.into_inner()).map_err(|(at, why)| mistake(text, file, at, why))?;
+            self.mcp.retain(|known| more.iter().all(|server| server.name != known.name));
+            self.mcp.extend(more);
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         self.model = parsed.model.or(self.model.take());
         self.without_sandbox = parsed.sandbox.is_some_and(|sandbox| *sandbox.get_ref() == Sandbox::Off);
+        Ok(())
+    }
+
+    /// Takes a project's file that the user has accepted: it says as much as the user's own, but for what holds commands.
+    pub fn read_accepted(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
+        no_sandbox(&parse(text, file)?.sandbox, text, file)?;
+        let without_sandbox = self.without_sandbox;
+        self.read(text, file)?;
+        self.without_sandbox = without_sandbox;
         Ok(())
     }
 
@@ -116,14 +127,16 @@ impl Defaults {
             return Err(mistake(text, file, allowed.span().start, why.to_owned()));
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
-        if let Some(sandbox) = parsed.sandbox {
-            let why =
-                "a project may not say what holds commands: put `sandbox` into your own `offshoot.toml`";
-            return Err(mistake(text, file, sandbox.span().start, why.to_owned()));
-        }
+        no_sandbox(&parsed.sandbox, text, file)?;
         self.model = parsed.model.or(self.model.take());
         Ok(())
     }
+}
+
+fn no_sandbox(said: &Option<Spanned<Sandbox>>, text: &str, file: &Path) -> Result<(), ConfigError> {
+    let Some(sandbox) = said else { return Ok(()) };
+    let why = "a project may never say what holds commands: put `sandbox` into your own `offshoot.toml`";
+    Err(mistake(text, file, sandbox.span().start, why.to_owned()))
 }
 
 fn permissions(said: Option<&Permissions>, text: &str, file: &Path) -> Result<Rules, ConfigError> {

@@ -465,7 +465,12 @@ fn rules_are_kept_and_a_refusal_is_said_to_both() {
     let env = world(&script);
     let said = run(&env, &["--deny", "bash(echo *)", "go"]);
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.stderr.contains("✗ bash denied: This call was refused"), "{said:?}");
+    assert!(
+        said.stderr.contains(
+            "✗ bash {\"command\":\"echo x > made\"}\n  refused: the rule `bash(echo *)` forbids it\n"
+        ),
+        "{said:?}"
+    );
     assert!(!env.path("made").exists());
     let said = run(&env, &["--deny", "bash(", "go"]);
     assert_eq!(said.code, Some(2), "{said:?}");

@@ -64,7 +64,7 @@ impl What {
                 let input = serde_json::from_str(input).unwrap_or_else(|_| Value::from(input.as_str()));
                 json!({ "call": call, "name": name, "input": input })
             }
-            Self::CallFinished { call, name, status, text, ms } => json!({
+            Self::CallFinished { call, name, status, text, ms, .. } => json!({
                 "call": call,
                 "name": name,
                 "status": status.as_str(),

@@ -86,6 +86,8 @@ pub enum What {
         call: CallId,
         /// The tool.
         name: String,
+        /// Its input, as the model wrote it.
+        input: String,
         /// How.
         status: CallStatus,
         /// Its words, as the model sees them.

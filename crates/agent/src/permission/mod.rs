@@ -81,6 +81,12 @@ impl Rules {
         Ok(())
     }
 
+    /// Rules about tools that there are none of: mistyped, most likely.
+    pub fn about_nothing<'r>(&'r self, tools: &[&str]) -> Vec<&'r str> {
+        let all = self.allow.iter().chain(&self.ask).chain(&self.deny);
+        all.filter(|rule| !tools.iter().any(|tool| rule.names(tool))).map(|rule| rule.text.as_str()).collect()
+    }
+
     /// What these say and those as well.
     pub fn extend(&mut self, more: Rules) {
         self.allow.extend(more.allow);
@@ -95,11 +101,20 @@ impl Rules {
         Some(format!("the rule `{}` forbids it", rule.text))
     }
 
+    /// Whether a walk through folders leaves a place out: nobody can be asked for each of many files.
+    pub(crate) fn keeps_from_walks(&self, place: &Path) -> bool {
+        self.deny.iter().chain(&self.ask).any(|rule| rule.closes_place("read", place))
+    }
+
     /// What is to become of a call.
     pub(crate) fn judge(&self, tool: &str, input: &Value, workspace: &Workspace) -> Judgement {
         let subject = subject(tool, input, workspace);
         let covered = |rules: &[Rule]| {
-            let all = rules.iter().map(|rule| (rule.forbids(tool, &subject), rule.text.clone()));
+            // Whoever may not read a file may not have it searched either.
+            let also = ["list", "glob", "grep"].contains(&tool).then_some("read");
+            let tools = || std::iter::once(tool).chain(also);
+            let covers = |rule: &Rule| tools().map(|tool| rule.forbids(tool, &subject)).max();
+            let all = rules.iter().map(|rule| (covers(rule).unwrap_or(Covers::No), rule.text.clone()));
             all.max_by_key(|(covers, _)| *covers).filter(|(covers, _)| *covers > Covers::No)
         };
         match covered(&self.deny) {

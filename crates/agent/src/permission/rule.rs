@@ -20,8 +20,8 @@ pub(crate) struct Rule {
 enum About {
     /// Files, by their path in the workspace.
     Path(GlobMatcher),
-    /// Commands, word by word; whether more words may follow.
-    Command(Vec<GlobMatcher>, bool),
+    /// Commands, word by word; whether more words may follow; and the words without their stars.
+    Command(Vec<GlobMatcher>, bool, Vec<String>),
     /// Hosts.
     Host(GlobMatcher),
     /// A name, of a skill for instance.
@@ -66,6 +66,7 @@ impl Rule {
                 (tool, Some(pattern.trim()))
             }
         };
+        let tool = &ours(tool);
         if tool.is_empty() || !tool.chars().all(|c| c.is_alphanumeric() || "_-*".contains(c)) {
             return Err(format!("`{text}` does not begin with a tool's name"));
         }
@@ -78,7 +79,7 @@ impl Rule {
             Some("") => {
                 return Err(format!("`{text}` has an empty pattern; `{tool}` alone is for all its calls"));
             }
-            Some(pattern) if FILES.contains(&tool) => {
+            Some(pattern) if FILES.contains(&tool.as_str()) => {
                 let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
                 if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
                     return Err(format!(
@@ -97,8 +98,11 @@ impl Rule {
                 if words.len() > 1 && words.last() == Some(&"*") {
                     words.pop();
                 }
+                let plain =
+                    words.iter().map(|word| base(word).replace('*', "")).filter(|word| !word.is_empty());
+                let plain = plain.collect();
                 let words = words.into_iter().map(|word| glob(word, false)).collect::<Result<_, _>>()?;
-                Some(About::Command(words, more))
+                Some(About::Command(words, more, plain))
             }
             Some(pattern) if tool == "web_fetch" => {
                 Some(About::Host(glob(&pattern.to_ascii_lowercase(), false)?))
@@ -124,8 +128,11 @@ impl Rule {
             (Some(About::Path(glob)), Subject::Path(path)) => covers(glob.is_match(path)),
             (Some(About::Host(glob)), Subject::Host(host)) => covers(glob.is_match(host)),
             (Some(About::Name(glob)), Subject::Name(name)) => covers(glob.is_match(name)),
-            (Some(About::Command(words, _)), Subject::Command(line)) => {
-                line.commands.iter().map(|command| hidden_in(command, words)).max().unwrap_or(Covers::No)
+            (Some(About::Command(words, _, plain)), Subject::Command(line)) => {
+                let read = line.commands.iter().map(|command| hidden_in(command, words)).max();
+                // Whatever the reader made of it: where its words stand in the text, somebody should look.
+                let stand = if line.holds(plain) { Covers::Maybe } else { Covers::No };
+                read.unwrap_or(Covers::No).max(stand)
             }
             // What a rule is about cannot be found in the call: then nobody can tell.
             (Some(_), _) => Covers::Maybe,
@@ -142,11 +149,21 @@ impl Rule {
             (Some(About::Path(glob)), Subject::Path(path)) => glob.is_match(path),
             (Some(About::Host(glob)), Subject::Host(host)) => glob.is_match(host),
             (Some(About::Name(glob)), Subject::Name(name)) => glob.is_match(name),
-            (Some(About::Command(words, more)), Subject::Command(_)) => {
+            (Some(About::Command(words, more, _)), Subject::Command(_)) => {
                 command.is_some_and(|command| is_it(command, words, *more))
             }
             _ => false,
         }
+    }
+
+    /// Whether it is about that tool.
+    pub(crate) fn names(&self, tool: &str) -> bool {
+        self.tool.is_match(tool)
+    }
+
+    /// Whether it is about that tool and some places, that one among them.
+    pub(crate) fn closes_place(&self, tool: &str, place: &Path) -> bool {
+        matches!(&self.about, Some(About::Path(glob)) if glob.is_match(place)) && self.tool.is_match(tool)
     }
 
     /// Whether it is about that tool and that very place.
@@ -157,6 +174,16 @@ impl Rule {
             Some(_) => false,
         };
         covers && self.tool.is_match(tool)
+    }
+}
+
+/// A tool by our name, also where it is called as Claude Code and OpenCode call it.
+fn ours(tool: &str) -> String {
+    let small = tool.to_ascii_lowercase();
+    match small.as_str() {
+        "webfetch" => "web_fetch".to_owned(),
+        "read" | "write" | "edit" | "list" | "glob" | "grep" | "bash" | "skill" | "web_fetch" => small,
+        _ => tool.to_owned(),
     }
 }
 
@@ -175,7 +202,7 @@ fn hidden_in(command: &[Word], wanted: &[GlobMatcher]) -> Covers {
     let mut found = Covers::No;
     for (at, word) in command.iter().enumerate() {
         let Some(word) = word.plain() else { continue };
-        if !program.is_match(base(word)) {
+        if !program.is_match(base(word)) && !program.is_match(word) {
             continue;
         }
         let mut behind = command[at + 1..].iter();

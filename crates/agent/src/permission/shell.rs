@@ -12,6 +12,8 @@ const DEEP: usize = 8;
 pub(super) struct Line {
     /// Its simple commands, in the order in which they begin.
     pub(super) commands: Vec<Vec<Word>>,
+    /// Its text without quotes and what joins lines.
+    bare: String,
     /// It does more than run them: it substitutes, loops, assigns, or writes to files.
     pub(super) is_more: bool,
 }
@@ -25,6 +27,30 @@ pub(super) enum Word {
     Unclear,
 }
 
+impl Line {
+    /// Whether these words stand in its text one after the other, whatever else there is.
+    pub(super) fn holds(&self, words: &[String]) -> bool {
+        let mut rest = self.bare.as_str();
+        !words.is_empty()
+            && words.iter().all(|word| match find_word(rest, word) {
+                Some(end) => {
+                    rest = &rest[end..];
+                    true
+                }
+                None => false,
+            })
+    }
+}
+
+/// Where a word ends that stands by itself; what joins it to others is no letter and no digit.
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).map(|(at, _)| (at, at + word.len())).find_map(|(at, end)| {
+        let alone = !text[..at].ends_with(is_part) && !text[end..].starts_with(is_part);
+        alone.then_some(end)
+    })
+}
+
 impl Word {
     pub(super) fn plain(&self) -> Option<&str> {
         match self {
@@ -36,7 +62,8 @@ impl Word {
 
 /// Reads a command line.
 pub(super) fn read(text: &str) -> Line {
-    read_at(text, 0)
+    let bare = text.replace("\\\n", "").chars().filter(|c| !"'\"\\".contains(*c)).collect();
+    Line { bare, ..read_at(text, 0) }
 }
 
 fn read_at(text: &str, depth: usize) -> Line {
@@ -156,12 +183,11 @@ impl Reader {
                     }
                     self.end_command(&mut word, &mut words);
                 }
-                ' ' | '\t' | '\r' => self.end_word(&mut word, &mut words),
+                ' ' | '\t' => self.end_word(&mut word, &mut words),
                 // What files and braces make of it is the shell's to know.
                 '*' | '?' | '[' | '{' | '}' | '~' => {
                     word.push(c, false);
-                    word.unclear |= c != '~' && words.is_empty();
-                    word.unclear |= c == '{';
+                    word.unclear |= c != '~' && c != '}';
                 }
                 c => word.push(c, false),
             }
@@ -221,6 +247,10 @@ impl Reader {
 
     /// A line within this one.
     fn inside(&mut self, text: &str) {
+        // Where brackets in it may not be what they look like, its end may be elsewhere.
+        if ["#", "<<", "$'", "case"].iter().any(|sign| text.contains(sign)) {
+            self.line.commands.push(vec![Word::Unclear]);
+        }
         let inner = read_at(text, self.depth + 1);
         self.line.commands.extend(inner.commands);
         self.line.is_more = true;
@@ -296,8 +326,9 @@ impl Reader {
 
     /// Behind `<` or `>`: where to, or a text that follows.
     fn redirection(&mut self, arrow: char, here: &mut Vec<String>) {
+        let mut copies = false;
         if arrow == '<' && self.takes("<<") {
-            // a here-string: the next word is data, whatever is in it
+            self.line.is_more = true; // a here-string: its word is data, and may be a script
         } else if arrow == '<' && self.takes("<") {
             self.takes("-");
             let end = self.target();
@@ -305,14 +336,15 @@ impl Reader {
             self.line.is_more = true;
             return;
         } else {
-            let _ = self.takes(">") || self.takes("|") || self.takes("&");
+            self.line.is_more |= arrow == '<' && self.peek() == Some('>'); // `<>` writes as well
+            copies = self.takes("&");
+            let _ = self.takes(">") || self.takes("|");
         }
         let target = self.target();
-        let harmless = target.as_deref().is_some_and(|target| {
-            target == "/dev/null"
-                || target == "-"
-                || (!target.is_empty() && target.chars().all(|c| c.is_ascii_digit()))
-        });
+        let is_number =
+            |text: &str| text == "-" || (!text.is_empty() && text.chars().all(|c| c.is_ascii_digit()));
+        let harmless =
+            target.as_deref().is_some_and(|target| target == "/dev/null" || (copies && is_number(target)));
         self.line.is_more |= arrow == '>' && !harmless;
         self.line.is_more |= target.is_none();
     }
@@ -322,17 +354,27 @@ impl Reader {
         while matches!(self.peek(), Some(' ' | '\t')) {
             self.at += 1;
         }
-        let mut text = String::new();
-        while let Some(c) = self.peek() {
-            match c {
-                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
-                '$' | '`' => return None,
-                '\'' | '"' | '\\' => {}
-                c => text.push(c),
-            }
+        let mut word = Open::default();
+        while let Some(c) = self.peek().filter(|c| !" \t\n;&|()<>".contains(*c)) {
             self.at += 1;
+            match c {
+                '\\' => word.text.extend(self.next()),
+                '\'' => {
+                    while let Some(c) = self.next().filter(|c| *c != '\'') {
+                        word.push(c, true);
+                    }
+                }
+                '"' => self.double_quoted(&mut word),
+                '`' => {
+                    let inner = self.up_to_backtick();
+                    self.inside(&inner);
+                    word.unclear();
+                }
+                '$' => self.dollar(&mut word, false),
+                c => word.push(c, false),
+            }
         }
-        Some(text)
+        (!word.unclear).then_some(word.text)
     }
 
     /// Skips a here-document. What it substitutes is run as well.

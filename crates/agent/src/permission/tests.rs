@@ -93,6 +93,11 @@ fn a_forbidden_command_in_any_dress() {
         "2>/dev/null git push",
         "git push # harmless",
         "case x in x) git push;; esac",
+        "echo a > \"my file\"; git push",
+        "echo a > \"$TMPDIR/x\"; git push",
+        "git >\"a b\" push",
+        "cat <<< \"$HOME\"; git push",
+        "true\r#; git push",
         "rm -rf build",
         "rm -v -rf build",
         "/bin/rm -rf /",
@@ -114,13 +119,30 @@ fn a_forbidden_command_in_any_dress() {
         "sh -c \"$x\"",
         "bash -c $(cat x)",
         "rm $flags build",
+        // What hides it from a reader, or hands it to another one.
+        "echo 'git push'",
+        "echo 'git push' | sh",
+        "bash <<< 'git push'",
+        "trap 'git push' EXIT",
+        "alias x='git push'",
+        ". <(printf 'git pu''sh')",
+        "env -S 'git push'",
+        "flock x -c 'git push'",
+        "mapfile -C 'git push #' -c 1",
+        "let 'a[$(git push >&2)]=1'",
+        "git pus?",
+        "git -c alias.x=push x",
+        "hash -p /usr/bin/git zz; zz push",
+        "/usr/lib/git-core/git-push",
+        "echo 'git push' > s.sh; sh s.sh",
+        "echo \"$(case x in x) $g push;; esac)\"",
+        "echo \"$(true # )\n$'\\x67it' push)\"",
+        "grep -r 'rm -rf' .",
     ];
     for command in unclear {
         assert_eq!(bash(&rules, command), "ask", "{command}");
     }
-    for command in
-        ["git status", "ls $HOME", "cargo test", "echo 'git push'", "rm build", "grep -r 'rm -rf' ."]
-    {
+    for command in ["git status", "ls $HOME", "cargo test", "rm build", "echo digit; ls pushed"] {
         assert_eq!(bash(&rules, command), "allow", "{command}");
     }
 }
@@ -155,6 +177,11 @@ fn an_allowed_command_brings_nothing_along() {
         "cargo test <(rm x)",
         "cargo test > ../x",
         "cargo test >> x",
+        "ls > \"1 \" ; touch pwned #\"",
+        "ls -l > 7",
+        "ls 1<>x",
+        "ls\r#; touch x",
+        "ls <<< x",
         "cargo test $x",
         "RUSTFLAGS=-x cargo test",
         "PATH=. cargo test",
@@ -172,6 +199,33 @@ fn an_allowed_command_brings_nothing_along() {
     ] {
         assert_eq!(bash(&rules, command), "ask", "{command}");
     }
+}
+
+/// A rule that could never match would be worse than none.
+#[test]
+fn a_program_s_folder_and_the_letters_of_a_tool_do_not_matter() {
+    let paths = rules(&[], &[], &["bash(./deploy.sh*)", "Bash(/usr/bin/git push*)", "WebFetch(evil.net)"]);
+    for command in ["./deploy.sh", "./deploy.sh now", "/usr/bin/git push"] {
+        assert_eq!(bash(&paths, command), "deny", "{command}");
+    }
+    assert_ne!(bash(&paths, "git push"), "allow");
+    assert_eq!(judge(&paths, "web_fetch", json!({ "url": "https:evil.net" })), "deny");
+    let whole = rules(&[], &[], &["Bash"]);
+    assert_eq!(bash(&whole, "true"), "deny");
+    assert_eq!(whole.about_nothing(&["bash"]), Vec::<&str>::new());
+    assert_eq!(rules(&[], &[], &["bsh"]).about_nothing(&["bash"]), ["bsh"]);
+}
+
+#[test]
+fn whoever_is_asked_before_reading_is_asked_before_searching() {
+    let yard = Yard::new(&[("secrets/key.txt", "k")]);
+    let rules = rules(&[], &["read(secrets)"], &[]);
+    for tool in ["read", "grep", "list", "glob"] {
+        let judged = rules.judge(tool, &json!({ "path": "secrets" }), &yard.scene.workspace);
+        assert_eq!(word(&judged), "ask", "{tool}");
+    }
+    assert!(rules.keeps_from_walks(Path::new("secrets/key.txt")));
+    assert!(!rules.keeps_from_walks(Path::new("src")));
 }
 
 #[test]

@@ -169,7 +169,7 @@ impl Walk<'_> {
 
     fn is_closed(&self) -> bool {
         let below: PathBuf = self.path.components().skip(self.start).collect();
-        self.workspace.why_closed(&self.place.join(below), false).is_some()
+        self.workspace.is_left_out(&self.place.join(below))
     }
 
     fn listed(&self, folder: Folder) -> Result<(Folder, Entries), Errno> {

@@ -85,6 +85,16 @@ impl Workspace {
         self.rules.why_closed(place, writing)
     }
 
+    /// Whether whoever walks through folders leaves that place out.
+    pub(crate) fn is_left_out(&self, place: &Path) -> bool {
+        self.closed.iter().any(|closed| place.starts_with(closed)) || self.rules.keeps_from_walks(place)
+    }
+
+    /// The user's rules.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
     fn open_to(&self, place: &Path, path: &Path, writing: bool) -> Result<(), WorkspaceError> {
         match self.why_closed(place, writing) {
             Some(why) => Err(WorkspaceError::Closed { path: shown(path), why }),

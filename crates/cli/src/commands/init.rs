@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::failure::{Kind, OrFail};
 use crate::paths;
 
-/// Write an `offshoot.toml` into this folder, with every setting in it as a comment
+/// Write an `offshoot.toml` into this folder, with the usual settings in it as comments
 ///
 /// What is there already stays as it is.
 #[derive(clap::Args)]
@@ -33,9 +33,9 @@ const PROJECT: &str = r#"# What `offshoot run` takes in this folder where nothin
 #deny = ["bash(git push*)", "read(secrets)"]
 #ask = ["bash"]
 
-# Providers, tool servers, what is allowed and the sandbox are yours to say: see
-# `offshoot init --user`. Here they count once you have accepted this file as
-# it is: `offshoot agents accept offshoot.toml`.
+# Providers, tool servers and what is allowed are yours to say: see
+# `offshoot init --user`. Here they are refused until you have accepted this
+# file as it is: `offshoot agents accept offshoot.toml`.
 "#;
 
 const USER: &str = r#"# What `offshoot run` takes where nothing else is said. A project's own

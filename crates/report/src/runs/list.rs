@@ -1,7 +1,7 @@
 //! `ps`: all runs, where they stand and what they used.
 
 use serde_json::{Value, json};
-use store::{Millis, RunKind, RunSummary};
+use store::{Millis, RunKind, RunStatus, RunSummary};
 
 use super::{FORMAT, columns, dollars, usage, usd};
 use crate::text::{fit, plain, short};
@@ -11,31 +11,48 @@ pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize) -> String {
     if runs.is_empty() {
         return "no runs yet\n".to_owned();
     }
-    let head = ["RUN", "STATUS", "BEGAN", "TOKENS", "COST", "MODEL", "WHAT"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    // What it is about counts most; whose model it was is in `show`.
+    let with_model = width >= WIDE;
+    let mut rows = vec![vec!["RUN", "STATUS", "BEGAN", "TOKENS", "COST"]];
+    rows[0].extend(with_model.then_some("MODEL"));
+    rows[0].push("WHAT");
+    let mut rows: Vec<Vec<String>> =
+        rows.into_iter().map(|row| row.into_iter().map(str::to_owned).collect()).collect();
     for run in ordered(runs) {
         let all = &run.inclusive;
-        rows.push(vec![
+        let mut row = vec![
             format!("{}{}", "  ".repeat(depth(runs, run)), run.id),
-            run.status.words(),
+            status(run.status),
             ago(run.created_at, now),
             short(all.usage.input_total() + all.usage.output),
             dollars(all),
-            plain(&run.model),
-            plain(if run.kind == RunKind::Main { &run.title } else { &run.agent }),
-        ]);
+        ];
+        row.extend(with_model.then(|| plain(&run.model)));
+        row.push(plain(if run.kind == RunKind::Main { &run.title } else { &run.agent }));
+        rows.push(row);
     }
     columns(&rows).lines().map(|line| fit(line, width) + "\n").collect()
 }
 
-/// As in `5 min ago`.
+/// From how many columns on a model's name has room.
+const WIDE: usize = 110;
+
+/// In as few words as tell it from others.
+fn status(status: RunStatus) -> String {
+    match status {
+        RunStatus::CancelledByUser | RunStatus::CancelledByParent => "cancelled".to_owned(),
+        other => other.words(),
+    }
+}
+
+/// As in `-5 min`.
 fn ago(at: Millis, now: Millis) -> String {
     let seconds = u64::try_from((now.0 - at.0) / 1000).unwrap_or_default();
     match seconds {
-        0..60 => "just now".to_owned(),
-        60..3600 => format!("{} min ago", seconds / 60),
-        3600..172_800 => format!("{} h ago", seconds / 3600),
-        _ => format!("{} d ago", seconds / 86_400),
+        0..60 => "now".to_owned(),
+        60..3600 => format!("-{} min", seconds / 60),
+        3600..172_800 => format!("-{} h", seconds / 3600),
+        _ => format!("-{} d", seconds / 86_400),
     }
 }
 

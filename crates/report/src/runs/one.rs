@@ -10,7 +10,7 @@ use store::{
 };
 
 use super::{FORMAT, dollars, usage, usd};
-use crate::text::{duration, fit, plain, tokens};
+use crate::text::{fit, plain, tokens};
 
 /// One run with everything it left.
 #[derive(Debug)]
@@ -40,9 +40,8 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         out.push('\n');
     };
     line(&mut out, format!("run {}  {}  {}", run.id, run.kind, summary.status.words()));
-    let took = run.ended_at.map(|ended| (ended.0 - run.started_at.0).max(0) as u64 * 1000);
-    let took = took.map(|us| format!(", took {}", duration(us))).unwrap_or_default();
-    line(&mut out, format!("  began {}{took}", when(run.created_at)));
+    let ended = run.ended_at.map(|ended| format!(", ended {}", when(ended))).unwrap_or_default();
+    line(&mut out, format!("  began {}{ended}", when(run.created_at)));
     line(&mut out, format!("  in {}", plain(&one.workspace)));
     line(
         &mut out,

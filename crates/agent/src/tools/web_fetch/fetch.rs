@@ -36,8 +36,14 @@ pub(super) struct Page {
     pub(super) body: Vec<u8>,
 }
 
-/// Gets a page. Every hop is checked before anything is sent to it, and asked at the address that was checked.
-pub(super) async fn fetch(url: &str, allowed: &Allowed, world: &dyn World) -> Result<Page, Refusal> {
+/// Gets a page. Every hop is checked before anything is sent to it, and asked at the address that was checked. `may` says
+/// whether the rules let it be asked; of the first address that was known before.
+pub(super) async fn fetch(
+    url: &str,
+    allowed: &Allowed,
+    world: &dyn World,
+    may: &(dyn Fn(&str) -> Result<(), String> + Sync),
+) -> Result<Page, Refusal> {
     let mut target = Target::parse(url, allowed)?;
     for _ in 0..=REDIRECTS {
         let stream = connect(&target, world).await?;
@@ -47,7 +53,9 @@ pub(super) async fn fetch(url: &str, allowed: &Allowed, world: &dyn World) -> Re
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         match location {
             Some(location) if response.status().is_redirection() => {
-                target = target.follow(location, allowed)?
+                target = target.follow(location, allowed)?;
+                let to = target.to_string();
+                may(&to).map_err(|why| Refusal(format!("it redirects to `{to}`, and {why}")))?;
             }
             _ => return take_in(target, response).await,
         }

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::{Refusal, input};
 use crate::{Doing, Output, Policy, Scene, Tool};
+use crate::{Judgement, Workspace};
 use network::{RealWorld, World};
 pub use target::Allowed;
 
@@ -76,11 +77,11 @@ impl Tool for WebFetch {
         Policy::Idempotent
     }
 
-    fn call<'a>(&'a self, input: &'a Value, _: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
         Box::pin(async move {
             let work = async {
                 let args: Args = input::parse(self, input)?;
-                self.get(&args).await
+                self.get(&args, &scene.workspace).await
             };
             let late = || Refusal(format!("it took longer than {} s and was given up", DEADLINE.as_secs()));
             tokio::time::timeout(DEADLINE, work)
@@ -92,8 +93,15 @@ impl Tool for WebFetch {
 }
 
 impl WebFetch {
-    async fn get(&self, args: &Args) -> Result<Output, Refusal> {
-        let page = fetch::fetch(&args.url, &self.allowed, &*self.world).await?;
+    async fn get(&self, args: &Args, workspace: &Workspace) -> Result<Output, Refusal> {
+        let may = |url: &str| {
+            let judged = workspace.rules().judge(self.name(), &serde_json::json!({ "url": url }), workspace);
+            match judged {
+                Judgement::Allow => Ok(()),
+                Judgement::Ask(why) | Judgement::Deny(why) => Err(why),
+            }
+        };
+        let page = fetch::fetch(&args.url, &self.allowed, &*self.world, &may).await?;
         let (url, status, bytes) = (page.url.clone(), page.status, page.body.len());
         let kind = fetch::essence(&page.content_type).to_owned();
         // Megabytes of markup would hold up whoever shares the thread.

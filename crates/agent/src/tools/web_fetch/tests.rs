@@ -671,3 +671,17 @@ fn no_page_breaks_it() {
     let shown = text_of("<p>a\u{1b}[31mb<pre>c\u{1b}d\u{7}");
     assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
 }
+
+#[tokio::test]
+async fn rules_hold_for_where_a_redirect_leads() {
+    let mut rules = crate::Rules::default();
+    rules.add(crate::List::Deny, "web_fetch(other.example)").expect("a rule");
+    let yard = Yard::new(&[]);
+    let workspace = crate::Workspace::open(&yard.root).expect("a workspace").ruled_by(Arc::new(rules));
+    let scene = crate::Scene { workspace: Arc::new(workspace), ..yard.scene.clone() };
+    let tool =
+        WebFetch { allowed: Allowed::parse(&[""; 0]).expect("a list"), world: Arc::new(Made::default()) };
+    let output = tool.call(&json!({ "url": "http://public.example/to?http://other.example/" }), &scene).await;
+    let text = answer(&output);
+    assert!(output.is_error && text.contains("the rule `web_fetch(other.example)` forbids it"), "{text}");
+}

@@ -2,6 +2,8 @@
 
 use agent::{Answer, Asker, Doing, Question};
 use serde_json::Value;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Somebody at a terminal.
 pub(super) struct Terminal;
@@ -10,16 +12,25 @@ impl Asker for Terminal {
     fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
         Box::pin(async move {
             eprintln!("{}", text(question));
-            let line = tokio::task::spawn_blocking(|| {
-                let mut line = String::new();
-                std::io::stdin().read_line(&mut line).map(|_| line)
-            });
-            match line.await {
-                Ok(Ok(line)) if matches!(line.trim().to_lowercase().as_str(), "y" | "yes") => Answer::Yes,
-                _ => Answer::No("the user said no".to_owned()),
+            loop {
+                let line = line().await.unwrap_or_default();
+                match line.trim().to_lowercase().as_str() {
+                    "y" | "yes" => return Answer::Yes,
+                    "n" | "no" => return Answer::No("the user said no".to_owned()),
+                    "" if !line.ends_with('\n') => return Answer::No("nobody answered".to_owned()),
+                    _ => eprintln!("y or n:"),
+                }
             }
         })
     }
+}
+
+/// The next line that is typed. Whoever stops waiting leaves it to whoever reads next.
+async fn line() -> std::io::Result<String> {
+    let typed = AsyncFd::with_interest(std::io::stdin(), Interest::READABLE)?;
+    typed.readable().await?.retain_ready();
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map(|_| line)
 }
 
 /// The question: exactly what would be done, with nothing in it that moves the cursor.
@@ -32,14 +43,26 @@ fn text(question: &Question) -> String {
     );
     let input: Value = serde_json::from_str(&question.input).unwrap_or(Value::Null);
     let shown = match (input.get("command").and_then(Value::as_str), &input) {
-        (Some(command), _) if question.tool == "bash" => command.to_owned(),
+        (Some(command), Value::Object(fields)) if question.tool == "bash" => {
+            let others = fields.iter().filter(|(name, _)| *name != "command").map(field);
+            format!("{command}\n{}", others.collect::<String>())
+        }
         (_, Value::Null) => question.input.clone(),
-        (_, input) => serde_json::to_string_pretty(input).unwrap_or_else(|_| question.input.clone()),
+        (_, Value::Object(fields)) => fields.iter().map(field).collect(),
+        (_, input) => input.to_string(),
     };
-    for line in shown.lines() {
+    for line in shown.trim_end_matches('\n').split('\n') {
         text += &format!("  | {}\n", report::visible(line));
     }
-    text + "y to let it, anything else to refuse:"
+    text + "let it? y or n:"
+}
+
+/// One field of an input: a text of several lines as it would be written.
+fn field((name, value): (&String, &Value)) -> String {
+    match value.as_str().filter(|text| text.contains('\n')) {
+        Some(text) => format!("{name}:\n{text}\n"),
+        None => format!("{name}: {value}\n"),
+    }
 }
 
 fn plain(text: &str) -> String {
@@ -62,9 +85,12 @@ mod tests {
         assert_eq!(
             shown,
             "\nmain wants to call bash: the rule `bash` wants a question\n  | ls\\u{1b}[2K\n  | rm -rf \\u{202e}/\n\
-             y to let it, anything else to refuse:"
+             let it? y or n:"
         );
-        let shown = text(&question("write", r#"{"path":"a","content":"b"}"#));
-        assert!(shown.contains("  |   \"content\": \"b\""), "{shown}");
+        let shown = text(&question("write", r#"{"path":"a","content":"b\nc"}"#));
+        assert!(
+            shown.contains("  | path: \"a\"\n") && shown.contains("  | content:\n  | b\n  | c\n"),
+            "{shown}"
+        );
     }
 }

@@ -42,8 +42,8 @@ const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
   offshoot run --resume 1m7g0c8g
   offshoot run --resume 1m7g0c8g 'And now the same for the tests'
 
-Exit codes: 0 it answered; 1 it was paused or ended, or its steps or money were
-used up; 2 you can fix it; 3 the provider, the network or the disk failed.")]
+Exit codes: 0 it answered; 1 it was paused or ended, its steps or money were used
+up, or it refused or was refused too often; 2 you can fix it; 3 the provider, the network or the disk failed.")]
 pub(crate) struct Arguments {
     /// What the agent is to do, or a command: `/NAME arguments`; `-` reads it from stdin
     prompt: Option<String>,
@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     /// Let the agent do this without a question, as in `bash(cargo test*)` (repeatable)
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
-    /// Never let the agent do this, as in `bash(git push*)` or `read(secrets)` (repeatable)
+    /// Never let the agent do this, as in `bash(git push*)` or `write(docs)` (repeatable)
     #[arg(long, value_name = "RULE")]
     deny: Vec<String>,
     /// Go on with a run; the beginning of its id is enough
@@ -123,7 +123,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model()).await?;
     // Before this there is nothing to pause, and whoever wants us to end means it.
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
-    let rules = Arc::new(rules(&arguments, answering.defaults.rules.clone())?);
+    let rules = Arc::new(rules(&arguments, answering.defaults.rules.clone(), row.as_ref())?);
     let shell = shell(answering.defaults.without_sandbox)?;
     let mut servers = tokio::select! {
         servers = Servers::start(&answering.defaults.mcp, &here) => servers,
@@ -133,6 +133,10 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     };
     let tools = servers.beside(tools::available(answering.defaults.web_fetch.clone()));
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
+    for rule in rules.about_nothing(&names) {
+        eprintln!("warning: the rule `{}` is about no tool that there is", report::plain(rule));
+    }
     for complaint in &servers.complaints {
         eprintln!("{}", report::plain(complaint));
     }
@@ -175,7 +179,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 agent: chosen.name.clone(),
                 instructions: chosen.instructions(),
                 tools: chosen.tools(&kernel.tools),
-                rules: chosen.rules(),
+                rules: [chosen.rules(), denied(&arguments)].concat(),
                 provider: answering.provider.clone(),
                 model: answering.id.clone(),
                 limits,
@@ -287,7 +291,7 @@ fn conclude(ended: &Ended, script: Option<&Path>) -> anyhow::Result<ExitCode> {
             let (kind, hint) = match &ended.failure {
                 Some(failure) => mend(failure, &go_on, script),
                 // It broke off on purpose, and would again.
-                None => (Kind::Outside, format!("{go_on} 'what you want instead'")),
+                None => (Kind::Verdict, format!("{go_on} 'what you want instead'")),
             };
             let error = anyhow::anyhow!(
                 "the run `{run}` is {}: {}",
@@ -399,8 +403,19 @@ fn workspace(row: Option<&store::Run>) -> anyhow::Result<Workspace> {
     Workspace::open(&root).or_fail_with(Kind::Usage, || format!("ls -ld {}", root.display()))
 }
 
-/// The rules of the settings, and those that were given.
-fn rules(arguments: &Arguments, mut rules: Rules) -> anyhow::Result<Rules> {
+/// What was forbidden for this run, and stays so when it goes on.
+fn denied(arguments: &Arguments) -> Vec<(List, String)> {
+    arguments.deny.iter().map(|rule| (List::Deny, rule.clone())).collect()
+}
+
+/// The rules of the settings, those that were given, and those that the run began with.
+fn rules(arguments: &Arguments, mut rules: Rules, row: Option<&store::Run>) -> anyhow::Result<Rules> {
+    let settings = row.and_then(|row| agent::Settings::from_bytes(&row.settings).ok());
+    for (list, rule) in settings.into_iter().flat_map(|settings| settings.rules) {
+        if list != List::Allow {
+            rules.add(list, &rule).map_err(anyhow::Error::msg).or_fail(Kind::Bug)?;
+        }
+    }
     for (list, flag, given) in
         [(List::Allow, "--allow", &arguments.allow), (List::Deny, "--deny", &arguments.deny)]
     {

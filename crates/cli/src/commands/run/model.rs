@@ -54,7 +54,7 @@ impl Answering {
             None => |name| std::env::var(name).ok(),
         };
         let mut config = Config::new(Arc::new(look));
-        let defaults = read_settings(&mut config)?;
+        let defaults = read_settings(&mut config, &here)?;
         let resumed = row.map(|row| resumed_model(row, arguments)).transpose()?;
         if let (Some(asked), Some(began)) = (&arguments.model, &resumed) {
             let same =
@@ -132,6 +132,12 @@ fn resumed_model(row: &store::Run, arguments: &Arguments) -> anyhow::Result<Stri
             Err(marked(Kind::Usage, Some(hint), error))
         }
         Some(provider) => Ok(format!("{provider}/{}", row.model)),
+        // What was paid for and what was not would be one sum.
+        None if arguments.script.is_some() => {
+            let error = anyhow::anyhow!("the run `{}` was answered by a provider so far", row.id);
+            let hint = "leave `--script` out, or start another run with it".to_owned();
+            Err(marked(Kind::Usage, Some(hint), error))
+        }
         None => Ok(format!("{}/{}", row.provider, row.model)),
     }
 }
@@ -162,7 +168,7 @@ fn pretended(name: &str) -> Option<String> {
 }
 
 /// The user's own settings, then the project's: those may choose a model, and not who gets a key, is asked or started.
-fn read_settings(config: &mut Config) -> anyhow::Result<Defaults> {
+fn read_settings(config: &mut Config, here: &Path) -> anyhow::Result<Defaults> {
     let mut defaults = Defaults::default();
     let own = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
     let own = own.join("offshoot.toml");
@@ -170,13 +176,14 @@ fn read_settings(config: &mut Config) -> anyhow::Result<Defaults> {
         defaults.read(&text, &own).map_err(bad_config)?;
         config.read(&text, &own).map_err(bad_config)?;
     }
-    let project = Path::new("offshoot.toml");
+    // The run's own folder, wherever it is resumed from.
+    let project = &here.join("offshoot.toml");
     if let Some(text) = read(project)? {
         let trust = Trust::read(&definitions::trust_path()?).map_err(definitions::failure)?;
         let real = project.canonicalize().or_fail(Kind::Outside)?;
         // A project's file that the user has accepted, as it is now, says as much as the user's own.
         if trust.accepts(&real, text.as_bytes()) {
-            defaults.read(&text, project).map_err(bad_config)?;
+            defaults.read_accepted(&text, project).map_err(bad_config)?;
             config.read(&text, project).map_err(bad_config)?;
         } else {
             defaults.read_project(&text, project).map_err(bad_project)?;
@@ -197,9 +204,10 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 }
 
 fn bad_project(error: ConfigError) -> anyhow::Error {
-    let hint =
-        "or read the file, and if you want what it says: `offshoot agents accept offshoot.toml`".to_owned();
-    marked(Kind::Usage, Some(hint), error.into())
+    // Only what it may not say without being accepted; a mistake stays one.
+    let helps = error.to_string().contains("a project may not");
+    let hint = "read the file; if you want what it says: `offshoot agents accept offshoot.toml`";
+    marked(Kind::Usage, helps.then(|| hint.to_owned()), error.into())
 }
 
 fn bad_config(error: ConfigError) -> anyhow::Error {

@@ -9,7 +9,7 @@ use agent::{Event, Watch, What};
 use store::{CallStatus, RunStatus};
 
 /// How much of a tool's input and answer a line shows.
-const SHOWN: usize = 100;
+const SHOWN: usize = 72;
 
 /// Why output did not reach who wanted it; a reader that has seen enough is no reason.
 #[derive(Clone, Default)]
@@ -101,8 +101,17 @@ impl Watch for Person {
                     report::fit(&report::plain(input), SHOWN)
                 ));
             }
+            // Nothing was said of it before, since it was never begun.
+            What::CallFinished { name, input, status: CallStatus::Denied, text, .. } => {
+                let (name, input) = (report::plain(name), report::fit(&report::plain(input), SHOWN));
+                let why = report::plain(text);
+                let why = why.strip_prefix("This call was refused and was not made: ").unwrap_or(&why);
+                let why = why.split_once(". Do not").map_or(why, |(why, _)| why);
+                self.note(&format!("✗ {name} {input}\n  refused: {}", report::fit(why, SHOWN)));
+            }
             What::CallFinished { name, status, text, .. } if *status != CallStatus::Done => {
                 let text = report::fit(&report::plain(text), SHOWN);
+                let status = status.as_str().replace('_', " ");
                 self.note(&format!("✗ {} {status}: {text}", report::plain(name)));
             }
             What::Retrying { attempt, error, wait_ms } => {
