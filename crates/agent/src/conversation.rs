@@ -41,6 +41,8 @@ pub(crate) struct Conversation {
     pub(crate) last_text: Option<String>,
     /// How many calls were refused since one was made.
     refused: u32,
+    /// How many were refused in all.
+    refused_in_all: u32,
     /// The provider would not take all of it: then the summary is asked for without what is in flight.
     too_long: bool,
     last: Last,
@@ -83,14 +85,15 @@ pub(crate) enum Next {
     Compact(Vec<Block>),
     /// Call the tools that have no result.
     Call,
-    /// End: so many calls in a row were refused.
+    /// End: so many calls were refused.
     Refused(u32),
     /// End.
     End(RunStatus),
 }
 
-/// How many calls in a row may be refused.
+/// How many calls in a row may be refused, and how many in all until somebody says something.
 const REFUSALS: u32 = 8;
+const REFUSALS_IN_ALL: u32 = 3 * REFUSALS;
 
 impl Conversation {
     /// The conversation of a journal. `head` is what its requests begin with.
@@ -140,6 +143,7 @@ impl Conversation {
             filled,
             last_text,
             refused: 0,
+            refused_in_all: 0,
             too_long: false,
             last,
             open,
@@ -165,7 +169,9 @@ impl Conversation {
             // What it asks for before it breaks off is not done either.
             Last::Reply { stop: Some(stop), .. } if is_refusal(stop) => return Next::End(RunStatus::Failed),
             Last::Reply { calls, .. } if calls.iter().any(|call| call.status.is_open()) => return Next::Call,
-            Last::Reply { .. } if self.refused >= REFUSALS => return Next::Refused(self.refused),
+            Last::Reply { .. } if self.refused >= REFUSALS || self.refused_in_all >= REFUSALS_IN_ALL => {
+                return Next::Refused(self.refused_in_all);
+            }
             Last::Reply { calls, .. } if !calls.is_empty() => self.results(),
             Last::Reply { stop: Some(StopReason::MaxTokens | StopReason::ContextWindow), .. } => {
                 vec![text(words::GO_ON)]
@@ -239,7 +245,9 @@ impl Conversation {
 
     /// A call has its result.
     pub(crate) fn finished(&mut self, finished: ToolCall) {
-        self.refused = if finished.status == CallStatus::Denied { self.refused + 1 } else { 0 };
+        let is_refused = finished.status == CallStatus::Denied;
+        self.refused = if is_refused { self.refused + 1 } else { 0 };
+        self.refused_in_all += u32::from(is_refused);
         if let Last::Reply { calls, .. } = &mut self.last
             && let Some(call) = calls.iter_mut().find(|call| call.key == finished.key)
         {

@@ -31,7 +31,7 @@ pub(crate) enum End {
     NoBudget(String),
     /// There was no answer.
     GaveUp(Failure),
-    /// So many calls in a row were refused.
+    /// So many calls were refused.
     Refused(u32),
 }
 
@@ -127,7 +127,7 @@ impl<'k> Run<'k> {
             End::At(status) => (status, why(status), None),
             End::NoBudget(why) => (RunStatus::Budget, Some(why), None),
             End::Refused(calls) => {
-                let why = format!("{calls} calls in a row were refused: it would only go on asking");
+                let why = format!("{calls} calls were refused: it would only go on asking");
                 (RunStatus::Failed, Some(why), None)
             }
             End::GaveUp(failure) => (given_up(&failure), Some(failure.to_string()), Some(failure)),

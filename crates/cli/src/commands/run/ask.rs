@@ -1,9 +1,10 @@
 //! Questions to whoever sits at the terminal.
 
+use std::sync::Arc;
+
 use agent::{Answer, Asker, Doing, Question};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// Somebody at a terminal.
 pub(super) struct Terminal;
@@ -25,12 +26,27 @@ impl Asker for Terminal {
     }
 }
 
+/// How long nobody looks whether the question is still asked.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
 /// The next line that is typed. Whoever stops waiting leaves it to whoever reads next.
 async fn line() -> std::io::Result<String> {
-    let typed = AsyncFd::with_interest(std::io::stdin(), Interest::READABLE)?;
-    typed.readable().await?.retain_ready();
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).map(|_| line)
+    let waiting = Arc::new(());
+    let asked = Arc::downgrade(&waiting);
+    let typed = tokio::task::spawn_blocking(move || {
+        let stdin = std::io::stdin();
+        while asked.strong_count() > 0 {
+            let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+            if poll(&mut ready, Some(&LOOK))? > 0 {
+                let mut line = String::new();
+                return stdin.read_line(&mut line).map(|_| line);
+            }
+        }
+        Ok(String::new())
+    });
+    let line = typed.await.map_err(std::io::Error::other)?;
+    drop(waiting);
+    line
 }
 
 /// The question: exactly what would be done, with nothing in it that moves the cursor.
