@@ -3,7 +3,9 @@
 use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -28,6 +30,21 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
         .map(|folder| folder.join(program))
         .find(|candidate| candidate.is_file())
+}
+
+/// Waits for a program until then; one that is still there is killed, and that is an error with these words.
+pub(crate) fn wait(child: &mut Child, until: Instant, late: &str) -> Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() > until {
+            child.kill()?;
+            child.wait()?;
+            bail!("{late}");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Runs `command` with its output shown as it comes.

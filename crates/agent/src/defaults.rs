@@ -81,8 +81,8 @@ impl Defaults {
         let parsed = parse(text, file)?;
         if let Some(web_fetch) = parsed.web_fetch {
             let at = web_fetch.span().start;
-            self.web_fetch =
-                Allowed::parse(&web_fetch.get_ref().allow).map_err(|why| mistake(text, file, at, why))?;
+            let more = Allowed::parse(&web_fetch.get_ref().allow);
+            self.web_fetch.extend(more.map_err(|why| mistake(text, file, at, why))?);
         }
         if let Some(servers) = parsed.mcp {
             let more = mcp::read(servers.into_inner()).map_err(|(at, why)| mistake(text, file, at, why))?;
@@ -91,17 +91,16 @@ impl Defaults {
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         self.model = parsed.model.or(self.model.take());
-        self.without_sandbox = parsed.sandbox.is_some_and(|sandbox| *sandbox.get_ref() == Sandbox::Off);
+        if let Some(sandbox) = parsed.sandbox {
+            self.without_sandbox = *sandbox.get_ref() == Sandbox::Off;
+        }
         Ok(())
     }
 
     /// Takes a project's file that the user has accepted: it says as much as the user's own, but for what holds commands.
     pub fn read_accepted(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         no_sandbox(&parse(text, file)?.sandbox, text, file)?;
-        let without_sandbox = self.without_sandbox;
-        self.read(text, file)?;
-        self.without_sandbox = without_sandbox;
-        Ok(())
+        self.read(text, file)
     }
 
     /// Takes what a project's file says: it may choose a model, and neither who is sent a key, asked or started, nor what
@@ -110,7 +109,7 @@ impl Defaults {
         let parsed = parse(text, file)?;
         let own = |what: &str, table: &str, at: usize| {
             let why = format!("a project may not say {what}: put `[{table}]` into your own `offshoot.toml`");
-            Err(mistake(text, file, at, why))
+            Err(not_accepted(text, file, at, why))
         };
         if let Some(providers) = parsed.providers {
             return own("where keys are sent", "providers", providers.span().start);
@@ -124,7 +123,7 @@ impl Defaults {
         // What it forbids counts; what it allows would be its own doing.
         if let Some(allowed) = parsed.permissions.as_ref().and_then(|permissions| permissions.allow.first()) {
             let why = "a project may not allow anything: put `allow` into your own `offshoot.toml`";
-            return Err(mistake(text, file, allowed.span().start, why.to_owned()));
+            return Err(not_accepted(text, file, allowed.span().start, why.to_owned()));
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         no_sandbox(&parsed.sandbox, text, file)?;
@@ -151,9 +150,17 @@ fn parse(text: &str, file: &Path) -> Result<File, ConfigError> {
     })
 }
 
+/// What a project's file may say only once it is accepted.
+fn not_accepted(text: &str, file: &Path, at: usize, why: String) -> ConfigError {
+    ConfigError::NotAccepted { file: file.to_owned(), line: line(text, at), why }
+}
+
+fn line(text: &str, at: usize) -> usize {
+    text[..at.min(text.len())].matches('\n').count() + 1
+}
+
 fn mistake(text: &str, file: &Path, at: usize, why: String) -> ConfigError {
-    let line = text[..at.min(text.len())].matches('\n').count() + 1;
-    ConfigError::File { file: file.to_owned(), line, why }
+    ConfigError::File { file: file.to_owned(), line: line(text, at), why }
 }
 
 #[cfg(test)]

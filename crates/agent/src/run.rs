@@ -138,14 +138,7 @@ impl<'k> Run<'k> {
         crash::point("run.end.before");
         self.kernel.store.end_run(&self.id, ending).await?;
         crash::point("run.end.after");
-        let totals = self.totals()?;
-        self.tell(What::Finished {
-            status,
-            final_text: final_text.clone(),
-            error: error.clone(),
-            usage: totals.usage,
-            cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
-        });
+        self.tell_end(status, final_text.clone(), error.clone(), self.totals()?);
         Ok(Ended { run: self.id.clone(), status, final_text, error, failure })
     }
 
@@ -160,15 +153,13 @@ impl<'k> Run<'k> {
         let at = self.kernel.clock.millis();
         let ending = Ending { status, final_text: final_text.clone(), error: Some(words.clone()), at };
         let _ = self.kernel.store.end_run(&self.id, ending).await; // a journal that fails has failed already
-        let totals = self.totals().unwrap_or_default();
-        self.tell(What::Finished {
-            status,
-            final_text,
-            error: Some(words),
-            usage: totals.usage,
-            cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
-        });
+        self.tell_end(status, final_text, Some(words), self.totals().unwrap_or_default());
         error
+    }
+
+    fn tell_end(&self, status: RunStatus, final_text: Option<String>, error: Option<String>, totals: Totals) {
+        let cost_microusd = (totals.unpriced == 0).then_some(totals.cost_microusd);
+        self.tell(What::Finished { status, final_text, error, usage: totals.usage, cost_microusd });
     }
 
     /// What it used, and all below it.

@@ -10,14 +10,6 @@ macro_rules! eprintln {
     }};
 }
 
-/// The same for stdout, for what is not the result itself.
-macro_rules! println {
-    ($($said:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout().lock(), $($said)*);
-    }};
-}
-
 mod child;
 mod commands;
 mod definitions;

@@ -51,7 +51,7 @@ impl Session {
         let begun = self.begin().await?;
         let command = &begun.session.command;
         let code = if command.is_empty() {
-            println!("http://{}", begun.addr);
+            crate::commands::print(&format!("http://{}\n", begun.addr));
             eprintln!("recording to `{}`; Ctrl-C seals it", begun.session.out.display());
             signals.next().await;
             None

@@ -246,6 +246,10 @@ fn a_project_s_settings_say_more_once_they_are_accepted_as_they_are() {
     assert_eq!(run().code, Some(0), "{:?}", run());
     env.write("offshoot.toml", "[permissions]\nallow = [\"bash\"]\n");
     assert_eq!(run().code, Some(2), "it is another file now");
+    env.write("offshoot.toml", "sandbox = \"off\"\n");
+    env.run(&["agents", "accept", "offshoot.toml"]);
+    let said = run();
+    assert_eq!(said.code, Some(2), "what holds commands is never a project's to say: {said:?}");
     env.write("offshoot.toml", "[permissions]\ndeny = [\"bash\"]\n");
     assert_eq!(run().code, Some(0), "whoever forbids needs no leave");
 }

@@ -472,7 +472,8 @@ fn rules_are_kept_and_a_refusal_is_said_to_both() {
         "{said:?}"
     );
     assert!(!env.path("made").exists());
-    let said = run(&env, &["--deny", "bash(", "go"]);
+    let said = run(&env, &["--record", "rec", "--deny", "bash(", "go"]);
+    assert!(!env.path("rec").exists(), "nothing is begun with a rule that means nothing");
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.stderr.contains("--deny: `bash(` does not end with `)`"), "{said:?}");
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+
+use crate::command::wait;
 
 /// Linux reports times in hundredths of a second on every platform, whatever its own clock does.
 const TICK: Duration = Duration::from_millis(10);
@@ -51,26 +53,12 @@ pub(super) fn run_tree(command: &mut Command, patience: Duration) -> Result<Used
     let is_running = AtomicBool::new(true);
     let (ended, took, memory) = thread::scope(|scope| {
         let memory = scope.spawn(|| tree.watch_memory(&is_running));
-        let ended = wait(&mut child, begin + patience);
+        let ended = wait(&mut child, begin + patience, "it did not come to an end");
         let took = begin.elapsed();
         is_running.store(false, Ordering::Relaxed);
         (ended, took, memory.join().expect("it only reads files"))
     });
     Ok(Used { took, cpu: waited_for()?.saturating_sub(before), memory, status: ended? })
-}
-
-fn wait(child: &mut Child, until: Instant) -> Result<ExitStatus> {
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if Instant::now() > until {
-            child.kill()?;
-            child.wait()?;
-            bail!("it did not come to an end");
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// User and system time of all our children that have ended, and of theirs.

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use super::front::{Broken, Front, Key};
 use super::keys::{Keys, Unused, steps};
-use super::rule::{Answer, Rule};
+use super::rule::Rule;
 use super::tools::Tools;
+use crate::List;
 
 /// How long a name may be.
 const MAX_NAME: usize = 64;
@@ -110,8 +111,8 @@ fn take_rules(keys: &mut Keys, tools: &mut Tools) -> Result<Vec<Rule>, Broken> {
     for rule in &rules {
         let Rule { tool, pattern, answer } = rule;
         let why = match (answer, pattern) {
-            (Answer::Allow, None) => format!("`{tool}`: an agent gets no rights by its own word"),
-            (Answer::Deny, None) => {
+            (List::Allow, None) => format!("`{tool}`: an agent gets no rights by its own word"),
+            (List::Deny, None) => {
                 tools.leave_out(tool);
                 continue;
             }

@@ -25,6 +25,6 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 /// Our name for a tool, whoever names it.
-pub(super) fn ours(name: &str) -> &str {
+pub(crate) fn ours(name: &str) -> &str {
     NAMES.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, ours)| ours)
 }

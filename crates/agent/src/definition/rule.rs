@@ -6,6 +6,7 @@ use super::front::{Broken, Key};
 use super::keys::brief;
 use super::names::ours;
 use crate::List;
+use crate::permission::FILES;
 
 /// One rule on a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,39 +16,25 @@ pub struct Rule {
     /// On which arguments; on all of them where nothing is said.
     pub pattern: Option<String>,
     /// What happens then.
-    pub answer: Answer,
-}
-
-/// What a rule says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Go on.
-    Allow,
-    /// Ask the user.
-    Ask,
-    /// No.
-    Deny,
+    pub answer: List,
 }
 
 impl Rule {
     /// The rule as permissions have it, where it depends on the call.
     pub fn permission(&self) -> Option<(List, String)> {
-        let list = match (self.answer, &self.pattern) {
-            (Answer::Deny, None) | (Answer::Allow, None) => return None,
-            (Answer::Deny, _) => List::Deny,
-            (Answer::Ask, _) => List::Ask,
-            (Answer::Allow, _) => List::Allow,
-        };
+        if self.pattern.is_none() && self.answer != List::Ask {
+            return None;
+        }
         let text = match &self.pattern {
             Some(pattern) => format!("{}({pattern})", self.tool),
             None => self.tool.clone(),
         };
-        self.stays().then_some((list, text))
+        self.stays().then_some((self.answer, text))
     }
 
     /// Whether it can be asked call by call. Which files a walk may meet is the workspace's to say, for all agents alike.
     pub(super) fn stays(&self) -> bool {
-        let of_files = ["read", "write", "edit", "list", "glob", "grep"].contains(&self.tool.as_str());
+        let of_files = FILES.contains(&self.tool.as_str());
         let text =
             self.pattern.as_ref().map_or(self.tool.clone(), |pattern| format!("{}({pattern})", self.tool));
         !(of_files && self.pattern.is_some()) && crate::Rules::default().add(List::Deny, &text).is_ok()
@@ -64,9 +51,9 @@ impl Rule {
             Broken::at(key.line, why)
         };
         let answer = |value: &Value| match value.as_str() {
-            Some("allow") => Ok(Answer::Allow),
-            Some("ask") => Ok(Answer::Ask),
-            Some("deny") => Ok(Answer::Deny),
+            Some("allow") => Ok(List::Allow),
+            Some("ask") => Ok(List::Ask),
+            Some("deny") => Ok(List::Deny),
             _ => Err(wrong(value)),
         };
         let mut rules = Vec::new();

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::tool::Doing;
 use crate::workspace::Workspace;
+pub(crate) use rule::FILES;
 use rule::{Covers, Rule, Subject};
 
 /// Rules as somebody wrote them.
@@ -155,7 +156,7 @@ fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     match tool {
         "bash" => text("command").map_or(Subject::Nothing, |command| Subject::Command(shell::read(command))),
-        "read" | "write" | "edit" | "list" | "glob" | "grep" => {
+        _ if FILES.contains(&tool) => {
             let path = text("path").unwrap_or(".");
             // A path that leads nowhere is refused by the tool itself; until then it is what it says.
             Subject::Path(workspace.resolved(Path::new(path)).unwrap_or_else(|_| path.into()))

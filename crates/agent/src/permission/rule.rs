@@ -5,6 +5,7 @@ use std::path::Path;
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
 use super::shell::{Line, Word, base};
+use crate::definition::ours;
 
 /// A rule.
 #[derive(Clone, Debug)]
@@ -52,7 +53,8 @@ pub(crate) enum Subject {
     Name(String),
 }
 
-const FILES: &[&str] = &["read", "write", "edit", "list", "glob", "grep"];
+/// The tools that work on files of the workspace.
+pub(crate) const FILES: &[&str] = &["read", "write", "edit", "list", "glob", "grep"];
 
 impl Rule {
     /// Reads a rule; an error says what is wrong with it.
@@ -66,7 +68,7 @@ impl Rule {
                 (tool, Some(pattern.trim()))
             }
         };
-        let tool = &ours(tool);
+        let tool = ours(tool);
         if tool.is_empty() || !tool.chars().all(|c| c.is_alphanumeric() || "_-*".contains(c)) {
             return Err(format!("`{text}` does not begin with a tool's name"));
         }
@@ -79,7 +81,7 @@ impl Rule {
             Some("") => {
                 return Err(format!("`{text}` has an empty pattern; `{tool}` alone is for all its calls"));
             }
-            Some(pattern) if FILES.contains(&tool.as_str()) => {
+            Some(pattern) if FILES.contains(&tool) => {
                 let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
                 if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
                     return Err(format!(
@@ -177,16 +179,6 @@ impl Rule {
     }
 }
 
-/// A tool by our name, also where it is called as Claude Code and OpenCode call it.
-fn ours(tool: &str) -> String {
-    let small = tool.to_ascii_lowercase();
-    match small.as_str() {
-        "webfetch" => "web_fetch".to_owned(),
-        "read" | "write" | "edit" | "list" | "glob" | "grep" | "bash" | "skill" | "web_fetch" => small,
-        _ => tool.to_owned(),
-    }
-}
-
 fn covers(yes: bool) -> Covers {
     if yes { Covers::Yes } else { Covers::No }
 }
@@ -210,12 +202,10 @@ fn hidden_in(command: &[Word], wanted: &[GlobMatcher]) -> Covers {
             .iter()
             .all(|wanted| behind.any(|word| word.plain().is_some_and(|word| wanted.is_match(word))));
         let unclear = command[at + 1..].contains(&Word::Unclear);
-        found = found.max(if all {
-            Covers::Yes
-        } else if unclear {
-            Covers::Maybe
-        } else {
-            Covers::No
+        found = found.max(match (all, unclear) {
+            (true, _) => Covers::Yes,
+            (false, true) => Covers::Maybe,
+            (false, false) => Covers::No,
         });
     }
     found

@@ -129,23 +129,7 @@ impl Reader {
         let mut here: Vec<String> = Vec::new();
         while let Some(c) = self.next() {
             match c {
-                '\\' => match self.next() {
-                    Some('\n') | None => {}
-                    Some(c) => word.push(c, true),
-                },
-                '\'' => {
-                    word.quote();
-                    while let Some(c) = self.next().filter(|c| *c != '\'') {
-                        word.push(c, true);
-                    }
-                }
-                '"' => self.double_quoted(&mut word),
-                '`' => {
-                    let inner = self.up_to_backtick();
-                    self.inside(&inner);
-                    word.unclear();
-                }
-                '$' => self.dollar(&mut word, false),
+                '\\' | '\'' | '"' | '`' | '$' => self.marked(c, &mut word),
                 '#' if !word.began => {
                     while self.peek().is_some_and(|c| c != '\n') {
                         self.at += 1;
@@ -154,7 +138,7 @@ impl Reader {
                 '<' | '>' => {
                     if self.peek() == Some('(') {
                         self.at += 1;
-                        let inner = self.up_to_parenthesis();
+                        let inner = self.up_to('(', ')');
                         self.inside(&inner);
                         word.unclear();
                         continue;
@@ -256,6 +240,31 @@ impl Reader {
         self.line.is_more = true;
     }
 
+    /// Behind a sign that makes something else of what follows.
+    fn marked(&mut self, sign: char, word: &mut Open) {
+        match sign {
+            '\\' => match self.next() {
+                Some('\n') | None => {}
+                Some(c) => word.push(c, true),
+            },
+            '\'' => {
+                word.quote();
+                while let Some(c) = self.next().filter(|c| *c != '\'') {
+                    word.push(c, true);
+                }
+            }
+            '"' => self.double_quoted(word),
+            '`' => self.backticks(word),
+            _ => self.dollar(word, false),
+        }
+    }
+
+    fn backticks(&mut self, word: &mut Open) {
+        let inner = self.up_to_backtick();
+        self.inside(&inner);
+        word.unclear();
+    }
+
     fn double_quoted(&mut self, word: &mut Open) {
         word.quote();
         while let Some(c) = self.next() {
@@ -269,11 +278,7 @@ impl Reader {
                         word.push(c, true);
                     }
                 },
-                '`' => {
-                    let inner = self.up_to_backtick();
-                    self.inside(&inner);
-                    word.unclear();
-                }
+                '`' => self.backticks(word),
                 '$' => self.dollar(word, true),
                 c => word.push(c, true),
             }
@@ -285,24 +290,23 @@ impl Reader {
         match self.peek() {
             Some('(') => {
                 self.at += 1;
-                let inner = self.up_to_parenthesis();
+                let inner = self.up_to('(', ')');
                 self.inside(&inner);
                 word.unclear();
             }
             Some('{') => {
                 // What stands in the braces may substitute, too.
-                let inner = self.up_to_brace();
+                self.at += 1;
+                let inner = self.up_to('{', '}');
                 if inner.contains(['$', '`']) {
                     self.inside(&inner);
                 }
                 word.unclear();
                 self.line.is_more = true;
             }
-            Some('\'' | '"') if !quoted => {
-                // `$'\x67it'` writes letters by their numbers.
-                if self.peek() == Some('"') {
-                    return;
-                }
+            Some('"') if !quoted => {} // as if the `$` were not there
+            // `$'\x67it'` writes letters by their numbers.
+            Some('\'') if !quoted => {
                 self.at += 1;
                 while let Some(c) = self.next().filter(|c| *c != '\'') {
                     if c == '\\' {
@@ -358,19 +362,7 @@ impl Reader {
         while let Some(c) = self.peek().filter(|c| !" \t\n;&|()<>".contains(*c)) {
             self.at += 1;
             match c {
-                '\\' => word.text.extend(self.next()),
-                '\'' => {
-                    while let Some(c) = self.next().filter(|c| *c != '\'') {
-                        word.push(c, true);
-                    }
-                }
-                '"' => self.double_quoted(&mut word),
-                '`' => {
-                    let inner = self.up_to_backtick();
-                    self.inside(&inner);
-                    word.unclear();
-                }
-                '$' => self.dollar(&mut word, false),
+                '\\' | '\'' | '"' | '`' | '$' => self.marked(c, &mut word),
                 c => word.push(c, false),
             }
         }
@@ -407,15 +399,6 @@ impl Reader {
     }
 
     /// The text up to the bracket that closes what was opened.
-    fn up_to_parenthesis(&mut self) -> String {
-        self.up_to('(', ')')
-    }
-
-    fn up_to_brace(&mut self) -> String {
-        self.at += 1;
-        self.up_to('{', '}')
-    }
-
     fn up_to(&mut self, opens: char, closes: char) -> String {
         let (mut text, mut open, mut quote) = (String::new(), 1, None);
         while let Some(c) = self.next() {

@@ -241,7 +241,7 @@ pub(crate) fn conclude(captured: &Captured) -> ExitCode {
     if let Some(spent) = captured.spent_usd {
         eprintln!("it cost about ${spent:.4}, by the prices of {}", harness::PRICES_OF);
     }
-    println!("{dir}");
+    super::print(&format!("{dir}\n"));
     match &captured.failure {
         Some(failure) => {
             eprintln!("error: {}", failure.what);

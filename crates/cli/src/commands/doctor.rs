@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use harness::{Finding, Places};
 
+use super::print;
 use crate::failure::{Kind, OrFail};
 use crate::{journal, paths};
 
@@ -34,10 +35,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     findings.push(journal_finding());
     let missing = findings.iter().any(|finding| finding.needed && !finding.ok);
     match arguments.format {
-        Format::Text => findings.iter().for_each(print),
+        Format::Text => print(&findings.iter().map(text).collect::<String>()),
         Format::Json => {
             let json = serde_json::json!({ "format": 1, "ok": !missing, "findings": findings });
-            println!("{}", serde_json::to_string_pretty(&json).expect("it has only string keys"));
+            print(&format!("{}\n", serde_json::to_string_pretty(&json).expect("it has only string keys")));
         }
     }
     Ok(if missing { ExitCode::from(Kind::Verdict as u8) } else { ExitCode::SUCCESS })
@@ -53,7 +54,8 @@ fn journal_finding() -> Finding {
         why: "keeps the runs of our own agents".to_owned(),
         fix: None,
     };
-    if !paths::data_dir().is_ok_and(|data| data.join("store.db").exists()) {
+    let store = paths::data_dir().map(|data| data.join("store.db")).unwrap_or_default();
+    if !store.exists() {
         finding.found = Some("none yet; the first run makes it".to_owned());
         return finding;
     }
@@ -64,23 +66,23 @@ fn journal_finding() -> Finding {
         }
         Ok(health) => {
             (finding.ok, finding.found) = (false, Some(health.problems.join("; ")));
-            finding.fix = Some("sqlite3 store.db .recover | sqlite3 recovered.db".to_owned());
+            finding.fix = Some(format!("sqlite3 {0} .recover | sqlite3 {0}.recovered", store.display()));
         }
         Err(error) => (finding.ok, finding.found) = (false, Some(error.to_string())),
     }
     finding
 }
 
-fn print(finding: &Finding) {
+fn text(finding: &Finding) -> String {
     let mark = match (finding.ok, finding.needed) {
         (true, _) => "ok     ",
         (false, true) => "MISSING",
         (false, false) => "without",
     };
     let found = finding.found.as_deref().unwrap_or_default();
-    println!("{mark} {:<20} {found}", finding.name);
-    if let Some(fix) = &finding.fix {
-        println!("        {}", finding.why);
-        println!("        $ {fix}");
+    let line = format!("{mark} {:<20} {found}\n", finding.name);
+    match &finding.fix {
+        Some(fix) => format!("{line}        {}\n        $ {fix}\n", finding.why),
+        None => line,
     }
 }

@@ -247,7 +247,7 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
                 .await?
         }
         None if arguments.command.is_empty() => {
-            println!("http://{}", player.addr());
+            super::print(&format!("http://{}\n", player.addr()));
             eprintln!("replaying `{}`; Ctrl-C ends it", arguments.recording.display());
             signals.next().await;
             ExitCode::SUCCESS

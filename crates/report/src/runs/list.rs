@@ -13,11 +13,10 @@ pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize) -> String {
     }
     // What it is about counts most; whose model it was is in `show`.
     let with_model = width >= WIDE;
-    let mut rows = vec![vec!["RUN", "STATUS", "BEGAN", "TOKENS", "COST"]];
-    rows[0].extend(with_model.then_some("MODEL"));
-    rows[0].push("WHAT");
-    let mut rows: Vec<Vec<String>> =
-        rows.into_iter().map(|row| row.into_iter().map(str::to_owned).collect()).collect();
+    let mut head = vec!["RUN", "STATUS", "BEGAN", "TOKENS", "COST"];
+    head.extend(with_model.then_some("MODEL"));
+    head.push("WHAT");
+    let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
     for run in ordered(runs) {
         let all = &run.inclusive;
         let mut row = vec![
@@ -101,4 +100,48 @@ fn below<'r>(runs: &'r [RunSummary], run: &'r RunSummary, out: &mut Vec<&'r RunS
 fn depth(runs: &[RunSummary], run: &RunSummary) -> usize {
     let parent = runs.iter().find(|other| Some(&other.id) == run.parent.as_ref());
     parent.map_or(0, |parent| depth(runs, parent) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use session::{RunId, ThreadId};
+    use store::Totals;
+
+    use super::*;
+
+    #[test]
+    fn what_a_run_is_about_has_room_at_eighty_columns() {
+        let run = |id: &str, status, minutes: i64| RunSummary {
+            id: RunId::new(id),
+            thread: ThreadId::new("t"),
+            title: "Find the bug in the parser, and say where it came from".to_owned(),
+            kind: RunKind::Main,
+            root: RunId::new(id),
+            parent: None,
+            job: false,
+            agent: "main".to_owned(),
+            model: "claude-sonnet-5-5".to_owned(),
+            provider: "anthropic".to_owned(),
+            status,
+            writer: None,
+            created_at: Millis(-minutes * 60_000),
+            ended_at: None,
+            own: Totals::default(),
+            inclusive: Totals { cost_microusd: 15_000, ..Totals::default() },
+        };
+        let runs = [
+            run("1m7g0c8gs8ytqbbb", RunStatus::Interrupted, 0),
+            run("1m7g0c8gs8ytqbba", RunStatus::CancelledByUser, 2),
+            run("1m7g0c8gs8ytqbb9", RunStatus::StepCap, 60 * 72),
+        ];
+        expect![[r#"
+            RUN               STATUS       BEGAN   TOKENS  COST     WHAT
+            1m7g0c8gs8ytqbbb  interrupted  now     0       $0.0150  Find the bug in the par…
+            1m7g0c8gs8ytqbba  cancelled    -2 min  0       $0.0150  Find the bug in the par…
+            1m7g0c8gs8ytqbb9  step cap     -3 d    0       $0.0150  Find the bug in the par…
+        "#]]
+        .assert_eq(&ps_text(&runs, Millis(0), 80));
+        assert!(ps_text(&runs, Millis(0), 200).contains("claude-sonnet-5-5"), "a wide one has the model");
+    }
 }

@@ -9,11 +9,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use store::{Options, Store};
 
 use super::verdict::Moment;
+use crate::command::wait;
 
 /// A run with everything in it that is written down: calls side by side, calls that change files, two that must not
 /// happen twice, one that fails, and replies that take their time.
@@ -125,7 +126,7 @@ impl World {
                 child.kill()?; // one that has ended already is not hurt
                 child.wait()?
             }
-            None => wait(&mut child, begin + PATIENCE)?,
+            None => wait(&mut child, begin + PATIENCE, "a run that nobody killed did not end")?,
         };
         let took = begin.elapsed();
         self.requests += model.end()?;
@@ -187,20 +188,6 @@ impl World {
     /// What the call that must not happen twice has left.
     pub(super) fn stamps(&self) -> String {
         fs::read_to_string(self.path("w/stamps.txt")).unwrap_or_default()
-    }
-}
-
-fn wait(child: &mut Child, until: Instant) -> Result<ExitStatus> {
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if Instant::now() > until {
-            child.kill()?;
-            child.wait()?;
-            bail!("a run that nobody killed did not end");
-        }
-        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -69,6 +69,16 @@ pub enum ConfigError {
         /// What is wrong there.
         why: String,
     },
+    /// What a project may say only in a file that the user has accepted.
+    #[error("`{}`, line {line}: {why}", file.display())]
+    NotAccepted {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What it says.
+        why: String,
+    },
     /// A base URL that cannot be used.
     #[error("cannot use the base URL of provider `{provider}`")]
     BaseUrl {
@@ -125,6 +135,9 @@ impl ConfigError {
             Self::NoTier { provider, tier } => {
                 Some(format!("add `models = {{ {tier} = \"…\" }}` to `[providers.{provider}]`"))
             }
+            Self::NotAccepted { .. } => Some(
+                "read the file; if you want what it says: `offshoot agents accept offshoot.toml`".to_owned(),
+            ),
             Self::File { .. } => None,
         }
     }

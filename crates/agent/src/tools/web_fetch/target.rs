@@ -47,6 +47,11 @@ impl Allowed {
         list.iter().map(|text| text.as_ref().parse()).collect::<Result<_, _>>().map(Self)
     }
 
+    /// These as well.
+    pub(crate) fn extend(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
     /// Without a port, an entry means those that anybody may be asked at.
     fn has(&self, host: &Host<String>, port: u16) -> bool {
         let fits =

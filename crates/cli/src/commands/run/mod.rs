@@ -117,19 +117,23 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         return Err(failure(RunError::NoPrice(row.model.clone())));
     }
     let (workspace, clock) = (workspace(row.as_ref())?, clock()?);
+    let given = given_rules(&arguments, row.as_ref())?;
+    let launcher = std::env::current_exe().or_fail(Kind::Outside)?;
+    // Before there is a run there is nothing to pause, but something may have been begun that is to be ended in order.
+    let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     let here = workspace_path(row.as_ref())?;
     let chosen = choose::Chosen::find(&here, arguments.agent.as_deref(), prompt, row.is_some())?;
     let prompt = chosen.prompt.clone();
     let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model()).await?;
-    // Before this there is nothing to pause, and whoever wants us to end means it.
-    let mut signals = Signals::listen().or_fail(Kind::Outside)?;
-    let rules = Arc::new(rules(&arguments, answering.defaults.rules.clone(), row.as_ref())?);
-    let shell = shell(answering.defaults.without_sandbox)?;
+    let mut rules = answering.defaults.rules.clone();
+    rules.extend(given);
+    let rules = Arc::new(rules);
     let mut servers = tokio::select! {
         servers = Servers::start(&answering.defaults.mcp, &here) => servers,
         _ = signals.next() => {
             eprintln!("stopped before the run began");
-            return answering.finish(Ok(ExitCode::from(Kind::Verdict as u8)), &mut signals).await;
+            answering.abandon().await;
+            return Ok(ExitCode::from(Kind::Verdict as u8));
         }
     };
     let tools = servers.beside(tools::available(answering.defaults.web_fetch.clone()));
@@ -152,7 +156,12 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         retries: Arc::default(),
         tools: Arc::new(Toolbox::new(tools)),
         skills: Arc::clone(&chosen.skills),
-        shell,
+        // Commands are started by this same program, and see neither the journal nor the settings.
+        shell: Shell {
+            launcher: Some(launcher),
+            without_sandbox: answering.defaults.without_sandbox,
+            hidden: own_folders(),
+        },
         asker: asker(arguments.json),
         rules,
         clock,
@@ -408,19 +417,20 @@ fn denied(arguments: &Arguments) -> Vec<(List, String)> {
     arguments.deny.iter().map(|rule| (List::Deny, rule.clone())).collect()
 }
 
-/// The rules of the settings, those that were given, and those that the run began with.
-fn rules(arguments: &Arguments, mut rules: Rules, row: Option<&store::Run>) -> anyhow::Result<Rules> {
-    let settings = row.and_then(|row| agent::Settings::from_bytes(&row.settings).ok());
-    for (list, rule) in settings.into_iter().flat_map(|settings| settings.rules) {
-        if list != List::Allow {
-            rules.add(list, &rule).map_err(anyhow::Error::msg).or_fail(Kind::Bug)?;
-        }
-    }
+/// The rules that were given, now and when the run began. What its agent asks about and allows stays with the run.
+fn given_rules(arguments: &Arguments, row: Option<&store::Run>) -> anyhow::Result<Rules> {
+    let mut rules = Rules::default();
     for (list, flag, given) in
         [(List::Allow, "--allow", &arguments.allow), (List::Deny, "--deny", &arguments.deny)]
     {
         for rule in given {
             rules.add(list, rule).map_err(|why| anyhow::anyhow!("{flag}: {why}")).or_fail(Kind::Usage)?;
+        }
+    }
+    let settings = row.and_then(|row| agent::Settings::from_bytes(&row.settings).ok());
+    for (list, rule) in settings.into_iter().flat_map(|settings| settings.rules) {
+        if list == List::Deny {
+            rules.add(list, &rule).map_err(anyhow::Error::msg).or_fail(Kind::Bug)?;
         }
     }
     Ok(rules)
@@ -437,15 +447,6 @@ fn asker(json: bool) -> Arc<dyn Asker> {
 /// Where we keep the journal, settings and what was installed.
 fn own_folders() -> Vec<PathBuf> {
     [paths::data_dir(), paths::config_dir(), paths::cache_dir()].into_iter().filter_map(Result::ok).collect()
-}
-
-/// Commands are started by this same program, and see neither the journal nor the settings.
-fn shell(without_sandbox: bool) -> anyhow::Result<Shell> {
-    Ok(Shell {
-        launcher: Some(std::env::current_exe().or_fail(Kind::Outside)?),
-        without_sandbox,
-        hidden: own_folders(),
-    })
 }
 
 /// The clock, or the time that somebody has stopped it at so that two runs see the same.

@@ -186,7 +186,7 @@ fn read_settings(config: &mut Config, here: &Path) -> anyhow::Result<Defaults> {
             defaults.read_accepted(&text, project).map_err(bad_config)?;
             config.read(&text, project).map_err(bad_config)?;
         } else {
-            defaults.read_project(&text, project).map_err(bad_project)?;
+            defaults.read_project(&text, project).map_err(bad_config)?;
         }
     }
     Ok(defaults)
@@ -201,13 +201,6 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
             Err(error).or_fail(Kind::Usage)
         }
     }
-}
-
-fn bad_project(error: ConfigError) -> anyhow::Error {
-    // Only what it may not say without being accepted; a mistake stays one.
-    let helps = error.to_string().contains("a project may not");
-    let hint = "read the file; if you want what it says: `offshoot agents accept offshoot.toml`";
-    marked(Kind::Usage, helps.then(|| hint.to_owned()), error.into())
 }
 
 fn bad_config(error: ConfigError) -> anyhow::Error {

@@ -78,7 +78,7 @@ impl Person {
     fn note(&self, text: &str) {
         let mut open = self.open_line.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut *open) {
-            println!();
+            self.lost.note(writeln!(std::io::stdout().lock()));
         }
         eprintln!("{text}");
     }
