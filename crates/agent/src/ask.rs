@@ -9,7 +9,7 @@ use store::{
     NewToolCall, Origin, Purpose, Seq, StoreError, ToolCall,
 };
 
-use crate::conversation::{Conversation, Open, summary_of};
+use crate::conversation::{Conversation, Open, Telling, summary_of};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
@@ -17,6 +17,7 @@ use crate::provider::{Attempt, Decision, Failure, Retry, Seen, Whole};
 use crate::request;
 use crate::run::Run;
 use crate::stop::Wish;
+use crate::words;
 
 /// What became of a question.
 #[derive(Debug)]
@@ -31,13 +32,9 @@ pub(crate) enum Asked {
     GaveUp(Failure),
 }
 
-/// Asks for the next turn. `blocks` become the next message, where there are any.
-pub(crate) async fn turn(
-    run: &Run<'_>,
-    talk: &mut Conversation,
-    blocks: Vec<Block>,
-) -> Result<Asked, RunError> {
-    let question = match open_or_new(run, talk, Purpose::Turn, blocks).await? {
+/// Asks for the next turn. What there is to tell becomes the next message.
+pub(crate) async fn turn(run: &Run, talk: &mut Conversation, telling: Telling) -> Result<Asked, RunError> {
+    let question = match open_or_new(run, talk, Purpose::Turn, telling).await? {
         Ok(question) => question,
         Err(asked) => return Ok(asked),
     };
@@ -67,6 +64,7 @@ pub(crate) async fn turn(
     crash::point("ask.last_byte");
     let seq = run.kernel.store.answered(question.call, attempt, answered).await?;
     crash::point("ask.commit.after");
+    run.tree.settled();
     let seq = seq.expect("a reply with a message has a number");
     let calls = calls.into_iter().enumerate().map(|(position, call)| row(run, seq, position, call)).collect();
     talk.replied(reply, seq, bytes, calls);
@@ -82,7 +80,7 @@ pub(crate) async fn turn(
 }
 
 /// A call as it is written down with the reply that asks for it.
-fn planned(run: &Run<'_>, call: &session::ToolCall) -> NewToolCall {
+fn planned(run: &Run, call: &session::ToolCall) -> NewToolCall {
     NewToolCall {
         call: call.id.clone(),
         name: call.name.clone(),
@@ -92,7 +90,7 @@ fn planned(run: &Run<'_>, call: &session::ToolCall) -> NewToolCall {
 }
 
 /// The same, as the journal has it then.
-fn row(run: &Run<'_>, message: Seq, position: usize, planned: NewToolCall) -> ToolCall {
+fn row(run: &Run, message: Seq, position: usize, planned: NewToolCall) -> ToolCall {
     let position = u32::try_from(position).unwrap_or(u32::MAX);
     ToolCall {
         key: CallKey { run: run.id.clone(), message, position },
@@ -110,11 +108,11 @@ fn row(run: &Run<'_>, message: Seq, position: usize, planned: NewToolCall) -> To
 
 /// Asks for a summary; its text, where there is one, and the last message that it is about.
 pub(crate) async fn summary(
-    run: &Run<'_>,
+    run: &Run,
     talk: &mut Conversation,
-    blocks: Vec<Block>,
+    telling: Telling,
 ) -> Result<Result<(Option<String>, Option<Seq>), Asked>, RunError> {
-    let question = match open_or_new(run, talk, Purpose::Summary, blocks).await? {
+    let question = match open_or_new(run, talk, Purpose::Summary, telling).await? {
         Ok(question) => question,
         Err(asked) => return Ok(Err(asked)),
     };
@@ -133,6 +131,7 @@ pub(crate) async fn summary(
     crash::point("ask.last_byte");
     run.kernel.store.answered(question.call, attempt, answered).await?;
     crash::point("ask.commit.after");
+    run.tree.settled();
     Ok(Ok((summary_of(&reply), question.to)))
 }
 
@@ -147,10 +146,10 @@ struct Question {
 
 /// The question that was written down before the process ended, or a new one, written down now.
 async fn open_or_new(
-    run: &Run<'_>,
+    run: &Run,
     talk: &mut Conversation,
     purpose: Purpose,
-    blocks: Vec<Block>,
+    Telling { blocks, delivers }: Telling,
 ) -> Result<Result<Question, Asked>, RunError> {
     let tail = request::tail(talk.dialect, purpose).map_err(RunError::Encode)?;
     let step = talk.step + 1;
@@ -171,7 +170,7 @@ async fn open_or_new(
         true => None,
         false => Some(NewMessage {
             role: session::Role::User,
-            origin: origin(&blocks),
+            origin: origin(&blocks, delivers.len()),
             bytes: talk.encode(blocks.clone()).map_err(RunError::Encode)?.into_bytes(),
             text: None,
             at,
@@ -184,10 +183,7 @@ async fn open_or_new(
     }
     let to = talk.last_for(purpose);
     let (body, marks) = talk.request(to, tail.as_deref());
-    let reserved = match run.reserve(body.len())? {
-        Ok(reserved) => reserved,
-        Err(why) => return Ok(Err(Asked::NoBudget(why))),
-    };
+    let (reserved_microusd, reserved_tokens) = run.reserve(body.len());
     let asked = NewModelCall {
         run: run.id.clone(),
         step,
@@ -200,35 +196,83 @@ async fn open_or_new(
         request_len: body.len() as u64,
         model: run.model.clone(),
         provider: run.provider.clone(),
-        reserved_microusd: reserved,
+        reserved_microusd,
+        reserved_tokens,
+        within: run.within.clone(),
         results: message,
+        delivers,
         at,
     };
-    crash::point("ask.intent.before");
-    let call = match run.kernel.store.ask(asked).await {
-        // Another process asked for it, and nobody has looked for that yet.
-        Err(StoreError::CancelRequested(_)) => {
-            run.brake.ask(Wish::Cancel);
-            return Ok(Err(Asked::Stopped));
-        }
-        asked => asked?,
+    let call = match write_down(run, asked).await? {
+        Ok(call) => call,
+        Err(asked) => return Ok(Err(asked)),
     };
-    crash::point("ask.intent.after");
     Ok(Ok(Question { call, body: body.into(), step, to }))
 }
 
-/// Results are told from the kernel's own words.
-fn origin(blocks: &[Block]) -> Origin {
+/// Writes a question down, as soon as what it could use is free: others of the tree may have set it aside, and use less.
+async fn write_down(run: &Run, asked: NewModelCall) -> Result<Result<ModelCallId, Asked>, RunError> {
+    let delivers = !asked.delivers.is_empty();
+    loop {
+        let mut settling = run.tree.settling();
+        crash::point("ask.intent.before");
+        if delivers {
+            crash::point("inbox.before");
+        }
+        match run.kernel.store.ask(asked.clone()).await {
+            // Another process asked for it, and nobody has looked for that yet.
+            Err(StoreError::CancelRequested(_)) => {
+                run.brake.ask(Wish::Cancel);
+                return Ok(Err(Asked::Stopped));
+            }
+            Err(StoreError::OverBudget { used, wanted, most, reserved, .. })
+                if reserved > 0 && used + wanted <= most =>
+            {
+                tokio::select! {
+                    _ = settling.changed() => {}
+                    () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
+                }
+            }
+            Err(StoreError::OverBudget { limit, unit, used, wanted, most, .. }) => {
+                let whose = if limit.run == run.id { "" } else { " in all" };
+                let [used, wanted, most] = [used, wanted, most].map(|amount| words::amount(amount, unit));
+                let why = format!("{used} of {most} are spent{whose}, and the next request could cost {wanted}");
+                return Ok(Err(Asked::NoBudget(why)));
+            }
+            call => {
+                let call = call?;
+                crash::point("ask.intent.after");
+                if delivers {
+                    crash::point("inbox.after");
+                }
+                return Ok(Ok(call));
+            }
+        }
+    }
+}
+
+/// Results are told from news, and both from the kernel's own words.
+fn origin(blocks: &[Block], news: usize) -> Origin {
     let results = blocks.iter().any(|block| matches!(block, Block::ToolResult(_)));
-    if results { Origin::Results } else { Origin::Kernel }
+    match results {
+        true => Origin::Results,
+        false if news > 0 && news == blocks.len() => Origin::Inbox,
+        false => Origin::Kernel,
+    }
 }
 
 /// Asks until there is an answer, it is given up, or the run is told to stop. Every attempt is in the journal before
 /// the next one; the one that succeeded is handed back, to be written down together with what it brought.
-async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, NewAttempt), Asked>, RunError> {
+async fn persist(run: &Run, question: &Question) -> Result<Result<(Whole, NewAttempt), Asked>, RunError> {
     let store = &run.kernel.store;
     for number in 1.. {
-        let attempt = match one(run, question).await {
+        let turn = tokio::select! {
+            turn = run.tree.request() => turn,
+            () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
+        };
+        let attempted = one(run, question).await;
+        drop(turn);
+        let attempt = match attempted {
             Ok(attempt) => attempt,
             Err(mut dropped) => {
                 run.kernel.model.hide_key(&mut dropped.response);
@@ -254,6 +298,7 @@ async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, Ne
                 crash::point("ask.gave_up.before");
                 store.asking_failed(question.call, run.kernel.clock.millis(), message.clone()).await?;
                 crash::point("ask.gave_up.after");
+                run.tree.settled();
                 // Where it may pass, whoever reads this wants to know why nobody waited for that.
                 return Ok(Err(Asked::GaveUp(match failure.retry {
                     Retry::No => failure,
@@ -274,7 +319,7 @@ async fn persist(run: &Run<'_>, question: &Question) -> Result<Result<(Whole, Ne
 }
 
 /// One attempt; what had come of it where the run is told to stop before it ends.
-async fn one(run: &Run<'_>, question: &Question) -> Result<Attempt, NewAttempt> {
+async fn one(run: &Run, question: &Question) -> Result<Attempt, NewAttempt> {
     let mut dropped = NewAttempt {
         status: None,
         ending: "stopped".to_owned(),

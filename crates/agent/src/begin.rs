@@ -1,5 +1,7 @@
 //! Starting a run, and taking one up again: what is in the journal before its loop runs.
 
+use std::sync::Arc;
+
 use session::model::{self, Seat};
 use session::{Message, Role, RunId, ThreadId, Usage};
 use store::{Ending, Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
@@ -21,7 +23,7 @@ impl Kernel {
     /// Starts a run: its row is in the journal when this returns.
     pub async fn start(&self, start: Start) -> Result<RunId, RunError> {
         let at = self.clock.millis();
-        let id = process::new_run_id(at);
+        let id = start.id.unwrap_or_else(|| process::new_run_id(at));
         let dialect = self.model.dialect();
         let workspace = self.workspace.path().display().to_string();
         let context = self.context(&workspace)?;
@@ -78,7 +80,8 @@ impl Kernel {
         if row.kind != RunKind::Main {
             return Err(RunError::NotMain(row.id));
         }
-        let ended = row.status == RunStatus::Completed && prompt.is_none();
+        let owed = || Ok::<_, RunError>(self.store.run(id).has_news()? || self.is_owed(id)?);
+        let ended = row.status == RunStatus::Completed && prompt.is_none() && !owed()?;
         if ended || matches!(row.status, RunStatus::CancelledByUser | RunStatus::CancelledByParent) {
             return Err(RunError::Over { run: row.id, status: row.status });
         }
@@ -90,14 +93,17 @@ impl Kernel {
         let (lease, at) = (process::lease(), self.clock.millis());
         let Some(prompt) = prompt else {
             crash::point("resume.lease.before");
-            self.store.take_lease(id, lease, at, process::is_alive).await?;
+            match row.status {
+                RunStatus::Completed => self.store.reopen(id, lease, at, process::is_alive).await?,
+                _ => self.store.take_lease(id, lease, at, process::is_alive).await?,
+            };
             crash::point("resume.lease.after");
             return Ok(());
         };
         crash::point("resume.reopen.before");
         self.store.reopen(id, lease, at, process::is_alive).await?;
         crash::point("resume.reopen.after");
-        let run = Run::of(self, row, settings, &Brake::new());
+        let run = Arc::new(Run::root(Arc::new(self.clone()), row, settings, &Brake::new()));
         let results = self.settle(&run).await?;
         let mut blocks: Vec<_> = run.tasks()?.into_iter().collect();
         blocks.push(tool::text(prompt));
@@ -115,9 +121,14 @@ impl Kernel {
         Ok(())
     }
 
+    /// Whether a job still owes the run a result.
+    fn is_owed(&self, id: &RunId) -> Result<bool, RunError> {
+        Ok(self.store.run(id).jobs()?.iter().any(|job| job.ended_at.is_none()))
+    }
+
     /// Gives every call of the last reply a result, so that something else can be said: those that exist stay, the
     /// others get one constant sentence each. Returns the message that carries them.
-    async fn settle(&self, run: &Run<'_>) -> Result<Option<NewMessage>, RunError> {
+    async fn settle(&self, run: &Arc<Run>) -> Result<Option<NewMessage>, RunError> {
         let mut talk = run.read()?;
         for call in talk.calls().to_vec() {
             if call.status.is_open() {
@@ -134,15 +145,24 @@ impl Kernel {
     }
 
     /// What the requests of a run begin with: everything that stays the same.
-    pub(crate) fn head(&self, model: &str, settings: &Settings) -> Result<Head, RunError> {
+    pub(crate) fn head(&self, kind: RunKind, model: &str, settings: &Settings) -> Result<Head, RunError> {
         let dialect = settings.dialect();
         let tools: Vec<Element<ToolSpec>> =
             self.tools.only(settings.tools.as_deref()).specs().into_iter().map(Element::Made).collect();
-        let system: Vec<String> = [words::MAIN.to_owned()]
+        let (who, seat) = match kind {
+            RunKind::Main => (words::MAIN, Seat::Main),
+            RunKind::Sub | RunKind::Fork => (words::SUB, Seat::Sub),
+        };
+        let system: Vec<String> = [who.to_owned()]
             .into_iter()
             .chain(settings.instructions.clone())
             .chain([words::surroundings(&settings.workspace)])
             .collect();
+        // What all sub-agents are told is kept for all of them; what one is told besides comes behind it.
+        let marked = match seat {
+            Seat::Main => system.len() - 1,
+            Seat::Sub => 0,
+        };
         let mark = |on| Mark { on, ttl: None };
         let mut draft = Draft {
             model: model.to_owned(),
@@ -152,15 +172,15 @@ impl Kernel {
                 .checked_sub(1)
                 .map(MarkOn::Tool)
                 .into_iter()
-                .chain([MarkOn::System(system.len() - 1)])
+                .chain([MarkOn::System(marked)])
                 .map(mark)
                 .collect(),
             tools,
             system: system.iter().map(|text| Element::Made(tool::text(text))).collect(),
             ..Draft::default()
         };
-        provider::settle(&mut draft, dialect, Seat::Main);
-        if settings.max_budget_microusd.is_some() {
+        provider::settle(&mut draft, dialect, seat);
+        if settings.max_tokens < Limits::of(model).max_tokens {
             let usual = draft.max_tokens.unwrap_or(u64::MAX);
             draft.max_tokens = Some(settings.max_tokens.min(usual));
         }
@@ -188,7 +208,7 @@ fn title(prompt: &str) -> String {
 }
 
 /// With a budget, no answer may cost more than half of it: what could be written is what has to be set aside.
-fn affordable(limits: Limits, model: &str) -> Result<Limits, RunError> {
+pub(crate) fn affordable(limits: Limits, model: &str) -> Result<Limits, RunError> {
     let Some(budget) = limits.max_budget_microusd else { return Ok(limits) };
     let price = model::price(model).ok_or_else(|| RunError::NoPrice(model.to_owned()))?;
     let million = price.of(&Usage { output: 1_000_000, ..Usage::default() });

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use session::ToolResult;
-use store::{CallStatus, FinishedCall, Policy, SeenFile, StoreError, ToolCall};
+use session::{RunId, ToolResult};
+use store::{CallStatus, FinishedCall, Policy, RunStatus, SeenFile, StoreError, ToolCall};
 
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
@@ -14,14 +14,16 @@ use crate::event::What;
 use crate::permission::{Answer, Judgement, Question, Rules};
 use crate::preview;
 use crate::run::Run;
+use crate::spawn;
 use crate::stop::Wish;
 use crate::tool::{Output, Scene};
+use crate::tools::{SPAWNING, spawned};
 use crate::words;
 
 /// Calls what has no result yet. Ends early, between two batches, where the run is told to stop.
-pub(crate) async fn all(run: &Run<'_>, talk: &mut Conversation) -> Result<(), RunError> {
+pub(crate) async fn all(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
     let open: Vec<ToolCall> = talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
-    for batch in batches(open) {
+    for batch in batches(run, open) {
         if run.stop.wish() > Wish::GoOn {
             return Ok(());
         }
@@ -32,20 +34,21 @@ pub(crate) async fn all(run: &Run<'_>, talk: &mut Conversation) -> Result<(), Ru
     Ok(())
 }
 
-/// Calls that change nothing run together; each other one has its turn alone, so that what comes behind it sees what
-/// it did.
-fn batches(calls: Vec<ToolCall>) -> Vec<Vec<ToolCall>> {
+/// Calls that change nothing, or wait for others that work by themselves, run together; each other one has its turn
+/// alone, so that what comes behind it sees what it did.
+fn batches(run: &Run, calls: Vec<ToolCall>) -> Vec<Vec<ToolCall>> {
+    let together = |call: &ToolCall| call.policy == Policy::Pure || run.tools.waits(&call.name);
     let mut batches: Vec<Vec<ToolCall>> = Vec::new();
     for call in calls {
         match batches.last_mut() {
-            Some(batch) if call.policy == Policy::Pure && batch[0].policy == Policy::Pure => batch.push(call),
+            Some(batch) if together(&call) && together(&batch[0]) => batch.push(call),
             _ => batches.push(vec![call]),
         }
     }
     batches
 }
 
-async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, RunError> {
+async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, RunError> {
     let (lost, to_start): (Vec<_>, Vec<_>) = batch.into_iter().partition(may_have_run);
     let mut finished = Vec::new();
     for call in lost {
@@ -77,7 +80,26 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
         started => started?,
     }
     crash::point("call.intent.after");
-    let scene = run.scene(&to_start[0].key)?;
+    let scene = run.scene(&to_start[0])?;
+    // Who only waits for others leaves them its place.
+    let waits = to_start.iter().any(|call| run.tools.waits(&call.name));
+    if waits {
+        run.leave_place();
+    }
+    let done = perform_all(run, to_start, scene, finished).await;
+    if waits {
+        run.take_place().await;
+    }
+    done
+}
+
+/// Makes calls beside each other, and writes each result down as it comes.
+async fn perform_all(
+    run: &Arc<Run>,
+    to_start: Vec<ToolCall>,
+    scene: Scene,
+    mut finished: Vec<ToolCall>,
+) -> Result<Vec<ToolCall>, RunError> {
     let mut running = tokio::task::JoinSet::new();
     for (index, call) in to_start.iter().enumerate() {
         run.tell(What::CallStarted {
@@ -85,7 +107,7 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
             name: call.name.clone(),
             input: String::from_utf8_lossy(&call.input).into_owned(),
         });
-        let work = perform(run, call, Scene { call: call.key.clone(), ..scene.clone() });
+        let work = perform(run, call, Scene { call: call.key.clone(), call_id: call.call.clone(), ..scene.clone() });
         running.spawn(async move { (index, work.await) });
     }
     let mut to_start: Vec<Option<ToolCall>> = to_start.into_iter().map(Some).collect();
@@ -105,10 +127,10 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
             true => CallStatus::Failed,
             false => CallStatus::Done,
         };
-        let Output { blocks, is_error, seen } = output;
+        let Output { blocks, is_error, seen, fetches } = output;
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
-        finished.push(finish(run, call, status, result, seen, took).await?);
+        finished.push(finish_with(run, call, status, result, (seen, fetches), took).await?);
         crash::note(&format!("recorded {id}"));
         crash::point("call.commit.after");
     }
@@ -122,25 +144,26 @@ async fn together(run: &Run<'_>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, 
 
 /// Those that may be made, and those that may not with the reason. Nothing where the run was told to stop while somebody
 /// was asked.
-async fn judged(run: &Run<'_>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, Vec<(ToolCall, String)>)> {
-    let kernel = run.kernel;
+async fn judged(run: &Arc<Run>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, Vec<(ToolCall, String)>)> {
+    let kernel = &run.kernel;
     let (mut may, mut may_not) = (Vec::new(), Vec::new());
     for call in calls {
         // What is no JSON is refused by the tool, with better words.
         let input = serde_json::from_slice(&call.input).unwrap_or_default();
         let judged = |rules: &Rules| rules.judge(&call.name, &input, &kernel.workspace);
-        let why = match judged(&kernel.rules).and(judged(&run.rules)) {
+        let all = run.rules.iter().fold(judged(&kernel.rules), |known, rules| known.and(judged(rules)));
+        let why = match all {
             Judgement::Allow => None,
             Judgement::Deny(why) => Some(why),
             Judgement::Ask(why) => {
                 let question = Question {
-                    agent: run.agent.clone(),
+                    agent: run.name(),
                     tool: call.name.clone(),
                     input: String::from_utf8_lossy(&call.input).into_owned(),
                     why,
                 };
                 let answer = tokio::select! {
-                    answer = kernel.asker.ask(&question) => answer,
+                    answer = run.ask(&question) => answer,
                     () = run.stop.at_least(Wish::Pause) => return None,
                 };
                 match answer {
@@ -164,7 +187,7 @@ fn may_have_run(call: &ToolCall) -> bool {
 
 /// The work of one call, to be done beside others. A tool that breaks or hangs is an answer too.
 fn perform(
-    run: &Run<'_>,
+    run: &Arc<Run>,
     call: &ToolCall,
     scene: Scene,
 ) -> impl Future<Output = (Output, Duration, bool)> + Send + use<> {
@@ -192,18 +215,37 @@ fn perform(
 }
 
 async fn finish(
-    run: &Run<'_>,
-    mut call: ToolCall,
+    run: &Arc<Run>,
+    call: ToolCall,
     status: CallStatus,
     result: ToolResult,
     seen: Vec<SeenFile>,
+    took: Duration,
+) -> Result<ToolCall, RunError> {
+    finish_with(run, call, status, result, (seen, None), took).await
+}
+
+/// Writes a result down, with what the agent knows from it: files, and the end of a job, of which it is not told again.
+async fn finish_with(
+    run: &Arc<Run>,
+    mut call: ToolCall,
+    status: CallStatus,
+    result: ToolResult,
+    (seen, fetches): (Vec<SeenFile>, Option<RunId>),
     took: Duration,
 ) -> Result<ToolCall, RunError> {
     let preview = preview::decide(&result);
     let at = run.kernel.clock.millis();
     let (key, kept) = (call.key.clone(), preview.clone());
     let finished = FinishedCall { key, status, result: result.clone(), preview: kept, seen, at };
-    run.kernel.store.finish_call(finished).await?;
+    match fetches {
+        Some(job) => {
+            crash::point("fetch.before");
+            run.kernel.store.consume_job(&job, finished).await?;
+            crash::point("fetch.after");
+        }
+        None => run.kernel.store.finish_call(finished).await?,
+    }
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     run.log_call(&call, status, ms);
     let text = preview.clone().unwrap_or_else(|| preview::words(&result));
@@ -218,8 +260,12 @@ async fn finish(
 }
 
 /// Gives a call a result that it will never get by being run.
-pub(crate) async fn give_up(run: &Run<'_>, call: ToolCall) -> Result<ToolCall, RunError> {
+pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     let (status, sentence) = match (call.status, call.policy) {
+        (CallStatus::Running, _) if SPAWNING.first() == Some(&call.name.as_str()) => {
+            let text = spawned(&spawn::id(&call.key), RunStatus::Paused, words::GOES_ON);
+            return finish(run, call.clone(), CallStatus::Failed, placeholder(&call, &text), Vec::new(), Duration::ZERO).await;
+        }
         (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::BROKEN_OFF),
         (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
         _ => (CallStatus::Failed, words::NOT_STARTED),

@@ -1,10 +1,10 @@
 //! A conversation that has become too long goes on with a summary of itself.
 
-use session::{Block, Role};
+use session::Role;
 use store::{NewMessage, Origin, Seq};
 
 use crate::ask::{self, Asked};
-use crate::conversation::{Conversation, Open, Said};
+use crate::conversation::{Conversation, Open, Said, Telling};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
@@ -12,13 +12,13 @@ use crate::run::Run;
 use crate::tool;
 use crate::words;
 
-/// Replaces the older messages. `blocks` are said first: the results that the summary has to know.
+/// Replaces the older messages. What there is to tell is said first: the results that the summary has to know.
 ///
 /// What is in flight stays word for word: the last reply with what was said to it, or the last question.
 pub(crate) async fn compact(
-    run: &Run<'_>,
+    run: &Run,
     talk: &mut Conversation,
-    blocks: Vec<Block>,
+    telling: Telling,
 ) -> Result<Asked, RunError> {
     let (text, to) = match talk.open() {
         Some(Open::Summary(text, to)) => {
@@ -26,7 +26,7 @@ pub(crate) async fn compact(
             talk.take_open();
             known
         }
-        _ => match ask::summary(run, talk, blocks).await? {
+        _ => match ask::summary(run, talk, telling).await? {
             Ok((text, to)) => (text.ok_or(RunError::NoSummary)?, to),
             Err(asked) => return Ok(asked),
         },
@@ -34,6 +34,7 @@ pub(crate) async fn compact(
     let at = run.kernel.clock.millis();
     let mut summary = vec![tool::text(&run.settings.context), tool::text(&words::summary(&text))];
     summary.extend(run.tasks()?);
+    summary.extend(run.jobs()?);
     let summary = talk.encode(summary).map_err(RunError::Encode)?;
     let carried: Vec<Said> = talk.behind(to).to_vec();
     let mut messages = vec![message(Role::User, Origin::Summary, summary, Some(text), at)];

@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use session::ThreadId;
-use store::{Memory, StoreError, Thread};
+use session::{RunId, ThreadId};
+use store::{Memory, RunStatus, SeenFile, StoreError, Task, Thread};
 
 use crate::definition::Skill;
 use crate::error::RunError;
 use crate::kernel::Kernel;
+use crate::run::Run;
 use crate::tasks;
 use crate::tools::memory;
 use crate::words;
@@ -26,6 +27,10 @@ const THREADS: usize = 5;
 const MEMORIES: usize = 40;
 /// How many skills.
 const SKILLS: usize = 60;
+/// How many files that the parent knows.
+const FILES: usize = 60;
+/// How much of what an earlier attempt said, in characters.
+const ATTEMPT: usize = 500;
 
 impl Kernel {
     /// What a conversation in this folder begins with.
@@ -42,6 +47,61 @@ impl Kernel {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         Ok(format!("<context>\n{}\n</context>", parts.join("\n\n")))
     }
+}
+
+impl Kernel {
+    /// What a sub-agent's conversation begins with: what it could not know otherwise, and nothing of what its parent and
+    /// the user said.
+    pub(crate) fn sub_context(&self, above: &Run, task: Option<&Task>) -> Result<String, RunError> {
+        let parts = [
+            instructions(&self.workspace),
+            skills(&self.skills),
+            connected(&self.tools.servers()),
+            remembered(&self.store.main().memory(Some(&above.thread))?),
+            Some(words::today(&self.clock.now())),
+            known(&self.store.run(&above.id).seen_files()?),
+            Some(words::sandbox(self.shell.without_sandbox).to_owned()),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let mut context = format!("<context>\n{}\n</context>", parts.join("\n\n"));
+        if let Some(task) = task {
+            context += &format!("\n\n<task>\n{}\n</task>", described(task));
+            let attempts = self.store.attempts_at(&task.id)?;
+            if !attempts.is_empty() {
+                let attempts: String = attempts.iter().map(|(run, status, text)| attempt(run, *status, text)).collect();
+                context += &format!("\n\n<prior_attempts>\n{attempts}</prior_attempts>");
+            }
+        }
+        Ok(context)
+    }
+}
+
+/// The files that the parent has read or written, which this one may therefore edit.
+fn known(files: &[SeenFile]) -> Option<String> {
+    let line = |file: &SeenFile| format!("\n- {}", file.path.display());
+    let listed: String = files.iter().take(FILES).map(line).collect();
+    let more = match files.len().saturating_sub(FILES) {
+        0 => String::new(),
+        more => format!("\n- and {more} more"),
+    };
+    (!files.is_empty()).then(|| format!("Files that were read or written before you came:{listed}{more}"))
+}
+
+fn described(task: &Task) -> String {
+    let description = match task.description.trim() {
+        "" => String::new(),
+        description => format!("\n{description}"),
+    };
+    format!("{} ({}): {}{description}", tasks::name(task), task.status, task.subject)
+}
+
+fn attempt(run: &RunId, status: RunStatus, text: &str) -> String {
+    let text = text.trim();
+    let said = match text.char_indices().nth(ATTEMPT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    };
+    format!("<attempt run_id=\"{run}\" status=\"{status}\">\n{said}\n</attempt>\n")
 }
 
 /// What the project says to agents. A file that cannot be read is nothing that a run should end for.

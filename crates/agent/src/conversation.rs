@@ -5,13 +5,15 @@
 
 use session::{Block, Message, Role, StopReason, ToolResult};
 use store::{
-    CallStatus, Digest, Head, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin, Purpose, RunStatus,
-    Seq, ToolCall,
+    CallStatus, Digest, Head, Inbox, InboxId, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin,
+    Purpose, RunStatus, Seq, ToolCall,
 };
 use wire::dialect::{Dialect, EncodeError, Outcome};
 
 use crate::preview;
 use crate::request;
+use crate::run::starts_anew;
+use crate::schema;
 use crate::settings::Settings;
 use crate::words;
 
@@ -47,6 +49,16 @@ pub(crate) struct Conversation {
     too_long: bool,
     last: Last,
     open: Option<Open>,
+    /// What waits for the next turn.
+    news: Vec<Inbox>,
+}
+
+/// What is said to the model next, where there is anything to say.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Telling {
+    pub(crate) blocks: Vec<Block>,
+    /// What of the inbox it says.
+    pub(crate) delivers: Vec<InboxId>,
 }
 
 /// One message on the wire.
@@ -79,10 +91,10 @@ pub(crate) enum Open {
 /// What comes next.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
-    /// Ask the model, with these blocks as the next message where there are any.
-    Ask(Vec<Block>),
-    /// Ask for a summary first; the blocks come before it.
-    Compact(Vec<Block>),
+    /// Ask the model, and say this first.
+    Ask(Telling),
+    /// Ask for a summary, and say this first.
+    Compact(Telling),
     /// Call the tools that have no result.
     Call,
     /// End: so many calls were refused.
@@ -147,20 +159,26 @@ impl Conversation {
             too_long: false,
             last,
             open,
+            news: Vec::new(),
         }
+    }
+
+    /// This waits for the next turn.
+    pub(crate) fn hears(&mut self, news: Vec<Inbox>) {
+        self.news = news;
     }
 
     /// What comes next.
     pub(crate) fn next(&self, settings: &Settings) -> Next {
         match &self.open {
-            Some(Open::Asked(_, Purpose::Turn, ..)) => return Next::Ask(Vec::new()),
+            Some(Open::Asked(_, Purpose::Turn, ..)) => return Next::Ask(Telling::default()),
             Some(Open::Asked(_, Purpose::Summary, ..) | Open::Summary(..)) => {
-                return Next::Compact(Vec::new());
+                return Next::Compact(Telling::default());
             }
             None => {}
         }
         if self.too_long {
-            return Next::Compact(Vec::new());
+            return Next::Compact(Telling::default());
         }
         let over = self.since_prompt > settings.max_steps;
         let note = match &self.last {
@@ -176,19 +194,44 @@ impl Conversation {
             Last::Reply { stop: Some(StopReason::MaxTokens | StopReason::ContextWindow), .. } => {
                 vec![text(words::GO_ON)]
             }
-            Last::Reply { stop: Some(StopReason::PauseTurn), .. } => Vec::new(),
-            Last::Reply { .. } => return Next::End(RunStatus::Completed),
+            Last::Reply { stop: Some(StopReason::PauseTurn), .. } => return self.go_on(settings, Vec::new(), true),
+            Last::Reply { .. } => match self.repair(settings) {
+                Some(repair) => vec![text(&repair)],
+                None if self.news.is_empty() => return Next::End(RunStatus::Completed),
+                None => Vec::new(),
+            },
         };
+        self.go_on(settings, note, false)
+    }
+
+    /// Asks, with what else there is to say. A turn that was paused goes on as it is: nothing may come between.
+    fn go_on(&self, settings: &Settings, note: Vec<Block>, paused: bool) -> Next {
         let mut blocks = note;
         if self.since_prompt == settings.max_steps && matches!(self.last, Last::Reply { .. }) {
             blocks.push(text(words::GRACE));
         }
-        // A turn that was paused goes on as it is: nothing may come between.
-        let paused = matches!(self.last, Last::Reply { .. }) && blocks.is_empty();
-        if self.is_full(settings) && self.messages.len() > 2 && !paused {
-            return Next::Compact(blocks);
+        let paused = paused && blocks.is_empty();
+        let mut delivers = Vec::new();
+        if !paused {
+            blocks.extend(self.news.iter().map(|entry| text(&String::from_utf8_lossy(&entry.body))));
+            delivers.extend(self.news.iter().map(|entry| entry.id));
         }
-        Next::Ask(blocks)
+        let telling = Telling { blocks, delivers };
+        if self.is_full(settings) && self.messages.len() > 2 && !paused {
+            return Next::Compact(telling);
+        }
+        Next::Ask(telling)
+    }
+
+    /// What is wrong with an answer that must be of a certain shape; once, since the second is taken as it is.
+    fn repair(&self, settings: &Settings) -> Option<String> {
+        let schema = settings.output_schema.as_ref()?;
+        let asked = |said: &Said| said.origin == Origin::Kernel && said.bytes.contains(words::REPAIR);
+        if self.messages.iter().any(asked) {
+            return None;
+        }
+        let why = schema::check(schema, self.last_text.as_deref().unwrap_or_default()).err()?;
+        Some(words::repair(&why))
     }
 
     /// Whether a summary is due. Who does not say how many tokens there were is taken at four bytes for each; what a
@@ -228,6 +271,9 @@ impl Conversation {
     /// A message was written down.
     pub(crate) fn said(&mut self, seq: Seq, origin: Origin, bytes: String) {
         self.messages.push(Said { seq, role: Role::User, origin, bytes });
+        if starts_anew(origin) {
+            self.since_prompt = 0;
+        }
         self.last = Last::Question;
     }
 

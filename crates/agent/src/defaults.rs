@@ -1,10 +1,12 @@
 //! What `offshoot.toml` says besides the providers.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::family::Family;
 use crate::mcp::{self, ServerConfig};
 use crate::permission::{List, Rules};
 use crate::provider::ConfigError;
@@ -23,6 +25,8 @@ pub struct Defaults {
     pub without_sandbox: bool,
     /// What may be done.
     pub rules: Rules,
+    /// How far a tree of runs may grow.
+    pub family: Family,
 }
 
 #[derive(Deserialize)]
@@ -34,6 +38,37 @@ struct File {
     providers: Option<Spanned<toml::Table>>,
     web_fetch: Option<Spanned<WebFetch>>,
     mcp: Option<Spanned<mcp::Tables>>,
+    sub_agents: Option<Spanned<SubAgents>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubAgents {
+    at_once: Option<NonZeroUsize>,
+    requests: Option<NonZeroUsize>,
+    width: Option<u64>,
+    depth: Option<u32>,
+    max_budget_usd: Option<Spanned<f64>>,
+    max_budget_tokens: Option<u64>,
+}
+
+impl SubAgents {
+    /// What it says; where in the text, and what, where that makes no sense.
+    fn say(&self, family: &mut Family) -> Result<(), (usize, String)> {
+        family.at_once = self.at_once.map_or(family.at_once, NonZeroUsize::get);
+        family.requests = self.requests.map_or(family.requests, NonZeroUsize::get);
+        family.width = self.width.unwrap_or(family.width);
+        family.depth = self.depth.unwrap_or(family.depth);
+        family.max_budget_tokens = self.max_budget_tokens.or(family.max_budget_tokens);
+        if let Some(usd) = &self.max_budget_usd {
+            let amount = *usd.get_ref();
+            if !(amount.is_finite() && amount > 0.0 && amount < 1e6) {
+                return Err((usd.span().start, format!("a budget is a number of dollars above 0: {amount}")));
+            }
+            family.max_budget_microusd = Some((amount * 1e6).round() as i64);
+        }
+        Ok(())
+    }
 }
 
 #[derive(Deserialize)]
@@ -91,6 +126,10 @@ impl Defaults {
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         self.model = parsed.model.or(self.model.take());
+        if let Some(sub_agents) = parsed.sub_agents {
+            let said = sub_agents.get_ref().say(&mut self.family);
+            said.map_err(|(at, why)| mistake(text, file, at, why))?;
+        }
         if let Some(sandbox) = parsed.sandbox {
             self.without_sandbox = *sandbox.get_ref() == Sandbox::Off;
         }
@@ -119,6 +158,9 @@ impl Defaults {
         }
         if let Some(servers) = parsed.mcp {
             return own("what is started", "mcp", servers.span().start);
+        }
+        if let Some(sub_agents) = parsed.sub_agents {
+            return own("how many agents there are", "sub_agents", sub_agents.span().start);
         }
         // What it forbids counts; what it allows would be its own doing.
         if let Some(allowed) = parsed.permissions.as_ref().and_then(|permissions| permissions.allow.first()) {

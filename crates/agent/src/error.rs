@@ -58,6 +58,9 @@ pub enum RunError {
     /// Its loop runs in this process already.
     #[error("the run `{0}` is at work in this process already")]
     AtWork(RunId),
+    /// Its task broke.
+    #[error("the run's own work broke; that is a bug in offshoot")]
+    Broke,
     /// A tool's task vanished.
     #[error("a tool call was lost")]
     ToolLost,

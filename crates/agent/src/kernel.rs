@@ -1,5 +1,6 @@
 //! The loop: the same for every agent, and small enough to be read at once.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,11 @@ use crate::calls;
 use crate::clock::Clock;
 use crate::compact::compact;
 use crate::conversation::Next;
-use crate::definition::Skill;
+use crate::definition::{Agent, Skill};
 use crate::error::RunError;
 use crate::event::{Watch, What};
+use crate::family::Family;
+use crate::jobs;
 use crate::model::Model;
 use crate::permission::{Asker, List, Rules};
 use crate::process::AtWork;
@@ -30,6 +33,7 @@ use crate::workspace::Workspace;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Everything that a run needs and that is not its own.
+#[derive(Clone)]
 pub struct Kernel {
     /// The journal.
     pub store: Store,
@@ -41,6 +45,12 @@ pub struct Kernel {
     pub tools: Arc<Toolbox>,
     /// What there are instructions for.
     pub skills: Arc<[Skill]>,
+    /// Who can be asked to help.
+    pub agents: Arc<[Agent]>,
+    /// What the provider calls the model of each tier.
+    pub tiers: Arc<BTreeMap<String, String>>,
+    /// How far a tree of runs may grow.
+    pub family: Family,
     /// The files.
     pub workspace: Arc<Workspace>,
     /// How commands are run.
@@ -58,6 +68,8 @@ pub struct Kernel {
 /// A run to start.
 #[derive(Clone, Debug)]
 pub struct Start {
+    /// Its id, where somebody wants a certain one.
+    pub id: Option<RunId>,
     /// What the user says.
     pub prompt: String,
     /// The agent's name.
@@ -83,6 +95,8 @@ pub struct More {
     pub max_steps: Option<u32>,
     /// What it may cost, what it has cost included.
     pub max_budget_microusd: Option<i64>,
+    /// How many tokens it may use, those counted that it has used.
+    pub max_budget_tokens: Option<u64>,
 }
 
 /// How a loop ended.
@@ -108,61 +122,74 @@ impl Kernel {
         let mut settings = Settings::of(&row)?;
         settings.max_steps = more.max_steps.unwrap_or(settings.max_steps);
         settings.max_budget_microusd = more.max_budget_microusd.or(settings.max_budget_microusd);
+        settings.max_budget_tokens = more.max_budget_tokens.or(settings.max_budget_tokens);
         if settings.max_budget_microusd.is_some() && model::price(&row.model).is_none() {
             return Err(RunError::NoPrice(row.model));
         }
-        let (kind, agent, model) = (row.kind, row.agent.clone(), row.model.clone());
-        let resumed = row.started_at != row.created_at;
-        let run = Run::of(self, row, settings, brake);
-        run.tell(What::Started { kind, agent, model, resumed });
+        let run = Arc::new(Run::root(Arc::new(self.clone()), row, settings, brake));
         let ended = tokio::select! {
             biased; // a cancel that was there before is seen before anything is done
-            never = self.look_for_cancels(&run.id, brake) => match never {},
-            ended = agent_loop(&run) => ended,
+            never = self.look_for_cancels(&run) => match never {},
+            ended = go(&run) => ended,
         };
-        if run.parent.is_none() {
-            run.processes.end().await;
-        }
-        match ended {
-            Ok(ended) => Ok(ended),
-            Err(error) => Err(run.broke_off(error).await),
-        }
+        run.tree.processes.end().await;
+        ended.map_err(|(error, _)| error)
     }
 
-    /// Another process may have asked the run to stop.
-    async fn look_for_cancels(&self, run: &RunId, brake: &Brake) -> std::convert::Infallible {
+    /// Another process may have asked a run of the tree to stop.
+    async fn look_for_cancels(&self, root: &Run) -> std::convert::Infallible {
         loop {
-            if self.store.run(run).cancel_requested().unwrap_or(false) {
-                brake.ask(Wish::Cancel);
+            for run in self.store.run(&root.id).cancels().unwrap_or_default() {
+                match run == root.id {
+                    true => root.brake.ask(Wish::Cancel),
+                    false => root.tree.ask(&run, Wish::Cancel),
+                }
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 }
 
-/// Runs an agent until the model stops asking for tools.
+/// Runs the loop of a run, and sees to it that its end is known, whatever it is.
+pub(crate) async fn go(run: &Arc<Run>) -> Result<Ended, (RunError, Ended)> {
+    let (kind, agent, model) = (run.kind, run.agent.clone(), run.model.clone());
+    run.tell(What::Started { kind, agent, model, resumed: run.is_resumed });
+    match agent_loop(run).await {
+        Ok(ended) => Ok(ended),
+        Err(error) => {
+            let ended = run.broke_off(&error).await;
+            Err((error, ended))
+        }
+    }
+}
+
+/// Runs an agent until the model stops asking for tools and nothing is left that it waits for.
 ///
 /// The journal is written before anything is done, so that whoever reads it afterwards can go on from here.
-async fn agent_loop(run: &Run<'_>) -> Result<Ended, RunError> {
+async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
     if run.parent.is_none() {
-        run.processes.sweep().await?; // what an earlier process left behind
+        run.tree.processes.sweep().await?; // what an earlier process left behind
     }
     let mut talk = run.read()?;
+    jobs::take_up(run, &talk).await?;
     loop {
-        match run.stop.wish() {
-            Wish::Pause => return run.end(&talk, End::At(RunStatus::Paused)).await,
-            Wish::Cancel => return run.end(&talk, End::At(RunStatus::CancelledByUser)).await,
-            Wish::GoOn => {}
+        if let Some(status) = run.told_to_stop()? {
+            return run.end(&talk, End::At(status)).await;
         }
+        talk.hears(run.news()?);
         let asked = match talk.next(&run.settings) {
             Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,
+            Next::End(RunStatus::Completed) if jobs::are_waited_for(run) => {
+                jobs::wait(run).await?;
+                continue;
+            }
             Next::End(status) => return run.end(&talk, End::At(status)).await,
             Next::Call => {
                 calls::all(run, &mut talk).await?;
                 continue;
             }
-            Next::Compact(blocks) => compact(run, &mut talk, blocks).await?,
-            Next::Ask(blocks) => ask::turn(run, &mut talk, blocks).await?,
+            Next::Compact(telling) => compact(run, &mut talk, telling).await?,
+            Next::Ask(telling) => ask::turn(run, &mut talk, telling).await?,
         };
         match asked {
             Asked::Answered | Asked::Stopped => {}

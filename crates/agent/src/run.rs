@@ -1,23 +1,28 @@
 //! What one run knows, and what it does by itself: reading its journal, ending, reckoning, telling.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use session::model;
 use session::{Block, Reply, RunId, ThreadId, Usage};
-use store::{CallKey, CallStatus, Ending, Filter, Head, Origin, RunStatus, ToolCall, Totals};
+use store::{
+    CallStatus, Ending, Filter, Head, Inbox, InboxKind, Limit, Origin, RunKind, RunStatus,
+    StoreError, ToolCall, Totals,
+};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::conversation::{Conversation, last_text};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, What};
-use crate::kernel::{Ended, Kernel};
-use crate::permission::Rules;
+use crate::jobs;
+use crate::kernel::{self, Ended, Kernel};
+use crate::permission::{Answer, Question, Rules};
 use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::settings::Settings;
-use crate::shell::Processes;
-use crate::stop::{Brake, Stop};
+use crate::stop::{Brake, Stop, Wish};
 use crate::tool::{self, Scene, Toolbox};
+use crate::tree::Tree;
 use crate::words;
 
 /// What is set aside for an answer where nobody counts the money: rarely is one longer.
@@ -36,47 +41,143 @@ pub(crate) enum End {
 }
 
 /// One run in this process.
-pub(crate) struct Run<'k> {
-    pub(crate) kernel: &'k Kernel,
+pub(crate) struct Run {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) tree: Arc<Tree>,
     pub(crate) id: RunId,
+    pub(crate) thread: ThreadId,
+    pub(crate) kind: RunKind,
     pub(crate) parent: Option<RunId>,
+    pub(crate) depth: u32,
+    chain: Arc<str>,
+    parent_chain: Option<Arc<str>>,
     pub(crate) agent: String,
     pub(crate) model: String,
     pub(crate) provider: String,
     pub(crate) settings: Settings,
-    /// What its agent's description asks about and forbids.
-    pub(crate) rules: Rules,
+    /// What its agent's description asks about and forbids, and what those of all above it do.
+    pub(crate) rules: Vec<Arc<Rules>>,
+    /// What it and those above it may use.
+    pub(crate) within: Vec<Limit>,
     pub(crate) brake: Brake,
     pub(crate) stop: Stop,
-    /// What its tree has running.
-    pub(crate) processes: Arc<Processes>,
     /// What it may call.
     pub(crate) tools: Arc<Toolbox>,
-    thread: ThreadId,
+    /// It owes its parent a result.
+    is_job: bool,
+    /// It had been begun before.
+    pub(crate) is_resumed: bool,
+    /// Its place among those at work.
+    place: Mutex<Option<OwnedSemaphorePermit>>,
     started: AtomicBool,
 }
 
-impl<'k> Run<'k> {
-    /// The run of that row.
-    pub(crate) fn of(kernel: &'k Kernel, row: store::Run, settings: Settings, brake: &Brake) -> Self {
-        let store::Run { id, root, thread, parent, agent, model, provider, .. } = row;
-        let processes = Processes::new(kernel.shell.clone(), &root, &kernel.store);
+impl Run {
+    /// The run at the top of a tree.
+    pub(crate) fn root(kernel: Arc<Kernel>, row: store::Run, settings: Settings, brake: &Brake) -> Self {
+        let tree = Tree::new(&kernel, &row.root);
+        Self::of(kernel, tree, row, settings, (brake.clone(), brake.stop()))
+    }
+
+    /// A run below another one: it stops when that one does, and may do nothing that is forbidden there.
+    pub(crate) fn below(above: &Self, row: store::Run, settings: Settings, is_job: bool) -> Self {
+        let brake = Brake::new();
+        let stop = brake.stop_below(&above.stop);
+        let own = Self::of(Arc::clone(&above.kernel), Arc::clone(&above.tree), row, settings, (brake, stop));
+        Self {
+            rules: above.rules.iter().cloned().chain(own.rules).collect(),
+            within: above.within.iter().cloned().chain(own.within).collect(),
+            parent_chain: Some(Arc::clone(&above.chain)),
+            is_job,
+            ..own
+        }
+    }
+
+    fn of(
+        kernel: Arc<Kernel>,
+        tree: Arc<Tree>,
+        row: store::Run,
+        settings: Settings,
+        (brake, stop): (Brake, Stop),
+    ) -> Self {
+        let is_resumed = row.started_at != row.created_at;
+        let store::Run { id, thread, kind, parent, depth, chain, agent, model, provider, .. } = row;
+        let (microusd, tokens) = (settings.max_budget_microusd, settings.max_budget_tokens);
+        let limit = Limit { run: id.clone(), microusd, tokens };
         Self {
             tools: Arc::new(kernel.tools.only(settings.tools.as_deref())),
+            rules: vec![Arc::new(Rules::stored(&settings.rules))],
+            within: [limit].into_iter().filter(|limit| microusd.is_some() || limit.tokens.is_some()).collect(),
             kernel,
+            tree,
             id,
             thread,
+            kind,
             parent,
+            depth,
+            chain: chain.into(),
+            parent_chain: None,
             agent,
             model,
             provider,
-            rules: Rules::stored(&settings.rules),
             settings,
-            brake: brake.clone(),
-            stop: brake.stop(),
-            processes: Arc::new(processes),
+            brake,
+            stop,
+            is_job: false,
+            is_resumed,
+            place: Mutex::default(),
             started: AtomicBool::new(false),
         }
+    }
+
+    /// Works in a task of its own, as soon as there is a place for it.
+    pub(crate) async fn work(self: Arc<Self>) -> Ended {
+        self.take_place().await;
+        let ended = kernel::go(&self).await;
+        self.leave_place();
+        match ended {
+            Ok(ended) => ended,
+            Err((_, ended)) => ended,
+        }
+    }
+
+    /// Waits until it may be at work, or is told to stop. The main agent always may.
+    pub(crate) async fn take_place(&self) {
+        if self.parent.is_some() {
+            let place = tokio::select! {
+                place = self.tree.place() => place,
+                () = self.stop.at_least(Wish::Pause) => None,
+            };
+            *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        }
+    }
+
+    /// Somebody else may be at work meanwhile.
+    pub(crate) fn leave_place(&self) {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Where it comes to stand, where it was told to stop.
+    pub(crate) fn told_to_stop(&self) -> Result<Option<RunStatus>, RunError> {
+        Ok(match (self.stop.wish(), &self.parent) {
+            (Wish::GoOn, _) => None,
+            (Wish::Pause, _) => Some(RunStatus::Paused),
+            (Wish::Cancel, None) => Some(RunStatus::CancelledByUser),
+            (Wish::Cancel, Some(_)) => {
+                let own = self.kernel.store.run(&self.id).cancelled()?;
+                Some(own.unwrap_or(RunStatus::CancelledByParent))
+            }
+        })
+    }
+
+    /// What waits for its next turn.
+    pub(crate) fn news(&self) -> Result<Vec<Inbox>, RunError> {
+        let reads = self.kernel.store.run(&self.id);
+        if !reads.has_news()? {
+            return Ok(Vec::new());
+        }
+        let waiting = reads.inbox()?;
+        Ok(waiting.into_iter().filter(|entry| entry.kind != InboxKind::Cancel).collect())
     }
 
     /// The conversation as the journal has it.
@@ -87,12 +188,12 @@ impl<'k> Run<'k> {
         let sent = journal.last_call.as_ref().map(|call| reads.head(call.head)).transpose()?.flatten();
         let head = match sent {
             Some(bytes) => Head::new(bytes),
-            None => self.kernel.head(&self.model, &self.settings)?,
+            None => self.kernel.head(self.kind, &self.model, &self.settings)?,
         };
         let mut talk = Conversation::of(journal, self.settings.dialect(), head);
         if talk.step > 0 {
             let all = reads.messages()?; // some may stand before a summary
-            let since = all.iter().rev().take_while(|message| message.origin != Origin::Prompt);
+            let since = all.iter().rev().take_while(|message| !starts_anew(message.origin));
             let replies = since.filter(|message| message.origin == Origin::Reply).count();
             talk.since_prompt = u32::try_from(replies).unwrap_or(u32::MAX);
             talk.last_text = talk.last_text.take().or_else(|| last_text(&all));
@@ -101,24 +202,39 @@ impl<'k> Run<'k> {
     }
 
     /// Where a tool call takes place, and what the run knows by now.
-    pub(crate) fn scene(&self, call: &CallKey) -> Result<Scene, RunError> {
+    pub(crate) fn scene(self: &Arc<Self>, call: &ToolCall) -> Result<Scene, RunError> {
         let seen = self.kernel.store.run(&self.id).seen_files()?;
         Ok(Scene {
             workspace: Arc::clone(&self.kernel.workspace),
             seen: Arc::new(seen.into_iter().map(|file| (file.path, file.sha256)).collect()),
-            processes: Arc::clone(&self.processes),
+            processes: Arc::clone(&self.tree.processes),
+            run: Some(Arc::clone(self)),
             now: self.kernel.clock.now(),
             store: self.kernel.store.clone(),
             thread: self.thread.clone(),
-            call: call.clone(),
+            call: call.key.clone(),
+            call_id: call.call.clone(),
             skills: Arc::clone(&self.kernel.skills),
         })
     }
 
     /// The tasks of its conversation, as its model is told of them where nothing before still tells it.
     pub(crate) fn tasks(&self) -> Result<Option<Block>, RunError> {
+        if self.kind != RunKind::Main {
+            return Ok(None);
+        }
         let tasks = self.kernel.store.main().tasks(&self.thread)?;
         Ok((!tasks.is_empty()).then(|| tool::text(&words::tasks(&tasks))))
+    }
+
+    /// Its jobs that are at work, as its model is told of them where nothing before still tells it.
+    pub(crate) fn jobs(&self) -> Result<Option<Block>, RunError> {
+        if self.tree.below(&self.id) == 0 {
+            return Ok(None);
+        }
+        let children = self.kernel.store.run(&self.id).children()?;
+        let at_work = children.iter().filter(|child| child.owes == Some(true)).map(|child| &child.run);
+        Ok(words::jobs(at_work).map(|text| tool::text(&text)))
     }
 
     /// Ends the loop: the status is in the journal before anybody is told.
@@ -132,29 +248,54 @@ impl<'k> Run<'k> {
             }
             End::GaveUp(failure) => (given_up(&failure), Some(failure.to_string()), Some(failure)),
         };
-        let at = self.kernel.clock.millis();
+        jobs::gather(self, status).await;
         let final_text = talk.last_text.clone();
-        let ending = Ending { status, final_text: final_text.clone(), error: error.clone(), at };
-        crash::point("run.end.before");
-        self.kernel.store.end_run(&self.id, ending).await?;
-        crash::point("run.end.after");
+        self.write_end(status, final_text.clone(), error.clone()).await?;
         self.tell_end(status, final_text.clone(), error.clone(), self.totals()?);
         Ok(Ended { run: self.id.clone(), status, final_text, error, failure })
     }
 
+    /// Writes the end down. A job's parent is told in the same commit; one that is only paused still owes its result.
+    async fn write_end(
+        &self,
+        status: RunStatus,
+        final_text: Option<String>,
+        error: Option<String>,
+    ) -> Result<(), RunError> {
+        let at = self.kernel.clock.millis();
+        let ending = Ending { status, final_text, error, at };
+        if self.is_job && status != RunStatus::Paused {
+            let news = jobs::news(&self.id, &self.agent, &ending, self.settings.output_schema.as_ref());
+            crash::point("job.end.before");
+            self.kernel.store.finish_job_and_notify_parent(&self.id, ending, news.into_bytes()).await?;
+            crash::point("job.end.after");
+        } else {
+            crash::point("run.end.before");
+            self.kernel.store.end_run(&self.id, ending).await?;
+            crash::point("run.end.after");
+        }
+        Ok(())
+    }
+
     /// The loop could not go on by itself: that is written down where it still can be, and told in any case.
-    pub(crate) async fn broke_off(&self, error: RunError) -> RunError {
+    pub(crate) async fn broke_off(&self, error: &RunError) -> Ended {
         let status = match error {
-            RunError::NoSummary | RunError::Encode(_) => RunStatus::Failed,
+            RunError::NoSummary | RunError::Encode(_) | RunError::Broke => RunStatus::Failed,
             _ => RunStatus::Interrupted, // as it is called when its process is gone
         };
-        let words = chain(&error);
+        self.tree.ask_below(&self.id, Wish::Pause);
+        self.tree.alone(&self.id).await;
+        let words = chain(error);
         let final_text = self.read().ok().and_then(|talk| talk.last_text);
-        let at = self.kernel.clock.millis();
-        let ending = Ending { status, final_text: final_text.clone(), error: Some(words.clone()), at };
-        let _ = self.kernel.store.end_run(&self.id, ending).await; // a journal that fails has failed already
-        self.tell_end(status, final_text, Some(words), self.totals().unwrap_or_default());
-        error
+        // A journal that fails has failed already.
+        let _ = self.write_end(status, final_text.clone(), Some(words.clone())).await;
+        self.tell_end(status, final_text.clone(), Some(words.clone()), self.totals().unwrap_or_default());
+        Ended { run: self.id.clone(), status, final_text, error: Some(words), failure: None }
+    }
+
+    /// Its task broke; that is a bug of ours, and no reason to lose it.
+    pub(crate) async fn broke(&self) -> Ended {
+        self.broke_off(&RunError::Broke).await
     }
 
     fn tell_end(&self, status: RunStatus, final_text: Option<String>, error: Option<String>, totals: Totals) {
@@ -169,6 +310,32 @@ impl<'k> Run<'k> {
         Ok(runs.into_iter().find(|run| run.id == self.id).map(|run| run.inclusive).unwrap_or_default())
     }
 
+    /// Whether it works for that run, or for one that does.
+    pub(crate) fn is_below(&self, other: &RunId) -> Result<bool, StoreError> {
+        let mut above = self.parent.clone();
+        while let Some(run) = above {
+            if run == *other {
+                return Ok(true);
+            }
+            above = self.kernel.store.run(&run).row()?.parent;
+        }
+        Ok(false)
+    }
+
+    /// As whoever is asked something knows it.
+    pub(crate) fn name(&self) -> String {
+        match self.parent {
+            None => self.agent.clone(),
+            Some(_) => format!("{} (sub-agent {})", self.agent, self.id),
+        }
+    }
+
+    /// Asks whoever sits at the root, when nobody else of the tree is asking.
+    pub(crate) async fn ask(&self, question: &Question) -> Answer {
+        let _turn = self.tree.asking.lock().await;
+        self.kernel.asker.ask(question).await
+    }
+
     /// Whether anybody was told that its loop runs.
     pub(crate) fn is_started(&self) -> bool {
         self.started.load(Ordering::Relaxed)
@@ -176,7 +343,14 @@ impl<'k> Run<'k> {
 
     pub(crate) fn tell(&self, what: What) {
         self.started.store(true, Ordering::Relaxed);
-        self.kernel.watch.see(&Event { run: self.id.clone(), parent: self.parent.clone(), what });
+        self.kernel.watch.see(&Event {
+            run: self.id.clone(),
+            parent: self.parent.clone(),
+            chain: Arc::clone(&self.chain),
+            parent_chain: self.parent_chain.clone(),
+            depth: self.depth,
+            what,
+        });
     }
 
     /// What a reply cost, where the price is known.
@@ -184,27 +358,17 @@ impl<'k> Run<'k> {
         Some(microusd(model::price(&self.model)?.of(&reply.usage)))
     }
 
-    /// What a request of that length is expected to cost; in words where that is more than the run has left.
-    pub(crate) fn reserve(&self, request: usize) -> Result<Result<i64, String>, RunError> {
-        let Some(price) = model::price(&self.model) else { return Ok(Ok(0)) };
+    /// What a request of that length is expected to use at most: money, where the price is known, and tokens.
+    pub(crate) fn reserve(&self, request: usize) -> (i64, u64) {
         // Three bytes make a token in the worst of usual texts, and the cache may have none of it yet.
-        let output = match self.settings.max_budget_microusd {
-            Some(_) => self.settings.max_tokens,
-            None => self.settings.max_tokens.min(USUAL_OUTPUT),
+        let input = request as u64 / 3;
+        let output = match self.within.is_empty() {
+            false => self.settings.max_tokens,
+            true => self.settings.max_tokens.min(USUAL_OUTPUT),
         };
-        let expected = Usage { cache_write_5m: request as u64 / 3, output, ..Usage::default() };
-        let reserved = microusd(price.of(&expected));
-        let Some(budget) = self.settings.max_budget_microusd else { return Ok(Ok(reserved)) };
-        let spent = self.totals()?.cost_microusd;
-        if spent + reserved <= budget {
-            return Ok(Ok(reserved));
-        }
-        let usd = |microusd: i64| {
-            let places = if microusd < 10_000 { 6 } else { 4 };
-            format!("${:.places$}", microusd as f64 / 1e6)
-        };
-        let (spent, budget, reserved) = (usd(spent), usd(budget), usd(reserved));
-        Ok(Err(format!("{spent} of {budget} are spent, and the next request could cost {reserved}")))
+        let expected = Usage { cache_write_5m: input, output, ..Usage::default() };
+        let money = model::price(&self.model).map_or(0, |price| microusd(price.of(&expected)));
+        (money, input.saturating_add(output))
     }
 
     pub(crate) fn log_attempt(&self, step: u32, number: u32, attempt: &Attempt) {
@@ -239,4 +403,9 @@ fn why(status: RunStatus) -> Option<String> {
 /// A provider may claim any number of tokens; a million dollars is as much as one call can be said to cost.
 pub(crate) fn microusd(usd: f64) -> i64 {
     (usd * 1e6).round().clamp(0.0, 1e12) as i64
+}
+
+/// What is said to an agent from outside, so that its steps count from there.
+pub(crate) fn starts_anew(origin: Origin) -> bool {
+    matches!(origin, Origin::Prompt | Origin::Inbox)
 }

@@ -27,6 +27,12 @@ pub struct Settings {
     pub workspace: String,
     /// The output limit, for what a call may cost at most.
     pub max_tokens: u64,
+    /// How many tokens it may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_budget_tokens: Option<u64>,
+    /// What its answer must be, as a JSON schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<serde_json::Value>,
     /// What its agent is told beside what every agent is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
@@ -64,6 +70,8 @@ impl Settings {
             context,
             workspace,
             max_tokens: limits.max_tokens,
+            max_budget_tokens: limits.max_budget_tokens,
+            output_schema: None,
             instructions: None,
             tools: None,
             rules: Vec::new(),
@@ -101,6 +109,8 @@ pub struct Limits {
     pub max_steps: u32,
     /// What it may cost.
     pub max_budget_microusd: Option<i64>,
+    /// How many tokens it may use.
+    pub max_budget_tokens: Option<u64>,
     /// From how many tokens on older messages are replaced by a summary.
     pub compact_at: u64,
     /// The output limit of one reply.
@@ -110,6 +120,8 @@ pub struct Limits {
 impl Limits {
     /// How many replies a main agent may have.
     pub const MAIN_STEPS: u32 = 100;
+    /// How many a sub-agent may have.
+    pub const SUB_STEPS: u32 = 50;
 
     /// The usual limits for a model: older messages go when four fifths of its context are full.
     pub fn of(model: &str) -> Self {
@@ -119,6 +131,7 @@ impl Limits {
         Self {
             max_steps: Self::MAIN_STEPS,
             max_budget_microusd: None,
+            max_budget_tokens: None,
             compact_at: context / 5 * 4,
             max_tokens,
         }

@@ -1,6 +1,10 @@
 //! How a run is told to stop.
 
+use std::sync::Arc;
+
 use tokio::sync::watch;
+
+use crate::tool::Doing;
 
 /// What a run is asked to do, each stronger than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,9 +22,13 @@ pub enum Wish {
 #[derive(Clone, Debug)]
 pub struct Brake(watch::Sender<Wish>);
 
-/// The end that listens.
+/// The end that listens: to its own brake, and to those of all above it. What is wished of a run below reaches nobody
+/// above.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Receiver<Wish>);
+pub struct Stop {
+    own: watch::Receiver<Wish>,
+    above: Option<Arc<Stop>>,
+}
 
 impl Default for Brake {
     fn default() -> Self {
@@ -36,7 +44,12 @@ impl Brake {
 
     /// The end that listens.
     pub fn stop(&self) -> Stop {
-        Stop(self.0.subscribe())
+        Stop { own: self.0.subscribe(), above: None }
+    }
+
+    /// The end that listens, to another one as well.
+    pub(crate) fn stop_below(&self, above: &Stop) -> Stop {
+        Stop { own: self.0.subscribe(), above: Some(Arc::new(above.clone())) }
     }
 
     /// Asks; a weaker wish than one that was uttered before changes nothing.
@@ -52,14 +65,29 @@ impl Brake {
 impl Stop {
     /// What is wished now.
     pub fn wish(&self) -> Wish {
-        *self.0.borrow()
+        let above = self.above.as_ref().map(|above| above.wish()).unwrap_or_default();
+        above.max(*self.own.borrow())
     }
 
     /// Waits until at least this is wished; for ever where nobody can wish any more.
     pub async fn at_least(&self, wanted: Wish) {
-        let mut receiver = self.0.clone();
-        if receiver.wait_for(|wish| *wish >= wanted).await.is_err() {
-            std::future::pending().await
+        let own = wished(self.own.clone(), wanted);
+        match &self.above {
+            None => own.await,
+            Some(above) => tokio::select! {
+                () = own => {}
+                () = above.at_least_boxed(wanted) => {}
+            },
         }
+    }
+
+    fn at_least_boxed(&self, wanted: Wish) -> Doing<'_, ()> {
+        Box::pin(self.at_least(wanted))
+    }
+}
+
+async fn wished(mut own: watch::Receiver<Wish>, wanted: Wish) {
+    if own.wait_for(|wish| *wish >= wanted).await.is_err() {
+        std::future::pending().await
     }
 }

@@ -38,6 +38,11 @@ pub trait Tool: Send + Sync {
         Duration::from_secs(120)
     }
 
+    /// It only waits for others that work by themselves.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Does it. `input` is a JSON object; whatever goes wrong is an answer for the model to act on.
     fn call<'a>(&'a self, input: &'a serde_json::Value, scene: &'a Scene) -> Doing<'a, Output>;
 }
@@ -51,17 +56,25 @@ pub struct Output {
     pub is_error: bool,
     /// The files that the agent knows from now on as they are.
     pub seen: Vec<SeenFile>,
+    /// The job whose end it tells, so that nobody needs to tell it again.
+    pub fetches: Option<session::RunId>,
 }
 
 impl Output {
     /// An answer in words.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { blocks: vec![Block::Text { text: text.into() }], is_error: false, seen: Vec::new() }
+        Self { blocks: vec![Block::Text { text: text.into() }], is_error: false, seen: Vec::new(), fetches: None }
     }
 
     /// Why it could not be done, and what the model can do about it.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// The same answer, which tells how that job ended.
+    pub(crate) fn fetching(mut self, job: session::RunId) -> Self {
+        self.fetches = Some(job);
+        self
     }
 
     /// The same answer, from which the agent knows that file as it is.
@@ -88,8 +101,12 @@ pub struct Scene {
     pub thread: session::ThreadId,
     /// The call itself: what it makes can be named after it, so that making it again is the same.
     pub call: store::CallKey,
+    /// What the model calls it.
+    pub call_id: session::CallId,
     /// What there are instructions for.
     pub skills: Arc<[crate::Skill]>,
+    /// The run that calls; nobody's where a tool is tried by itself.
+    pub(crate) run: Option<Arc<crate::run::Run>>,
 }
 
 impl Scene {
@@ -149,6 +166,11 @@ impl Toolbox {
     /// After how long a call of that tool is given up.
     pub(crate) fn deadline(&self, name: &str) -> Duration {
         self.find(name).map_or(Duration::from_secs(1), Tool::deadline)
+    }
+
+    /// Whether that tool only waits for others.
+    pub(crate) fn waits(&self, name: &str) -> bool {
+        self.find(name).is_some_and(Tool::waits)
     }
 
     /// Calls a tool. A name or an input that cannot be is an answer for the model to act on.

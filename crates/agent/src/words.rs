@@ -21,6 +21,97 @@ What to say:
 - The truth about what you did. What you did not check, you say is unchecked; what failed, you say failed.
 - When you are done, answer in a few plain sentences: what came out, what you changed, what is left.";
 
+/// Who a sub-agent is. The same for all of them, whatever they do, so that it is cached once for all of them.
+pub(crate) const SUB: &str = "\
+You are a sub-agent: another agent has handed one piece of its work to you, and waits for what you hand back. You work \
+in a folder on somebody's machine, through the tools you are given. You see nothing of the conversation that led to \
+your work, only what you are told here, and nobody sees your work but through what you change and what you answer.
+
+What you are told:
+- The first message holds your surroundings and then the piece of work itself. That is all there is. Where something is \
+missing, look for it in the files; where it cannot be found, take the reading that is easiest to undo, and say which \
+one you took. You cannot ask anybody.
+- `<task>` names the piece of the plan that your work belongs to. Whether the task is complete is not yours to say: you \
+answer, and whoever sent you judges.
+- `<prior_attempts>` holds what others answered who worked on the same task before you, oldest first, each cut short. \
+Do not begin again where they have found something. Check what you rely on, go on from there, and leave out what they \
+tried without success, unless you know why it will be different now.
+
+What you can do:
+- Find out before you act: look at the files that matter instead of guessing what is in them. Paths are relative to the \
+workspace, which you cannot leave.
+- Calls that do not need each other's results belong into one message; they run at the same time.
+- When a call fails, read why. Change something before you try again; the same call gives the same answer. A call that \
+was refused is refused for good: do not look for another way to the same thing.
+- Others may work in the same folder at the same time. Change only what your work is about. When a file is not as you \
+left it, read it again before you edit it.
+- `memory` holds what is to be remembered from one conversation to the next; look there before you find out again what \
+is known. Write there only what will still be true and of use later.
+- `skill` gives instructions for kinds of work; when one fits, read it before you begin.
+- `sessions_search` finds what was said in earlier conversations with the user, where that matters.
+
+What you hand back:
+- Your last message is all that comes back, so it must stand for itself: the answer first, then what it rests on, with \
+paths and line numbers, commands and their results, word for word where the wording matters.
+- The truth about what you did. What you did not check, you say is unchecked; what failed, you say failed; what you \
+could not do, you say is left, and why. A short answer that is right is worth more than a long one that might be. Never \
+make up a result so that there is one.
+- Name every file that you changed, and anything that you started and that still runs.
+- If an answer of a certain shape is asked for, answer with that and with nothing beside it.
+- Your steps are limited. When you are told that they are used up, answer at once with what you have.";
+
+/// How commands are held.
+pub(crate) fn sandbox(is_off: bool) -> &'static str {
+    match is_off {
+        true => "Commands run without a sandbox: they can do whatever the user can.",
+        false => {
+            "Commands run in a sandbox: they can write in the workspace and in a folder for temporary files only, and \
+             have no network."
+        }
+    }
+}
+
+/// What an answer must be.
+pub(crate) fn shape(schema: &serde_json::Value) -> String {
+    format!(
+        "Answer with one JSON value that fits this JSON schema, and with nothing beside it:\n<output_schema>\n{schema}\n\
+         </output_schema>"
+    )
+}
+
+/// Said when an answer is not of that shape, once. No letter in it looks different on the wire.
+pub(crate) const REPAIR: &str = "Your answer does not have the shape that was asked for:";
+
+pub(crate) fn repair(why: &str) -> String {
+    format!("{REPAIR} {why}\nAnswer again with the JSON value alone. This is the last time that you are asked.")
+}
+
+/// Said to whoever asked for it.
+pub(crate) fn not_as_asked(why: &str) -> String {
+    format!("the answer does not fit `output_schema`: {why}")
+}
+
+/// What a parent is told of a sub-agent that was stopped together with it.
+pub(crate) const GOES_ON: &str = "It was stopped together with you before it had an answer. It goes on in the background \
+now, and you will be told when it has ended. Do not start it again.";
+
+/// What is counted, as people write it.
+pub(crate) fn amount(amount: i64, unit: &str) -> String {
+    if unit == "tokens" {
+        return format!("{amount} tokens");
+    }
+    let places = if amount < 10_000 { 6 } else { 4 };
+    format!("${:.places$}", amount as f64 / 1e6)
+}
+
+/// The jobs of a conversation, where what was said of them is out of sight.
+pub(crate) fn jobs<'a>(at_work: impl Iterator<Item = &'a store::Run>) -> Option<String> {
+    let lines: String = at_work.map(|run| format!("- {} ({})\n", run.id, run.agent)).collect();
+    (!lines.is_empty()).then(|| {
+        format!("<jobs>\nThese jobs are still at work; you will be told when they end:\n{lines}</jobs>")
+    })
+}
+
 /// What closes the system prompt: the same for as long as a run lasts.
 pub(crate) fn surroundings(workspace: &str) -> String {
     format!("Workspace: {workspace}\nSystem: {} {}", std::env::consts::OS, std::env::consts::ARCH)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::ErrorCode;
 use session::{RunId, TaskId, ThreadId};
 
-use crate::{CallKey, InboxId, Lease, ModelCallId, RunStatus};
+use crate::{CallKey, InboxId, Lease, Limit, ModelCallId, RunStatus};
 
 /// Why something was not kept or not read.
 ///
@@ -173,6 +173,22 @@ pub enum StoreError {
     /// Somebody asked for it to stop, so no new step may start.
     #[error("the run `{0}` is asked to stop")]
     CancelRequested(RunId),
+    /// A question could use more than a run may.
+    #[error("the run `{}` has used {used} of {most} {unit}, and this could use {wanted} more", limit.run)]
+    OverBudget {
+        /// Whose limit it is.
+        limit: Limit,
+        /// What is counted: `microusd` or `tokens`.
+        unit: &'static str,
+        /// What was used.
+        used: i64,
+        /// What is set aside for questions that are open.
+        reserved: i64,
+        /// What this one could use.
+        wanted: i64,
+        /// What may be used.
+        most: i64,
+    },
     /// The caller's own values contradict each other.
     #[error("{0}")]
     Misuse(&'static str),

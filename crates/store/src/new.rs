@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use session::{CallId, Role, RunId, TaskId, ThreadId, ToolResult, Usage};
 
 use crate::{
-    CallKey, CallStatus, Digest, Head, InboxKind, Millis, Origin, Policy, Purpose, RunKind, RunStatus, Seq,
+    CallKey, CallStatus, Digest, Head, InboxId, InboxKind, Millis, Origin, Policy, Purpose, RunKind, RunStatus, Seq,
     TaskStatus,
 };
 
@@ -106,10 +106,27 @@ pub struct NewModelCall {
     pub provider: String,
     /// The most it can cost, set aside until it ended.
     pub reserved_microusd: i64,
+    /// The most tokens it can use, set aside likewise.
+    pub reserved_tokens: u64,
+    /// What this run and those above it may use, all below them included.
+    pub within: Vec<Limit>,
     /// What is to be said to the model first (the tools' results, usually): appended in the same commit.
     pub results: Option<NewMessage>,
+    /// What of its inbox that message says: taken out in the same commit.
+    pub delivers: Vec<InboxId>,
     /// Now.
     pub at: Millis,
+}
+
+/// What a run and all below it may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The run.
+    pub run: RunId,
+    /// Money.
+    pub microusd: Option<i64>,
+    /// Tokens, of questions and answers.
+    pub tokens: Option<u64>,
 }
 
 /// One request on the wire and what came back.

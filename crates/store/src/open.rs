@@ -106,7 +106,7 @@ pub(crate) const ALL_RUNS: &[&str] = &[
     "jobs",
     "inbox",
     "seen_files",
-    "processes",
+    "processes", "reserved_tokens",
 ];
 
 fn main_only(asked: AuthContext<'_>) -> Authorization {

@@ -261,6 +261,15 @@ pub struct Job {
     pub ended_at: Option<Millis>,
 }
 
+/// A run that another one started, as that one finds it when it goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    /// Its row.
+    pub run: Run,
+    /// It is a job, and whether it still owes its result.
+    pub owes: Option<bool>,
+}
+
 /// A task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use session::RunId;
+use session::{RunId, TaskId};
 
 use crate::migrate::{STEPS, migrate};
 use crate::pool::Pool;
 use crate::read::{Filter, MainReads, RunReads, overview};
 use crate::writer::Writer;
-use crate::{Options, RunSummary, StoreError, index, open};
+use crate::{Options, RunStatus, RunSummary, StoreError, index, open};
 
 /// The journal. Clones share one writer; the last one to go waits until everything is written.
 #[derive(Clone)]
@@ -82,6 +82,20 @@ impl Store {
     /// All runs, where they stand and what they used, newest first; nothing they said.
     pub fn runs(&self, filter: &Filter) -> Result<Vec<RunSummary>, StoreError> {
         self.read_all(|conn| overview::runs(conn, filter))
+    }
+
+    /// What the earlier runs at a task answered, oldest first.
+    pub fn attempts_at(&self, task: &TaskId) -> Result<Vec<(RunId, RunStatus, String)>, StoreError> {
+        self.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT id, status, final_text FROM runs WHERE task = ?1 AND final_text IS NOT NULL
+                 ORDER BY created_at, rowid",
+            )?;
+            let found = find.query_map([task.as_str()], |row| {
+                Ok((RunId::new(row.get::<_, String>(0)?), row.get(1)?, row.get(2)?))
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
     }
 
     /// Whether a run, or one above it, was asked to stop.

@@ -16,6 +16,9 @@ impl Event {
         line.insert("seq".into(), seq.into());
         line.insert("run".into(), self.run.as_str().into());
         line.insert("parent".into(), self.parent.as_ref().map(|run| run.as_str()).into());
+        line.insert("chain".into(), self.chain.as_ref().into());
+        line.insert("parent_chain".into(), self.parent_chain.as_deref().into());
+        line.insert("depth".into(), self.depth.into());
         line.insert("type".into(), self.what.name().into());
         if let Value::Object(own) = self.what.json(self.run.as_str()) {
             line.extend(own);
@@ -34,6 +37,7 @@ impl What {
             Self::CallStarted { .. } => "tool_started",
             Self::CallFinished { .. } => "tool_finished",
             Self::Compacted { .. } => "compacted",
+            Self::Waiting { .. } => "waiting",
             Self::Finished { .. } => "run_finished",
         }
     }
@@ -72,6 +76,7 @@ impl What {
                 "ms": ms,
             }),
             Self::Compacted { seq } => json!({ "message": seq }),
+            Self::Waiting { jobs } => json!({ "jobs": jobs }),
             Self::Finished { status, final_text, error, usage, cost_microusd } => json!({
                 "run": run,
                 "status": status.as_str(),

@@ -4,6 +4,8 @@ mod json;
 
 pub use json::{EVENTS_FORMAT, usage_json, usd};
 
+use std::sync::Arc;
+
 use session::{CallId, RunId, Usage};
 use store::{CallStatus, RunKind, RunStatus};
 
@@ -22,6 +24,12 @@ pub struct Event {
     pub run: RunId,
     /// The run that started it.
     pub parent: Option<RunId>,
+    /// The chain of the run.
+    pub chain: Arc<str>,
+    /// The chain of the run that started it.
+    pub parent_chain: Option<Arc<str>>,
+    /// How far it is from the root.
+    pub depth: u32,
     /// What.
     pub what: What,
 }
@@ -99,6 +107,11 @@ pub enum What {
     Compacted {
         /// The summary's number in the run.
         seq: i64,
+    },
+    /// The agent has nothing more to say, and waits for its jobs.
+    Waiting {
+        /// How many of them are at work.
+        jobs: usize,
     },
     /// The loop has ended.
     Finished {

@@ -122,7 +122,7 @@ async fn an_agent_has_its_own_words_and_only_its_tools() {
     );
     // A run that is taken up before its first question was sent asks as it would have.
     let settings = Settings::of(&room.store.run(&room.run()).row().expect("a row")).expect("settings");
-    let again = kernel(&room).head("claude-sonnet-5", &settings).expect("a head");
+    let again = kernel(&room).head(store::RunKind::Main, "claude-sonnet-5", &settings).expect("a head");
     assert!(asked[0].starts_with(&again.bytes()[..again.bytes().len() - 1]));
 }
 

@@ -106,6 +106,7 @@ impl Room {
             limits: Limits {
                 max_steps: 20,
                 max_budget_microusd: None,
+                max_budget_tokens: None,
                 compact_at: 1_000_000,
                 max_tokens: 1000,
             },
@@ -124,6 +125,9 @@ impl Room {
             retries: self.retries.clone(),
             tools: Arc::new(tools::toolbox(&self.state)),
             skills: Arc::default(),
+            agents: Arc::default(),
+            tiers: Arc::default(),
+            family: Family::default(),
             workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
             shell: Shell::default(),
             clock: clock(),
@@ -139,6 +143,7 @@ impl Room {
             _ => "gpt-5-4",
         };
         Start {
+            id: None,
             prompt: prompt.to_owned(),
             agent: "main".to_owned(),
             instructions: None,
@@ -191,7 +196,7 @@ impl Room {
             setting.map(|number| number.parse::<u32>().expect("a number"))
         };
         let budget = number("budget=").map(i64::from);
-        let more = More { max_steps: number("steps="), max_budget_microusd: budget };
+        let more = More { max_steps: number("steps="), max_budget_microusd: budget, max_budget_tokens: None };
         let kernel = self.kernel();
         let known = self.run.lock().expect("sound").clone();
         let ready = match (known, said.strip_prefix(">>"), said.strip_prefix('>')) {

@@ -123,7 +123,7 @@ pub(super) fn toolbox(state: &Arc<State>) -> Toolbox {
                 let live = state.store.runs(&Filter { live: true, ..Filter::default() }).expect("runs");
                 let other =
                     Store::open(state.store.path(), store::Options::default()).expect("another handle");
-                other.request_cancel(&live[0].id, Millis(0)).await.expect("asked");
+                other.request_cancel(&live[0].id, store::RunStatus::CancelledByUser, Millis(0)).await.expect("asked");
                 Output::text("you were told")
             })
         }),

@@ -52,6 +52,7 @@ fn fits(expected: &Value, value: &Value) -> bool {
         Some("string") => value.is_string(),
         Some("boolean") => value.is_boolean(),
         Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
         Some("integer") => value.as_u64().is_some_and(|number| {
             expected["minimum"].as_u64().is_none_or(|least| number >= least)
                 && expected["maximum"].as_u64().is_none_or(|most| number <= most)
@@ -69,6 +70,7 @@ fn in_words(expected: &Value) -> String {
         (Some("string"), ..) => "a string".to_owned(),
         (Some("boolean"), ..) => "true or false".to_owned(),
         (Some("array"), ..) => "a list".to_owned(),
+        (Some("object"), ..) => "an object".to_owned(),
         (_, least, None) => format!("a whole number of at least {}", least.unwrap_or(0)),
         (_, least, Some(most)) => format!("a whole number from {} to {most}", least.unwrap_or(0)),
     }
@@ -123,6 +125,7 @@ mod tests {
                     Some("string") => property["enum"].get(0).cloned().unwrap_or(json!("x")),
                     Some("boolean") => json!(true),
                     Some("array") => json!([]),
+                    Some("object") => json!({}),
                     _ => property["minimum"].clone(),
                 };
                 whole.insert(name.clone(), value.clone());
@@ -295,6 +298,44 @@ mod tests {
             skill {"name":7}: `name` must be a string, but is: 7
             skill {"arguments":null}: `arguments` must be a string, but is: null
             skill {"arguments":7}: `arguments` must be a string, but is: 7
+            spawn_sub_agent {"colour":1}: `colour` is no input of `spawn_sub_agent`; it takes `prompt`, `agent`, `model`, `task_id`, `run_in_background`, `fork`, `output_schema`
+            spawn_sub_agent []: `spawn_sub_agent` takes a JSON object, but got: []
+            spawn_sub_agent {}: `prompt` is missing; it must be a string
+            spawn_sub_agent {"prompt":null}: `prompt` must be a string, but is: null
+            spawn_sub_agent {"prompt":7}: `prompt` must be a string, but is: 7
+            spawn_sub_agent {"agent":null}: `agent` must be a string, but is: null
+            spawn_sub_agent {"agent":7}: `agent` must be a string, but is: 7
+            spawn_sub_agent {"model":null}: `model` must be one of "opus", "sonnet", "haiku", but is: null
+            spawn_sub_agent {"model":7}: `model` must be one of "opus", "sonnet", "haiku", but is: 7
+            spawn_sub_agent {"task_id":null}: `task_id` must be a string, but is: null
+            spawn_sub_agent {"task_id":7}: `task_id` must be a string, but is: 7
+            spawn_sub_agent {"run_in_background":null}: `run_in_background` must be true or false, but is: null
+            spawn_sub_agent {"run_in_background":"seven"}: `run_in_background` must be true or false, but is: "seven"
+            spawn_sub_agent {"fork":null}: `fork` must be true or false, but is: null
+            spawn_sub_agent {"fork":"seven"}: `fork` must be true or false, but is: "seven"
+            spawn_sub_agent {"output_schema":null}: `output_schema` must be an object, but is: null
+            spawn_sub_agent {"output_schema":"seven"}: `output_schema` must be an object, but is: "seven"
+            job_output {"colour":1}: `colour` is no input of `job_output`; it takes `job_id`, `block`, `timeout_ms`, `cursor`
+            job_output []: `job_output` takes a JSON object, but got: []
+            job_output {}: `job_id` is missing; it must be a string
+            job_output {"job_id":null}: `job_id` must be a string, but is: null
+            job_output {"job_id":7}: `job_id` must be a string, but is: 7
+            job_output {"block":null}: `block` must be true or false, but is: null
+            job_output {"block":"seven"}: `block` must be true or false, but is: "seven"
+            job_output {"timeout_ms":null}: `timeout_ms` must be a whole number from 0 to 600000, but is: null
+            job_output {"timeout_ms":"seven"}: `timeout_ms` must be a whole number from 0 to 600000, but is: "seven"
+            job_output {"timeout_ms":-1}: `timeout_ms` must be a whole number from 0 to 600000, but is: -1
+            job_output {"timeout_ms":1.5}: `timeout_ms` must be a whole number from 0 to 600000, but is: 1.5
+            job_output {"timeout_ms":18446744073709551615}: `timeout_ms` must be a whole number from 0 to 600000, but is: 18446744073709551615
+            job_output {"cursor":null}: `cursor` must be a whole number of at least 0, but is: null
+            job_output {"cursor":"seven"}: `cursor` must be a whole number of at least 0, but is: "seven"
+            job_output {"cursor":-1}: `cursor` must be a whole number of at least 0, but is: -1
+            job_output {"cursor":1.5}: `cursor` must be a whole number of at least 0, but is: 1.5
+            job_cancel {"colour":1}: `colour` is no input of `job_cancel`; it takes `job_id`
+            job_cancel []: `job_cancel` takes a JSON object, but got: []
+            job_cancel {}: `job_id` is missing; it must be a string
+            job_cancel {"job_id":null}: `job_id` must be a string, but is: null
+            job_cancel {"job_id":7}: `job_id` must be a string, but is: 7
         "#]];
         expected.assert_eq(&seen);
     }

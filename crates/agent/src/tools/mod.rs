@@ -10,6 +10,8 @@ mod get_time;
 mod glob;
 mod grep;
 mod input;
+mod job_cancel;
+mod job_output;
 mod list;
 mod manage_tasks;
 pub(crate) mod memory;
@@ -18,6 +20,7 @@ mod read;
 mod session_info;
 mod sessions_search;
 mod skill;
+mod spawn_sub_agent;
 #[cfg(feature = "crash-points")]
 mod stamp;
 #[cfg(test)]
@@ -34,7 +37,14 @@ use serde_json::Value;
 
 use crate::{Doing, Output, Scene, Tool, Workspace, WorkspaceError};
 
+pub(crate) use spawn_sub_agent::spawned;
 pub use web_fetch::Allowed;
+
+/// What it takes to have sub-agents; who may have none does not have these either.
+pub(crate) const SPAWNING: [&str; 3] = ["spawn_sub_agent", "job_output", "job_cancel"];
+
+/// What only the main agent has: planning is its own.
+pub(crate) const MAIN_ONLY: [&str; 1] = ["manage_tasks"];
 
 /// All of them, as they are where the user has said nothing.
 pub fn builtin() -> Vec<Box<dyn Tool>> {
@@ -58,6 +68,9 @@ fn all(allowed: Allowed) -> Vec<Box<dyn Tool>> {
         Box::new(sessions_search::SessionsSearch),
         Box::new(memory::Memory),
         Box::new(skill::Skill),
+        Box::new(spawn_sub_agent::SpawnSubAgent),
+        Box::new(job_output::JobOutput),
+        Box::new(job_cancel::JobCancel),
     ]
 }
 

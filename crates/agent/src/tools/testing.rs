@@ -60,7 +60,9 @@ impl Yard {
             store,
             thread: ThreadId::new("tyard"),
             call: CallKey { run: RunId::new("yard"), message: Seq(2), position: 0 },
+            call_id: session::CallId::new("call"),
             skills: Arc::default(),
+            run: None,
         };
         Self { _home: home, root, outside, scene, seen: Mutex::default() }
     }

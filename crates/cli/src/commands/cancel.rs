@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use store::{Ending, RunStatus};
+use store::RunStatus;
 
 use crate::failure::{Kind, OrFail, marked};
 use crate::journal;
@@ -11,7 +11,7 @@ use crate::journal;
 /// How long a run may take to notice.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// End a run of our own, whichever process it is in; it cannot be resumed
+/// End a run of our own and all below it, whichever process it is in; it cannot be resumed
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot cancel 1m7g0c8g
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     journal::block_on(async {
         let now = journal::now();
         store
-            .request_cancel(&id, now)
+            .request_cancel(&id, RunStatus::CancelledByUser, now)
             .await
             .map_err(|error| marked(journal::kind(&error), None, error.into()))?;
         let asked = Instant::now();
@@ -40,13 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             // Nobody is at work on it: then it ends here.
             let root = store.run(&row.root).row().or_fail(Kind::Outside)?;
             if !root.writer.is_some_and(agent::is_alive) {
-                let ending = Ending {
-                    status: RunStatus::CancelledByUser,
-                    final_text: row.final_text,
-                    error: None,
-                    at: journal::now(),
-                };
-                store.end_run(&id, ending).await.or_fail(Kind::Outside)?;
+                agent::end_tree(&store, &id, journal::now()).await.or_fail(Kind::Outside)?;
                 break;
             }
             if asked.elapsed() > PATIENCE {

@@ -14,6 +14,9 @@ pub(super) const RUN: &str = "id, thread, kind, root, parent, task, spawned_by, 
     depth, context_from, created_at, started_at, ended_at, writer_pid, writer_start, updated_at, settings, error,
     final_text";
 
+/// How many columns that are.
+pub(super) const RUN_COLUMNS: usize = 23;
+
 pub(super) fn run(row: &Row<'_>) -> Read<Run> {
     Ok(Run {
         id: RunId::new(text(row, 0)?),

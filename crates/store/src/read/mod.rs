@@ -10,4 +10,5 @@ pub(crate) use columns::lease;
 pub use main::MainReads;
 pub use overview::Filter;
 pub use run::RunReads;
+pub(crate) use overview::inclusive;
 pub(crate) use run::cancel_requested;

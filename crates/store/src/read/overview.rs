@@ -68,7 +68,7 @@ fn own(conn: &Connection, run: &RunId) -> rusqlite::Result<Totals> {
 }
 
 /// What a run and all below it used.
-fn inclusive(conn: &Connection, run: &RunId) -> rusqlite::Result<Totals> {
+pub(crate) fn inclusive(conn: &Connection, run: &RunId) -> rusqlite::Result<Totals> {
     let sql = format!(
         "WITH RECURSIVE below (id) AS (
              SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id

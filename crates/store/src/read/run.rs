@@ -9,8 +9,8 @@ use session::{CallId, RunId};
 
 use super::columns::{self, MESSAGE, MODEL_CALL, RUN, TOOL_CALL};
 use crate::{
-    Attempt, Digest, Inbox, Job, Journal, Lease, Message, ModelCall, ModelCallId, Run, SeenFile, Seq, Store,
-    StoreError, ToolCall,
+    Attempt, Child, Digest, Inbox, InboxKind, Job, Journal, Lease, Message, ModelCall, ModelCallId, Run,
+    RunStatus, SeenFile, Seq, Store, StoreError, ToolCall,
 };
 
 /// What one run left.
@@ -104,6 +104,60 @@ impl<'a> RunReads<'a> {
     /// The jobs it started, oldest first.
     pub fn jobs(&self) -> Result<Vec<Job>, StoreError> {
         self.store.read_all(|conn| jobs(conn, &self.run))
+    }
+
+    /// Whether something waits for its next turn.
+    pub fn has_news(&self) -> Result<bool, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT 1 FROM inbox
+                 WHERE run = ?1 AND kind <> 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL LIMIT 1",
+            )?;
+            Ok(find.exists([self.run.as_str()])?)
+        })
+    }
+
+    /// The runs that it started, oldest first.
+    pub fn children(&self) -> Result<Vec<Child>, StoreError> {
+        self.store.read_all(|conn| {
+            let sql = format!(
+                "SELECT {RUN}, (SELECT ended_at IS NULL FROM jobs WHERE run = runs.id)
+                 FROM runs WHERE parent = ?1 ORDER BY created_at, rowid"
+            );
+            let mut find = conn.prepare_cached(&sql)?;
+            let found = find.query_map([self.run.as_str()], |row| {
+                Ok(Child { run: columns::run(row)?, owes: row.get(columns::RUN_COLUMNS)? })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// How many runs it started.
+    pub fn width(&self) -> Result<u64, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached("SELECT count(*) FROM runs WHERE parent = ?1")?;
+            Ok(find.query_row([self.run.as_str()], |row| columns::count(row, 0))?)
+        })
+    }
+
+    /// What it becomes, where it was itself asked to stop.
+    pub fn cancelled(&self) -> Result<Option<RunStatus>, StoreError> {
+        let waiting = self.inbox()?;
+        let asked = waiting.iter().find(|entry| entry.kind == InboxKind::Cancel);
+        let word = |entry: &Inbox| RunStatus::from_word(&String::from_utf8_lossy(&entry.body));
+        Ok(asked.map(|entry| word(entry).unwrap_or(RunStatus::CancelledByUser)))
+    }
+
+    /// The runs of its tree that were asked to stop, where it is the root.
+    pub fn cancels(&self) -> Result<Vec<RunId>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT i.run FROM inbox i JOIN runs r ON r.id = i.run
+                 WHERE i.kind = 'cancel' AND i.delivered_seq IS NULL AND i.consumed_at IS NULL AND r.root = ?1",
+            )?;
+            let found = find.query_map([self.run.as_str()], |row| Ok(RunId::new(columns::text(row, 0)?)))?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
     }
 
     /// Whether it, or a run above it, was asked to stop.

@@ -27,8 +27,9 @@ async fn family() -> Room {
     store.start_run(job_run("s", "m"), ME).await.expect("started");
     store.start_run(child_run("g", "s", "m", RunKind::Fork), ME).await.expect("started");
     for run in ["s", "g"] {
-        let call =
-            store.ask(NewModelCall { head: Head::new(&b"sub"[..]), ..question(run) }).await.expect("asked");
+        let within = vec![Limit { run: run_id("m"), microusd: None, tokens: Some(1000) }];
+        let asked = NewModelCall { head: Head::new(&b"sub"[..]), within, ..question(run) };
+        let call = store.ask(asked).await.expect("asked");
         store.answered(call, attempt("raw"), answer("found", &["read"])).await.expect("answered");
     }
     store
@@ -60,7 +61,8 @@ async fn deleting_a_run_deletes_all_below_and_nothing_else() {
             ("jobs", 0),
             ("inbox", 0),
             ("seen_files", 1),
-            ("processes", 1)
+            ("processes", 1),
+            ("reserved_tokens", 0)
         ]
     );
     assert_eq!(room.store.said("m"), ["start", "go"]);

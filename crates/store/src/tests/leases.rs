@@ -112,11 +112,11 @@ async fn behind_a_cancel_no_step_starts_in_the_tree() {
     store.start_run(child_run("t", "m", "m", RunKind::Sub), ME).await.expect("started");
     let seq = store.turn("s", "go", &["read"]).await;
     let asked = store.ask(question("s")).await.expect("asked");
-    store.request_cancel(&run_id("t"), NOW).await.expect("cancelled");
+    store.request_cancel(&run_id("t"), RunStatus::CancelledByUser, NOW).await.expect("cancelled");
     assert!(!store.cancel_requested(&run_id("s")).expect("read"), "a cancel never goes up or sideways");
     assert!(!store.cancel_requested(&run_id("m")).expect("read"));
-    store.request_cancel(&run_id("m"), NOW).await.expect("cancelled");
-    store.request_cancel(&run_id("m"), NOW).await.expect("twice is once");
+    store.request_cancel(&run_id("m"), RunStatus::CancelledByUser, NOW).await.expect("cancelled");
+    store.request_cancel(&run_id("m"), RunStatus::CancelledByUser, NOW).await.expect("twice is once");
     assert_eq!(store.run(&run_id("m")).inbox().expect("inbox").len(), 1);
     assert!(store.cancel_requested(&run_id("s")).expect("read"));
 
@@ -133,6 +133,6 @@ async fn behind_a_cancel_no_step_starts_in_the_tree() {
     store.finish_call(finished(key("s", seq, 0), "not run")).await.expect("kept");
     store.end_run(&run_id("s"), ending(RunStatus::CancelledByParent, "")).await.expect("ended");
     store.end_run(&run_id("m"), ending(RunStatus::CancelledByUser, "")).await.expect("ended");
-    let late = store.request_cancel(&run_id("m"), NOW).await;
+    let late = store.request_cancel(&run_id("m"), RunStatus::CancelledByUser, NOW).await;
     assert!(matches!(late, Err(StoreError::Over { .. })), "{late:?}");
 }

@@ -6,12 +6,12 @@ use super::*;
 use crate::migrate::STEPS;
 
 /// A step that rebuilds a table others refer to, as real ones will.
-const TO_V3: &str = "
-    CREATE TABLE threads_v3 (id TEXT PRIMARY KEY, title TEXT NOT NULL, workspace TEXT NOT NULL,
+const TO_V4: &str = "
+    CREATE TABLE threads_v4 (id TEXT PRIMARY KEY, title TEXT NOT NULL, workspace TEXT NOT NULL,
         created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, pinned INTEGER NOT NULL) STRICT;
-    INSERT INTO threads_v3 SELECT *, 0 FROM threads;
+    INSERT INTO threads_v4 SELECT *, 0 FROM threads;
     DROP TABLE threads;
-    ALTER TABLE threads_v3 RENAME TO threads;";
+    ALTER TABLE threads_v4 RENAME TO threads;";
 
 async fn populated() -> (TempDir, PathBuf) {
     populated_by(STEPS).await
@@ -24,9 +24,18 @@ async fn populated_by(steps: &[&str]) -> (TempDir, PathBuf) {
     let store = Store::open_with_steps(&path, Options::default(), steps).expect("a store");
     store.start_run(main_run("m", "needle"), ME).await.expect("started");
     store.turn("m", "hello", &["read"]).await;
-    store.start_run(child_run("s", "m", "m", RunKind::Sub), ME).await.expect("started");
-    store.turn("s", "found", &[]).await;
     drop(store);
+    // A run below it as that version wrote it; today's would want tables that were not there.
+    let old = rusqlite::Connection::open(&path).expect("opens");
+    old.execute_batch(
+        "INSERT INTO runs SELECT 's', thread, 'sub', root, id, task, 'call', agent, model, provider, status, 'chain', 1,
+             context_from, created_at, started_at, ended_at, NULL, NULL, updated_at, settings, error, final_text
+         FROM runs WHERE id = 'm';
+         INSERT INTO messages (run, kind, seq, role, origin, created_at, text, bytes)
+         VALUES ('s', 'sub', 1, 'assistant', 'reply', 1, 'found', x'7b7d');",
+    )
+    .expect("a run");
+    drop(old);
     (folder, path)
 }
 
@@ -51,31 +60,31 @@ fn said(store: &Store) -> Vec<Vec<String>> {
 async fn a_step_keeps_every_row_and_a_copy() {
     let (folder, path) = populated().await;
     let before = said(&open(&path).expect("opens"));
-    let store = with_steps(&path, &[TO_V3]).expect("migrated");
+    let store = with_steps(&path, &[TO_V4]).expect("migrated");
     assert_eq!(said(&store), before);
     assert_eq!(
         store.check().expect("checked"),
-        Health { sqlite: rusqlite::version(), version: 3, problems: vec![] }
+        Health { sqlite: rusqlite::version(), version: 4, problems: vec![] }
     );
     assert_eq!(store.main().search("needle", 9).expect("searched").len(), 1);
     store.delete_thread(&thread_id("m")).await.expect("the new table still cascades");
     assert!(matches!(store.run(&run_id("s")).row(), Err(StoreError::NoRun(_))));
     drop(store);
 
-    assert_eq!(backups(&folder), ["store.db.v2-backup"]);
-    let copy = folder.path().join("store.db.v2-backup");
+    assert_eq!(backups(&folder), ["store.db.v3-backup"]);
+    let copy = folder.path().join("store.db.v3-backup");
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&copy).expect("there"));
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(said(&open(&copy).expect("the copy is a whole journal")), before);
 
     let error = open(&path).expect_err("an older offshoot");
-    assert!(matches!(error, StoreError::Newer { found: 3, known: 2, .. }), "{error:?}");
-    with_steps(&path, &[TO_V3]).expect("nothing left to do");
+    assert!(matches!(error, StoreError::Newer { found: 4, known: 3, .. }), "{error:?}");
+    with_steps(&path, &[TO_V4]).expect("nothing left to do");
     assert_eq!(backups(&folder).len(), 1);
 }
 
 #[tokio::test]
-async fn version_1_becomes_version_2_with_every_row_and_a_copy() {
+async fn an_old_version_becomes_the_newest_with_every_row_and_a_copy() {
     let (folder, path) = populated_by(&STEPS[..1]).await;
     let old = Store::open_with_steps(&path, Options::default(), &STEPS[..1]).expect("an older offshoot's");
     let before = said(&old);
@@ -83,7 +92,7 @@ async fn version_1_becomes_version_2_with_every_row_and_a_copy() {
 
     let store = open(&path).expect("migrated");
     assert_eq!(said(&store), before);
-    assert_eq!(store.check().expect("checked").version, 2);
+    assert_eq!(store.check().expect("checked").version, 3);
     let known = store.run(&run_id("m"));
     assert_eq!((known.seen_files().expect("files"), known.processes().expect("processes")), (vec![], vec![]));
     let seq = store.turn("m", "again", &["read"]).await;
@@ -104,7 +113,7 @@ async fn a_step_that_fails_changes_nothing() {
     let before = said(&open(&path).expect("opens"));
     let broken =
         "UPDATE threads SET title = 'half'; DROP TABLE message_search; INSERT INTO nowhere VALUES (1);";
-    for steps in [&[broken][..], &[TO_V3, broken]] {
+    for steps in [&[broken][..], &[TO_V4, broken]] {
         let error = with_steps(&path, steps).expect_err("fails");
         assert!(matches!(error, StoreError::Migrate { .. }), "{error:?}");
         let store = open(&path).expect("the old version opens");
@@ -117,7 +126,7 @@ async fn a_step_that_fails_changes_nothing() {
     assert_eq!(said(&open(&path).expect("opens")), before);
     assert_eq!(
         backups(&folder),
-        ["store.db.v2-backup", "store.db.v2-backup-2", "store.db.v2-backup-3"],
+        ["store.db.v3-backup", "store.db.v3-backup-2", "store.db.v3-backup-3"],
         "no copy is overwritten"
     );
 }
@@ -132,5 +141,5 @@ fn two_that_open_at_once_migrate_once() {
             opener.join().expect("joined").expect("opened");
         }
     });
-    assert_eq!(open(&path).expect("opens").check().expect("checked").version, 2);
+    assert_eq!(open(&path).expect("opens").check().expect("checked").version, 3);
 }

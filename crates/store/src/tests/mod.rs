@@ -125,7 +125,10 @@ fn question(run: &str) -> NewModelCall {
         model: "opus".to_owned(),
         provider: "scripted".to_owned(),
         reserved_microusd: 500,
+        reserved_tokens: 0,
+        within: Vec::new(),
         results: None,
+        delivers: Vec::new(),
         at: NOW,
     }
 }

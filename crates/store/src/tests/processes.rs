@@ -51,7 +51,7 @@ async fn another_process_reads_and_cancels_while_this_one_writes() {
     if let Some(path) = my_part() {
         let store = open(&path).expect("a store");
         assert!(!store.said("m").is_empty());
-        store.request_cancel(&run_id("m"), NOW).await.expect("asked to stop");
+        store.request_cancel(&run_id("m"), RunStatus::CancelledByUser, NOW).await.expect("asked to stop");
         return;
     }
     let room = room();

@@ -4,19 +4,29 @@ use rusqlite::{Connection, OptionalExtension, params};
 use session::{RunId, Usage};
 
 use super::messages::{append_one, last_seq};
-use super::{calls, count, may_go_on, runs, standing};
-use crate::{Answered, Head, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, Seq, Store, StoreError};
+use super::{calls, count, jobs, may_go_on, runs, standing};
+use crate::{Answered, Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, Seq, Store, StoreError};
 
 impl Store {
     /// Writes down a question to a model before it is asked, with what is said to it first, and sets aside
     /// what it may cost.
     ///
-    /// Refused with [`StoreError::CancelRequested`] when the run or one above it is to stop.
+    /// Refused with [`StoreError::CancelRequested`] when the run or one above it is to stop, with
+    /// [`StoreError::OverBudget`] when it could use more than one of them may, and as a whole with
+    /// [`StoreError::AlreadyDelivered`] when something does not wait for this run any more.
     pub async fn ask(&self, call: NewModelCall) -> Result<ModelCallId, StoreError> {
         self.write(move |conn| {
             let standing = may_go_on(conn, &call.run)?;
-            if let Some(results) = &call.results {
-                append_one(conn, &call.run, standing.kind, results, None)?;
+            for limit in &call.within {
+                fits(conn, limit, &call)?;
+            }
+            match &call.results {
+                Some(results) => {
+                    let seq = append_one(conn, &call.run, standing.kind, results, None)?;
+                    jobs::delivered(conn, &call.run, &call.delivers, seq)?;
+                }
+                None if call.delivers.is_empty() => {}
+                None => return Err(StoreError::Misuse("what waits is delivered by a message")),
             }
             if standing.kind == RunKind::Main {
                 runs::touch_thread(conn, &standing.thread, call.at)?;
@@ -106,7 +116,43 @@ fn insert(conn: &Connection, call: &NewModelCall, kind: RunKind) -> Result<Model
         call.reserved_microusd,
         call.at,
     ])?;
-    Ok(ModelCallId(conn.last_insert_rowid()))
+    let id = conn.last_insert_rowid();
+    if call.within.iter().any(|limit| limit.tokens.is_some()) {
+        let mut insert =
+            conn.prepare_cached("INSERT INTO reserved_tokens (model_call, tokens) VALUES (?1, ?2)")?;
+        insert.execute(params![id, count(call.reserved_tokens)])?;
+    }
+    Ok(ModelCallId(id))
+}
+
+/// Refuses a question that could use more than is left: what is set aside for others counts as used.
+fn fits(conn: &Connection, limit: &Limit, call: &NewModelCall) -> Result<(), StoreError> {
+    let used = crate::read::inclusive(conn, &limit.run)?;
+    let tokens = count(used.usage.input_total().saturating_add(used.usage.output));
+    let (money, counted) = (limit.microusd, limit.tokens.map(count));
+    let checks = [
+        ("microusd", money, used.cost_microusd, used.reserved_microusd, call.reserved_microusd),
+        ("tokens", counted, tokens, open_tokens(conn, &limit.run)?, count(call.reserved_tokens)),
+    ];
+    for (unit, most, used, reserved, wanted) in checks {
+        let Some(most) = most else { continue };
+        if used.saturating_add(reserved).saturating_add(wanted) > most {
+            return Err(StoreError::OverBudget { limit: limit.clone(), unit, used, reserved, wanted, most });
+        }
+    }
+    Ok(())
+}
+
+/// The tokens that are set aside for open questions of a run and of those below it.
+fn open_tokens(conn: &Connection, run: &RunId) -> Result<i64, StoreError> {
+    let mut find = conn.prepare_cached(
+        "WITH RECURSIVE below (id) AS (
+             SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
+         )
+         SELECT coalesce(sum(t.tokens), 0) FROM reserved_tokens t JOIN model_calls c ON c.id = t.model_call
+         WHERE c.status = 'asked' AND c.run IN (SELECT id FROM below)",
+    )?;
+    Ok(find.query_row([run.as_str()], |row| row.get(0))?)
 }
 
 fn keep_head(conn: &Connection, head: &Head) -> Result<(), StoreError> {

@@ -3,10 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{CallId, RunId};
 
-use super::messages::append_one;
 use super::{calls, runs, standing};
 use crate::{
-    Ending, FinishedCall, InboxId, InboxKind, Millis, NewInbox, NewMessage, NewRun, Seq, Store, StoreError,
+    Ending, FinishedCall, InboxId, InboxKind, Millis, NewInbox, NewRun, RunStatus, Seq, Store, StoreError,
 };
 
 impl Store {
@@ -20,14 +19,60 @@ impl Store {
         let job = job.clone();
         self.write(move |conn| {
             let parent = parent_owed(conn, &job)?.ok_or_else(|| StoreError::NoJob(job.clone()))?;
-            runs::end(conn, &job, &ending)?;
-            let mut update = conn.prepare_cached("UPDATE jobs SET ended_at = ?2 WHERE run = ?1")?;
-            update.execute(params![job.as_str(), ending.at])?;
-            put(
-                conn,
-                &NewInbox { run: parent, kind: InboxKind::Job, body: body.clone(), at: ending.at },
-                Some(&job),
-            )
+            finish(conn, &job, parent, &ending, body.clone())
+        })
+        .await
+    }
+
+    /// A run that its parent waits for no longer goes on in the background, and owes its result from now on.
+    pub async fn make_job(&self, run: &RunId, at: Millis) -> Result<(), StoreError> {
+        let run = run.clone();
+        self.write(move |conn| {
+            let mut insert = conn.prepare_cached(
+                "INSERT INTO jobs (run, parent, call, created_at)
+                 SELECT id, parent, spawned_by, ?2 FROM runs WHERE id = ?1 AND parent IS NOT NULL
+                 ON CONFLICT (run) DO NOTHING",
+            )?;
+            insert.execute(params![run.as_str(), at])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends a run on which nobody is at work, and all below it, in one commit; says which were ended. A job's parent is
+    /// told what `news` says of it.
+    pub async fn end_tree(
+        &self,
+        run: &RunId,
+        at: Millis,
+        news: impl Fn(&RunId, &Ending) -> Vec<u8> + Send + 'static,
+    ) -> Result<Vec<RunId>, StoreError> {
+        let run = run.clone();
+        self.write(move |conn| {
+            let mut find = conn.prepare_cached(
+                "WITH RECURSIVE below (id) AS (
+                     SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
+                 )
+                 SELECT id, final_text FROM runs WHERE id IN (SELECT id FROM below) ORDER BY depth DESC, id",
+            )?;
+            let found = find.query_map([run.as_str()], |row| {
+                Ok((RunId::new(row.get::<_, String>(0)?), row.get::<_, Option<String>>(1)?))
+            })?;
+            let mut ended = Vec::new();
+            for found in found.collect::<Result<Vec<_>, _>>()? {
+                let (id, final_text) = found;
+                if standing(conn, &id)?.status.is_final() {
+                    continue;
+                }
+                let by_whom = if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
+                let ending = Ending { status: by_whom, final_text, error: None, at };
+                match parent_owed(conn, &id)? {
+                    Some(parent) => finish(conn, &id, parent, &ending, news(&id, &ending)).map(drop)?,
+                    None => runs::end(conn, &id, &ending)?,
+                }
+                ended.push(id);
+            }
+            Ok(ended)
         })
         .await
     }
@@ -41,10 +86,16 @@ impl Store {
         .await
     }
 
-    /// Asks a run, and with it all below it, to stop; any process may. Asking twice is asking once.
+    /// Asks a run, and with it all below it, to stop; any process may. Asking twice is asking once. `becomes` is where
+    /// it stands then: [`RunStatus::CancelledByUser`] or [`RunStatus::CancelledByParent`].
     ///
     /// From this commit on no step starts in the tree.
-    pub async fn request_cancel(&self, run: &RunId, at: Millis) -> Result<(), StoreError> {
+    pub async fn request_cancel(
+        &self,
+        run: &RunId,
+        becomes: RunStatus,
+        at: Millis,
+    ) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {
             let status = standing(conn, &run)?.status;
@@ -56,42 +107,10 @@ impl Store {
                  WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
             )?;
             if !find.exists([run.as_str()])? {
-                put(
-                    conn,
-                    &NewInbox { run: run.clone(), kind: InboxKind::Cancel, body: Vec::new(), at },
-                    None,
-                )?;
+                let body = becomes.as_str().as_bytes().to_vec();
+                put(conn, &NewInbox { run: run.clone(), kind: InboxKind::Cancel, body, at }, None)?;
             }
             Ok(())
-        })
-        .await
-    }
-
-    /// Says to a run what waited in its inbox: the message and the marks are one commit.
-    ///
-    /// Refused as a whole with [`StoreError::AlreadyDelivered`] when one of the entries does not wait for this
-    /// run any more.
-    pub async fn deliver(
-        &self,
-        run: &RunId,
-        entries: &[InboxId],
-        message: NewMessage,
-    ) -> Result<Seq, StoreError> {
-        let run = run.clone();
-        let entries = entries.to_vec();
-        self.write(move |conn| {
-            let kind = standing(conn, &run)?.kind;
-            let seq = append_one(conn, &run, kind, &message, None)?;
-            let mut mark = conn.prepare_cached(
-                "UPDATE inbox SET delivered_seq = ?3
-                 WHERE id = ?1 AND run = ?2 AND delivered_seq IS NULL AND consumed_at IS NULL",
-            )?;
-            for entry in &entries {
-                if mark.execute(params![entry, run.as_str(), seq])? == 0 {
-                    return Err(StoreError::AlreadyDelivered(*entry));
-                }
-            }
-            Ok(seq)
         })
         .await
     }
@@ -114,6 +133,38 @@ impl Store {
         })
         .await
     }
+}
+
+/// Marks what a message says of a run's inbox, so that it is said once.
+pub(super) fn delivered(
+    conn: &Connection,
+    run: &RunId,
+    entries: &[InboxId],
+    seq: Seq,
+) -> Result<(), StoreError> {
+    let mut mark = conn.prepare_cached(
+        "UPDATE inbox SET delivered_seq = ?3
+         WHERE id = ?1 AND run = ?2 AND delivered_seq IS NULL AND consumed_at IS NULL",
+    )?;
+    for entry in entries {
+        if mark.execute(params![entry, run.as_str(), seq])? == 0 {
+            return Err(StoreError::AlreadyDelivered(*entry));
+        }
+    }
+    Ok(())
+}
+
+fn finish(
+    conn: &Connection,
+    job: &RunId,
+    parent: RunId,
+    ending: &Ending,
+    body: Vec<u8>,
+) -> Result<InboxId, StoreError> {
+    runs::end(conn, job, ending)?;
+    let mut update = conn.prepare_cached("UPDATE jobs SET ended_at = ?2 WHERE run = ?1")?;
+    update.execute(params![job.as_str(), ending.at])?;
+    put(conn, &NewInbox { run: parent, kind: InboxKind::Job, body, at: ending.at }, Some(job))
 }
 
 pub(super) fn insert(conn: &Connection, run: &NewRun) -> Result<(), StoreError> {

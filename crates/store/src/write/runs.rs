@@ -14,7 +14,8 @@ impl Store {
     /// Writes a run's row, its conversation where that is new, and its first messages (numbered from 1),
     /// before it starts.
     ///
-    /// A root takes the lease for its tree; a run below one is started by whoever holds it.
+    /// A root takes the lease for its tree; a run below one is started by whoever holds it, and knows the files that
+    /// its parent knows.
     pub async fn start_run(&self, run: NewRun, lease: Lease) -> Result<(), StoreError> {
         self.write(move |conn| {
             if (run.kind == RunKind::Main) != run.parent.is_none() {
@@ -31,6 +32,9 @@ impl Store {
             insert(conn, &run, &thread, &root, lease)?;
             if run.background {
                 super::jobs::insert(conn, &run)?;
+            }
+            if let Some(parent) = &run.parent {
+                know_files_of(conn, &run.id, parent)?;
             }
             append_all(conn, &run.id, run.kind, &run.messages)?;
             touch_thread(conn, &thread, run.at)
@@ -203,8 +207,28 @@ pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(),
         "UPDATE runs SET status = ?2, final_text = ?3, error = ?4, ended_at = ?5, updated_at = ?5 WHERE id = ?1",
     )?;
     update.execute(params![run.as_str(), ending.status, ending.final_text, ending.error, ending.at])?;
+    if let (RunStatus::Completed | RunStatus::StepCap, Some(answer)) = (ending.status, &ending.final_text) {
+        answer_task(conn, run, answer, ending.at)?;
+    }
     give_back(conn, &before.root)?;
     if before.kind == RunKind::Main { touch_thread(conn, &before.thread, ending.at) } else { Ok(()) }
+}
+
+/// What came of a task is what its last run answered; where it stands is for the main agent to judge.
+fn answer_task(conn: &Connection, run: &RunId, answer: &str, at: Millis) -> Result<(), StoreError> {
+    let mut update = conn.prepare_cached(
+        "UPDATE tasks SET result = ?2, updated_at = ?3 WHERE id = (SELECT task FROM runs WHERE id = ?1)",
+    )?;
+    update.execute(params![run.as_str(), answer, at])?;
+    Ok(())
+}
+
+fn know_files_of(conn: &Connection, run: &RunId, parent: &RunId) -> Result<(), StoreError> {
+    let mut copy = conn.prepare_cached(
+        "INSERT INTO seen_files (run, path, sha256) SELECT ?1, path, sha256 FROM seen_files WHERE run = ?2",
+    )?;
+    copy.execute([run.as_str(), parent.as_str()])?;
+    Ok(())
 }
 
 /// Something happened in the conversation. A clock that was set back does not make it older.

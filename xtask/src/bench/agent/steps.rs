@@ -203,6 +203,9 @@ impl Walker {
             model: "claude-sonnet-5-5".to_owned(),
             provider: "anthropic".to_owned(),
             reserved_microusd: 500,
+            reserved_tokens: 0,
+            within: Vec::new(),
+            delivers: Vec::new(),
             results: Some(self.message(Role::User, Origin::Results)),
             at: NOW,
         }

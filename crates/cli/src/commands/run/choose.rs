@@ -21,6 +21,8 @@ pub(super) struct Chosen {
     pub(super) prompt: Option<String>,
     /// What there are instructions for.
     pub(super) skills: Arc<[Known]>,
+    /// Who can be asked to help.
+    pub(super) agents: Arc<[Agent]>,
     agent: Option<Agent>,
     command: Option<Skill>,
 }
@@ -60,6 +62,7 @@ impl Chosen {
             name: agent.as_ref().map_or(MAIN, |agent| agent.name.as_str()).to_owned(),
             prompt,
             skills: described.all.skills.into(),
+            agents: described.all.agents.into(),
             agent,
             command,
         })

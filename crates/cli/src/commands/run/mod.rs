@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use agent::provider::{Failure, FailureKind};
 use agent::{
-    Asker, Brake, Clock, Ended, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError, Servers, Shell,
+    Asker, Brake, Clock, Ended, Family, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError, Servers, Shell,
     Start, Toolbox, Watch, Wish, Workspace, tools,
 };
 use store::RunStatus;
@@ -71,6 +71,12 @@ pub(crate) struct Arguments {
     /// Stop before a request that could make the run cost more than this
     #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     max_budget_usd: Option<f64>,
+    /// Stop before a request that could make the run use more tokens than this
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_budget_tokens: Option<u64>,
+    /// End when the main agent has nothing more to say, and pause its jobs; without it the run waits for them
+    #[arg(long)]
+    leave_jobs: bool,
     /// Let the agent do this without a question, as in `bash(cargo test*)` (repeatable)
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
@@ -156,6 +162,9 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         retries: Arc::default(),
         tools: Arc::new(Toolbox::new(tools)),
         skills: Arc::clone(&chosen.skills),
+        agents: Arc::clone(&chosen.agents),
+        tiers: Arc::new(answering.tiers()),
+        family: Family { leaves_jobs: arguments.leave_jobs, ..answering.defaults.family.clone() },
         // Commands are started by this same program, and see neither the journal nor the settings.
         shell: Shell {
             launcher: Some(launcher),
@@ -168,7 +177,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         store,
         watch,
     };
-    let more = More { max_steps: arguments.max_steps, max_budget_microusd: budget };
+    let more = More { max_steps: arguments.max_steps, max_budget_microusd: budget, max_budget_tokens: arguments.max_budget_tokens };
     let id = match resumed {
         Some(run) => match kernel.resume(&run, prompt.as_deref()).await {
             Ok(()) => run,
@@ -181,9 +190,11 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let limits = Limits {
                 max_steps: arguments.max_steps.or(chosen.max_steps()).unwrap_or(Limits::MAIN_STEPS),
                 max_budget_microusd: budget,
+                max_budget_tokens: arguments.max_budget_tokens,
                 ..Limits::of(&answering.id)
             };
             let start = Start {
+                id: std::env::var("OFFSHOOT_RUN_ID").ok().filter(|id| !id.is_empty()).map(session::RunId::new),
                 prompt: prompt.unwrap_or_default(),
                 agent: chosen.name.clone(),
                 instructions: chosen.instructions(),

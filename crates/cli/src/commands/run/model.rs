@@ -1,5 +1,6 @@
 //! Who answers a run: a provider, or a script in its place; and whether what they say is recorded.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
 use agent::{Defaults, Model};
 use proxy::{ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
+use session::model::Tier;
 use wire::dialect::Dialect;
 
 use super::Arguments;
@@ -34,6 +36,7 @@ pub(super) struct Answering {
     pub(super) id: String,
     /// What the settings say besides.
     pub(super) defaults: Defaults,
+    tiers: BTreeMap<String, String>,
     asked: Provider,
     scripted: Option<ScriptedModel>,
     recording: Option<Begun>,
@@ -68,6 +71,11 @@ impl Answering {
         let wanted = resumed.or_else(|| arguments.model.clone());
         let wanted = wanted.or(usual).or_else(|| defaults.model.clone());
         let (mut asked, id) = config.choose(wanted.as_deref().unwrap_or(USUAL)).map_err(bad_config)?;
+        let tiers = Tier::ALL.into_iter().filter_map(|tier| {
+            let (_, id) = config.choose(&format!("{}/{tier}", asked.name)).ok()?;
+            Some((tier.to_string(), id))
+        });
+        let tiers = tiers.collect();
         match &scripted {
             Some(model) => {
                 lead_to(&mut asked, model.addr(), None)?;
@@ -84,7 +92,12 @@ impl Answering {
             Some(out) => Some(record(arguments, out, &mut asked, &id).await?),
             None => None,
         };
-        Ok(Self { provider: asked.name.clone(), id, defaults, asked, scripted, recording })
+        Ok(Self { provider: asked.name.clone(), id, defaults, tiers, asked, scripted, recording })
+    }
+
+    /// What the provider calls the model of each tier, those that it has.
+    pub(super) fn tiers(&self) -> BTreeMap<String, String> {
+        self.tiers.clone()
     }
 
     /// Who is asked.

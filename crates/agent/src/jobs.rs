@@ -1,0 +1,149 @@
+//! Runs below another one, as that one sees them: taken up again, waited for, and told of when they end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use session::RunId;
+use store::{Child, Ending, Filter, Millis, RunStatus, Store, StoreError};
+
+use crate::conversation::Conversation;
+use crate::crash;
+use crate::error::RunError;
+use crate::event::What;
+use crate::process;
+use crate::run::Run;
+use crate::schema;
+use crate::settings::Settings;
+use crate::spawn;
+use crate::stop::Wish;
+use crate::tools::SPAWNING;
+use crate::tree::Member;
+use crate::words;
+
+/// How much of a job's answer its parent is woken with; the rest is there for whoever asks.
+const MOST: usize = 16 << 10;
+
+/// Takes up what was at work below a run when its last process ended.
+///
+/// A sub-agent that a call still waits for is taken up by that call. One whose call has its result already, since it was
+/// paused together with its parent, goes on in the background.
+pub(crate) async fn take_up(run: &Arc<Run>, talk: &Conversation) -> Result<(), RunError> {
+    if !run.tools.names().any(|name| name == SPAWNING[0]) {
+        return Ok(());
+    }
+    let awaited: Vec<RunId> =
+        talk.calls().iter().filter(|call| call.status.is_open()).map(|call| spawn::id(&call.key)).collect();
+    for Child { run: row, owes } in run.kernel.store.run(&run.id).children()? {
+        let goes_on = match owes {
+            Some(owes) => owes,
+            None => goes_on(row.status) && !awaited.contains(&row.id),
+        };
+        if !goes_on {
+            continue;
+        }
+        if owes.is_none() {
+            crash::point("job.made.before");
+            run.kernel.store.make_job(&row.id, run.kernel.clock.millis()).await?;
+            crash::point("job.made.after");
+        }
+        again(run, &row.id, true).await?;
+    }
+    Ok(())
+}
+
+/// Whether a run that stands like that has not come to its end.
+pub(crate) fn goes_on(status: RunStatus) -> bool {
+    status.is_live() || matches!(status, RunStatus::Paused | RunStatus::Interrupted)
+}
+
+/// Lets a run go on that was begun before; one that is at work already goes on as it is.
+pub(crate) async fn again(above: &Arc<Run>, id: &RunId, is_job: bool) -> Result<Member, RunError> {
+    if let Some(member) = above.tree.member(id) {
+        return Ok(member);
+    }
+    let kernel = &above.kernel;
+    crash::point("child.resume.before");
+    kernel.store.take_lease(id, process::lease(), kernel.clock.millis(), process::is_alive).await?;
+    crash::point("child.resume.after");
+    let row = kernel.store.run(id).row()?;
+    let settings = Settings::of(&row)?;
+    Ok(above.tree.launch(Run::below(above, row, settings, is_job)))
+}
+
+/// Ends a run that nobody is at work on, and all below it.
+pub async fn end_tree(store: &Store, run: &RunId, at: Millis) -> Result<(), StoreError> {
+    let agents: HashMap<RunId, String> = store
+        .runs(&Filter { below: Some(run.clone()), ..Filter::default() })?
+        .into_iter()
+        .map(|run| (run.id, run.agent))
+        .collect();
+    let told = move |run: &RunId, ending: &Ending| {
+        news(run, agents.get(run).map_or("", String::as_str), ending, None).into_bytes()
+    };
+    store.end_tree(run, at, told).await.map(drop)
+}
+
+/// Whether a run that has nothing more to say waits for others.
+pub(crate) fn are_waited_for(run: &Run) -> bool {
+    !run.kernel.family.leaves_jobs && run.tree.below(&run.id) > 0
+}
+
+/// Waits until something waits for the run, nobody is left below it, or it is told to stop.
+pub(crate) async fn wait(run: &Run) -> Result<(), RunError> {
+    let store = &run.kernel.store;
+    let mut ends = run.tree.ends();
+    if store.run(&run.id).has_news()? {
+        return Ok(());
+    }
+    crash::point("park.before");
+    store.park(&run.id, run.kernel.clock.millis()).await?;
+    crash::point("park.after");
+    run.leave_place();
+    run.tell(What::Waiting { jobs: run.tree.below(&run.id) });
+    while run.tree.below(&run.id) > 0 && !store.run(&run.id).has_news()? {
+        tokio::select! {
+            _ = ends.changed() => {}
+            () = run.stop.at_least(Wish::Pause) => break,
+        }
+    }
+    run.take_place().await;
+    crash::point("wake.before");
+    store.wake(&run.id, run.kernel.clock.millis()).await?;
+    crash::point("wake.after");
+    Ok(())
+}
+
+/// Nobody is at work below a run any more when it ends: who is told to stop tells those below, and who ends by itself
+/// waits for them, or pauses them where it leaves them.
+pub(crate) async fn gather(run: &Run, status: RunStatus) {
+    if run.tree.below(&run.id) == 0 {
+        return;
+    }
+    match status {
+        RunStatus::CancelledByUser | RunStatus::CancelledByParent => run.tree.ask_below(&run.id, Wish::Cancel),
+        RunStatus::Paused => run.tree.ask_below(&run.id, Wish::Pause),
+        _ if run.kernel.family.leaves_jobs => run.tree.ask_below(&run.id, Wish::Pause),
+        _ => {}
+    }
+    run.leave_place();
+    run.tree.alone(&run.id).await;
+}
+
+/// What a parent is told when a job has ended.
+pub(crate) fn news(job: &RunId, agent: &str, ending: &Ending, wanted: Option<&Value>) -> String {
+    let Ending { status, final_text, error, .. } = ending;
+    let mut said = final_text.clone().unwrap_or_else(|| words::NO_FINAL_TEXT.to_owned());
+    let cut = said.floor_char_boundary(MOST);
+    if cut < said.len() {
+        let rest = said.len() - cut;
+        said.truncate(cut);
+        said += &format!("\n[{rest} bytes more: `job_output` has them]");
+    }
+    let wrong = wanted.filter(|_| *status == RunStatus::Completed);
+    let wrong = wrong.and_then(|schema| schema::check(schema, final_text.as_deref().unwrap_or_default()).err());
+    let wrong = wrong.map(|why| words::not_as_asked(&why));
+    let error = error.as_deref().or(wrong.as_deref());
+    let error = error.map(|error| format!("\nerror: {error}")).unwrap_or_default();
+    format!("<job_ended job_id=\"{job}\" agent=\"{agent}\" status=\"{status}\">{error}\n{said}\n</job_ended>")
+}

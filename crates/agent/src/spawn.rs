@@ -1,0 +1,193 @@
+//! Starting a sub-agent: what it is, what it knows and what it may do, all of it in the journal before it begins.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use session::model;
+use session::{CallId, Message, Role, RunId};
+use store::{CallKey, NewMessage, NewRun, Origin, RunKind, RunThread, StoreError, Task};
+
+use crate::begin::affordable;
+use crate::crash;
+use crate::definition::{self, ChooseError};
+use crate::error::RunError;
+use crate::jobs;
+use crate::process;
+use crate::run::Run;
+use crate::schema;
+use crate::settings::{Limits, Settings};
+use crate::stop::Wish;
+use crate::tasks;
+use crate::tool;
+use crate::tools::{MAIN_ONLY, SPAWNING};
+use crate::tree::Member;
+use crate::words;
+
+/// A sub-agent that is wanted.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) agent: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) prompt: String,
+    pub(crate) task: Option<String>,
+    pub(crate) in_background: bool,
+    pub(crate) output_schema: Option<Value>,
+}
+
+/// The run that a call starts. It is called after the call, so that making the call again finds it.
+pub(crate) fn id(call: &CallKey) -> RunId {
+    let CallKey { run, message, position } = call;
+    RunId::new(format!("{run}-{message}-{position}"))
+}
+
+/// Starts a sub-agent, or goes on with the one that this call has started before; why not, in words for the model.
+///
+/// `None` where it has come to its end already.
+pub(crate) async fn start(
+    above: &Arc<Run>,
+    call: &CallKey,
+    by: &CallId,
+    wanted: Wanted,
+) -> Result<Option<Member>, String> {
+    let (id, store) = (id(call), &above.kernel.store);
+    let in_background = wanted.in_background;
+    match store.run(&id).row() {
+        Err(StoreError::NoRun(_)) => {}
+        Err(error) => return Err(error.to_string()),
+        Ok(row) if jobs::goes_on(row.status) => {
+            return jobs::again(above, &id, in_background).await.map(Some).map_err(|error| error.to_string());
+        }
+        Ok(_) => return Ok(None),
+    }
+    let (run, settings) = described(above, &id, by, wanted)?;
+    crash::point("spawn.before");
+    match store.start_run(run, process::lease()).await {
+        Err(StoreError::CancelRequested(_)) => {
+            above.brake.ask(Wish::Cancel);
+            return Err("the run is being stopped".to_owned());
+        }
+        started => started.map_err(|error| error.to_string())?,
+    }
+    crash::point("spawn.after");
+    let row = store.run(&id).row().map_err(|error| error.to_string())?;
+    Ok(Some(above.tree.launch(Run::below(above, row, settings, in_background))))
+}
+
+/// The run that is wanted, as it is written down.
+fn described(
+    above: &Run,
+    id: &RunId,
+    by: &CallId,
+    wanted: Wanted,
+) -> Result<(NewRun, Settings), String> {
+    let kernel = &above.kernel;
+    if above.depth >= kernel.family.depth {
+        return Err("an agent at this depth starts no others: do it yourself, or say what is left to do".into());
+    }
+    let width = kernel.store.run(&above.id).width().map_err(|error| error.to_string())?;
+    if width >= kernel.family.width {
+        return Err(format!("{width} sub-agents were started already, which is the limit: do the rest yourself"));
+    }
+    if wanted.prompt.trim().is_empty() {
+        return Err("`prompt` is empty: say what the sub-agent is to do".to_owned());
+    }
+    if let Some(schema) = &wanted.output_schema {
+        schema::read(schema).map_err(|why| format!("`output_schema`: {why}"))?;
+    }
+    let (agent, warning) = definition::choose(&kernel.agents, wanted.agent.as_deref()).map_err(|error| match &error {
+        ChooseError::NoSuch { known, .. } => format!("{error}; there are: {}", known.join(", ")),
+        ChooseError::None => error.to_string(),
+    })?;
+    if let Some(warning) = warning {
+        tracing::warn!(run = %id, warning, "agent");
+    }
+    let model = model(above, wanted.model.as_deref().or(agent.model.as_deref()))?;
+    let counted = above.within.iter().any(|limit| limit.microusd.is_some())
+        || kernel.family.max_budget_microusd.is_some();
+    if counted && model::price(&model).is_none() {
+        return Err(format!("nobody knows what `{model}` costs, and there is a budget: take another model"));
+    }
+    let task = wanted.task.as_deref().map(|task| meant(above, task)).transpose()?;
+    let at = kernel.clock.millis();
+    let usual = Limits::of(&model);
+    let tightest = above.within.iter().filter_map(|limit| limit.microusd).chain(kernel.family.max_budget_microusd).min();
+    let limits = Limits { max_budget_microusd: tightest, ..usual };
+    let limits = affordable(limits, &model).map_err(|error| error.to_string())?;
+    let limits = Limits {
+        max_steps: agent.max_steps.map_or(Limits::SUB_STEPS, |steps| steps.min(Limits::SUB_STEPS)),
+        max_budget_microusd: kernel.family.max_budget_microusd,
+        max_budget_tokens: kernel.family.max_budget_tokens,
+        ..limits
+    };
+    let context = kernel.sub_context(above, task.as_ref()).map_err(|error| error.to_string())?;
+    let dialect = above.settings.dialect();
+    let mut settings = Settings::new(dialect, &limits, context.clone(), above.settings.workspace.clone());
+    settings.instructions = Some(agent.prompt.clone()).filter(|prompt| !prompt.is_empty());
+    settings.rules = agent.rules.iter().filter_map(definition::Rule::permission).collect();
+    let may_spawn = above.depth + 1 < kernel.family.depth;
+    let stays = |name: &&str| {
+        !MAIN_ONLY.contains(name) && (may_spawn || !SPAWNING.contains(name)) && agent.tools.has(name)
+    };
+    settings.tools = Some(above.tools.names().filter(stays).map(str::to_owned).collect());
+    let mut blocks = vec![tool::text(&context), tool::text(&wanted.prompt)];
+    blocks.extend(wanted.output_schema.as_ref().map(|schema| tool::text(&words::shape(schema))));
+    settings.output_schema = wanted.output_schema;
+    let first = dialect.encode_message(&Message { role: Role::User, blocks });
+    let first = first.map_err(|error| RunError::Encode(error).to_string())?;
+    let message = NewMessage {
+        role: Role::User,
+        origin: Origin::Prompt,
+        bytes: first.into_bytes(),
+        text: Some(wanted.prompt),
+        at,
+    };
+    let run = NewRun {
+        id: id.clone(),
+        thread: RunThread::Existing(above.thread.clone()),
+        kind: RunKind::Sub,
+        parent: Some(above.id.clone()),
+        task: task.map(|task| task.id),
+        spawned_by: Some(by.clone()),
+        background: wanted.in_background,
+        agent: agent.name,
+        model,
+        provider: above.provider.clone(),
+        settings: settings.to_bytes(),
+        chain: id.to_string(),
+        depth: above.depth + 1,
+        messages: vec![message],
+        at,
+    };
+    Ok((run, settings))
+}
+
+/// The model by what the provider calls it. All agents of a tree are answered by one provider.
+fn model(above: &Run, wanted: Option<&str>) -> Result<String, String> {
+    let Some(wanted) = wanted else { return Ok(above.model.clone()) };
+    let provider = above.provider.rsplit_once(':').map_or(above.provider.as_str(), |(_, provider)| provider);
+    let name = match wanted.split_once('/') {
+        Some((named, rest)) if named == provider => rest,
+        // A model's own id may have a stroke in it.
+        _ => wanted,
+    };
+    match (above.kernel.tiers.get(name), model::Tier::named(name)) {
+        (Some(id), _) => Ok(id.clone()),
+        (None, Some(tier)) => {
+            Err(format!("`{provider}` has no model of the tier `{tier}`: leave `model` out to use your own"))
+        }
+        (None, None) => Ok(name.to_owned()),
+    }
+}
+
+/// The task that a sub-agent is to work on.
+fn meant(above: &Run, name: &str) -> Result<Task, String> {
+    let all = above.kernel.store.main().tasks(&above.thread).map_err(|error| error.to_string())?;
+    let names = || match all.is_empty() {
+        true => "there are none: plan it with `manage_tasks` first, or leave `task_id` out".to_owned(),
+        false => format!("there are: {}", all.iter().map(tasks::name).collect::<Vec<_>>().join(", ")),
+    };
+    let Some(id) = tasks::meant(name, &above.thread) else {
+        return Err(format!("the task `{name}` belongs to another conversation; {}", names()));
+    };
+    all.iter().find(|task| task.id == id).cloned().ok_or_else(|| format!("there is no task `{name}`; {}", names()))
+}

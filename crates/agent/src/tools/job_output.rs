@@ -1,0 +1,191 @@
+//! `job_output`: how a job stands, and what came of it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use session::RunId;
+use store::{CallStatus, Message, Origin, Seq, ToolCall};
+
+use super::spawn_sub_agent::{caller, json, stored};
+use super::{Refusal, input};
+use crate::run::Run;
+use crate::stop::Wish;
+use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, jobs, preview};
+
+/// How long it is waited for where nothing is said, and at most.
+const USUAL_MS: u64 = 30_000;
+const MOST_MS: u64 = 600_000;
+/// How much of a transcript is shown at once, and of one call in it.
+const SHOWN: usize = 16 << 10;
+const SHOWN_CALL: usize = 400;
+
+/// Asks for a job.
+pub(super) struct JobOutput;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    job_id: String,
+    #[serde(default)]
+    block: bool,
+    timeout_ms: Option<u64>,
+    cursor: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    job_id: &'a RunId,
+    run_id: &'a RunId,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    final_text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transcript: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<i64>,
+}
+
+impl Tool for JobOutput {
+    fn name(&self) -> &'static str {
+        "job_output"
+    }
+
+    fn description(&self) -> &'static str {
+        "Says how a job stands that `spawn_sub_agent` has started in the background, and what it answered once it has \
+         ended; you are not told of its end again then. With `block` it waits for the end, up to `timeout_ms`. With \
+         `cursor` it also shows what the job has done, from that message on; 0 is the beginning, and `next_cursor` goes on."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""job_id":{"type":"string","description":"The job."},"#,
+            r#""block":{"type":"boolean","description":"Wait until it has ended."},"#,
+            r#""timeout_ms":{"type":"integer","minimum":0,"maximum":600000,"description":"How long to wait; 30000 where nothing is said."},"#,
+            r#""cursor":{"type":"integer","minimum":0,"description":"Show what it did from here on."}"#,
+            r#"},"required":["job_id"],"additionalProperties":false}"#
+        )
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::Pure
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_millis(MOST_MS) + Duration::from_secs(30)
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        Box::pin(async move {
+            let done = async { output(input::parse(self, input)?, scene).await };
+            done.await.unwrap_or_else(Refusal::into)
+        })
+    }
+}
+
+async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
+    let run = caller(scene)?;
+    let job = &job(run, &args.job_id)?;
+    if let (true, Some(member)) = (args.block, run.tree.member(job)) {
+        let most = Duration::from_millis(args.timeout_ms.unwrap_or(USUAL_MS).min(MOST_MS));
+        tokio::select! {
+            _ = member.end() => {}
+            () = tokio::time::sleep(most) => {}
+            () = run.stop.at_least(Wish::Pause) => {}
+        }
+    }
+    // Whatever the wait said, the journal has the last word.
+    let ended = stored(run, job)?;
+    let has_ended = !jobs::goes_on(ended.status);
+    let (transcript, next_cursor) = match args.cursor {
+        Some(from) => transcript(run, job, from).map(|(text, next)| (Some(text), Some(next)))?,
+        None => (None, None),
+    };
+    let answer = Answer {
+        job_id: job,
+        run_id: job,
+        status: if has_ended || ended.status == store::RunStatus::Paused { ended.status.as_str() } else { "running" },
+        error: ended.error.filter(|_| has_ended),
+        final_text: has_ended.then(|| ended.final_text.unwrap_or_else(|| NO_FINAL_TEXT.to_owned())),
+        transcript,
+        next_cursor,
+    };
+    let output = Output::text(json(&answer));
+    Ok(if has_ended { output.fetching(job.clone()) } else { output })
+}
+
+/// The job of that id, where it is one of this agent.
+pub(super) fn job(run: &Run, id: &str) -> Result<RunId, Refusal> {
+    let wanted = RunId::new(id.trim());
+    let jobs = run.kernel.store.run(&run.id).jobs()?;
+    if jobs.iter().any(|job| job.run == wanted) {
+        return Ok(wanted);
+    }
+    let known: Vec<&str> = jobs.iter().rev().take(20).map(|job| job.run.as_str()).collect();
+    let known = match known.is_empty() {
+        true => "you have started none".to_owned(),
+        false => format!("yours are: {}", known.join(", ")),
+    };
+    let why = if wanted == run.id {
+        format!("`{wanted}` is your own run: nobody can wait for itself")
+    } else if run.is_below(&wanted)? {
+        format!("`{wanted}` is the run that you work for: it waits for you, not you for it")
+    } else {
+        match run.kernel.store.run(&wanted).row() {
+            Ok(row) if row.parent.as_ref() == Some(&run.id) => {
+                format!("`{wanted}` was no job: its answer came with the call that started it")
+            }
+            Ok(_) => format!("`{wanted}` is not a job of yours"),
+            Err(_) => format!("there is no job `{wanted}`"),
+        }
+    };
+    Err(Refusal(format!("{why}; {known}")))
+}
+
+/// What a run did, from a message on, and where to go on.
+fn transcript(run: &Run, job: &RunId, from: u64) -> Result<(String, i64), Refusal> {
+    let reads = run.kernel.store.run(job);
+    let (messages, calls) = (reads.messages()?, reads.tool_calls()?);
+    let from = i64::try_from(from).unwrap_or(i64::MAX);
+    let (mut text, mut next) = (String::new(), from);
+    for message in messages.iter().filter(|message| message.seq.0 > from) {
+        let part = part(message, calls.iter().filter(|call| call.key.message == message.seq));
+        if !text.is_empty() && text.len() + part.len() > SHOWN {
+            break;
+        }
+        text += &part;
+        next = message.seq.0;
+    }
+    let cut = text.floor_char_boundary(SHOWN);
+    text.truncate(cut);
+    Ok((text, next))
+}
+
+fn part<'a>(message: &Message, calls: impl Iterator<Item = &'a ToolCall>) -> String {
+    let Seq(seq) = message.seq;
+    let mut text = match (message.origin, &message.text) {
+        (Origin::Results | Origin::Context | Origin::Carried, _) | (_, None) => String::new(),
+        (origin, Some(said)) => format!("[{seq}] {origin}: {said}\n"),
+    };
+    for call in calls {
+        let input = String::from_utf8_lossy(&call.input);
+        let answer = call.result.as_ref().map(preview::words).unwrap_or_default();
+        let status = if call.status == CallStatus::Done { String::new() } else { format!(" ({})", call.status) };
+        text += &format!("[{seq}] {} {}{status} -> {}\n", call.name, short(&input), short(&answer));
+    }
+    text
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CALL) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

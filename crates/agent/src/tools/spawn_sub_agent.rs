@@ -1,0 +1,185 @@
+//! `spawn_sub_agent`: another agent for a piece of the work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use session::RunId;
+use store::RunStatus;
+
+use super::{Refusal, input};
+use crate::kernel::Ended;
+use crate::run::Run;
+use crate::spawn::{self, Wanted};
+use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, schema, words};
+
+/// Lets another agent work, and waits for it or not.
+pub(super) struct SpawnSubAgent;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    prompt: String,
+    agent: Option<String>,
+    model: Option<String>,
+    task_id: Option<String>,
+    #[serde(default)]
+    run_in_background: bool,
+    #[serde(default)]
+    fork: bool,
+    output_schema: Option<Value>,
+}
+
+/// What came of a sub-agent that was waited for.
+#[derive(Serialize)]
+struct Answer<'a> {
+    run_id: &'a RunId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    final_text: Option<&'a str>,
+}
+
+/// A sub-agent that nobody waits for.
+#[derive(Serialize)]
+struct Launched<'a> {
+    job_id: &'a RunId,
+    run_id: &'a RunId,
+    status: &'static str,
+}
+
+impl Tool for SpawnSubAgent {
+    fn name(&self) -> &'static str {
+        "spawn_sub_agent"
+    }
+
+    fn description(&self) -> &'static str {
+        "Hands a piece of the work to another agent, which works in the same folder with a conversation of its own. It \
+         sees nothing of this conversation: the prompt must say all that it needs to know, and what it is to hand back. \
+         What comes back is its last message and the id of its run; nothing else of it reaches you. Several calls in one \
+         message run at the same time.\n\
+         Wait for it when you need its answer to go on. Else set `run_in_background`: the call answers at once with a \
+         `job_id`, you go on, and you are told when it has ended; `job_output` asks for it earlier, and `job_cancel` ends \
+         it. Never poll: with nothing else to do, end your turn, and you will be woken.\n\
+         For a task of the plan give its `task_id`. The answer is then kept as the task's result, and whoever works on \
+         the same task next is shown what was answered before. An answer is not yet a task that is done: read it, check \
+         what you rely on, and then either set the task's status yourself with `manage_tasks`, or spawn again on the same \
+         task with a prompt that says what was missing."
+    }
+
+    fn schema(&self) -> &'static str {
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""prompt":{"type":"string","description":"What it is to do, and all that it needs to know for that."},"#,
+            r#""agent":{"type":"string","description":"Which agent; the general-purpose one where nothing is said."},"#,
+            r#""model":{"type":"string","enum":["opus","sonnet","haiku"],"description":"How able a model: opus for what is hard, haiku for what is simple. Yours where nothing is said."},"#,
+            r#""task_id":{"type":"string","description":"The task of the plan that it works on, as `manage_tasks` calls it."},"#,
+            r#""run_in_background":{"type":"boolean","description":"Do not wait for it."},"#,
+            r#""fork":{"type":"boolean","description":"Start from this conversation as it is, instead of an empty one."},"#,
+            r#""output_schema":{"type":"object","description":"A JSON schema that its answer must fit."}"#,
+            r#"},"required":["prompt"],"additionalProperties":false}"#
+        )
+    }
+
+    /// The sub-agent is called after the call, so making it again goes on with the same one.
+    fn policy(&self) -> Policy {
+        Policy::Idempotent
+    }
+
+    /// A sub-agent has limits of its own.
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(30 * 24 * 3600)
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+
+    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+        Box::pin(async move {
+            let done = async { spawn(input::parse(self, input)?, scene).await };
+            done.await.unwrap_or_else(Refusal::into)
+        })
+    }
+}
+
+async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
+    let run = caller(scene)?;
+    if args.fork {
+        return Err(Refusal("forks are not supported yet: leave `fork` out, and say all it needs to know".into()));
+    }
+    let (in_background, schema) = (args.run_in_background, args.output_schema.clone());
+    let wanted = Wanted {
+        agent: args.agent,
+        model: args.model,
+        prompt: args.prompt,
+        task: args.task_id,
+        in_background,
+        output_schema: args.output_schema,
+    };
+    let id = spawn::id(&scene.call);
+    let member = spawn::start(run, &scene.call, &scene.call_id, wanted).await.map_err(Refusal)?;
+    if in_background {
+        return Ok(launched(&id));
+    }
+    let ended = match member {
+        Some(member) => member.end().await,
+        None => None,
+    };
+    Ok(match ended {
+        Some(ended) => answered(&ended, schema.as_ref()),
+        // It has ended before, or its task is gone: the journal knows how.
+        None => answered(&stored(run, &id)?, schema.as_ref()),
+    })
+}
+
+/// The run that calls.
+pub(super) fn caller(scene: &Scene) -> Result<&Arc<Run>, Refusal> {
+    scene.run.as_ref().ok_or_else(|| Refusal("there is no run that could have sub-agents".to_owned()))
+}
+
+/// How a run ended, as the journal has it.
+pub(super) fn stored(run: &Run, id: &RunId) -> Result<Ended, Refusal> {
+    let row = run.kernel.store.run(id).row()?;
+    let (status, final_text, error) = (row.status, row.final_text, row.error);
+    Ok(Ended { run: id.clone(), status, final_text, error, failure: None })
+}
+
+fn launched(id: &RunId) -> Output {
+    Output::text(json(&Launched { job_id: id, run_id: id, status: "running" }))
+}
+
+fn answered(ended: &Ended, schema: Option<&Value>) -> Output {
+    let Ended { run: run_id, status, final_text, error, .. } = ended;
+    let said = final_text.as_deref();
+    match status {
+        RunStatus::Completed => {
+            let wrong = schema.and_then(|schema| schema::check(schema, said.unwrap_or_default()).err());
+            let wrong = wrong.map(|why| words::not_as_asked(&why));
+            let final_text = Some(said.unwrap_or(NO_FINAL_TEXT));
+            let text = json(&Answer { run_id, status: None, error: wrong.as_deref(), final_text });
+            if wrong.is_some() { Output::error(text) } else { Output::text(text) }
+        }
+        RunStatus::StepCap if said.is_some() => {
+            Output::text(json(&Answer { run_id, status: Some("step_cap"), error: None, final_text: said }))
+        }
+        RunStatus::Paused => Output::error(spawned(run_id, *status, words::GOES_ON)),
+        _ => {
+            let error = error.as_deref().unwrap_or("it was ended before it had an answer");
+            let status = Some(status.as_str());
+            Output::error(json(&Answer { run_id, status, error: Some(error), final_text: said }))
+        }
+    }
+}
+
+/// What is said of a sub-agent that has no answer.
+pub(crate) fn spawned(run_id: &RunId, status: RunStatus, error: &str) -> String {
+    json(&Answer { run_id, status: Some(status.as_str()), error: Some(error), final_text: None })
+}
+
+pub(super) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("strings are always JSON")
+}
