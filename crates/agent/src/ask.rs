@@ -236,7 +236,8 @@ async fn write_down(run: &Run, asked: NewModelCall) -> Result<Result<ModelCallId
             Err(StoreError::OverBudget { limit, unit, used, wanted, most, .. }) => {
                 let whose = if limit.run == run.id { "" } else { " in all" };
                 let [used, wanted, most] = [used, wanted, most].map(|amount| words::amount(amount, unit));
-                let why = format!("{used} of {most} are spent{whose}, and the next request could cost {wanted}");
+                let why =
+                    format!("{used} of {most} are spent{whose}, and the next request could cost {wanted}");
                 return Ok(Err(Asked::NoBudget(why)));
             }
             call => {

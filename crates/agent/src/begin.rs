@@ -209,6 +209,8 @@ fn title(prompt: &str) -> String {
 
 /// With a budget, no answer may cost more than half of it: what could be written is what has to be set aside.
 pub(crate) fn affordable(limits: Limits, model: &str) -> Result<Limits, RunError> {
+    let half = limits.max_budget_tokens.map_or(u64::MAX, |tokens| (tokens / 2).max(SHORTEST_ANSWER));
+    let limits = Limits { max_tokens: limits.max_tokens.min(half), ..limits };
     let Some(budget) = limits.max_budget_microusd else { return Ok(limits) };
     let price = model::price(model).ok_or_else(|| RunError::NoPrice(model.to_owned()))?;
     let million = price.of(&Usage { output: 1_000_000, ..Usage::default() });

@@ -107,7 +107,8 @@ async fn perform_all(
             name: call.name.clone(),
             input: String::from_utf8_lossy(&call.input).into_owned(),
         });
-        let work = perform(run, call, Scene { call: call.key.clone(), call_id: call.call.clone(), ..scene.clone() });
+        let work =
+            perform(run, call, Scene { call: call.key.clone(), call_id: call.call.clone(), ..scene.clone() });
         running.spawn(async move { (index, work.await) });
     }
     let mut to_start: Vec<Option<ToolCall>> = to_start.into_iter().map(Some).collect();
@@ -264,7 +265,15 @@ pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, 
     let (status, sentence) = match (call.status, call.policy) {
         (CallStatus::Running, _) if SPAWNING.first() == Some(&call.name.as_str()) => {
             let text = spawned(&spawn::id(&call.key), RunStatus::Paused, words::GOES_ON);
-            return finish(run, call.clone(), CallStatus::Failed, placeholder(&call, &text), Vec::new(), Duration::ZERO).await;
+            return finish(
+                run,
+                call.clone(),
+                CallStatus::Failed,
+                placeholder(&call, &text),
+                Vec::new(),
+                Duration::ZERO,
+            )
+            .await;
         }
         (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::BROKEN_OFF),
         (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),

@@ -15,11 +15,7 @@ use crate::words;
 /// Replaces the older messages. What there is to tell is said first: the results that the summary has to know.
 ///
 /// What is in flight stays word for word: the last reply with what was said to it, or the last question.
-pub(crate) async fn compact(
-    run: &Run,
-    talk: &mut Conversation,
-    telling: Telling,
-) -> Result<Asked, RunError> {
+pub(crate) async fn compact(run: &Run, talk: &mut Conversation, telling: Telling) -> Result<Asked, RunError> {
     let (text, to) = match talk.open() {
         Some(Open::Summary(text, to)) => {
             let known = (text.clone(), Some(*to));

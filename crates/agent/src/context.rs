@@ -68,7 +68,8 @@ impl Kernel {
             context += &format!("\n\n<task>\n{}\n</task>", described(task));
             let attempts = self.store.attempts_at(&task.id)?;
             if !attempts.is_empty() {
-                let attempts: String = attempts.iter().map(|(run, status, text)| attempt(run, *status, text)).collect();
+                let attempts: String =
+                    attempts.iter().map(|(run, status, text)| attempt(run, *status, text)).collect();
                 context += &format!("\n\n<prior_attempts>\n{attempts}</prior_attempts>");
             }
         }

@@ -194,7 +194,9 @@ impl Conversation {
             Last::Reply { stop: Some(StopReason::MaxTokens | StopReason::ContextWindow), .. } => {
                 vec![text(words::GO_ON)]
             }
-            Last::Reply { stop: Some(StopReason::PauseTurn), .. } => return self.go_on(settings, Vec::new(), true),
+            Last::Reply { stop: Some(StopReason::PauseTurn), .. } => {
+                return self.go_on(settings, Vec::new(), true);
+            }
             Last::Reply { .. } => match self.repair(settings) {
                 Some(repair) => vec![text(&repair)],
                 None if self.news.is_empty() => return Next::End(RunStatus::Completed),

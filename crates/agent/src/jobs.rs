@@ -121,7 +121,9 @@ pub(crate) async fn gather(run: &Run, status: RunStatus) {
         return;
     }
     match status {
-        RunStatus::CancelledByUser | RunStatus::CancelledByParent => run.tree.ask_below(&run.id, Wish::Cancel),
+        RunStatus::CancelledByUser | RunStatus::CancelledByParent => {
+            run.tree.ask_below(&run.id, Wish::Cancel)
+        }
         RunStatus::Paused => run.tree.ask_below(&run.id, Wish::Pause),
         _ if run.kernel.family.leaves_jobs => run.tree.ask_below(&run.id, Wish::Pause),
         _ => {}
@@ -141,7 +143,8 @@ pub(crate) fn news(job: &RunId, agent: &str, ending: &Ending, wanted: Option<&Va
         said += &format!("\n[{rest} bytes more: `job_output` has them]");
     }
     let wrong = wanted.filter(|_| *status == RunStatus::Completed);
-    let wrong = wrong.and_then(|schema| schema::check(schema, final_text.as_deref().unwrap_or_default()).err());
+    let wrong =
+        wrong.and_then(|schema| schema::check(schema, final_text.as_deref().unwrap_or_default()).err());
     let wrong = wrong.map(|why| words::not_as_asked(&why));
     let error = error.as_deref().or(wrong.as_deref());
     let error = error.map(|error| format!("\nerror: {error}")).unwrap_or_default();

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use session::model;
 use session::{Block, Reply, RunId, ThreadId, Usage};
 use store::{
-    CallStatus, Ending, Filter, Head, Inbox, InboxKind, Limit, Origin, RunKind, RunStatus,
-    StoreError, ToolCall, Totals,
+    CallStatus, Ending, Filter, Head, Inbox, InboxKind, Limit, Origin, RunKind, RunStatus, StoreError,
+    ToolCall, Totals,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -107,7 +107,10 @@ impl Run {
         Self {
             tools: Arc::new(kernel.tools.only(settings.tools.as_deref())),
             rules: vec![Arc::new(Rules::stored(&settings.rules))],
-            within: [limit].into_iter().filter(|limit| microusd.is_some() || limit.tokens.is_some()).collect(),
+            within: [limit]
+                .into_iter()
+                .filter(|limit| microusd.is_some() || limit.tokens.is_some())
+                .collect(),
             kernel,
             tree,
             id,

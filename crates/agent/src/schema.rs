@@ -14,7 +14,8 @@ pub(crate) fn read(schema: &Value) -> Result<(), String> {
 /// Checks an answer against a schema; in words what is wrong with it.
 pub(crate) fn check(schema: &Value, answer: &str) -> Result<(), String> {
     let validator = validator(schema)?;
-    let value: Value = serde_json::from_str(bare(answer)).map_err(|error| format!("it is not JSON: {error}"))?;
+    let value: Value =
+        serde_json::from_str(bare(answer)).map_err(|error| format!("it is not JSON: {error}"))?;
     let mistakes: Vec<String> = validator
         .iter_errors(&value)
         .take(NAMED)
@@ -73,7 +74,9 @@ mod tests {
 
     #[test]
     fn what_is_no_schema_is_refused() {
-        for schema in [json!("string"), json!({ "type": "nothing" }), json!({ "$ref": "http://127.0.0.1:1/x" })] {
+        for schema in
+            [json!("string"), json!({ "type": "nothing" }), json!({ "$ref": "http://127.0.0.1:1/x" })]
+        {
             assert!(read(&schema).is_err(), "{schema}");
         }
     }

@@ -74,19 +74,18 @@ pub(crate) async fn start(
 }
 
 /// The run that is wanted, as it is written down.
-fn described(
-    above: &Run,
-    id: &RunId,
-    by: &CallId,
-    wanted: Wanted,
-) -> Result<(NewRun, Settings), String> {
+fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<(NewRun, Settings), String> {
     let kernel = &above.kernel;
     if above.depth >= kernel.family.depth {
-        return Err("an agent at this depth starts no others: do it yourself, or say what is left to do".into());
+        return Err(
+            "an agent at this depth starts no others: do it yourself, or say what is left to do".into()
+        );
     }
     let width = kernel.store.run(&above.id).width().map_err(|error| error.to_string())?;
     if width >= kernel.family.width {
-        return Err(format!("{width} sub-agents were started already, which is the limit: do the rest yourself"));
+        return Err(format!(
+            "{width} sub-agents were started already, which is the limit: do the rest yourself"
+        ));
     }
     if wanted.prompt.trim().is_empty() {
         return Err("`prompt` is empty: say what the sub-agent is to do".to_owned());
@@ -94,10 +93,11 @@ fn described(
     if let Some(schema) = &wanted.output_schema {
         schema::read(schema).map_err(|why| format!("`output_schema`: {why}"))?;
     }
-    let (agent, warning) = definition::choose(&kernel.agents, wanted.agent.as_deref()).map_err(|error| match &error {
-        ChooseError::NoSuch { known, .. } => format!("{error}; there are: {}", known.join(", ")),
-        ChooseError::None => error.to_string(),
-    })?;
+    let (agent, warning) =
+        definition::choose(&kernel.agents, wanted.agent.as_deref()).map_err(|error| match &error {
+            ChooseError::NoSuch { known, .. } => format!("{error}; there are: {}", known.join(", ")),
+            ChooseError::None => error.to_string(),
+        })?;
     if let Some(warning) = warning {
         tracing::warn!(run = %id, warning, "agent");
     }
@@ -110,8 +110,11 @@ fn described(
     let task = wanted.task.as_deref().map(|task| meant(above, task)).transpose()?;
     let at = kernel.clock.millis();
     let usual = Limits::of(&model);
-    let tightest = above.within.iter().filter_map(|limit| limit.microusd).chain(kernel.family.max_budget_microusd).min();
-    let limits = Limits { max_budget_microusd: tightest, ..usual };
+    let tightest =
+        above.within.iter().filter_map(|limit| limit.microusd).chain(kernel.family.max_budget_microusd).min();
+    let fewest =
+        above.within.iter().filter_map(|limit| limit.tokens).chain(kernel.family.max_budget_tokens).min();
+    let limits = Limits { max_budget_microusd: tightest, max_budget_tokens: fewest, ..usual };
     let limits = affordable(limits, &model).map_err(|error| error.to_string())?;
     let limits = Limits {
         max_steps: agent.max_steps.map_or(Limits::SUB_STEPS, |steps| steps.min(Limits::SUB_STEPS)),
@@ -189,5 +192,8 @@ fn meant(above: &Run, name: &str) -> Result<Task, String> {
     let Some(id) = tasks::meant(name, &above.thread) else {
         return Err(format!("the task `{name}` belongs to another conversation; {}", names()));
     };
-    all.iter().find(|task| task.id == id).cloned().ok_or_else(|| format!("there is no task `{name}`; {}", names()))
+    all.iter()
+        .find(|task| task.id == id)
+        .cloned()
+        .ok_or_else(|| format!("there is no task `{name}`; {}", names()))
 }

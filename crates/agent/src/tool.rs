@@ -63,7 +63,12 @@ pub struct Output {
 impl Output {
     /// An answer in words.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { blocks: vec![Block::Text { text: text.into() }], is_error: false, seen: Vec::new(), fetches: None }
+        Self {
+            blocks: vec![Block::Text { text: text.into() }],
+            is_error: false,
+            seen: Vec::new(),
+            fetches: None,
+        }
     }
 
     /// Why it could not be done, and what the model can do about it.

@@ -83,7 +83,9 @@ pub(crate) fn shape(schema: &serde_json::Value) -> String {
 pub(crate) const REPAIR: &str = "Your answer does not have the shape that was asked for:";
 
 pub(crate) fn repair(why: &str) -> String {
-    format!("{REPAIR} {why}\nAnswer again with the JSON value alone. This is the last time that you are asked.")
+    format!(
+        "{REPAIR} {why}\nAnswer again with the JSON value alone. This is the last time that you are asked."
+    )
 }
 
 /// Said to whoever asked for it.

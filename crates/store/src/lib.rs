@@ -31,8 +31,8 @@ pub use new::{
 pub use open::Options;
 pub use read::{Filter, MainReads, RunReads};
 pub use rows::{
-    Attempt, Child, Hit, Inbox, Job, Journal, MainMessage, Memory, Message, ModelCall, Run, RunSummary, SessionInfo,
-    Task, Thread, ToolCall, Totals,
+    Attempt, Child, Hit, Inbox, Job, Journal, MainMessage, Memory, Message, ModelCall, Run, RunSummary,
+    SessionInfo, Task, Thread, ToolCall, Totals,
 };
 pub use store::{Health, Store};
 pub use words::{

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use session::{CallId, Role, RunId, TaskId, ThreadId, ToolResult, Usage};
 
 use crate::{
-    CallKey, CallStatus, Digest, Head, InboxId, InboxKind, Millis, Origin, Policy, Purpose, RunKind, RunStatus, Seq,
-    TaskStatus,
+    CallKey, CallStatus, Digest, Head, InboxId, InboxKind, Millis, Origin, Policy, Purpose, RunKind,
+    RunStatus, Seq, TaskStatus,
 };
 
 /// A conversation to begin.

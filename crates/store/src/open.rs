@@ -106,7 +106,8 @@ pub(crate) const ALL_RUNS: &[&str] = &[
     "jobs",
     "inbox",
     "seen_files",
-    "processes", "reserved_tokens",
+    "processes",
+    "reserved_tokens",
 ];
 
 fn main_only(asked: AuthContext<'_>) -> Authorization {

@@ -10,6 +10,7 @@ mod budgets;
 mod calling;
 mod compacting;
 mod failing;
+mod family;
 mod full;
 mod holding;
 mod http;

@@ -144,7 +144,10 @@ async fn cancelled_from_elsewhere_within_a_second() {
     let other = open(&room.folder);
     let cancel = async {
         waited_for.await.expect("asked");
-        other.request_cancel(&room.run(), store::RunStatus::CancelledByUser, Millis(0)).await.expect("cancelled");
+        other
+            .request_cancel(&room.run(), store::RunStatus::CancelledByUser, Millis(0))
+            .await
+            .expect("cancelled");
         Instant::now()
     };
     let (told, at) = tokio::join!(room.play("> hi\n< ..."), cancel);
@@ -171,7 +174,10 @@ async fn a_cancel_ends_a_tool_that_hangs_within_a_second() {
     let other = open(&room.folder);
     let cancel = async {
         room.state.entered.notified().await;
-        other.request_cancel(&room.run(), store::RunStatus::CancelledByUser, Millis(0)).await.expect("cancelled");
+        other
+            .request_cancel(&room.run(), store::RunStatus::CancelledByUser, Millis(0))
+            .await
+            .expect("cancelled");
         Instant::now()
     };
     let story = r#"> work
@@ -227,7 +233,10 @@ async fn a_cancel_that_came_before_the_loop_is_seen_before_anything_is_asked() {
     let brake = room.brake();
     room.model.when_waited_for(move || brake.ask(Wish::Pause));
     room.play("> hi\n< ...").await;
-    room.store.request_cancel(&room.run(), store::RunStatus::CancelledByUser, Millis(0)).await.expect("cancelled");
+    room.store
+        .request_cancel(&room.run(), store::RunStatus::CancelledByUser, Millis(0))
+        .await
+        .expect("cancelled");
     check_in(
         &room,
         ">>\n< hello",

@@ -80,6 +80,10 @@ impl Tool for TestTool {
 }
 
 pub(super) fn toolbox(state: &Arc<State>) -> Toolbox {
+    Toolbox::new(all(state))
+}
+
+pub(super) fn all(state: &Arc<State>) -> Vec<Box<dyn Tool>> {
     let tools: &[(&'static str, Policy, Work)] = &[
         ("echo", Policy::Pure, |_, input| {
             Box::pin(async move { Output::text(input["say"].as_str().unwrap_or_default()) })
@@ -123,7 +127,10 @@ pub(super) fn toolbox(state: &Arc<State>) -> Toolbox {
                 let live = state.store.runs(&Filter { live: true, ..Filter::default() }).expect("runs");
                 let other =
                     Store::open(state.store.path(), store::Options::default()).expect("another handle");
-                other.request_cancel(&live[0].id, store::RunStatus::CancelledByUser, Millis(0)).await.expect("asked");
+                other
+                    .request_cancel(&live[0].id, store::RunStatus::CancelledByUser, Millis(0))
+                    .await
+                    .expect("asked");
                 Output::text("you were told")
             })
         }),
@@ -131,7 +138,7 @@ pub(super) fn toolbox(state: &Arc<State>) -> Toolbox {
     let tool = |(name, policy, work): &(&'static str, Policy, Work)| -> Box<dyn Tool> {
         Box::new(TestTool { name, policy: *policy, work: *work, state: state.clone() })
     };
-    Toolbox::new(tools.iter().map(tool).collect())
+    tools.iter().map(tool).collect()
 }
 
 /// Notes when it begins and ends, with time between for others to begin.

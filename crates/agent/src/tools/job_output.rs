@@ -111,7 +111,11 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     let answer = Answer {
         job_id: job,
         run_id: job,
-        status: if has_ended || ended.status == store::RunStatus::Paused { ended.status.as_str() } else { "running" },
+        status: if has_ended || ended.status == store::RunStatus::Paused {
+            ended.status.as_str()
+        } else {
+            "running"
+        },
         error: ended.error.filter(|_| has_ended),
         final_text: has_ended.then(|| ended.final_text.unwrap_or_else(|| NO_FINAL_TEXT.to_owned())),
         transcript,
@@ -177,7 +181,8 @@ fn part<'a>(message: &Message, calls: impl Iterator<Item = &'a ToolCall>) -> Str
     for call in calls {
         let input = String::from_utf8_lossy(&call.input);
         let answer = call.result.as_ref().map(preview::words).unwrap_or_default();
-        let status = if call.status == CallStatus::Done { String::new() } else { format!(" ({})", call.status) };
+        let status =
+            if call.status == CallStatus::Done { String::new() } else { format!(" ({})", call.status) };
         text += &format!("[{seq}] {} {}{status} -> {}\n", call.name, short(&input), short(&answer));
     }
     text

@@ -109,7 +109,9 @@ impl Tool for SpawnSubAgent {
 async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     let run = caller(scene)?;
     if args.fork {
-        return Err(Refusal("forks are not supported yet: leave `fork` out, and say all it needs to know".into()));
+        return Err(Refusal(
+            "forks are not supported yet: leave `fork` out, and say all it needs to know".into(),
+        ));
     }
     let (in_background, schema) = (args.run_in_background, args.output_schema.clone());
     let wanted = Wanted {

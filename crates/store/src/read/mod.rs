@@ -9,6 +9,6 @@ mod search;
 pub(crate) use columns::lease;
 pub use main::MainReads;
 pub use overview::Filter;
-pub use run::RunReads;
 pub(crate) use overview::inclusive;
+pub use run::RunReads;
 pub(crate) use run::cancel_requested;

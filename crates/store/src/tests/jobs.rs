@@ -203,7 +203,10 @@ async fn what_is_set_aside_counts_until_it_is_settled() {
     let call = room.store.ask(open.clone()).await.expect("500 fit");
     let second = room.store.ask(open.clone()).await;
     assert!(
-        matches!(second, Err(StoreError::OverBudget { used: 100, reserved: 500, wanted: 500, most: 1000, .. })),
+        matches!(
+            second,
+            Err(StoreError::OverBudget { used: 100, reserved: 500, wanted: 500, most: 1000, .. })
+        ),
         "{second:?}"
     );
     room.store.answered(call, attempt("raw"), answer("found", &[])).await.expect("answered");

@@ -5,7 +5,9 @@ use session::{RunId, Usage};
 
 use super::messages::{append_one, last_seq};
 use super::{calls, count, jobs, may_go_on, runs, standing};
-use crate::{Answered, Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, Seq, Store, StoreError};
+use crate::{
+    Answered, Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, Seq, Store, StoreError,
+};
 
 impl Store {
     /// Writes down a question to a model before it is asked, with what is said to it first, and sets aside

@@ -64,7 +64,8 @@ impl Store {
                 if standing(conn, &id)?.status.is_final() {
                     continue;
                 }
-                let by_whom = if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
+                let by_whom =
+                    if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
                 let ending = Ending { status: by_whom, final_text, error: None, at };
                 match parent_owed(conn, &id)? {
                     Some(parent) => finish(conn, &id, parent, &ending, news(&id, &ending)).map(drop)?,

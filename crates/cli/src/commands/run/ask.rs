@@ -2,27 +2,35 @@
 
 use std::sync::Arc;
 
+use super::board::Board;
 use agent::{Answer, Asker, Doing, Question};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 /// Somebody at a terminal.
-pub(super) struct Terminal;
+pub(super) struct Terminal(pub(super) Board);
 
 impl Asker for Terminal {
     fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
         Box::pin(async move {
+            self.0.hide();
             eprintln!("{}", text(question));
-            loop {
-                let line = line().await.unwrap_or_default();
-                match line.trim().to_lowercase().as_str() {
-                    "y" | "yes" => return Answer::Yes,
-                    "n" | "no" => return Answer::No("the user said no".to_owned()),
-                    "" if !line.ends_with('\n') => return Answer::No("nobody answered".to_owned()),
-                    _ => eprintln!("y or n:"),
-                }
-            }
+            let answer = answer().await;
+            self.0.show();
+            answer
         })
+    }
+}
+
+async fn answer() -> Answer {
+    loop {
+        let line = line().await.unwrap_or_default();
+        match line.trim().to_lowercase().as_str() {
+            "y" | "yes" => return Answer::Yes,
+            "n" | "no" => return Answer::No("the user said no".to_owned()),
+            "" if !line.ends_with('\n') => return Answer::No("nobody answered".to_owned()),
+            _ => eprintln!("y or n:"),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `offshoot run`: our own agent.
 
 mod ask;
+mod board;
 mod choose;
 mod model;
 mod watch;
@@ -13,8 +14,8 @@ use std::time::Duration;
 
 use agent::provider::{Failure, FailureKind};
 use agent::{
-    Asker, Brake, Clock, Ended, Family, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError, Servers, Shell,
-    Start, Toolbox, Watch, Wish, Workspace, tools,
+    Asker, Brake, Clock, Ended, Family, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError, Servers,
+    Shell, Start, Toolbox, Watch, Wish, Workspace, tools,
 };
 use store::RunStatus;
 
@@ -151,10 +152,11 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         eprintln!("{}", report::plain(complaint));
     }
 
+    let board = board::Board::new();
     let lost_output = watch::LostOutput::default();
     let watch: Arc<dyn Watch> = match arguments.json {
         true => Arc::new(watch::Lines::new(arguments.events == Events::All, lost_output.clone())),
-        false => Arc::new(watch::Person::new(lost_output.clone())),
+        false => Arc::new(watch::Person::new(board.clone(), lost_output.clone())),
     };
     let kernel = Kernel {
         workspace: Arc::new(workspace.without(&own_folders()).ruled_by(Arc::clone(&rules))),
@@ -171,13 +173,17 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
             without_sandbox: answering.defaults.without_sandbox,
             hidden: own_folders(),
         },
-        asker: asker(arguments.json),
+        asker: asker(arguments.json, &board),
         rules,
         clock,
         store,
         watch,
     };
-    let more = More { max_steps: arguments.max_steps, max_budget_microusd: budget, max_budget_tokens: arguments.max_budget_tokens };
+    let more = More {
+        max_steps: arguments.max_steps,
+        max_budget_microusd: budget,
+        max_budget_tokens: arguments.max_budget_tokens,
+    };
     let id = match resumed {
         Some(run) => match kernel.resume(&run, prompt.as_deref()).await {
             Ok(()) => run,
@@ -194,7 +200,10 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 ..Limits::of(&answering.id)
             };
             let start = Start {
-                id: std::env::var("OFFSHOOT_RUN_ID").ok().filter(|id| !id.is_empty()).map(session::RunId::new),
+                id: std::env::var("OFFSHOOT_RUN_ID")
+                    .ok()
+                    .filter(|id| !id.is_empty())
+                    .map(session::RunId::new),
                 prompt: prompt.unwrap_or_default(),
                 agent: chosen.name.clone(),
                 instructions: chosen.instructions(),
@@ -223,7 +232,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 ended = &mut work => break ended,
                 signal = signals.next() => {
                     interrupted |= signal == libc::SIGINT;
-                    brake_by(signal, &brake);
+                    brake_by(signal, &brake, &board);
                 }
             }
         }
@@ -266,12 +275,12 @@ async fn second_thoughts(ended: Ended, kernel: &Kernel, signals: &mut Signals) -
 }
 
 /// Once pauses, twice ends; who asks us to terminate wants us to come back.
-fn brake_by(signal: i32, brake: &Brake) {
+fn brake_by(signal: i32, brake: &Brake, board: &board::Board) {
     let again = brake.stop().wish() >= Wish::Pause;
     let by_hand = signal == libc::SIGINT;
     match (again, by_hand) {
-        (false, true) => eprintln!("\npausing; Ctrl-C again ends the run"),
-        (false, false) => eprintln!("pausing"),
+        (false, true) => board.say("\npausing; Ctrl-C again ends the run"),
+        (false, false) => board.say("pausing"),
         _ => {}
     }
     brake.ask(if by_hand && again { Wish::Cancel } else { Wish::Pause });
@@ -448,9 +457,9 @@ fn given_rules(arguments: &Arguments, row: Option<&store::Run>) -> anyhow::Resul
 }
 
 /// Who is asked where the rules want it: whoever sits at the terminal.
-fn asker(json: bool) -> Arc<dyn Asker> {
+fn asker(json: bool, board: &board::Board) -> Arc<dyn Asker> {
     match !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        true => Arc::new(ask::Terminal),
+        true => Arc::new(ask::Terminal(board.clone())),
         false => Arc::new(NobodyToAsk),
     }
 }

@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::board::Board;
 use agent::provider::BlockKind;
 use agent::{Event, Watch, What};
 use store::{CallStatus, RunStatus};
@@ -32,21 +33,39 @@ impl LostOutput {
 pub(super) struct Lines {
     lost: LostOutput,
     seq: AtomicU64,
-    /// Pieces of replies on their way are told too.
-    provisional: bool,
+    /// Those of all agents are told, and pieces of replies on their way.
+    all: bool,
 }
 
 impl Lines {
-    pub(super) fn new(provisional: bool, lost: LostOutput) -> Self {
-        Self { lost, seq: AtomicU64::new(1), provisional }
+    pub(super) fn new(all: bool, lost: LostOutput) -> Self {
+        Self { lost, seq: AtomicU64::new(1), all }
     }
+}
+
+/// What is told of a run without being asked for: all of the main one, and where the others stand, without their words.
+fn for_everybody(event: &Event) -> Option<Event> {
+    let what = match (&event.what, &event.parent) {
+        (What::Provisional { .. }, _) => return None,
+        (_, None) => event.what.clone(),
+        (What::Started { .. } | What::Waiting { .. }, Some(_)) => event.what.clone(),
+        (What::Finished { status, error, usage, cost_microusd, .. }, Some(_)) => What::Finished {
+            status: *status,
+            final_text: None,
+            error: error.clone(),
+            usage: *usage,
+            cost_microusd: *cost_microusd,
+        },
+        (_, Some(_)) => return None,
+    };
+    Some(Event { what, ..event.clone() })
 }
 
 impl Watch for Lines {
     fn see(&self, event: &Event) {
-        if matches!(event.what, What::Provisional { .. }) && !self.provisional {
-            return;
-        }
+        let event = if self.all { Some(event.clone()) } else { for_everybody(event) };
+        let Some(event) = event else { return };
+        // Numbered with the output in hand, so that the numbers stand in their order.
         let mut out = std::io::stdout().lock();
         let line = report::harmless_json(&event.json(self.seq.fetch_add(1, Ordering::Relaxed)));
         self.lost.note(writeln!(out, "{line}").and_then(|()| out.flush()));
@@ -57,21 +76,27 @@ impl Watch for Lines {
 pub(super) struct Person {
     lost: LostOutput,
     live: bool,
+    /// The sub-agents.
+    board: Board,
     /// Whether the cursor stands behind something on its line.
     open_line: Mutex<bool>,
 }
 
 impl Person {
-    pub(super) fn new(lost: LostOutput) -> Self {
-        Self { lost, live: std::io::stdout().is_terminal(), open_line: Mutex::new(false) }
+    pub(super) fn new(board: Board, lost: LostOutput) -> Self {
+        Self { lost, live: std::io::stdout().is_terminal(), board, open_line: Mutex::new(false) }
     }
 
     fn say(&self, text: &str) {
         let shown: String = text.split('\n').map(report::visible).collect::<Vec<_>>().join("\n");
+        let mut open = self.open_line.lock().unwrap_or_else(PoisonError::into_inner);
+        self.board.hide();
         let mut out = std::io::stdout().lock();
         self.lost.note(out.write_all(shown.as_bytes()).and_then(|()| out.flush()));
-        *self.open_line.lock().unwrap_or_else(PoisonError::into_inner) =
-            !shown.is_empty() && !shown.ends_with('\n');
+        *open = !shown.is_empty() && !shown.ends_with('\n');
+        if !*open {
+            self.board.show();
+        }
     }
 
     /// A line beside the words.
@@ -79,13 +104,20 @@ impl Person {
         let mut open = self.open_line.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut *open) {
             self.lost.note(writeln!(std::io::stdout().lock()));
+            self.board.show();
         }
-        eprintln!("{text}");
+        self.board.say(text);
     }
 }
 
 impl Watch for Person {
     fn see(&self, event: &Event) {
+        if event.parent.is_some() {
+            if let Some(ended) = self.board.see(event) {
+                self.note(&ended);
+            }
+            return;
+        }
         match &event.what {
             What::Provisional { part: BlockKind::Text, text } if self.live => self.say(text),
             What::Message { .. } if self.live => {
@@ -117,6 +149,10 @@ impl Watch for Person {
             What::Retrying { attempt, error, wait_ms } => {
                 let wait = report::duration(wait_ms.saturating_mul(1000));
                 self.note(&format!("attempt {attempt} failed: {}; again in {wait}", report::plain(error)));
+            }
+            What::Waiting { jobs } => {
+                let jobs = if *jobs == 1 { "one job".to_owned() } else { format!("{jobs} jobs") };
+                self.note(&format!("· waits for {jobs}"));
             }
             What::Compacted { .. } => {
                 self.note("the conversation had become long and goes on with a summary")

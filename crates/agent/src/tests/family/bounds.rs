@@ -1,0 +1,163 @@
+//! How far a tree may grow, what it may use, and what its members may do.
+
+use store::Filter;
+
+use super::*;
+use crate::tool::Doing;
+
+fn jobs(count: usize) -> String {
+    let launch = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
+    vec![launch; count].join(" + ")
+}
+
+#[tokio::test]
+async fn those_for_whom_there_is_no_place_wait_for_one() {
+    for (at_once, requests) in [(1, 16), (3, 16), (16, 2)] {
+        let mut stage = Stage::new(&[
+            (
+                "Do it.",
+                &[&jobs(7), r#"spawn_sub_agent{"prompt":"Work."}"#, "1", "2", "3", "4", "5", "6", "7", "8"],
+            ),
+            ("Work.", &["echo{\"say\":\"x\"}", "Worked."]),
+        ]);
+        (stage.family.at_once, stage.family.requests) = (at_once, requests);
+        assert_eq!(stage.run("Do it.").await.status, RunStatus::Completed);
+        for n in 0..7 {
+            assert_eq!(stage.told_of("m", &format!("m-2-{n}")), 1);
+        }
+        // Main itself is one more than those at work.
+        assert!(stage.play.most_at_once() <= requests.min(at_once + 1), "{}", stage.play.most_at_once());
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_others_leaves_them_its_place() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Lead."} + spawn_sub_agent{"prompt":"Lead."}"#, "Done."]),
+        ("Lead.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, &jobs(1), "I wait.", "Led."]),
+        ("Work.", &["Worked."]),
+    ]);
+    (stage.family.at_once, stage.family.depth) = (1, 2);
+    stage.run("Do it.").await;
+    let led = stage.result("m", 0);
+    assert!(led["final_text"] == "Led." || led["final_text"] == "I wait.", "its job may be faster: {led}");
+    assert_eq!(stage.runs().len(), 7);
+}
+
+#[tokio::test]
+async fn too_many_and_too_deep_are_errors() {
+    let mut stage = Stage::new(&[("Do it.", &[&jobs(3), "I wait.", "1", "2"]), ("Work.", &["Worked."])]);
+    stage.family.width = 2;
+    stage.run("Do it.").await;
+    let refused = stage.results("m").iter().filter(|result| result.contains("which is the limit")).count();
+    // All three begin at once, and what is written down counts.
+    assert!(refused <= 1 && stage.runs().len() <= 4, "{:?}", stage.results("m"));
+    let stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Lead."}"#, "Done."]),
+        ("Lead.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, "Alone."]),
+    ]);
+    stage.run("Do it.").await;
+    assert!(
+        stage.results("m-2-0")[0].contains("there is no tool `spawn_sub_agent`"),
+        "{:?}",
+        stage.results("m-2-0")
+    );
+}
+
+#[tokio::test]
+async fn a_no_above_is_a_no_below() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Work.","agent":"loud"}"#, "Done."]),
+        ("Work.", &["echo{\"say\":\"a\"} + peek{\"n\":1} + put{\"n\":2} + count{}", "Worked."]),
+    ]);
+    // The kernel forbids one, main's own agent another, and the sub-agent's a third; what it allows itself is no right.
+    stage.rules.add(List::Deny, "echo").expect("a rule");
+    stage.room.own_rules = vec![(List::Deny, "peek".to_owned())];
+    let mut loud = Agent { name: "loud".into(), prompt: "Be loud.".into(), ..Agent::default() };
+    loud.rules = vec![
+        definition::Rule { tool: "put".into(), pattern: None, answer: List::Ask },
+        definition::Rule { tool: "echo".into(), pattern: None, answer: List::Allow },
+    ];
+    stage.agents = vec![loud];
+    stage.run("Do it.").await;
+    let results = stage.results("m-2-0");
+    for (n, by) in [(0, "`echo`"), (1, "`peek`"), (2, "nobody is there to be asked")] {
+        assert!(results[n].contains("refused") && results[n].contains(by), "{by}: {results:?}");
+    }
+    assert_eq!(results[3], "1");
+}
+
+#[tokio::test]
+async fn a_definition_only_takes_tools_away() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Work.","agent":"reader"}"#, "Done."]),
+        ("Work.", &["Worked."]),
+    ]);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(folder.path().join("user/agents")).expect("a folder");
+    let text = "---\ndescription: reads\ntools: read, manage_tasks\n---\nRead.";
+    std::fs::write(folder.path().join("user/agents/reader.md"), text).expect("a file");
+    let places = definition::Places { project: folder.path(), user: &folder.path().join("user") };
+    let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
+    stage.agents = definition::Definitions::load(places, &definition::Trust::default(), &tools).agents;
+    stage.run("Do it.").await;
+    let settings = Settings::from_bytes(&stage.row("m-2-0").settings).expect("settings");
+    assert_eq!(settings.tools, Some(vec!["read".to_owned()]), "planning stays main's own");
+}
+
+/// Says yes, and keeps who asked.
+struct Yes(Mutex<Vec<String>>);
+
+impl Asker for Yes {
+    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
+        self.0.lock().expect("sound").push(format!("{}: {}", question.agent, question.tool));
+        Box::pin(std::future::ready(Answer::Yes))
+    }
+}
+
+#[tokio::test]
+async fn a_question_comes_up_with_the_name_of_who_asks() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &["echo{\"say\":\"a\"} + spawn_sub_agent{\"prompt\":\"Work.\"}", "Done."]),
+        ("Work.", &["echo{\"say\":\"b\"}", "Worked."]),
+    ]);
+    stage.rules.add(List::Ask, "echo").expect("a rule");
+    let yes = Arc::new(Yes(Mutex::default()));
+    stage.asker = yes.clone();
+    stage.run("Do it.").await;
+    assert_eq!(*yes.0.lock().expect("sound"), ["main: echo", "general-purpose (sub-agent m-2-1): echo"]);
+    assert_eq!(stage.results("m-2-1"), ["b"]);
+}
+
+#[tokio::test]
+async fn a_budget_is_the_trees() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, "echo{\"say\":\"x\"}", "Done."]),
+        ("Work.", &["echo{\"say\":\"x\"} | in=95000", "Worked."]),
+    ]);
+    stage.room.limits.max_budget_tokens = Some(100_000);
+    stage.room.limits.max_tokens = 1000;
+    let ended = stage.run("Do it.").await;
+    assert_eq!(stage.status("m-2-0"), RunStatus::Budget);
+    assert_eq!(stage.result("m", 0)["status"], "budget");
+    let error = stage.result("m", 0)["error"].as_str().map(str::to_owned).unwrap_or_default();
+    assert!(error.contains("of 100000 tokens are spent in all"), "{error}");
+    assert_eq!(ended.status, RunStatus::Budget, "main has none left either");
+    let runs = stage.store().runs(&Filter::default()).expect("runs");
+    let main = runs.iter().find(|run| run.id.as_str() == "m").expect("main");
+    assert!(main.inclusive.usage.input == 95_100 && main.own.usage.input == 100, "{main:?}");
+}
+
+#[tokio::test]
+async fn what_others_have_set_aside_is_waited_for() {
+    let four = jobs(4);
+    let mut stage = Stage::new(&[("Do it.", &[&four, "1", "2", "3", "4", "5"]), ("Work.", &["Worked."])]);
+    // Each could use more than a third of it, and uses next to nothing.
+    stage.room.limits.max_budget_tokens = Some(60_000);
+    stage.family.max_budget_tokens = Some(50_000);
+    let ended = stage.run("Do it.").await;
+    assert_eq!(ended.status, RunStatus::Completed, "{:?}", ended.error);
+    for n in 0..4 {
+        assert_eq!(stage.status(&format!("m-2-{n}")), RunStatus::Completed);
+    }
+}

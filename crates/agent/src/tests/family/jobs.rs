@@ -1,0 +1,181 @@
+//! Jobs: launched, asked for, told of once.
+
+use serde_json::json;
+
+use super::*;
+
+const LAUNCH: &str = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
+
+#[tokio::test]
+async fn an_idle_parent_is_woken_once() {
+    let stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, "I wait.", "It is done."]),
+        ("Work.", &["@late echo{\"say\":\"x\"}", "Worked."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let parked = async {
+        stage.play.wait_for(1).await;
+        // It has said that it waits before anybody lets the job go on.
+        while stage.status("m") != RunStatus::Waiting {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("late");
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), parked);
+    assert_eq!(ended.final_text.as_deref(), Some("It is done."));
+    assert_eq!(stage.results("m"), [r#"{"job_id":"m-2-0","run_id":"m-2-0","status":"running"}"#]);
+    assert_eq!(stage.told_of("m", "m-2-0"), 1);
+    let woken = r#"<job_ended job_id=\"m-2-0\" agent=\"general-purpose\" status=\"completed\">\nWorked.\n</job_ended>"#;
+    assert!(stage.said_to("m").contains(woken), "{}", stage.said_to("m"));
+    assert!(stage.store().run(&run).inbox().expect("inbox").is_empty());
+}
+
+#[tokio::test]
+async fn a_busy_parent_is_told_at_its_next_turn_and_of_all_at_once() {
+    let stage = Stage::new(&[
+        (
+            "Do it.",
+            &[
+                &format!("{LAUNCH} + {}", LAUNCH.replace("Work", "Toil")),
+                r#"spawn_sub_agent{"prompt":"Busy."}"#,
+                "All is done.",
+            ],
+        ),
+        ("Work.", &["@go Worked."]),
+        ("Toil.", &["@go Toiled."]),
+        ("Busy.", &["@both Busy no more."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let both = async {
+        stage.play.wait_for(3).await;
+        stage.play.open("go");
+        while stage.store().run(&run).inbox().expect("inbox").len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("both");
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), both);
+    assert_eq!(ended.final_text.as_deref(), Some("All is done."));
+    assert_eq!((stage.told_of("m", "m-2-0"), stage.told_of("m", "m-2-1")), (1, 1));
+    let last = stage.said_to("m").lines().rev().nth(1).expect("the last question").to_owned();
+    assert!(last.contains("Busy no more.") && last.contains("Worked.") && last.contains("Toiled."), "{last}");
+}
+
+#[tokio::test]
+async fn who_asks_for_it_is_not_told_again() {
+    let stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, r#"job_output{"job_id":"m-2-0","block":true}"#, "Done."]),
+        ("Work.", &["Worked."]),
+    ]);
+    stage.run("Do it.").await;
+    let wanted =
+        json!({ "job_id": "m-2-0", "run_id": "m-2-0", "status": "completed", "final_text": "Worked." });
+    assert_eq!(stage.result("m", 1), wanted);
+    assert_eq!(stage.told_of("m", "m-2-0"), 0);
+    assert!(stage.store().run(&RunId::new("m")).inbox().expect("inbox").is_empty());
+}
+
+#[tokio::test]
+async fn a_job_that_runs_is_said_to_run_and_shows_what_it_did() {
+    let stage = Stage::new(&[
+        (
+            "Do it.",
+            &[
+                LAUNCH,
+                r#"job_output{"job_id":"m-2-0","block":true,"timeout_ms":0}"#,
+                r#"job_output{"job_id":"m-2-0","cursor":0} + spawn_sub_agent{"prompt":"Open."}"#,
+                "I wait.",
+                r#"job_output{"job_id":"m-2-0","cursor":3}"#,
+                "Done.",
+            ],
+        ),
+        ("Work.", &["I begin. + echo{\"say\":\"said\"}", "@end Worked."]),
+        ("Open.", &["Opened."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let opened = async {
+        stage.play.wait_for(1).await;
+        while stage.runs().len() < 3 || stage.status("m-6-1") != RunStatus::Completed {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("end");
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), opened);
+    assert_eq!(ended.final_text.as_deref(), Some("Done."));
+    assert_eq!(stage.result("m", 1)["status"], "running");
+    assert_eq!(stage.result("m", 1).get("final_text"), None);
+    let all = stage.result("m", 4);
+    assert_eq!(all["final_text"], "Worked.", "still there after it was told");
+    assert_eq!(all["transcript"], "[4] reply: Worked.\n");
+    assert_eq!(all["next_cursor"], 4);
+}
+
+#[tokio::test]
+async fn only_ones_own_jobs_can_be_asked_for() {
+    let mut stage = Stage::new(&[
+        (
+            "Do it.",
+            &[
+                r#"spawn_sub_agent{"prompt":"Middle."}"#,
+                r#"job_output{"job_id":"m"} + job_output{"job_id":"nobody"} + job_output{"job_id":"m-2-0"} + job_cancel{"job_id":"m-2-0-2-0"}"#,
+                "Done.",
+            ],
+        ),
+        (
+            "Middle.",
+            &[
+                LAUNCH,
+                r#"job_output{"job_id":"m"} + job_cancel{"job_id":"m-2-0"} + job_output{"job_id":"m-2-0-2-0","block":true}"#,
+                "Middle done.",
+            ],
+        ),
+        ("Work.", &["Worked."]),
+    ]);
+    stage.family.depth = 2;
+    stage.run("Do it.").await;
+    let inner = stage.results("m-2-0");
+    assert!(inner[1].contains("is the run that you work for") && inner[1].contains("m-2-0-2-0"), "{inner:?}");
+    assert!(inner[2].contains("is your own run"), "{inner:?}");
+    assert!(inner[3].contains("Worked."), "{inner:?}");
+    let outer = stage.results("m");
+    assert!(outer[1].contains("is your own run") && outer[1].contains("you have started none"), "{outer:?}");
+    assert!(outer[2].contains("there is no job `nobody`"), "{outer:?}");
+    assert!(outer[3].contains("was no job"), "{outer:?}");
+    assert!(outer[4].contains("is not a job of yours"), "{outer:?}");
+}
+
+#[tokio::test]
+async fn a_long_answer_is_cut_in_the_news_and_whole_when_asked_for() {
+    let long = "x".repeat(40_000);
+    let stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, "I wait.", r#"job_output{"job_id":"m-2-0"}"#, "Done."]),
+        ("Work.", &[&long]),
+    ]);
+    stage.run("Do it.").await;
+    let said = stage.said_to("m");
+    assert!(said.contains("23616 bytes more: `job_output` has them"), "{}", said.len());
+    assert_eq!(stage.result("m", 1)["final_text"], long);
+}
+
+#[tokio::test]
+async fn a_summary_says_which_jobs_are_at_work() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, "echo{\"say\":\"x\"} | in=900", "What mattered."]),
+        ("Work.", &["@end Worked."]),
+        ("What mattered.", &["is replaced", "I wait.", "Done."]),
+    ]);
+    stage.room.limits.compact_at = 500;
+    let run = stage.start("Do it.").await;
+    let waits = async {
+        while stage.status("m") != RunStatus::Waiting {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("end");
+    };
+    let (_, ()) = tokio::join!(stage.go(&run), waits);
+    let said = stage.said_to("m");
+    assert!(
+        said.contains(r"<jobs>\nThese jobs are still at work; you will be told when they end:\n- m-2-0"),
+        "{said}"
+    );
+}

@@ -1,0 +1,144 @@
+//! Trees of runs: sub-agents that are waited for, that work in the background, that are stopped and taken up again.
+
+mod bounds;
+mod jobs;
+mod many;
+mod play;
+mod restarts;
+mod shapes;
+mod spawning;
+mod stopping;
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use session::RunId;
+use store::{Filter, RunStatus, Store};
+
+use super::{Nobody, Room, tools};
+use crate::definition::Agent;
+use crate::*;
+
+use play::Play;
+
+/// A journal, a workspace, and a model that knows everybody's lines.
+struct Stage {
+    room: Room,
+    play: Arc<Play>,
+    family: Family,
+    agents: Vec<Agent>,
+    rules: Rules,
+    asker: Arc<dyn Asker>,
+    watch: Arc<dyn Watch>,
+    brake: Mutex<Brake>,
+}
+
+impl Stage {
+    /// What each agent says, by the prompt that it is given.
+    fn new(lines: &[(&str, &[&str])]) -> Self {
+        Self {
+            room: Room::new(),
+            play: Arc::new(Play::new(lines)),
+            family: Family::default(),
+            agents: Vec::new(),
+            rules: Rules::default(),
+            asker: Arc::new(NobodyToAsk),
+            watch: Arc::new(Nobody),
+            brake: Mutex::default(),
+        }
+    }
+
+    fn kernel(&self) -> Kernel {
+        let own = crate::tools::builtin().into_iter().chain(tools::all(&self.room.state));
+        Kernel {
+            model: self.play.clone(),
+            tools: Arc::new(Toolbox::new(own.collect())),
+            agents: self.agents.clone().into(),
+            tiers: Arc::new([("haiku".to_owned(), "claude-haiku-4-5".to_owned())].into()),
+            family: self.family.clone(),
+            rules: Arc::new(self.rules.clone()),
+            asker: self.asker.clone(),
+            watch: self.watch.clone(),
+            ..self.room.kernel()
+        }
+    }
+
+    fn store(&self) -> &Store {
+        &self.room.store
+    }
+
+    async fn start(&self, prompt: &str) -> RunId {
+        let start = Start { id: Some(RunId::new("m")), ..self.room.start_of(prompt) };
+        self.kernel().start(start).await.expect("started")
+    }
+
+    /// Plays it from the beginning.
+    async fn run(&self, prompt: &str) -> Ended {
+        let run = self.start(prompt).await;
+        self.go(&run).await
+    }
+
+    /// Goes on with it.
+    async fn resume(&self, prompt: Option<&str>) -> Ended {
+        let run = RunId::new("m");
+        self.kernel().resume(&run, prompt).await.expect("it can be taken up");
+        self.go(&run).await
+    }
+
+    async fn go(&self, run: &RunId) -> Ended {
+        *self.brake.lock().expect("sound") = Brake::new();
+        self.kernel().run(run, &More::default(), &self.brake()).await.expect("it runs")
+    }
+
+    fn brake(&self) -> Brake {
+        self.brake.lock().expect("sound").clone()
+    }
+
+    fn row(&self, run: &str) -> store::Run {
+        self.store().run(&RunId::new(run)).row().expect("a row")
+    }
+
+    fn status(&self, run: &str) -> RunStatus {
+        self.row(run).status
+    }
+
+    /// What the calls of a run were answered, in order.
+    fn results(&self, run: &str) -> Vec<String> {
+        let calls = self.store().run(&RunId::new(run)).tool_calls().expect("calls");
+        let words = |call: &store::ToolCall| call.result.as_ref().map(preview::words).unwrap_or_default();
+        calls.iter().map(words).collect()
+    }
+
+    /// The same as JSON.
+    fn result(&self, run: &str, n: usize) -> Value {
+        let text = &self.results(run)[n];
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// All runs, with where they stand, by id.
+    fn runs(&self) -> Vec<(String, RunStatus)> {
+        let runs = self.store().runs(&Filter::default()).expect("runs");
+        let mut runs: Vec<_> = runs.into_iter().map(|run| (run.id.to_string(), run.status)).collect();
+        runs.sort_by(|a, b| a.0.cmp(&b.0));
+        runs
+    }
+
+    /// The requests that a run sent.
+    fn sent(&self, run: &str) -> Vec<Value> {
+        let run = RunId::new(run);
+        let calls = self.store().run(&run).model_calls().expect("calls");
+        let sent = calls.iter().map(|call| request_bytes(self.store(), &run, call.id).expect("a request"));
+        sent.map(|body| serde_json::from_slice(&body).expect("JSON")).collect()
+    }
+
+    /// What was said to a run, as it stands on the wire.
+    fn said_to(&self, run: &str) -> String {
+        let messages = self.store().run(&RunId::new(run)).messages().expect("messages");
+        messages.iter().map(|message| String::from_utf8_lossy(&message.bytes).into_owned() + "\n").collect()
+    }
+
+    /// How often a run was told that a job has ended.
+    fn told_of(&self, run: &str, job: &str) -> usize {
+        self.said_to(run).matches(&format!(r#"<job_ended job_id=\"{job}\""#)).count()
+    }
+}

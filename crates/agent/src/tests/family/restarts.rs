@@ -1,0 +1,77 @@
+//! A process that is gone in the middle: whoever takes the tree up again finds everything, and nothing is done twice.
+
+use super::*;
+
+const LAUNCH: &str = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
+
+/// Lets a stage run until somebody stands at a gate, and takes everything away then, as the end of a process does.
+async fn broken_off(stage: &Stage, at_gate: usize) {
+    let run = stage.start("Do it.").await;
+    let kernel = stage.kernel();
+    let (brake, more) = (Brake::new(), More::default());
+    // In a runtime of its own: what its tasks hold goes with it.
+    let (play, done) = (stage.play.clone(), std::sync::mpsc::channel::<()>());
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            tokio::select! {
+                ended = kernel.run(&run, &more, &brake) => panic!("it was to be broken off: {ended:?}"),
+                _ = play.wait_for(at_gate) => {}
+            }
+        });
+        drop(done.0);
+    });
+    let _ = tokio::task::spawn_blocking(move || done.1.recv()).await;
+    thread.join().expect("broken off");
+}
+
+#[tokio::test]
+async fn a_job_and_a_call_that_waits_are_taken_up() {
+    let stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, r#"spawn_sub_agent{"prompt":"Look."}"#, "I wait.", "Done."]),
+        ("Work.", &["count{}", "@work Worked."]),
+        ("Look.", &["count{}", "@look Seen."]),
+    ]);
+    broken_off(&stage, 2).await;
+    assert_eq!(stage.status("m-2-0"), RunStatus::Running, "as a killed process leaves it");
+    stage.play.open("work");
+    stage.play.open("look");
+    let ended = stage.resume(None).await;
+    assert!(matches!(ended.final_text.as_deref(), Some("Done." | "I wait.")), "{ended:?}");
+    assert_eq!(stage.result("m", 1)["final_text"], "Seen.");
+    assert_eq!(stage.told_of("m", "m-2-0"), 1);
+    let asked = stage.play.asked();
+    assert_eq!(asked[&("Work.".to_owned(), 0)], 1, "what was answered is not asked again");
+    assert_eq!(asked[&("Look.".to_owned(), 0)], 1);
+    assert_eq!(stage.room.state.count.load(std::sync::atomic::Ordering::Relaxed), 2, "and not done again");
+}
+
+#[tokio::test]
+async fn who_is_resumed_with_something_else_is_told_by_the_way() {
+    let stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Look."}"#, "Something else.", "Seen, too."]),
+        ("Look.", &["@look Seen."]),
+    ]);
+    broken_off(&stage, 1).await;
+    stage.play.open("look");
+    let ended = stage.resume(Some("Do something else.")).await;
+    assert_eq!(stage.result("m", 0)["error"], words::GOES_ON);
+    assert_eq!(stage.told_of("m", "m-2-0"), 1);
+    assert!(matches!(ended.final_text.as_deref(), Some("Seen, too." | "Something else.")), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_tree_that_was_broken_off_can_be_ended_from_outside() {
+    let stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, r#"spawn_sub_agent{"prompt":"Look."}"#, "never"]),
+        ("Work.", &["@work Worked."]),
+        ("Look.", &["@look Seen."]),
+    ]);
+    broken_off(&stage, 2).await;
+    end_tree(stage.store(), &RunId::new("m"), store::Millis(0)).await.expect("ended");
+    let by_parent = RunStatus::CancelledByParent;
+    assert_eq!(
+        stage.runs(),
+        [("m".into(), RunStatus::CancelledByUser), ("m-2-0".into(), by_parent), ("m-4-0".into(), by_parent)]
+    );
+}

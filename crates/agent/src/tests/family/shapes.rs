@@ -1,0 +1,68 @@
+//! Answers of a certain shape, and those that fail.
+
+use serde_json::json;
+
+use super::*;
+
+const WANTED: &str =
+    r#"spawn_sub_agent{"prompt":"Count.","output_schema":{"type":"object","required":["n"]}}"#;
+
+async fn told(says: &[&str]) -> (Stage, Value) {
+    let stage = Stage::new(&[("Do it.", &[WANTED, "Done."]), ("Count.", says)]);
+    stage.run("Do it.").await;
+    let result = stage.result("m", 0);
+    (stage, result)
+}
+
+#[tokio::test]
+async fn an_answer_that_fits_is_taken() {
+    let (stage, result) = told(&[r#"{"n":7}"#]).await;
+    assert_eq!(result, json!({ "run_id": "m-2-0", "final_text": r#"{"n":7}"# }));
+    assert!(stage.said_to("m-2-0").contains("<output_schema>"), "it knows what is wanted");
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_is_asked_for_once_more() {
+    let (stage, result) = told(&["Seven.", r#"{"n":7}"#]).await;
+    assert_eq!(result["final_text"], r#"{"n":7}"#);
+    assert_eq!(stage.said_to("m-2-0").matches(words::REPAIR).count(), 1);
+    let (stage, result) = told(&["Seven.", "echo{\"say\":\"x\"}", "Still seven.", r#"{"n":7}"#]).await;
+    assert!(result["error"].as_str().is_some_and(|why| why.contains("does not fit")), "{result}");
+    assert_eq!(result["final_text"], "Still seven.");
+    assert_eq!(stage.said_to("m-2-0").matches(words::REPAIR).count(), 1, "once");
+}
+
+#[tokio::test]
+async fn every_end_brings_the_id() {
+    for (says, status, error) in
+        [(&["!400 no"][..], "failed", "no"), (&["!401"], "failed", "401"), (&["nothing"], "completed", "")]
+    {
+        let stage =
+            Stage::new(&[("Do it.", &[r#"spawn_sub_agent{"prompt":"Try."}"#, "Done."]), ("Try.", says)]);
+        assert_eq!(stage.run("Do it.").await.status, RunStatus::Completed, "the parent goes on");
+        let result = stage.result("m", 0);
+        assert_eq!(result["run_id"], "m-2-0");
+        assert_eq!(stage.status("m-2-0").as_str(), status);
+        match error {
+            "" => assert_eq!(result["final_text"], NO_FINAL_TEXT),
+            error => assert!(result["error"].as_str().is_some_and(|why| why.contains(error)), "{result}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn at_its_step_cap_it_answers_once_more() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Go on.","agent":"brief"}"#, "Done."]),
+        ("Go on.", &["echo{\"say\":\"1\"}", "echo{\"say\":\"2\"}", "As far as I came."]),
+    ]);
+    let agent =
+        Agent { name: "brief".into(), prompt: "Be brief.".into(), max_steps: Some(2), ..Agent::default() };
+    stage.agents = vec![agent];
+    stage.run("Do it.").await;
+    let wanted = json!({ "run_id": "m-2-0", "status": "step_cap", "final_text": "As far as I came." });
+    assert_eq!(stage.result("m", 0), wanted);
+    assert!(stage.said_to("m-2-0").contains(words::GRACE));
+    let settings = Settings::from_bytes(&stage.row("m-2-0").settings).expect("settings");
+    assert_eq!(settings.max_steps, 2);
+}

@@ -1,0 +1,146 @@
+//! Stopped: from above, from beside, and from outside.
+
+use store::Millis;
+
+use super::*;
+
+const LAUNCH: &str = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
+
+#[tokio::test]
+async fn a_job_that_is_cancelled_ends_and_its_parent_goes_on() {
+    let stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, r#"job_cancel{"job_id":"m-2-0"}"#, r#"job_cancel{"job_id":"m-2-0"}"#, "Done."]),
+        ("Work.", &["@never Worked."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let ended = stage.go(&run).await;
+    assert_eq!((ended.status, ended.final_text.as_deref()), (RunStatus::Completed, Some("Done.")));
+    let cancelled = r#"{"job_id":"m-2-0","run_id":"m-2-0","status":"cancelled_by_parent"}"#;
+    assert_eq!(stage.results("m")[1..], [cancelled, cancelled]);
+    assert_eq!(stage.told_of("m", "m-2-0"), 0, "who ended it knows");
+}
+
+#[tokio::test]
+async fn a_job_that_had_ended_stays_as_it_is() {
+    let stage = Stage::new(&[
+        (
+            "Do it.",
+            &[LAUNCH, r#"spawn_sub_agent{"prompt":"Busy."}"#, r#"job_cancel{"job_id":"m-2-0"}"#, "Done."],
+        ),
+        ("Work.", &["Worked."]),
+        ("Busy.", &["@ended Busy no more."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let ended = async {
+        while stage.store().run(&run).inbox().expect("inbox").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("ended");
+    };
+    tokio::join!(stage.go(&run), ended);
+    assert_eq!(stage.result("m", 2)["status"], "completed");
+    assert_eq!(stage.told_of("m", "m-2-0"), 1, "its answer was never fetched");
+}
+
+#[tokio::test]
+async fn who_is_ended_from_outside_alone_ends_alone() {
+    let stage =
+        Stage::new(&[("Do it.", &[LAUNCH, "I wait.", "It was ended."]), ("Work.", &["@never Worked."])]);
+    let run = stage.start("Do it.").await;
+    let end = async {
+        stage.play.wait_for(1).await;
+        let job = RunId::new("m-2-0");
+        stage.store().request_cancel(&job, RunStatus::CancelledByUser, Millis(0)).await.expect("asked");
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), end);
+    assert_eq!(ended.final_text.as_deref(), Some("It was ended."));
+    assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByUser);
+    assert_eq!(stage.told_of("m", "m-2-0"), 1);
+}
+
+/// Eight below one: two of them with three of their own.
+fn nine() -> Stage {
+    let three = format!("{0} + {0} + {0}", r#"spawn_sub_agent{"prompt":"Work."}"#);
+    let two =
+        r#"spawn_sub_agent{"prompt":"Lead.","run_in_background":true} + spawn_sub_agent{"prompt":"Lead."}"#;
+    let mut stage = Stage::new(&[
+        ("Do it.", &[two, "never"]),
+        ("Lead.", &[&three, "never"]),
+        ("Work.", &["@never Worked."]),
+    ]);
+    stage.family.depth = 2;
+    stage
+}
+
+#[tokio::test]
+async fn a_tree_of_nine_ends_as_one() {
+    let stage = nine();
+    let run = stage.start("Do it.").await;
+    let asked = Mutex::new(0);
+    let end = async {
+        stage.play.wait_for(6).await;
+        let at = Millis(0);
+        stage.store().request_cancel(&run, RunStatus::CancelledByUser, at).await.expect("asked");
+        *asked.lock().expect("sound") = stage.play.asked().values().sum();
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), end);
+    assert_eq!(ended.status, RunStatus::CancelledByUser);
+    let runs = stage.runs();
+    assert_eq!(runs.len(), 9);
+    for (run, status) in &runs[1..] {
+        assert_eq!(*status, RunStatus::CancelledByParent, "{run}");
+    }
+    let after: usize = stage.play.asked().values().sum();
+    assert_eq!(after, *asked.lock().expect("sound"), "no step after the commit");
+    let again = stage.kernel().resume(&run, None).await;
+    assert!(matches!(again, Err(RunError::Over { .. })), "a user's stop is final: {again:?}");
+}
+
+#[tokio::test]
+async fn what_is_paused_with_its_parent_goes_on_in_the_background() {
+    let stage = nine();
+    let stage = Stage {
+        play: Arc::new(Play::new(&[
+            ("Do it.", &[r#"spawn_sub_agent{"prompt":"Look."}"#, "I wait for it.", "Found."]),
+            ("Look.", &["echo{\"say\":\"here\"}", "@later It is here."]),
+        ])),
+        ..stage
+    };
+    let run = stage.start("Do it.").await;
+    let pause = async {
+        stage.play.wait_for(1).await;
+        stage.brake().ask(Wish::Pause);
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), pause);
+    assert_eq!((ended.status, stage.status("m-2-0")), (RunStatus::Paused, RunStatus::Paused));
+    assert_eq!(stage.result("m", 0)["run_id"], "m-2-0");
+    assert_eq!(stage.result("m", 0)["error"], words::GOES_ON);
+    stage.play.open("later");
+    let ended = stage.resume(None).await;
+    assert_eq!(ended.final_text.as_deref(), Some("Found."));
+    assert_eq!(stage.told_of("m", "m-2-0"), 1);
+    let asked = stage.play.asked();
+    assert_eq!(asked[&("Look.".to_owned(), 0)], 1, "what it had been told is not asked again");
+}
+
+#[tokio::test]
+async fn jobs_that_are_left_go_on_when_the_run_does() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, "Enough for today.", "It is done."]),
+        ("Work.", &["@later Worked."]),
+    ]);
+    stage.family.leaves_jobs = true;
+    let ended = stage.run("Do it.").await;
+    assert_eq!(
+        (ended.status, ended.final_text.as_deref()),
+        (RunStatus::Completed, Some("Enough for today."))
+    );
+    assert_eq!(stage.status("m-2-0"), RunStatus::Paused);
+    stage.family.leaves_jobs = false;
+    stage.play.open("later");
+    let ended = stage.resume(None).await;
+    assert_eq!(ended.final_text.as_deref(), Some("It is done."));
+    assert_eq!(stage.told_of("m", "m-2-0"), 1);
+    let again = stage.kernel().resume(&RunId::new("m"), None).await;
+    assert!(matches!(again, Err(RunError::Over { .. })), "nothing is owed any more: {again:?}");
+}

@@ -1,0 +1,241 @@
+//! One line for each sub-agent at work, below whatever else is on the terminal.
+
+use std::collections::HashMap;
+use std::io::IsTerminal as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use agent::{Event, What};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use session::{RunId, Usage};
+use store::RunStatus;
+
+/// How many have a line; of the others it is said how many there are.
+const LINES: usize = 10;
+/// How often the time goes on.
+const BEAT: Duration = Duration::from_millis(250);
+/// How much of a tool's name and of an agent's.
+const NAME: usize = 24;
+
+/// The lines. Clones are the same board; without a terminal there are none, and only what ends is said.
+#[derive(Clone)]
+pub(super) struct Board(Arc<Mutex<Rows>>);
+
+struct Rows {
+    lines: MultiProgress,
+    by_run: HashMap<RunId, Row>,
+    /// How many have a line.
+    shown: usize,
+    /// Said of those that have none.
+    more: Option<ProgressBar>,
+    live: bool,
+}
+
+/// One sub-agent.
+struct Row {
+    agent: String,
+    since: Instant,
+    tool: String,
+    usage: Usage,
+    cost_microusd: Option<i64>,
+    line: Option<ProgressBar>,
+}
+
+impl Board {
+    pub(super) fn new() -> Self {
+        let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        let live = std::io::stderr().is_terminal();
+        let rows = Rows { lines, by_run: HashMap::new(), shown: 0, more: None, live };
+        Self(Arc::new(Mutex::new(rows)))
+    }
+
+    /// Takes the lines away for as long as something else needs the place below the cursor.
+    pub(super) fn hide(&self) {
+        let rows = self.rows();
+        if rows.live && !rows.by_run.is_empty() {
+            let _ = rows.lines.clear(); // a terminal that is gone shows nothing
+            rows.lines.set_draw_target(ProgressDrawTarget::hidden());
+        }
+    }
+
+    /// Brings them back.
+    pub(super) fn show(&self) {
+        let rows = self.rows();
+        if rows.live {
+            rows.lines.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
+    /// A line above them.
+    pub(super) fn say(&self, text: &str) {
+        self.rows().lines.suspend(|| eprintln!("{text}"));
+    }
+
+    /// What a sub-agent does. What is to be said of its end, where it has ended.
+    pub(super) fn see(&self, event: &Event) -> Option<String> {
+        let mut rows = self.rows();
+        if let What::Started { agent, .. } = &event.what {
+            rows.begin(&event.run, report::plain(agent));
+            return None;
+        }
+        if let What::Finished { status, error, .. } = &event.what {
+            return rows.end(&event.run, *status, error.as_deref());
+        }
+        let row = rows.by_run.get_mut(&event.run)?;
+        match &event.what {
+            What::CallStarted { name, .. } => row.tool = report::plain(name),
+            What::CallFinished { .. } => row.tool.clear(),
+            What::Retrying { .. } => row.tool = "asks again".to_owned(),
+            What::Waiting { .. } => row.tool = "waits for its jobs".to_owned(),
+            What::Message { usage, cost_microusd, .. } => row.add(usage, *cost_microusd),
+            _ => return None,
+        }
+        row.draw();
+        None
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rows {
+    fn begin(&mut self, run: &RunId, agent: String) {
+        let line = (self.live && self.shown < LINES).then(|| {
+            self.shown += 1;
+            let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed:>4} {msg}");
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+            let line = self.lines.add(ProgressBar::new_spinner().with_style(style));
+            line.set_prefix(format!("{} {run}", report::fit(&agent, NAME)));
+            line.enable_steady_tick(BEAT);
+            line
+        });
+        let (since, usage) = (Instant::now(), Usage::default());
+        let row = Row { agent, since, tool: String::new(), usage, cost_microusd: Some(0), line };
+        row.draw();
+        self.by_run.insert(run.clone(), row);
+        self.count();
+    }
+
+    fn end(&mut self, run: &RunId, status: RunStatus, error: Option<&str>) -> Option<String> {
+        let row = self.by_run.remove(run)?;
+        if let Some(line) = &row.line {
+            self.shown -= 1;
+            line.finish_and_clear();
+            self.lines.remove(line);
+        }
+        self.count();
+        let sign = if status == RunStatus::Completed { "✓" } else { "✗" };
+        let took = report::duration(u64::try_from(row.since.elapsed().as_micros()).unwrap_or(u64::MAX));
+        let why = error.map(|error| format!(": {}", report::plain(error))).unwrap_or_default();
+        Some(format!("{sign} {} {run} {} in {took}{}{why}", row.agent, status.words(), row.used()))
+    }
+
+    /// Says how many have no line.
+    fn count(&mut self) {
+        let without = self.by_run.len() - self.shown;
+        match (without, &self.more) {
+            (0, Some(more)) => {
+                more.finish_and_clear();
+                self.lines.remove(more);
+                self.more = None;
+            }
+            (0, None) => {}
+            (without, _) if self.live => {
+                let more = self.more.get_or_insert_with(|| {
+                    let style = ProgressStyle::with_template("    {msg}");
+                    let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+                    self.lines.add(ProgressBar::new_spinner().with_style(style))
+                });
+                more.set_message(format!("and {without} more"));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Row {
+    fn add(&mut self, usage: &Usage, cost_microusd: Option<i64>) {
+        self.usage += *usage;
+        self.cost_microusd = self.cost_microusd.zip(cost_microusd).map(|(all, more)| all + more);
+    }
+
+    fn used(&self) -> String {
+        let cost = match self.cost_microusd {
+            Some(cost) if cost > 0 => format!(", ${:.4}", cost as f64 / 1e6),
+            _ => String::new(),
+        };
+        format!(", {}{cost}", report::tokens(&self.usage))
+    }
+
+    fn draw(&self) {
+        let Some(line) = &self.line else { return };
+        let doing = match self.tool.as_str() {
+            "" => "thinks",
+            tool => tool,
+        };
+        line.set_message(format!("{}{}", report::fit(doing, NAME), self.used()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(run: &str, what: What) -> Event {
+        let chain = run.into();
+        Event {
+            run: RunId::new(run),
+            parent: Some(RunId::new("m")),
+            chain,
+            parent_chain: None,
+            depth: 1,
+            what,
+        }
+    }
+
+    fn started(run: &str) -> Event {
+        let what = What::Started {
+            kind: store::RunKind::Sub,
+            agent: "scan\u{1b}ner".to_owned(),
+            model: "m".to_owned(),
+            resumed: false,
+        };
+        event(run, what)
+    }
+
+    #[test]
+    fn who_ends_is_said_with_what_it_used() {
+        let board = Board::new();
+        assert_eq!(board.see(&started("m-1-0")), None);
+        let usage = Usage { input: 1200, output: 30, ..Usage::default() };
+        for seq in 1..3 {
+            let (text, calls) = (None, Vec::new());
+            let what = What::Message { seq, step: 1, text, calls, usage, cost_microusd: Some(1500) };
+            assert_eq!(board.see(&event("m-1-0", what)), None);
+        }
+        let what = What::Finished {
+            status: RunStatus::Failed,
+            final_text: Some("never shown".to_owned()),
+            error: Some("no answer".to_owned()),
+            usage,
+            cost_microusd: None,
+        };
+        let said = board.see(&event("m-1-0", what)).expect("it has ended");
+        let (before, after) = said.split_once(" in ").expect("a time");
+        assert_eq!(before, "✗ scan\\u{1b}ner m-1-0 failed");
+        assert!(after.ends_with(", 2.4k in, 60 out, $0.0030: no answer"), "{after}");
+    }
+
+    #[test]
+    fn a_thousand_at_once_take_ten_lines() {
+        let board = Board::new();
+        board.rows().live = true;
+        board.rows().lines.set_draw_target(ProgressDrawTarget::hidden());
+        for n in 0..1000 {
+            board.see(&started(&format!("m-1-{n}")));
+        }
+        assert_eq!((board.rows().shown, board.rows().by_run.len()), (LINES, 1000));
+        assert_eq!(board.rows().more.as_ref().map(ProgressBar::message).as_deref(), Some("and 990 more"));
+    }
+}
