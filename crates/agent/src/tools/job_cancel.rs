@@ -12,7 +12,7 @@ use super::spawn_sub_agent::{caller, json, stored};
 use super::{Refusal, input};
 use crate::crash;
 use crate::stop::Wish;
-use crate::{Doing, Output, Policy, Scene, Tool, jobs};
+use crate::{Doing, Output, Policy, Scene, Tool};
 
 /// How long a job may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -73,17 +73,17 @@ async fn cancel(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     crash::point("cancel.before");
     let asked = run.kernel.store.request_cancel(job, RunStatus::CancelledByParent, scene.at()).await;
     crash::point("cancel.after");
-    let had_ended = match asked {
-        Err(StoreError::Over { .. }) => true,
-        asked => asked.map(|()| false)?,
-    };
+    match asked {
+        Err(StoreError::Over { .. }) => {}
+        asked => asked?,
+    }
     run.tree.ask(job, Wish::Cancel);
     if let Some(member) = run.tree.member(job) {
         let _ = tokio::time::timeout(PATIENCE, member.end()).await;
     }
     let status = stored(run, job)?.status;
     let output = Output::text(json(&Answer { job_id: job, run_id: job, status: status.as_str() }));
-    // Of an end that it brought about itself nobody has to be told; what was answered before is still to be told.
-    let brought_about = !had_ended && !jobs::goes_on(status) && status != RunStatus::Completed;
-    Ok(if brought_about { output.fetching(job.clone()) } else { output })
+    // Of an end that it brought about itself nobody has to be told, also where this call is made again; what the job
+    // had answered before is still to be told.
+    Ok(if status == RunStatus::CancelledByParent { output.fetching(job.clone()) } else { output })
 }

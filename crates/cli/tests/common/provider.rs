@@ -1,0 +1,137 @@
+//! A provider that knows what every agent says next, from what it was told first and how often it has spoken. It
+//! remembers nothing but what it was asked, so a run that was broken off finds it as it was.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use session::{Block, CallId, Reply, StopReason, ToolCall, Usage};
+use wire::dialect::Dialect;
+
+/// Who asked, and how often it had spoken.
+pub(crate) type Asked = (String, usize);
+
+/// Whether a line may be said yet.
+type Gate = dyn Fn(&str) -> bool + Send + Sync;
+
+pub(crate) struct Provider {
+    pub(crate) addr: SocketAddr,
+    asked: Arc<Mutex<BTreeMap<Asked, usize>>>,
+}
+
+struct Lines {
+    /// By the prompt: texts, calls as `id=name{json}`, with ` + ` between them, and `@gate ` before.
+    says: Vec<(String, Vec<String>)>,
+    gate: Box<Gate>,
+}
+
+impl Provider {
+    /// Says these lines; a line behind `@gate ` is said when `gate` lets it pass.
+    pub(crate) fn start(
+        says: &[(&str, &[&str])],
+        gate: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+        let says = says.iter().map(|(who, lines)| ((*who).to_owned(), owned(lines))).collect();
+        let lines = Arc::new(Lines { says, gate: Box::new(gate) });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let asked = Arc::<Mutex<BTreeMap<Asked, usize>>>::default();
+        let seen = asked.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (lines, seen) = (lines.clone(), seen.clone());
+                // Whoever was killed leaves its connection; that is nobody's mistake here.
+                std::thread::spawn(move || serve(&stream.unwrap(), &lines, &seen).ok());
+            }
+        });
+        Self { addr, asked }
+    }
+
+    /// How often each line was asked for.
+    pub(crate) fn asked(&self) -> BTreeMap<Asked, usize> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn serve(stream: &TcpStream, lines: &Lines, seen: &Mutex<BTreeMap<Asked, usize>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let line = line.trim().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        let (asked, line) = lines.find(&serde_json::from_slice(&body).unwrap());
+        *seen.lock().unwrap().entry(asked.clone()).or_default() += 1;
+        let line = match line.strip_prefix('@').and_then(|line| line.split_once(' ')) {
+            Some((gate, line)) => {
+                let patience = Instant::now() + Duration::from_secs(60);
+                while !(lines.gate)(gate) && Instant::now() < patience {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                line.to_owned()
+            }
+            None => line,
+        };
+        let events = Dialect::AnthropicMessages.encode_stream(&reply(&asked, &line), 8).unwrap();
+        let mut out = stream;
+        write!(
+            out,
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )?;
+        for event in events {
+            write!(out, "{:x}\r\n", event.len())?;
+            out.write_all(&event)?;
+            write!(out, "\r\n")?;
+        }
+        write!(out, "0\r\n\r\n")?;
+    }
+}
+
+impl Lines {
+    fn find(&self, body: &Value) -> (Asked, String) {
+        let messages = body["messages"].as_array().unwrap();
+        let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
+        let first = messages[0]["content"].as_array().unwrap();
+        let told = |who: &str| first.iter().any(|block| block["text"] == who);
+        let (who, says) = self.says.iter().find(|(who, _)| told(who)).unwrap();
+        ((who.clone(), turn), says.get(turn).unwrap_or_else(|| panic!("{who} {turn}")).clone())
+    }
+}
+
+fn reply((who, turn): &Asked, line: &str) -> Reply {
+    let blocks: Vec<Block> = line.split(" + ").map(block).collect();
+    let calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
+    let stop = Some(if calls { StopReason::ToolUse } else { StopReason::EndTurn });
+    let usage = Usage { input: 100, output: 10, ..Usage::default() };
+    let id = format!("msg_{}_{turn}", who.replace(' ', "_"));
+    Reply { id, model: "claude-sonnet-5".to_owned(), blocks, stop, usage }
+}
+
+fn block(part: &str) -> Block {
+    let call = part.split_once('=').and_then(|(id, call)| Some((id, call.split_once('{')?.0, call)));
+    match call {
+        Some((id, name, call)) if id.starts_with("toolu_") => Block::ToolCall(ToolCall {
+            id: CallId::new(id),
+            name: name.to_owned(),
+            input: call[name.len()..].to_owned(),
+            server: false,
+        }),
+        _ => Block::Text { text: part.to_owned() },
+    }
+}

@@ -1,0 +1,295 @@
+//! A tree of runs, killed at every durable point: what is resumed must end like what was never disturbed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+
+use common::provider::{Asked, Provider};
+use common::{Said, TestEnv};
+use serde_json::Value;
+use session::RunId;
+use store::{Filter, ModelCallStatus, Options, RunStatus, Store};
+
+const ROOT: &str = "1m7gtestroot0000";
+
+/// Two jobs whose ends wake main one after the other, one that it fetches, one that it cancels, one agent that it waits
+/// for, and effects in all of them.
+const LINES: &[(&str, &[&str])] = &[
+    (
+        "Do it.",
+        &[
+            "Four of them. + \
+             toolu_a=spawn_sub_agent{\"prompt\":\"Work on A.\",\"run_in_background\":true} + \
+             toolu_b=spawn_sub_agent{\"prompt\":\"Work on B.\",\"run_in_background\":true} + \
+             toolu_d=spawn_sub_agent{\"prompt\":\"Work on D.\",\"run_in_background\":true} + \
+             toolu_e=spawn_sub_agent{\"prompt\":\"Work on E.\",\"run_in_background\":true}",
+            "toolu_c=spawn_sub_agent{\"prompt\":\"Work on C.\"}",
+            "toolu_m1=write{\"path\":\"m.txt\",\"content\":\"main\"} + toolu_m2=stamp{\"path\":\"stamps.txt\"}",
+            "toolu_m3=job_cancel{\"job_id\":\"1m7gtestroot0000-2-2\"}",
+            "toolu_m4=job_output{\"job_id\":\"1m7gtestroot0000-2-1\",\"block\":true}",
+            "I wait for A.",
+            "I wait for E.",
+            "All done.",
+        ],
+    ),
+    ("Work on A.", &["toolu_a1=write{\"path\":\"a.txt\",\"content\":\"A\"}", "@waits:6 A is done."]),
+    (
+        "Work on B.",
+        &[
+            "toolu_b1=write{\"path\":\"b.txt\",\"content\":\"B\"} + toolu_b2=read{\"path\":\"given.txt\"}",
+            "@asked:5 B is done.",
+        ],
+    ),
+    ("Work on C.", &["toolu_c1=write{\"path\":\"c.txt\",\"content\":\"C\"}", "C is done."]),
+    ("Work on D.", &["@never D is done."]),
+    ("Work on E.", &["toolu_e1=read{\"path\":\"given.txt\"}", "@waits:7 E is done."]),
+];
+
+struct World {
+    env: TestEnv,
+    provider: Provider,
+}
+
+impl World {
+    fn new() -> Self {
+        let env = TestEnv::in_memory();
+        std::fs::create_dir_all(env.path("w")).unwrap();
+        env.write("w/given.txt", "given\n");
+        let journal = env.path("data/store.db");
+        let provider = Provider::start(LINES, move |gate| may_pass(&journal, gate));
+        Self { env, provider }
+    }
+
+    fn offshoot(&self, arguments: &[&str], crash: &str) -> std::process::Output {
+        let mut command = self.env.offshoot(arguments);
+        command
+            .current_dir(self.env.path("w"))
+            .env("ANTHROPIC_BASE_URL", format!("http://{}", self.provider.addr))
+            .env("ANTHROPIC_API_KEY", "sk-test-0123456789")
+            .env("OFFSHOOT_CLOCK", "2026-01-01T12:00:00+00:00[UTC]")
+            .env("OFFSHOOT_RUN_ID", ROOT)
+            .env("OFFSHOOT_TEST_TOOLS", "1")
+            .env("OFFSHOOT_CRASH_LOG", self.env.path("points"))
+            .env("OFFSHOOT_CRASH", crash);
+        command.output().unwrap()
+    }
+
+    fn start(&self, crash: &str) -> std::process::Output {
+        self.offshoot(&["run", "--model", "sonnet", "Do it."], crash)
+    }
+
+    fn resume(&self, crash: &str) -> std::process::Output {
+        self.offshoot(&["run", "--resume", ROOT], crash)
+    }
+
+    fn points(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.env.path("points")).unwrap_or_default();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// Everything that was said and done in every run, byte for byte.
+    fn transcripts(&self) -> BTreeMap<String, Vec<String>> {
+        let said = Said::of(self.offshoot(&["ps", "--all", "--format", "json"], ""));
+        let ps: Value =
+            serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+        let runs = ps["runs"].as_array().unwrap().iter();
+        runs.map(|run| {
+            let id = run["run"].as_str().unwrap().to_owned();
+            let said = Said::of(self.offshoot(&["show", &id, "--format", "json"], ""));
+            let shown: Value = serde_json::from_str(&said.stdout).unwrap();
+            let messages = shown["messages"].as_array().unwrap().iter();
+            let messages = messages.map(|message| format!("{} {}", message["origin"], message["wire"]));
+            let calls = shown["tool_calls"].as_array().unwrap().iter();
+            let calls = calls.map(|call| format!("{} {} {}", call["id"], call["status"], call["result"]));
+            let end = format!("{} {}", shown["run"]["status"], shown["run"]["final_text"]);
+            (id, messages.chain(calls).chain([end]).collect())
+        })
+        .collect()
+    }
+
+    /// The questions whose answers are in the journal.
+    fn answered(&self) -> BTreeSet<Asked> {
+        let Some(store) = open(&self.env.path("data/store.db")) else { return BTreeSet::new() };
+        let mut answered = BTreeSet::new();
+        for run in store.runs(&Filter::default()).unwrap() {
+            let reads = store.run(&run.id);
+            let prompt = reads.messages().unwrap()[0].text.clone().unwrap();
+            for call in reads.model_calls().unwrap() {
+                if call.status == ModelCallStatus::Answered {
+                    answered.insert((prompt.clone(), call.step as usize - 1));
+                }
+            }
+        }
+        answered
+    }
+}
+
+fn open(journal: &PathBuf) -> Option<Store> {
+    journal.exists().then(|| Store::open(journal, Options::default()).unwrap())
+}
+
+/// `waits:N`: main has spoken N times and waits. `asked:N`: it has spoken N times.
+fn may_pass(journal: &PathBuf, gate: &str) -> bool {
+    let Some((what, spoken)) = gate.split_once(':') else { return false };
+    let store = open(journal).unwrap();
+    let root = store.run(&RunId::new(ROOT));
+    let replies = root.model_calls().unwrap();
+    let replies = replies.iter().filter(|call| call.status == ModelCallStatus::Answered).count();
+    let waits = root.row().unwrap().status == RunStatus::Waiting;
+    replies == spoken.parse::<usize>().unwrap() && (what == "asked" || waits)
+}
+
+type Transcripts = BTreeMap<String, Vec<String>>;
+
+/// The hits of each point in a run that nobody disturbs, and what was said in it.
+fn undisturbed() -> (BTreeMap<String, u64>, Transcripts) {
+    let world = World::new();
+    let said = Said::of(world.start(""));
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{said:?}");
+    let mut hits = BTreeMap::new();
+    for point in world.points().into_iter().filter(|line| !line.contains(' ')) {
+        *hits.entry(point).or_default() += 1;
+    }
+    let asked = world.provider.asked();
+    assert!(asked.values().all(|times| *times == 1), "{asked:?}");
+    let transcripts = world.transcripts();
+    assert_eq!(transcripts.len(), 6);
+    let main = transcripts[ROOT].join("\n");
+    for (job, told) in [("2-0", 1), ("2-1", 0), ("2-2", 0), ("2-3", 1)] {
+        assert_eq!(
+            main.matches(&format!("<job_ended job_id=\\\\\\\"{ROOT}-{job}")).count(),
+            told,
+            "{job}: {main}"
+        );
+    }
+    (hits, transcripts)
+}
+
+/// Kills a run at these points, one after the other, resumes it, and compares.
+fn kill_at(points: &[&str], expected: &Transcripts) {
+    let case = points.join(", then ");
+    let world = World::new();
+    for (n, point) in points.iter().enumerate() {
+        let answered = world.answered();
+        let before = world.provider.asked();
+        let killed = if n == 0 { world.start(point) } else { world.resume(point) };
+        assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", Said::of(killed));
+        never_again(&answered, &before, &world, &case);
+    }
+    let (answered, before) = (world.answered(), world.provider.asked());
+    let nothing_yet = !world.env.path("data/store.db").exists() || points == ["run.start.before:1"];
+    let last = if nothing_yet { world.start("") } else { world.resume("") };
+    let said = Said::of(last);
+    // What ended before it was killed has nothing to go on with.
+    let had_ended = points == ["run.end.after:2"] && said.code == Some(2);
+    assert!(had_ended || said.code == Some(0), "{case}: {said:?}");
+    never_again(&answered, &before, &world, &case);
+    same(&world.transcripts(), expected, &case);
+    nothing_twice(&world.points(), &case);
+}
+
+/// What is in the journal is not asked for again.
+fn never_again(answered: &BTreeSet<Asked>, before: &BTreeMap<Asked, usize>, world: &World, case: &str) {
+    let after = world.provider.asked();
+    for asked in answered {
+        assert_eq!(before.get(asked), after.get(asked), "{case}: {asked:?} was asked again");
+    }
+}
+
+/// Equal, but for the one call that must not happen twice and says that it may have run.
+fn same(got: &Transcripts, expected: &Transcripts, case: &str) {
+    assert_eq!(got.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{case}");
+    for (run, expected) in expected {
+        assert_eq!(got[run].len(), expected.len(), "{case}: {run}: {:#?}", got[run]);
+        for (got, expected) in got[run].iter().zip(expected) {
+            if got.contains("It may have run") && got.contains("toolu_m2") {
+                continue;
+            }
+            assert_eq!(got, expected, "{case}: {run}");
+        }
+    }
+}
+
+/// A call whose result is written down is never made again, and the one that must not happen twice does not.
+fn nothing_twice(points: &[String], case: &str) {
+    for line in points {
+        let Some(call) = line.strip_prefix("recorded ") else { continue };
+        let recorded = points.iter().position(|other| other == line).unwrap();
+        let again = points[recorded..].iter().any(|later| *later == format!("effect {call}"));
+        assert!(!again, "{case}: {call} was made again");
+    }
+    let stamps = points.iter().filter(|line| *line == "effect toolu_m2").count();
+    assert!(stamps <= 1, "{case}: what must not happen twice happened {stamps} times");
+}
+
+fn every_hit_of(only: impl Fn(&str) -> bool) {
+    let (hits, expected) = undisturbed();
+    let mut cases = 0;
+    for (point, hits) in hits.iter().filter(|(point, _)| only(point)) {
+        let mut chosen = vec![1, 2, *hits];
+        chosen.retain(|hit| hit <= hits);
+        chosen.dedup();
+        for hit in chosen {
+            kill_at(&[&format!("{point}:{hit}")], &expected);
+            cases += 1;
+        }
+    }
+    assert!(cases > 0, "no such point was met");
+}
+
+#[test]
+fn killed_round_the_start_and_the_end_of_runs() {
+    every_hit_of(|point| {
+        point.starts_with("run.") || point.starts_with("spawn.") || point.starts_with("job.")
+    });
+}
+
+#[test]
+fn killed_while_somebody_waits_or_is_woken() {
+    every_hit_of(|point| ["park.", "wake.", "inbox."].iter().any(|prefix| point.starts_with(prefix)));
+}
+
+#[test]
+fn killed_while_a_job_is_fetched_or_cancelled() {
+    every_hit_of(|point| ["fetch.", "cancel."].iter().any(|prefix| point.starts_with(prefix)));
+}
+
+#[test]
+fn killed_while_models_are_asked() {
+    every_hit_of(|point| point.starts_with("ask."));
+}
+
+#[test]
+fn killed_while_tools_are_called() {
+    every_hit_of(|point| point.starts_with("call."));
+}
+
+#[test]
+fn killed_again_while_it_is_taken_up() {
+    let (_, expected) = undisturbed();
+    for first in
+        ["call.effect.after:3", "ask.first_byte:4", "park.after:1", "park.after:2", "job.end.after:2"]
+    {
+        for again in ["child.resume.before:1", "child.resume.after:1", "resume.lease.after:1"] {
+            kill_at(&[first, again], &expected);
+        }
+    }
+    kill_at(&["ask.commit.after:3", "child.resume.after:2", "spawn.after:1", "wake.before:1"], &expected);
+}
+
+#[test]
+fn every_point_of_a_tree_is_met_often_enough() {
+    let (hits, _) = undisturbed();
+    // Those that only a resumed or a failing run meets stand in other tests.
+    let elsewhere =
+        ["compact.", "resume.", "ask.failed.", "ask.gave_up.", "ask.other.", "job.made.", "child."];
+    for point in agent::CRASH_POINTS.iter().filter(|point| !elsewhere.iter().any(|e| point.starts_with(e))) {
+        assert!(hits.contains_key(*point), "`{point}` was never met: {hits:?}");
+    }
+    let cases: u64 = hits.values().map(|hits| (*hits).min(3)).sum();
+    assert!(hits.len() >= 24 && cases + 16 >= 72, "{} points, {cases} cases: {hits:?}", hits.len());
+}
