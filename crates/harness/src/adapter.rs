@@ -205,6 +205,8 @@ pub struct Plan {
     pub live: bool,
     /// A UUID for the session, the same in every run.
     pub session_id: String,
+    /// The moment that a harness sees which takes its clock from us.
+    pub clock: recording::Clock,
     /// Variables that the scenario or the user sets; they win over the adapter's.
     pub env: BTreeMap<String, String>,
     /// Arguments of the user's own, behind `--`.

@@ -50,13 +50,25 @@ impl Harness for Offshoot {
         std::env::current_exe().map_err(HarnessError::io("find", Path::new("/proc/self/exe")))
     }
 
-    fn prepare(&self, plan: &Plan, _: &Sandbox) -> Result<Launch, HarnessError> {
+    /// It sees a clock that stands still and is called the same each time, so that what its model sees is the same too.
+    fn prepare(&self, plan: &Plan, sandbox: &Sandbox) -> Result<Launch, HarnessError> {
+        let config = sandbox.home().join(".config/offshoot");
+        let agents = sandbox.workspace().join(".offshoot/agents");
+        if agents.is_dir() {
+            // Whoever wrote the scenario has read them; a project's own would have to be accepted first.
+            copy(&agents, &config.join("agents")).map_err(HarnessError::io("copy", &agents))?;
+        }
         let endpoints = &plan.endpoints;
         let env = BTreeMap::from([
             ("ANTHROPIC_BASE_URL".to_owned(), endpoints.anthropic.clone()),
             ("ANTHROPIC_API_KEY".to_owned(), endpoints.anthropic_key.clone()),
             ("OPENAI_BASE_URL".to_owned(), endpoints.openai.clone()),
             ("OPENAI_API_KEY".to_owned(), endpoints.openai_key.clone()),
+            ("OFFSHOOT_CLOCK".to_owned(), format!("{}[{}]", plan.clock.started_at, plan.clock.time_zone)),
+            (
+                "OFFSHOOT_RUN_ID".to_owned(),
+                format!("1m7g{}", plan.session_id.replace('-', "").split_at(12).0),
+            ),
         ]);
         let args = ["run", "--json", "--events", "all", "--model", &plan.model].map(str::to_owned);
         let args = args.into_iter().chain(plan.arguments.iter().cloned());
@@ -75,4 +87,13 @@ impl Harness for Offshoot {
     ) -> Doing<'a, Result<Vec<Export>, HarnessError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
 }

@@ -67,6 +67,7 @@ pub fn again(
         out,
         arguments: as_run.arguments,
         env,
+        clock: manifest.clock.clone().filter(|_| recorded.name == "offshoot"),
         sealed: manifest.network.as_ref().is_none_or(|network| network.because.is_none()),
         places,
         user_env,

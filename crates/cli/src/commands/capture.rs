@@ -174,6 +174,7 @@ fn asked(arguments: Arguments) -> anyhow::Result<Asked> {
         timeout: arguments.timeout.map(Duration::from_secs),
         out: arguments.out,
         arguments: arguments.arguments,
+        clock: None,
         env: variables(&arguments.env, &user_env)?,
         sealed: !arguments.no_namespace,
         places,

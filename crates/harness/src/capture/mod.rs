@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use proxy::{Bound, Capture, Reach};
 use recording::{
-    Clock, Command, Counts, Finished, Folder, Loss, Manifest, Network, NetworkSeal, Recorder, Round,
-    SealError, Settings, iso,
+    Command, Counts, Finished, Folder, Loss, Manifest, Network, NetworkSeal, Recorder, Round, SealError,
+    Settings, iso,
 };
 
 use crate::adapter::{Harness, Launch, Plan};
@@ -23,7 +23,7 @@ use crate::error::HarnessError;
 use crate::install::Tell;
 use crate::meter::Meter;
 use crate::round::Watch;
-use crate::sandbox::{Sandbox, TIME_ZONE};
+use crate::sandbox::Sandbox;
 use crate::warden::{Ended, PROXY_PORT, Sealed, Warden};
 use copy::Snapshot;
 use model::Answering;
@@ -119,8 +119,13 @@ struct Stage {
 impl Stage {
     async fn set(planned: &Planned, sandbox: Sandbox, tell: Tell<'_>) -> Result<Self, HarnessError> {
         furnish(planned, &sandbox, tell).await?;
-        let answering =
-            Answering::start(&planned.speaker, planned.harness.providers(), &sandbox.workspace()).await?;
+        let answering = Answering::start(
+            &planned.speaker,
+            planned.harness.providers(),
+            &sandbox.workspace(),
+            sandbox.slot(),
+        )
+        .await?;
         let (pipes, outputs) = output::pipes().map_err(HarnessError::io("open", "a pipe"))?;
         let (warden, sealed) = Warden::start(planned.sealed, outputs, sandbox.lock()).await?;
         let (bound, watch, network) = stand(sealed, sandbox.slot()).await?;
@@ -130,7 +135,8 @@ impl Stage {
     /// Writes the harness's settings and begins to record.
     async fn open(self, planned: Planned) -> Result<Show, HarnessError> {
         let Self { sandbox, mut warden, bound, watch, network, answering, pipes } = self;
-        let plan = planned.plan(answering.endpoints(bound.addr()));
+        let started_at = SystemTime::now();
+        let plan = planned.plan(answering.endpoints(bound.addr()), started_at);
         let mut launch = planned.harness.prepare(&plan, &sandbox)?;
         launch.env.extend(plan.env.clone());
         sandbox.settle_times()?;
@@ -138,7 +144,6 @@ impl Stage {
         let mut env = sandbox.env();
         env.extend(proxy_variables(watch.refuser));
         warden.settle(sandbox.workspace(), env);
-        let started_at = SystemTime::now();
         let dir = planned.dir(started_at);
         let manifest = Manifest {
             harness: Some(planned.describe(&plan)),
@@ -147,7 +152,7 @@ impl Stage {
             upstreams: answering.upstreams.iter().map(|up| (up.prefix.clone(), up.url())).collect(),
             script: planned.speaker.script_name(),
             replay: planned.speaker.replay(),
-            clock: Some(Clock { started_at: iso(started_at), time_zone: TIME_ZONE.to_owned() }),
+            clock: Some(plan.clock.clone()),
             network: Some(network),
             ..Manifest::default()
         };

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use proxy::Script;
 use proxy::replay::{Settings as ReplaySettings, Tape};
 use recording::scenario::{Expects, StandIn};
+use recording::{Clock, iso};
 use serde::Serialize;
 use session::model::price;
 use wire::redact::Redactor;
@@ -15,6 +16,7 @@ use wire::redact::Redactor;
 use crate::adapter::{Endpoints, Harness, Launch, Plan, Release};
 use crate::error::HarnessError;
 use crate::install::{Tell, install, on_path, release};
+use crate::sandbox::TIME_ZONE;
 use crate::scenario::{Files, Scenario};
 
 /// What somebody wants to have captured.
@@ -51,6 +53,8 @@ pub struct Asked {
     pub arguments: Vec<String>,
     /// Variables for the harness.
     pub env: BTreeMap<String, String>,
+    /// The clock of the recording that is run again, where the harness takes its clock from us.
+    pub clock: Option<Clock>,
     /// Seal the network, where the system allows it.
     pub sealed: bool,
     /// The folders that are ours.
@@ -143,6 +147,7 @@ pub(super) struct Planned {
     out: Option<PathBuf>,
     env: BTreeMap<String, String>,
     arguments: Vec<String>,
+    clock: Option<Clock>,
     user_env: BTreeMap<String, String>,
 }
 
@@ -195,12 +200,14 @@ impl Planned {
             places: asked.places,
             out: asked.out,
             arguments: asked.arguments,
+            clock: asked.clock,
             user_env: asked.user_env,
         })
     }
 
     /// The plan, now that it is known where the model is.
-    pub(super) fn plan(&self, endpoints: Endpoints) -> Plan {
+    pub(super) fn plan(&self, endpoints: Endpoints, started_at: SystemTime) -> Plan {
+        let now = || Clock { started_at: iso(started_at), time_zone: TIME_ZONE.to_owned() };
         Plan {
             release: self.release.clone(),
             prefix: self.prefix.clone(),
@@ -211,6 +218,7 @@ impl Planned {
             endpoints,
             live: self.speaker.is_live(),
             session_id: session_id(&self.scenario.name),
+            clock: self.clock.clone().unwrap_or_else(now),
             env: self.env.clone(),
             arguments: self.arguments.clone(),
         }

@@ -43,7 +43,7 @@ impl Ready {
     /// it out of the machine.
     pub fn launch(&self, model: SocketAddr, nth: u16) -> Result<Launch, HarnessError> {
         let answering = Answering::standing_in(model, self.planned.harness.providers())?;
-        let mut plan = self.planned.plan(answering.endpoints(model));
+        let mut plan = self.planned.plan(answering.endpoints(model), std::time::SystemTime::now());
         // A session that is there already would be refused.
         plan.session_id.replace_range(9..13, &format!("{nth:04x}"));
         let launch = self.planned.harness.prepare(&plan, &self.sandbox)?;
