@@ -119,13 +119,8 @@ struct Stage {
 impl Stage {
     async fn set(planned: &Planned, sandbox: Sandbox, tell: Tell<'_>) -> Result<Self, HarnessError> {
         furnish(planned, &sandbox, tell).await?;
-        let answering = Answering::start(
-            &planned.speaker,
-            planned.harness.providers(),
-            &sandbox.workspace(),
-            sandbox.slot(),
-        )
-        .await?;
+        let answering =
+            Answering::start(&planned.speaker, planned.harness.providers(), &sandbox.workspace()).await?;
         let (pipes, outputs) = output::pipes().map_err(HarnessError::io("open", "a pipe"))?;
         let (warden, sealed) = Warden::start(planned.sealed, outputs, sandbox.lock()).await?;
         let (bound, watch, network) = stand(sealed, sandbox.slot()).await?;

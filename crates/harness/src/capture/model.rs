@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use proxy::replay::{Player, Report};
 use proxy::{ScriptedModel, Upstream, Upstreams};
-use tokio::net::TcpListener;
 
 use super::plan::Speaker;
 use crate::adapter::{Endpoints, Provider};
@@ -13,9 +12,6 @@ use crate::error::HarnessError;
 
 /// What a scripted model takes for a key.
 const NO_KEY: &str = "scripted-model-needs-no-key";
-
-/// Where whoever stands in for a provider listens, in the first slot.
-const MODEL_PORT: u16 = 48621;
 
 /// Whoever answers, running.
 pub(super) struct Answering {
@@ -39,20 +35,18 @@ impl Answering {
         speaker: &Speaker,
         providers: &[Provider],
         workspace: &std::path::Path,
-        slot: usize,
     ) -> Result<Self, HarnessError> {
         match speaker {
             Speaker::Script { script, .. } => {
-                let listener = listen(slot).await;
-                let model = listener
-                    .and_then(|listener| ScriptedModel::start_on(listener, script.clone(), workspace))
+                let model = ScriptedModel::start(script.clone(), workspace)
+                    .await
                     .map_err(HarnessError::io("listen on", "loopback"))?;
                 let model_addr = model.addr();
                 Ok(Self { script: Some(model), ..Self::standing_in(model_addr, providers)? })
             }
             Speaker::Replay(replaying) => {
-                let player = listen(slot)
-                    .await
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+                let player = listener
                     .and_then(|listener| Player::start(replaying.tape.clone(), &replaying.settings, listener))
                     .map_err(HarnessError::io("listen on", "loopback"))?;
                 let addr = player.addr();
@@ -140,15 +134,6 @@ impl Answering {
             anthropic_key: key(Provider::Anthropic),
             openai_key: key(Provider::OpenAi),
         }
-    }
-}
-
-/// The slot's own port where it is free, so that a recording and its replay name the same address; else any.
-async fn listen(slot: usize) -> std::io::Result<TcpListener> {
-    let own = u16::try_from(slot).ok().and_then(|slot| MODEL_PORT.checked_add(slot));
-    match TcpListener::bind(("127.0.0.1", own.unwrap_or_default())).await {
-        Ok(listener) => Ok(listener),
-        Err(_) => TcpListener::bind("127.0.0.1:0").await,
     }
 }
 

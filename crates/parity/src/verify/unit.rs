@@ -291,6 +291,14 @@ fn number_twins(units: &mut [Arc<Unit>]) {
     }
 }
 
+/// This machine, as an address names it.
+const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+
+fn is_port_of(host: &str, known: &str) -> bool {
+    let port = host.strip_prefix(known).and_then(|rest| rest.strip_prefix(':'));
+    port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Method, address and headers.
 fn head(taking: &mut Taking<'_>, method: &str, url: &str, headers: &[Header]) -> Vec<Arc<Unit>> {
     let quote = wire::json::quote;
@@ -298,6 +306,8 @@ fn head(taking: &mut Taking<'_>, method: &str, url: &str, headers: &[Header]) ->
     let at = rest.find('/').unwrap_or(rest.len());
     let (host, target) = rest.split_at(at);
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    // Whoever stands in for a provider has any port that was free; the harness never saw it.
+    let host = LOOPBACK.into_iter().find(|known| is_port_of(host, known)).unwrap_or(host);
     let mut units = vec![
         taking.own(Kind::Line, "method", "method", &quote(method)),
         taking.own(Kind::Line, "host", "url:host", &quote(host)),

@@ -34,11 +34,7 @@ impl ScriptedModel {
     /// Begins to serve on any free port of loopback. `workspace` is what the script knows as
     /// `${workspace}`.
     pub async fn start(script: Script, workspace: &Path) -> io::Result<Self> {
-        Self::start_on(TcpListener::bind("127.0.0.1:0").await?, script, workspace)
-    }
-
-    /// The same, for whoever comes to that listener.
-    pub fn start_on(listener: TcpListener, script: Script, workspace: &Path) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?;
         let stage = Arc::new(Stage::new(script, workspace.display().to_string()));
         let serving = tokio::spawn({

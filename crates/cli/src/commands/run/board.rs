@@ -230,12 +230,16 @@ mod tests {
     #[test]
     fn a_thousand_at_once_take_ten_lines() {
         let board = Board::new();
-        board.rows().live = true;
-        board.rows().lines.set_draw_target(ProgressDrawTarget::hidden());
+        {
+            let mut rows = board.rows();
+            rows.live = true;
+            rows.lines.set_draw_target(ProgressDrawTarget::hidden());
+        }
         for n in 0..1000 {
             board.see(&started(&format!("m-1-{n}")));
         }
-        assert_eq!((board.rows().shown, board.rows().by_run.len()), (LINES, 1000));
-        assert_eq!(board.rows().more.as_ref().map(ProgressBar::message).as_deref(), Some("and 990 more"));
+        let rows = board.rows();
+        assert_eq!((rows.shown, rows.by_run.len()), (LINES, 1000));
+        assert_eq!(rows.more.as_ref().map(ProgressBar::message).as_deref(), Some("and 990 more"));
     }
 }

@@ -1,0 +1,71 @@
+//! Our own kernel as a harness: recorded like any other, and replayed to the byte.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use common::TestEnv;
+use serde_json::Value;
+
+/// Captures a scenario, checks it, lets the recording stand in for the model, and wants every byte to be the same.
+fn same_again(scenario: &str, lanes: usize) -> Value {
+    let env = TestEnv::new();
+    let offshoot = |arguments: &[&str]| {
+        let mut command = env.offshoot(arguments);
+        command.env("OFFSHOOT_SLOTS_DIR", env.path("slots"));
+        common::Said::of(command.output().unwrap())
+    };
+    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/");
+    let said =
+        offshoot(&["capture", "offshoot", "--scenario", &format!("{scenarios}{scenario}"), "--out", "rec"]);
+    assert_eq!(said.code, Some(0), "{scenario}: {said:?}");
+    let check = offshoot(&["check", "rec"]);
+    assert_eq!(check.code, Some(0), "{scenario}: {}", check.stdout);
+    let shown = env.show("rec");
+    assert_eq!(shown["lanes"].as_array().unwrap().len(), lanes, "{scenario}: {shown}");
+    let said = offshoot(&["replay", "rec", "--out", "again", "--order", "recorded"]);
+    assert_eq!(said.code, Some(0), "{scenario}: {said:?}");
+    let verdict = offshoot(&["verify", "rec", "again", "--level", "E4"]);
+    assert_eq!(verdict.code, Some(0), "{scenario}: {}", verdict.stdout);
+    shown
+}
+
+#[test]
+fn a_single_agent() {
+    same_again("single-agent-20-reads", 1);
+}
+
+#[test]
+fn sub_agents_side_by_side() {
+    let shown = same_again("parallel-subagents", 3);
+    let subs: Vec<&Value> = shown["lanes"].as_array().unwrap()[1..].iter().collect();
+    assert!(subs.iter().all(|lane| lane["kind"] == "sub" && lane["parent"] == "main"), "{shown}");
+    let mut spawned: Vec<&str> = subs.iter().filter_map(|lane| lane["spawned_by"].as_str()).collect();
+    spawned.sort_unstable();
+    assert_eq!(spawned, ["toolu_grep", "toolu_scan"]);
+}
+
+#[test]
+fn jobs_that_are_asked_for() {
+    same_again("async-subagents", 3);
+}
+
+#[test]
+fn jobs_that_wake_their_parent() {
+    same_again("wakeup", 3);
+}
+
+#[test]
+fn a_job_that_is_cancelled() {
+    same_again("cancel", 2);
+}
+
+#[test]
+fn a_write_that_is_denied() {
+    same_again("denied-write", 2);
+}
+
+#[test]
+fn a_job_that_does_not_exist() {
+    same_again("unknown-job", 1);
+}
