@@ -11,6 +11,7 @@ use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
+use crate::narrow;
 use crate::permission::{Answer, Judgement, Question, Rules};
 use crate::preview;
 use crate::run::Run;
@@ -55,7 +56,7 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
         let result = placeholder(&call, words::MAY_HAVE_RUN);
         finished.push(finish(run, call, CallStatus::MayHaveRun, result, Vec::new(), Duration::ZERO).await?);
     }
-    let Some((to_start, refused)) = judged(run, to_start).await else { return Ok(finished) };
+    let Some((to_start, refused)) = judged(run, to_start).await? else { return Ok(finished) };
     for (call, why) in refused {
         // One that was begun before, in a process that is gone, may have happened all the same.
         let begun = call.status == CallStatus::Running && call.policy != Policy::Pure;
@@ -145,15 +146,20 @@ async fn perform_all(
 
 /// Those that may be made, and those that may not with the reason. Nothing where the run was told to stop while somebody
 /// was asked.
-async fn judged(run: &Arc<Run>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, Vec<(ToolCall, String)>)> {
+async fn judged(
+    run: &Arc<Run>,
+    calls: Vec<ToolCall>,
+) -> Result<Option<(Vec<ToolCall>, Vec<(ToolCall, String)>)>, RunError> {
     let kernel = &run.kernel;
+    let skills = narrow::skills_in_use(run)?;
     let (mut may, mut may_not) = (Vec::new(), Vec::new());
     for call in calls {
         // What is no JSON is refused by the tool, with better words.
         let input = serde_json::from_slice(&call.input).unwrap_or_default();
         let judged = |rules: &Rules| rules.judge(&call.name, &input, &kernel.workspace);
         let all = run.rules.iter().fold(judged(&kernel.rules), |known, rules| known.and(judged(rules)));
-        let why = match all {
+        let by_skills = narrow::judge(&skills, &call.name, &input, &kernel.workspace);
+        let why = match all.and(by_skills) {
             Judgement::Allow => None,
             Judgement::Deny(why) => Some(why),
             Judgement::Ask(why) => {
@@ -165,7 +171,7 @@ async fn judged(run: &Arc<Run>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, 
                 };
                 let answer = tokio::select! {
                     answer = run.ask(&question) => answer,
-                    () = run.stop.at_least(Wish::Pause) => return None,
+                    () = run.stop.at_least(Wish::Pause) => return Ok(None),
                 };
                 match answer {
                     Answer::Yes => None,
@@ -178,7 +184,7 @@ async fn judged(run: &Arc<Run>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, 
             Some(why) => may_not.push((call, why)),
         }
     }
-    Some((may, may_not))
+    Ok(Some((may, may_not)))
 }
 
 /// It was started in a process that is gone, and must not be started twice.

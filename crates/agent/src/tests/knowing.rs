@@ -132,3 +132,74 @@ fn settings_that_were_stored_before_there_were_agents_are_read() {
     let settings = Settings::from_bytes(old).expect("still read");
     assert_eq!((settings.instructions, settings.tools), (None, None));
 }
+
+/// What came of the calls of the only run.
+fn outcomes(room: &Room) -> Vec<String> {
+    let calls = room.store.run(&room.run()).tool_calls().expect("calls");
+    calls.iter().map(|call| format!("{} {}", call.name, call.status)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_s_rules_on_files_hold_in_its_run_and_leave_it_the_tool() {
+    let own_rules = vec![(List::Deny, "read(secrets/**)".to_owned())];
+    let room = Room { own_rules, ..Room::new() };
+    let at = |name: &str| room.folder.path().join("w").join(name);
+    std::fs::create_dir(at("secrets")).expect("made");
+    std::fs::write(at("secrets/key.txt"), "kestrel").expect("written");
+    std::fs::write(at("open.txt"), "no kestrel here").expect("written");
+    std::os::unix::fs::symlink("secrets", at("link")).expect("a link");
+    let ended = play(
+        &room,
+        &kernel(&room),
+        room.start_of("look"),
+        &[
+            r#"read{"path":"secrets/key.txt"} + read{"path":"link/key.txt"} + read{"path":"open.txt"}"#,
+            r#"grep{"pattern":"kestrel"} + list{"path":"secrets"}"#,
+            "done",
+        ],
+    )
+    .await;
+    assert_eq!(ended.status, RunStatus::Completed);
+    assert_eq!(outcomes(&room), ["read denied", "read denied", "read done", "grep done", "list denied"]);
+    let calls = room.store.run(&room.run()).tool_calls().expect("calls");
+    let found = crate::preview::words(calls[3].result.as_ref().expect("a result"));
+    assert!(found.contains("open.txt") && !found.contains("key.txt"), "{found}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_skill_that_was_read_leaves_its_tools_until_the_user_says_something_else() {
+    let room = Room::new();
+    std::fs::write(room.folder.path().join("w/a.txt"), "a").expect("written");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("skills/look/SKILL.md");
+    std::fs::create_dir_all(file.parent().expect("below")).expect("made");
+    std::fs::write(&file, "---\nallowed-tools: Read(a.txt), Grep\n---\nLook.").expect("written");
+    let places = crate::definition::Places { project: &folder.path().join("none"), user: folder.path() };
+    let skills = crate::definition::Definitions::load(places, &Default::default(), &[]).skills;
+    let kernel = Kernel { skills: skills.into(), ..kernel(&room) };
+    play(
+        &room,
+        &kernel,
+        room.start_of("look"),
+        &[
+            r#"get_time{}"#,
+            r#"skill{"name":"look"}"#,
+            r#"get_time{} + read{"path":"a.txt"} + read{"path":"b.txt"}"#,
+            r#"skill{"name":"look"}"#,
+            "done",
+        ],
+    )
+    .await;
+    let held = ["get_time done", "skill done", "get_time denied", "read done", "read denied", "skill done"];
+    assert_eq!(outcomes(&room), held);
+    let calls = room.store.run(&room.run()).tool_calls().expect("calls");
+    let told = crate::preview::words(calls[1].result.as_ref().expect("a result"));
+    assert!(told.ends_with("may be called beside `skill`: `grep`, `Read(a.txt)`."), "{told}");
+    let why = crate::preview::words(calls[2].result.as_ref().expect("a result"));
+    assert!(why.contains("the skill `look` leaves only `grep`, `Read(a.txt)`"), "{why}");
+    // The user says something else.
+    ["get_time{}", "done"].iter().for_each(|reply| room.model.shall_say(reply));
+    kernel.resume(&room.run(), Some("and now?")).await.expect("resumed");
+    kernel.run(&room.run(), &More::default(), &Brake::new()).await.expect("ended");
+    assert_eq!(outcomes(&room).last().map(String::as_str), Some("get_time done"));
+}
