@@ -54,7 +54,7 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
     let mut finished = Vec::new();
     for call in lost {
         let result = placeholder(&call, words::MAY_HAVE_RUN);
-        finished.push(finish(run, call, CallStatus::MayHaveRun, result, Vec::new(), Duration::ZERO).await?);
+        finished.push(finish(run, call, CallStatus::MayHaveRun, None, result).await?);
     }
     let Some((to_start, refused)) = judged(run, to_start).await? else { return Ok(finished) };
     for (call, why) in refused {
@@ -65,7 +65,8 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
             false => (CallStatus::Denied, words::refused(&why)),
         };
         let result = placeholder(&call, &sentence);
-        finished.push(finish(run, call, status, result, Vec::new(), Duration::ZERO).await?);
+        let why = (status == CallStatus::Denied).then_some(why);
+        finished.push(finish(run, call, status, why, result).await?);
     }
     if to_start.is_empty() {
         return Ok(finished);
@@ -125,14 +126,16 @@ async fn perform_all(
         crash::point("call.effect.after");
         let status = match output.is_error {
             // Nobody waits for it any more, and it may still happen.
-            true if given_up && call.policy != Policy::Pure => CallStatus::MayHaveRun,
+            true if (given_up || output.is_uncertain) && call.policy != Policy::Pure => {
+                CallStatus::MayHaveRun
+            }
             true => CallStatus::Failed,
             false => CallStatus::Done,
         };
-        let Output { blocks, is_error, seen, fetches } = output;
+        let Output { blocks, is_error, seen, fetches, .. } = output;
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
-        finished.push(finish_with(run, call, status, result, (seen, fetches), took).await?);
+        finished.push(finish_with(run, call, (status, None), result, (seen, fetches), took).await?);
         crash::note(&format!("recorded {id}"));
         crash::point("call.commit.after");
     }
@@ -221,22 +224,22 @@ fn perform(
     }
 }
 
+/// Writes down what became of a call that was not made; why, where it was refused.
 async fn finish(
     run: &Arc<Run>,
     call: ToolCall,
     status: CallStatus,
+    reason: Option<String>,
     result: ToolResult,
-    seen: Vec<SeenFile>,
-    took: Duration,
 ) -> Result<ToolCall, RunError> {
-    finish_with(run, call, status, result, (seen, None), took).await
+    finish_with(run, call, (status, reason), result, (Vec::new(), None), Duration::ZERO).await
 }
 
 /// Writes a result down, with what the agent knows from it: files, and the end of a job, of which it is not told again.
 async fn finish_with(
     run: &Arc<Run>,
     mut call: ToolCall,
-    status: CallStatus,
+    (status, reason): (CallStatus, Option<String>),
     result: ToolResult,
     (seen, fetches): (Vec<SeenFile>, Option<RunId>),
     took: Duration,
@@ -260,7 +263,7 @@ async fn finish_with(
     if run.is_started() {
         let input = String::from_utf8_lossy(&call.input).into_owned();
         let (id, name) = (call.call.clone(), call.name.clone());
-        run.tell(What::CallFinished { call: id, name, input, status, text, ms });
+        run.tell(What::CallFinished { call: id, name, input, status, text, reason, ms });
     }
     (call.status, call.result, call.preview, call.ended_at) = (status, Some(result), preview, Some(at));
     Ok(call)
@@ -271,20 +274,13 @@ pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, 
     let (status, sentence) = match (call.status, call.policy) {
         (CallStatus::Running, _) if SPAWNING.first() == Some(&call.name.as_str()) => {
             let text = spawned(&spawn::id(&call.key), RunStatus::Paused, words::GOES_ON);
-            return finish(
-                run,
-                call.clone(),
-                CallStatus::Failed,
-                placeholder(&call, &text),
-                Vec::new(),
-                Duration::ZERO,
-            )
-            .await;
+            let result = placeholder(&call, &text);
+            return finish(run, call, CallStatus::Failed, None, result).await;
         }
         (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::BROKEN_OFF),
         (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
         _ => (CallStatus::Failed, words::NOT_STARTED),
     };
     let result = placeholder(&call, sentence);
-    finish(run, call, status, result, Vec::new(), Duration::ZERO).await
+    finish(run, call, status, None, result).await
 }

@@ -477,3 +477,59 @@ fn rules_are_kept_and_a_refusal_is_said_to_both() {
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.stderr.contains("--deny: `bash(` does not end with `)`"), "{said:?}");
 }
+
+/// A terminal, and what stands on it.
+struct Terminal(std::fs::File, String);
+
+impl Terminal {
+    fn open() -> (Self, std::fs::File) {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = std::fs::File::options().read(true).write(true).open(name).unwrap();
+        (Self(ours.into(), String::new()), theirs)
+    }
+
+    fn types(&mut self, text: &str) {
+        std::io::Write::write_all(&mut self.0, text.as_bytes()).unwrap();
+    }
+
+    /// Reads until these words stand there, or nobody writes any more.
+    fn reads(&mut self, words: &str) -> &str {
+        let mut buffer = [0; 4096];
+        while !self.1.contains(words) {
+            match std::io::Read::read(&mut self.0, &mut buffer) {
+                Ok(read @ 1..) => self.1 += &String::from_utf8_lossy(&buffer[..read]),
+                _ => break,
+            }
+        }
+        &self.1
+    }
+}
+
+#[test]
+fn what_was_typed_before_a_question_is_no_answer_to_it() {
+    let env = world(SCRIPT);
+    std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();
+    env.write("home/.config/offshoot/offshoot.toml", "[permissions]\nask = [\"read\"]\n");
+    let (mut terminal, theirs) = Terminal::open();
+    terminal.types("y\ny\n");
+    let mut run = env.offshoot(&["run", "--script", "script.yaml", "What does it say?"]);
+    run.stdin(theirs.try_clone().unwrap()).stdout(Stdio::null()).stderr(theirs);
+    let mut child = run.spawn().unwrap();
+    drop(run); // with our own ends of the terminal
+    assert!(terminal.reads("let it? y or n:").contains("the rule `read` wants a question"));
+    terminal.types("n\n");
+    let shown = terminal.reads("refused: ").to_owned() + terminal.reads("run ");
+    assert!(shown.contains("the user said no"), "{shown}");
+    child.wait().unwrap();
+    assert_eq!(
+        env.run(&["show", only_run(&env)["run"].as_str().unwrap(), "--format", "json"])
+            .stdout
+            .matches("\"denied\"")
+            .count(),
+        1
+    );
+}
