@@ -11,6 +11,7 @@ use store::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::context;
 use crate::conversation::{Conversation, last_text};
 use crate::crash;
 use crate::error::RunError;
@@ -246,6 +247,16 @@ impl Run {
         let children = self.kernel.store.run(&self.id).children()?;
         let at_work = children.iter().filter(|child| child.owes == Some(true)).map(|child| &child.run);
         Ok(words::jobs(at_work).map(|text| tool::text(&text)))
+    }
+
+    /// What is remembered for its conversation alone, as its model is told of it behind a summary.
+    pub(crate) fn remembered(&self) -> Result<Option<Block>, RunError> {
+        if self.parent.is_some() {
+            return Ok(None); // its conversation is its own
+        }
+        let kept = self.kernel.store.main().memory(Some(&self.thread))?;
+        let own: Vec<_> = kept.into_iter().filter(|kept| kept.thread.is_some()).collect();
+        Ok(context::remembered(&own).map(|listed| tool::text(&listed)))
     }
 
     /// Ends the loop: the status is in the journal before anybody is told.

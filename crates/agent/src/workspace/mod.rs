@@ -159,6 +159,13 @@ impl Workspace {
             return Err(WorkspaceError::BadPath { path: shown(path), why }.into());
         }
         let failed = |errno| self.explain(errno, "write", path);
+        // Before folders are made for nothing. What counts is asked when the folder is open.
+        if let Ok(place) = self.resolved(path) {
+            if let Some(by) = protected::place(&place) {
+                return Err(WorkspaceError::Protected { path: shown(path), why: by.why }.into());
+            }
+            self.open_to(&place, path, true)?;
+        }
         // From here on the file is known by its folder and its name, whatever links led to it.
         let (folder, name) = self.target(&relative).map_err(|stuck| match stuck {
             Stuck::Errno(errno) => failed(errno),
