@@ -533,3 +533,53 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
         1
     );
 }
+
+/// An address where nobody can answer is said at once, and not asked for a minute.
+#[test]
+fn a_wrong_address_is_the_user_s_to_mend() {
+    let env = world(SCRIPT);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let page = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let page_at = page.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in page.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = std::io::Read::read(&mut stream, &mut [0; 65536]);
+            let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
+            let _ = std::io::Write::write_all(&mut stream, answer.as_bytes());
+        }
+    });
+    for (address, words) in [(nobody, "nothing listens there"), (page_at, "check the base URL")] {
+        let said = Said::of(
+            env.offshoot(&["run", "--model", "anthropic/claude-sonnet-5", "hello"])
+                .env("ANTHROPIC_API_KEY", CANARY)
+                .env("ANTHROPIC_BASE_URL", format!("http://{address}"))
+                .output()
+                .unwrap(),
+        );
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains(words) && said.stderr.contains("hint: "), "{said:?}");
+        assert!(!said.stderr.contains("attempt 1 failed"), "{said:?}");
+    }
+}
+
+#[test]
+fn without_any_key_all_of_them_are_named() {
+    let env = world(SCRIPT);
+    let said = env.run(&["run", "hello"]);
+    assert!(
+        said.stderr.contains("`ANTHROPIC_API_KEY`") && said.stderr.contains("`OPENAI_API_KEY`"),
+        "{said:?}"
+    );
+    let said = env.run(&["run", "--model", "openai/gpt-5-4", "hello"]);
+    assert!(said.stderr.contains("`OPENAI_API_KEY`") && !said.stderr.contains("ANTHROPIC"), "{said:?}");
+}
+
+#[test]
+fn doctor_tries_the_sandbox_and_cost_fits_a_terminal() {
+    let env = world(SCRIPT);
+    assert!(env.run(&["doctor"]).stdout.contains("Landlock and seccomp hold"));
+    run(&env, &["What does it say?"]);
+    let cost = env.run(&["cost"]).stdout;
+    assert!(cost.contains("(script)") && cost.lines().all(|line| line.chars().count() <= 80), "{cost}");
+}

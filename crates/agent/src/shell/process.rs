@@ -204,6 +204,24 @@ impl Processes {
     }
 }
 
+impl Shell {
+    /// Runs a command that does nothing, as any other is run; why not, where that cannot be.
+    pub async fn check(self) -> Result<(), String> {
+        let tmp = std::env::temp_dir().join(format!("offshoot-check-{}", std::process::id()));
+        let processes = Processes::apart(self, tmp);
+        let workspace = processes.tmp().map_err(|error| error.to_string())?.join(MAKE_HOME);
+        let ended = match processes.start("true", &workspace, None).await {
+            Ok(mut started) => match started.finish(|_| {}).await {
+                Ending::Exited(0) => Ok(()),
+                ending => Err(ending.in_words()),
+            },
+            Err(why) => Err(why),
+        };
+        processes.end().await;
+        ended
+    }
+}
+
 impl Started {
     /// The next thing that its processes say.
     async fn hear(&mut self) -> Option<News> {
