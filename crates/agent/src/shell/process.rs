@@ -256,7 +256,10 @@ impl Ending {
     pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Exited(0) => "it ended well".to_owned(),
-            Self::Exited(code @ 129..=192) => format!("it was ended by signal {}", code - 128),
+            // `git` ends with 129 by itself.
+            Self::Exited(code @ 129..=192) => {
+                format!("exit code {code}, as after signal {}", code - 128)
+            }
             Self::Exited(code) => format!("exit code {code}"),
             Self::TooMany(processes) => {
                 format!("it had {processes} processes and was ended with all of them")
