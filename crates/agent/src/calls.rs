@@ -11,6 +11,7 @@ use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
+use crate::narrow;
 use crate::permission::{Answer, Judgement, Question, Rules};
 use crate::preview;
 use crate::run::Run;
@@ -53,9 +54,9 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
     let mut finished = Vec::new();
     for call in lost {
         let result = placeholder(&call, words::MAY_HAVE_RUN);
-        finished.push(finish(run, call, CallStatus::MayHaveRun, result, Vec::new(), Duration::ZERO).await?);
+        finished.push(finish(run, call, CallStatus::MayHaveRun, None, result).await?);
     }
-    let Some((to_start, refused)) = judged(run, to_start).await else { return Ok(finished) };
+    let Some((to_start, refused)) = judged(run, to_start).await? else { return Ok(finished) };
     for (call, why) in refused {
         // One that was begun before, in a process that is gone, may have happened all the same.
         let begun = call.status == CallStatus::Running && call.policy != Policy::Pure;
@@ -64,7 +65,8 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
             false => (CallStatus::Denied, words::refused(&why)),
         };
         let result = placeholder(&call, &sentence);
-        finished.push(finish(run, call, status, result, Vec::new(), Duration::ZERO).await?);
+        let why = (status == CallStatus::Denied).then_some(why);
+        finished.push(finish(run, call, status, why, result).await?);
     }
     if to_start.is_empty() {
         return Ok(finished);
@@ -124,14 +126,16 @@ async fn perform_all(
         crash::point("call.effect.after");
         let status = match output.is_error {
             // Nobody waits for it any more, and it may still happen.
-            true if given_up && call.policy != Policy::Pure => CallStatus::MayHaveRun,
+            true if (given_up || output.is_uncertain) && call.policy != Policy::Pure => {
+                CallStatus::MayHaveRun
+            }
             true => CallStatus::Failed,
             false => CallStatus::Done,
         };
-        let Output { blocks, is_error, seen, fetches } = output;
+        let Output { blocks, is_error, seen, fetches, .. } = output;
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
-        finished.push(finish_with(run, call, status, result, (seen, fetches), took).await?);
+        finished.push(finish_with(run, call, (status, None), result, (seen, fetches), took).await?);
         crash::note(&format!("recorded {id}"));
         crash::point("call.commit.after");
     }
@@ -145,15 +149,20 @@ async fn perform_all(
 
 /// Those that may be made, and those that may not with the reason. Nothing where the run was told to stop while somebody
 /// was asked.
-async fn judged(run: &Arc<Run>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, Vec<(ToolCall, String)>)> {
+async fn judged(
+    run: &Arc<Run>,
+    calls: Vec<ToolCall>,
+) -> Result<Option<(Vec<ToolCall>, Vec<(ToolCall, String)>)>, RunError> {
     let kernel = &run.kernel;
+    let skills = narrow::skills_in_use(run)?;
     let (mut may, mut may_not) = (Vec::new(), Vec::new());
     for call in calls {
         // What is no JSON is refused by the tool, with better words.
         let input = serde_json::from_slice(&call.input).unwrap_or_default();
         let judged = |rules: &Rules| rules.judge(&call.name, &input, &kernel.workspace);
         let all = run.rules.iter().fold(judged(&kernel.rules), |known, rules| known.and(judged(rules)));
-        let why = match all {
+        let by_skills = narrow::judge(&skills, &call.name, &input, &kernel.workspace);
+        let why = match all.and(by_skills) {
             Judgement::Allow => None,
             Judgement::Deny(why) => Some(why),
             Judgement::Ask(why) => {
@@ -165,7 +174,7 @@ async fn judged(run: &Arc<Run>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, 
                 };
                 let answer = tokio::select! {
                     answer = run.ask(&question) => answer,
-                    () = run.stop.at_least(Wish::Pause) => return None,
+                    () = run.stop.at_least(Wish::Pause) => return Ok(None),
                 };
                 match answer {
                     Answer::Yes => None,
@@ -178,7 +187,7 @@ async fn judged(run: &Arc<Run>, calls: Vec<ToolCall>) -> Option<(Vec<ToolCall>, 
             Some(why) => may_not.push((call, why)),
         }
     }
-    Some((may, may_not))
+    Ok(Some((may, may_not)))
 }
 
 /// It was started in a process that is gone, and must not be started twice.
@@ -215,22 +224,22 @@ fn perform(
     }
 }
 
+/// Writes down what became of a call that was not made; why, where it was refused.
 async fn finish(
     run: &Arc<Run>,
     call: ToolCall,
     status: CallStatus,
+    reason: Option<String>,
     result: ToolResult,
-    seen: Vec<SeenFile>,
-    took: Duration,
 ) -> Result<ToolCall, RunError> {
-    finish_with(run, call, status, result, (seen, None), took).await
+    finish_with(run, call, (status, reason), result, (Vec::new(), None), Duration::ZERO).await
 }
 
 /// Writes a result down, with what the agent knows from it: files, and the end of a job, of which it is not told again.
 async fn finish_with(
     run: &Arc<Run>,
     mut call: ToolCall,
-    status: CallStatus,
+    (status, reason): (CallStatus, Option<String>),
     result: ToolResult,
     (seen, fetches): (Vec<SeenFile>, Option<RunId>),
     took: Duration,
@@ -254,7 +263,7 @@ async fn finish_with(
     if run.is_started() {
         let input = String::from_utf8_lossy(&call.input).into_owned();
         let (id, name) = (call.call.clone(), call.name.clone());
-        run.tell(What::CallFinished { call: id, name, input, status, text, ms });
+        run.tell(What::CallFinished { call: id, name, input, status, text, reason, ms });
     }
     (call.status, call.result, call.preview, call.ended_at) = (status, Some(result), preview, Some(at));
     Ok(call)
@@ -265,20 +274,13 @@ pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, 
     let (status, sentence) = match (call.status, call.policy) {
         (CallStatus::Running, _) if SPAWNING.first() == Some(&call.name.as_str()) => {
             let text = spawned(&spawn::id(&call.key), RunStatus::Paused, words::GOES_ON);
-            return finish(
-                run,
-                call.clone(),
-                CallStatus::Failed,
-                placeholder(&call, &text),
-                Vec::new(),
-                Duration::ZERO,
-            )
-            .await;
+            let result = placeholder(&call, &text);
+            return finish(run, call, CallStatus::Failed, None, result).await;
         }
         (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::BROKEN_OFF),
         (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
         _ => (CallStatus::Failed, words::NOT_STARTED),
     };
     let result = placeholder(&call, sentence);
-    finish(run, call, status, result, Vec::new(), Duration::ZERO).await
+    finish(run, call, status, None, result).await
 }

@@ -31,6 +31,7 @@ pub(crate) async fn compact(run: &Run, talk: &mut Conversation, telling: Telling
     let mut summary = vec![tool::text(&run.settings.context), tool::text(&words::summary(&text))];
     summary.extend(run.tasks()?);
     summary.extend(run.jobs()?);
+    summary.extend(run.remembered()?);
     let summary = talk.encode(summary).map_err(RunError::Encode)?;
     let carried: Vec<Said> = talk.behind(to).to_vec();
     let mut messages = vec![message(Role::User, Origin::Summary, summary, Some(text), at)];

@@ -144,7 +144,7 @@ fn connected(servers: &BTreeSet<&str>) -> Option<String> {
     (!names.is_empty()).then(|| format!("Connected tool servers: {}.", names.join(", ")))
 }
 
-fn remembered(kept: &[Memory]) -> Option<String> {
+pub(crate) fn remembered(kept: &[Memory]) -> Option<String> {
     let line = |kept: &Memory| format!("\n- {}", memory::line(kept));
     let listed: String = kept.iter().take(MEMORIES).map(line).collect();
     let more = match kept.len().saturating_sub(MEMORIES) {

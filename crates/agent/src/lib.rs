@@ -20,6 +20,7 @@ mod jobs;
 mod kernel;
 mod mcp;
 mod model;
+mod narrow;
 mod permission;
 mod preview;
 mod process;

@@ -11,12 +11,14 @@ use store::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::context;
 use crate::conversation::{Conversation, last_text};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, What};
 use crate::jobs;
 use crate::kernel::{self, Ended, Kernel};
+use crate::narrow;
 use crate::permission::{Answer, Question, Rules};
 use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::settings::Settings;
@@ -24,6 +26,7 @@ use crate::stop::{Brake, Stop, Wish};
 use crate::tool::{self, Scene, Toolbox};
 use crate::tree::Tree;
 use crate::words;
+use crate::workspace::Workspace;
 
 /// What is set aside for an answer where nobody counts the money: rarely is one longer.
 const USUAL_OUTPUT: u64 = 4096;
@@ -85,7 +88,7 @@ impl Run {
         let stop = brake.stop_below(&above.stop);
         let own = Self::of(Arc::clone(&above.kernel), Arc::clone(&above.tree), row, settings, (brake, stop));
         Self {
-            rules: above.rules.iter().cloned().chain(own.rules).collect(),
+            rules: above.rules.iter().cloned().chain(narrow::rules(above)).chain(own.rules).collect(),
             within: above.within.iter().cloned().chain(own.within).collect(),
             parent_chain: Some(Arc::clone(&above.chain)),
             is_job,
@@ -204,11 +207,17 @@ impl Run {
         Ok(talk)
     }
 
+    /// The files, as far as its rules leave them.
+    fn workspace(&self) -> Workspace {
+        let all = Workspace::clone(&self.kernel.workspace);
+        self.rules.iter().fold(all, |all, rules| all.ruled_by(Arc::clone(rules)))
+    }
+
     /// Where a tool call takes place, and what the run knows by now.
     pub(crate) fn scene(self: &Arc<Self>, call: &ToolCall) -> Result<Scene, RunError> {
         let seen = self.kernel.store.run(&self.id).seen_files()?;
         Ok(Scene {
-            workspace: Arc::clone(&self.kernel.workspace),
+            workspace: Arc::new(self.workspace()),
             seen: Arc::new(seen.into_iter().map(|file| (file.path, file.sha256)).collect()),
             processes: Arc::clone(&self.tree.processes),
             run: Some(Arc::clone(self)),
@@ -238,6 +247,16 @@ impl Run {
         let children = self.kernel.store.run(&self.id).children()?;
         let at_work = children.iter().filter(|child| child.owes == Some(true)).map(|child| &child.run);
         Ok(words::jobs(at_work).map(|text| tool::text(&text)))
+    }
+
+    /// What is remembered for its conversation alone, as its model is told of it behind a summary.
+    pub(crate) fn remembered(&self) -> Result<Option<Block>, RunError> {
+        if self.parent.is_some() {
+            return Ok(None); // its conversation is its own
+        }
+        let kept = self.kernel.store.main().memory(Some(&self.thread))?;
+        let own: Vec<_> = kept.into_iter().filter(|kept| kept.thread.is_some()).collect();
+        Ok(context::remembered(&own).map(|listed| tool::text(&listed)))
     }
 
     /// Ends the loop: the status is in the journal before anybody is told.

@@ -126,7 +126,7 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<(Ne
     let dialect = above.settings.dialect();
     let mut settings = Settings::new(dialect, &limits, context.clone(), above.settings.workspace.clone());
     settings.instructions = Some(agent.prompt.clone()).filter(|prompt| !prompt.is_empty());
-    settings.rules = agent.rules.iter().filter_map(definition::Rule::permission).collect();
+    settings.rules = agent.permissions();
     let may_spawn = above.depth + 1 < kernel.family.depth;
     let stays = |name: &&str| {
         !MAIN_ONLY.contains(name) && (may_spawn || !SPAWNING.contains(name)) && agent.tools.has(name)

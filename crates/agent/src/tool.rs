@@ -58,6 +58,8 @@ pub struct Output {
     pub seen: Vec<SeenFile>,
     /// The job whose end it tells, so that nobody needs to tell it again.
     pub fetches: Option<session::RunId>,
+    /// Nobody knows whether it was done.
+    pub is_uncertain: bool,
 }
 
 impl Output {
@@ -68,12 +70,18 @@ impl Output {
             is_error: false,
             seen: Vec::new(),
             fetches: None,
+            is_uncertain: false,
         }
     }
 
     /// Why it could not be done, and what the model can do about it.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// Why nobody knows whether it was done, and what the model can do about it.
+    pub fn uncertain(text: impl Into<String>) -> Self {
+        Self { is_uncertain: true, ..Self::error(text) }
     }
 
     /// The same answer, which tells how that job ended.

@@ -59,6 +59,11 @@ pub(crate) fn marked(kind: Kind, hint: Option<String>, error: anyhow::Error) -> 
     Failure { kind, hint, error }.into()
 }
 
+/// What to do about an error, where somebody knows.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<&str> {
+    error.downcast_ref::<Failure>()?.hint.as_deref()
+}
+
 /// Prints an error with its causes and its hint; an error that nobody marked is our bug.
 pub(crate) fn print(error: &anyhow::Error) -> ExitCode {
     eprintln!("error: {}", harmless(&error.to_string()));
@@ -66,7 +71,7 @@ pub(crate) fn print(error: &anyhow::Error) -> ExitCode {
         eprintln!("  because: {}", harmless(&cause.to_string()));
     }
     let failure = error.downcast_ref::<Failure>();
-    if let Some(hint) = failure.and_then(|failure| failure.hint.as_deref()) {
+    if let Some(hint) = hint(error) {
         eprintln!("hint: {}", harmless(hint));
     }
     ExitCode::from(failure.map_or(Kind::Bug, |failure| failure.kind) as u8)

@@ -253,3 +253,25 @@ fn a_project_s_settings_say_more_once_they_are_accepted_as_they_are() {
     env.write("offshoot.toml", "[permissions]\ndeny = [\"bash\"]\n");
     assert_eq!(run().code, Some(0), "whoever forbids needs no leave");
 }
+
+#[test]
+fn check_says_when_the_settings_would_stop_a_run() {
+    let env = TestEnv::new();
+    env.write("offshoot.toml", "model = \"opus\"\n");
+    assert_eq!(env.run(&["agents", "check"]).code, Some(0));
+    env.write("offshoot.toml", "model = \"opus\"\n[mcp.x]\ncommand = [\"x\"]\n");
+    let said = env.run(&["agents", "check"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let settings = said.stdout.split_once("settings\n").unwrap().1;
+    assert!(settings.contains("line 2: a project may not say what is started"), "{said:?}");
+    assert!(settings.contains("offshoot agents accept"), "{said:?}");
+    let json: Value =
+        serde_json::from_str(&env.run(&["agents", "check", "--format", "json"]).stdout).unwrap();
+    assert_eq!(json["ok"], false);
+    assert!(json["settings"].as_str().unwrap().contains("line 2"), "{json}");
+    assert_eq!(env.run(&["agents", "accept", "offshoot.toml"]).code, Some(0));
+    assert_eq!(env.run(&["agents", "check"]).code, Some(0));
+    env.write("offshoot.toml", "modle = \"opus\"\n");
+    let said = env.run(&["agents", "check"]);
+    assert!(said.code == Some(1) && said.stdout.contains("modle"), "{said:?}");
+}

@@ -477,3 +477,109 @@ fn rules_are_kept_and_a_refusal_is_said_to_both() {
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.stderr.contains("--deny: `bash(` does not end with `)`"), "{said:?}");
 }
+
+/// A terminal, and what stands on it.
+struct Terminal(std::fs::File, String);
+
+impl Terminal {
+    fn open() -> (Self, std::fs::File) {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = std::fs::File::options().read(true).write(true).open(name).unwrap();
+        (Self(ours.into(), String::new()), theirs)
+    }
+
+    fn types(&mut self, text: &str) {
+        std::io::Write::write_all(&mut self.0, text.as_bytes()).unwrap();
+    }
+
+    /// Reads until these words stand there, or nobody writes any more.
+    fn reads(&mut self, words: &str) -> &str {
+        let mut buffer = [0; 4096];
+        while !self.1.contains(words) {
+            match std::io::Read::read(&mut self.0, &mut buffer) {
+                Ok(read @ 1..) => self.1 += &String::from_utf8_lossy(&buffer[..read]),
+                _ => break,
+            }
+        }
+        &self.1
+    }
+}
+
+#[test]
+fn what_was_typed_before_a_question_is_no_answer_to_it() {
+    let env = world(SCRIPT);
+    std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();
+    env.write("home/.config/offshoot/offshoot.toml", "[permissions]\nask = [\"read\"]\n");
+    let (mut terminal, theirs) = Terminal::open();
+    terminal.types("y\ny\n");
+    let mut run = env.offshoot(&["run", "--script", "script.yaml", "What does it say?"]);
+    run.stdin(theirs.try_clone().unwrap()).stdout(Stdio::null()).stderr(theirs);
+    let mut child = run.spawn().unwrap();
+    drop(run); // with our own ends of the terminal
+    assert!(terminal.reads("let it? y or n:").contains("the rule `read` wants a question"));
+    terminal.types("n\n");
+    let shown = terminal.reads("refused: ").to_owned() + terminal.reads("run ");
+    assert!(shown.contains("the user said no"), "{shown}");
+    child.wait().unwrap();
+    assert_eq!(
+        env.run(&["show", only_run(&env)["run"].as_str().unwrap(), "--format", "json"])
+            .stdout
+            .matches("\"denied\"")
+            .count(),
+        1
+    );
+}
+
+/// An address where nobody can answer is said at once, and not asked for a minute.
+#[test]
+fn a_wrong_address_is_the_user_s_to_mend() {
+    let env = world(SCRIPT);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let page = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let page_at = page.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in page.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = std::io::Read::read(&mut stream, &mut [0; 65536]);
+            let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
+            let _ = std::io::Write::write_all(&mut stream, answer.as_bytes());
+        }
+    });
+    for (address, words) in [(nobody, "nothing listens there"), (page_at, "check the base URL")] {
+        let said = Said::of(
+            env.offshoot(&["run", "--model", "anthropic/claude-sonnet-5", "hello"])
+                .env("ANTHROPIC_API_KEY", CANARY)
+                .env("ANTHROPIC_BASE_URL", format!("http://{address}"))
+                .output()
+                .unwrap(),
+        );
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains(words) && said.stderr.contains("hint: "), "{said:?}");
+        assert!(!said.stderr.contains("attempt 1 failed"), "{said:?}");
+    }
+}
+
+#[test]
+fn without_any_key_all_of_them_are_named() {
+    let env = world(SCRIPT);
+    let said = env.run(&["run", "hello"]);
+    assert!(
+        said.stderr.contains("`ANTHROPIC_API_KEY`") && said.stderr.contains("`OPENAI_API_KEY`"),
+        "{said:?}"
+    );
+    let said = env.run(&["run", "--model", "openai/gpt-5-4", "hello"]);
+    assert!(said.stderr.contains("`OPENAI_API_KEY`") && !said.stderr.contains("ANTHROPIC"), "{said:?}");
+}
+
+#[test]
+fn doctor_tries_the_sandbox_and_cost_fits_a_terminal() {
+    let env = world(SCRIPT);
+    assert!(env.run(&["doctor"]).stdout.contains("Landlock and seccomp hold"));
+    run(&env, &["What does it say?"]);
+    let cost = env.run(&["cost"]).stdout;
+    assert!(cost.contains("(script)") && cost.lines().all(|line| line.chars().count() <= 80), "{cost}");
+}

@@ -153,7 +153,15 @@ impl World {
         assert_eq!(names("w/.git"), ["config", "hooks"]);
         assert_eq!(names("w/.git/hooks"), [] as [&str; 0]);
         assert_eq!(self.env.read("w/.git/config"), "[core]\n");
-        for absent in ["w/.envrc", "w/.husky/pre-commit", "w/sub/.git", "w/.mcp.json", "w/.vscode"] {
+        for absent in [
+            "w/.envrc",
+            "w/.husky/pre-commit",
+            "w/sub/.git",
+            "w/.mcp.json",
+            "w/.vscode",
+            "w/sub/deep/.envrc",
+            "w/sub/.mcp.json",
+        ] {
             assert!(!self.env.path(absent).exists(), "{absent}");
         }
         assert!(self.tcp.accept().is_err(), "somebody called by TCP");
@@ -227,6 +235,10 @@ fn attacks() -> Vec<(&'static str, Must)> {
         ("rm .husky && mkdir .husky && echo x > .husky/pre-commit", Fail("`.husky.not-trusted`")),
         ("echo 'touch OUT/x' > .envrc", Fail("is protected, and was not there before")),
         ("mkdir -p sub/.git .vscode && echo x > sub/.git/config", Fail("sub/.git.not-trusted")),
+        (
+            "mkdir sub/deep && echo x > sub/deep/.envrc; echo x > sub/.mcp.json",
+            Fail("sub/deep/.envrc.not-trusted"),
+        ),
         // The network, and other programs.
         ("exec 3<>/dev/tcp/127.0.0.1/PORT", Fail("")),
         ("exec 3<>/dev/tcp/1.1.1.1/443", Fail("")),
@@ -348,6 +360,57 @@ fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
     assert_eq!(status, "failed");
     assert!(text.contains("took longer than 1 s and was ended") && text.contains("begun"), "{text}");
     world.assert_untouched();
+}
+
+/// Many that want all of the time there is do not keep anybody from ending them.
+#[test]
+fn a_crowd_is_ended_in_time() {
+    for wrap in [&[][..], &NO_NAMESPACES] {
+        let world = World::new();
+        let crowd = world.fill("for n in $(seq 700); do (: MARK; while :; do :; done) & done; wait");
+        let began = std::time::Instant::now();
+        let results = world.calls(&[json!({"command": crowd, "timeout_s": 2})], wrap);
+        assert!(results[0].1.contains("took longer than 2 s and was ended"), "{results:?}");
+        assert!(began.elapsed().as_secs() < 8, "{:?}", began.elapsed());
+        assert_eq!(world.left_running(), [] as [String; 0]);
+    }
+}
+
+/// Those that become more all the time are held to a number, where the system can do that for a world of its own (Linux
+/// 6.14); elsewhere nobody should try this as root.
+#[test]
+fn a_bomb_is_held_and_ended_in_time() {
+    let world = World::new();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut release = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    if (release.next(), release.next()) < (Some(6), Some(14)) {
+        return;
+    }
+    let most = world.calls(&[json!({"command": "cat /proc/sys/kernel/pid_max"})], &[]);
+    assert!(most[0].1.contains("4000"), "{most:?}");
+    let began = std::time::Instant::now();
+    let bomb = world.fill("b() { : MARK; b | b & }; b; sleep 60");
+    let results = world.calls(&[json!({"command": bomb, "timeout_s": 8})], &[]);
+    assert!(results[0].1.contains("and was ended"), "{results:?}");
+    assert!(began.elapsed().as_secs() < 14, "{:?}", began.elapsed());
+    assert_eq!(world.left_running(), [] as [String; 0]);
+    let ours = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap();
+    assert_ne!(ours, "4000\n", "the system is as it was");
+}
+
+/// The user's HOME may be a link, and so may what is in it.
+#[test]
+fn a_home_that_is_a_link_is_hidden_where_it_is() {
+    let world = World::new();
+    let (home, work) = (world.env.path("link"), world.env.path("home"));
+    std::os::unix::fs::symlink("home", &home).unwrap();
+    world.env.write(
+        "script.yaml",
+        "format: 1\nlanes:\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { call: { tool: bash, input: { command: 'cat .ssh/id_test .netrc; ls' } } } ]\n      - reply: [ { text: done } ]\n",
+    );
+    let mut run = world.offshoot(&["run", "--script", "../script.yaml", "--json", "look"], &[]);
+    let said = Said::of(run.current_dir(work).env("HOME", home).output().unwrap());
+    assert!(said.stdout.contains("Permission denied") && !said.stdout.contains(SECRET), "{said:?}");
 }
 
 #[test]

@@ -48,10 +48,11 @@ impl Agent {
             return Err(Broken::at(1, "`description` is missing: nobody would know what it is for"));
         };
         let mut tools = take_tools(&mut keys, &["tools"], known)?.unwrap_or_default();
+        let mut rules = take_rules(&mut keys, &mut tools)?;
         if let Some(without) = take_tools(&mut keys, &["disallowedTools", "disallowed-tools"], known)? {
+            rules.extend(without.forbidding());
             tools.leave_out_all(without);
         }
-        let rules = take_rules(&mut keys, &mut tools)?;
         let model = keys.words("model")?.map(|(model, _)| model);
         let model = model.filter(|model| !model.is_empty() && model != "inherit");
         let max_steps = keys.take(&["max_steps", "maxSteps", "maxTurns", "steps"]);
@@ -78,6 +79,13 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// What its file asks about and forbids, and what it leaves of a tool.
+    pub fn permissions(&self) -> Vec<(List, String)> {
+        self.rules.iter().filter_map(Rule::permission).chain(self.tools.only()).collect()
+    }
+}
+
 /// A name goes into commands and lists.
 pub(super) fn checked(name: String, line: usize) -> Result<String, Broken> {
     let good = |c: char| c.is_alphanumeric() || "-_./:".contains(c);
@@ -88,15 +96,13 @@ pub(super) fn checked(name: String, line: usize) -> Result<String, Broken> {
     Err(Broken::at(line, why))
 }
 
-/// Takes tools; those that have rules on their arguments, and names that are none, are reported.
+/// Takes tools; rules that mean nothing here, and names that are none, are reported.
 pub(super) fn take_tools(keys: &mut Keys, names: &[&str], known: &[String]) -> Result<Option<Tools>, Broken> {
     let Some(key) = keys.take(names) else { return Ok(None) };
-    let (tools, ruled) = Tools::read(&key)?;
+    let (tools, unread) = Tools::read(&key)?;
     let part = |value: &str| Key { name: key.name.clone(), line: key.line, value: value.into() };
-    for rule in ruled {
-        let why =
-            format!("`{rule}` is a rule on arguments, which counts only among permissions: it is left out");
-        keys.unused(part(&rule), why);
+    for (rule, why) in unread {
+        keys.unused(part(&rule), format!("{why}: the tool is left out"));
     }
     for name in tools.unknown(known) {
         keys.unused(part(&name), format!("there is no tool `{name}` here"));
@@ -117,11 +123,11 @@ fn take_rules(keys: &mut Keys, tools: &mut Tools) -> Result<Vec<Rule>, Broken> {
                 continue;
             }
             _ if rule.stays() => continue,
-            _ => {
+            (List::Allow, Some(pattern)) => format!("`{tool}({pattern})` means nothing here"),
+            (_, pattern) => {
                 tools.leave_out(tool);
-                format!(
-                    "`{tool}`: a rule on files cannot be kept for one agent, so it does not have the tool at all"
-                )
+                let pattern = pattern.as_deref().unwrap_or_default();
+                format!("`{tool}({pattern})` cannot be kept, so it does not have the tool at all")
             }
         };
         let (name, line) = (key.name.clone(), key.line);

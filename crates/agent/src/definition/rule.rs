@@ -6,7 +6,6 @@ use super::front::{Broken, Key};
 use super::keys::brief;
 use super::names::ours;
 use crate::List;
-use crate::permission::FILES;
 
 /// One rule on a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,22 +24,37 @@ impl Rule {
         if self.pattern.is_none() && self.answer != List::Ask {
             return None;
         }
-        let text = match &self.pattern {
-            Some(pattern) => format!("{}({pattern})", self.tool),
-            None => self.tool.clone(),
-        };
-        self.stays().then_some((self.answer, text))
+        self.stays().then(|| (self.answer, self.text()))
     }
 
-    /// Whether it can be asked call by call. Which files a walk may meet is the workspace's to say, for all agents alike.
+    /// Whether it can be asked call by call.
     pub(super) fn stays(&self) -> bool {
-        let of_files = FILES.contains(&self.tool.as_str());
-        let text =
-            self.pattern.as_ref().map_or(self.tool.clone(), |pattern| format!("{}({pattern})", self.tool));
-        !(of_files && self.pattern.is_some()) && crate::Rules::default().add(List::Deny, &text).is_ok()
+        crate::Rules::default().add(self.answer, &self.text()).is_ok()
     }
 
-    /// `permission: {edit: deny, bash: {"git push*": ask}}`, as OpenCode has it.
+    fn text(&self) -> String {
+        match (&self.pattern, self.answer) {
+            (Some(patterns), List::Only) => {
+                let each: Vec<String> =
+                    patterns.lines().map(|pattern| format!("{}({pattern})", self.tool)).collect();
+                each.join("\n")
+            }
+            (Some(pattern), _) => format!("{}({pattern})", self.tool),
+            (None, _) => self.tool.clone(),
+        }
+    }
+
+    /// A rule as a list of tools has it, as in `Bash(git push:*)`.
+    pub(super) fn parse(text: &str, answer: List) -> Self {
+        let (tool, pattern) = match text.split_once('(') {
+            Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').unwrap_or(rest).to_owned())),
+            None => (text, None),
+        };
+        Self { tool: ours(tool.trim()).to_owned(), pattern, answer }
+    }
+
+    /// `permission: {edit: deny, bash: {"git push*": ask}}`, as OpenCode has it, or `{deny: ["Read(secrets)"]}` as Claude
+    /// Code has it in its settings.
     pub(super) fn read(key: &Key) -> Result<Vec<Self>, Broken> {
         let wrong = |value: &Value| {
             let why = format!(
@@ -50,29 +64,64 @@ impl Rule {
             );
             Broken::at(key.line, why)
         };
-        let answer = |value: &Value| match value.as_str() {
-            Some("allow") => Ok(List::Allow),
-            Some("ask") => Ok(List::Ask),
-            Some("deny") => Ok(List::Deny),
-            _ => Err(wrong(value)),
-        };
-        let mut rules = Vec::new();
+        let answer = |value: &Value| value.as_str().and_then(answer).ok_or_else(|| wrong(value));
         let Value::Object(tools) = &key.value else {
             return Ok(vec![Self { tool: "*".to_owned(), pattern: None, answer: answer(&key.value)? }]);
         };
-        for (tool, said) in tools {
-            let tool = ours(tool).to_owned();
-            match said {
-                Value::Object(patterns) => {
-                    for (pattern, said) in patterns {
-                        let pattern = Some(pattern.clone()).filter(|pattern| pattern != "*");
-                        let (tool, pattern) = (tool.clone(), pattern);
-                        rules.push(Self { tool, pattern, answer: answer(said)? });
+        let mut rules = Vec::new();
+        for (name, said) in tools {
+            match (said, self::answer(name)) {
+                (Value::Array(texts), Some(answer)) => {
+                    for text in texts {
+                        rules.push(Self::parse(text.as_str().ok_or_else(|| wrong(text))?, answer));
                     }
                 }
-                said => rules.push(Self { tool, pattern: None, answer: answer(said)? }),
+                (Value::Object(patterns), _) => {
+                    let patterns: Vec<(&str, List)> = patterns
+                        .iter()
+                        .map(|(pattern, said)| Ok((pattern.as_str(), answer(said)?)))
+                        .collect::<Result<_, _>>()?;
+                    rules.extend(of_patterns(ours(name), &patterns));
+                }
+                (said, _) => {
+                    let tool = ours(name).to_owned();
+                    rules.push(Self { tool, pattern: None, answer: answer(said)? });
+                }
             }
         }
+        // To both of them, editing is whatever changes files.
+        let writes = rules.iter().filter(|rule| rule.tool == "edit" && rule.answer != List::Allow);
+        let writes: Vec<Self> =
+            writes.map(|rule| Self { tool: "write".to_owned(), ..rule.clone() }).collect();
+        rules.extend(writes);
         Ok(rules)
+    }
+}
+
+/// What is said of some patterns of a tool. Where all else is denied, the others are what is left of it.
+fn of_patterns(tool: &str, patterns: &[(&str, List)]) -> Vec<Rule> {
+    let rule = |pattern: Option<&str>, answer| {
+        let (tool, pattern) = (tool.to_owned(), pattern.map(str::to_owned));
+        Rule { tool, pattern, answer }
+    };
+    let left: Vec<&str> = patterns
+        .iter()
+        .filter(|(pattern, answer)| *pattern != "*" && *answer != List::Deny)
+        .map(|(pattern, _)| *pattern)
+        .collect();
+    let each = patterns.iter().map(|(pattern, answer)| match (*pattern, answer) {
+        ("*", List::Deny) if !left.is_empty() => rule(Some(&left.join("\n")), List::Only),
+        ("*", answer) => rule(None, *answer),
+        (pattern, answer) => rule(Some(pattern), *answer),
+    });
+    each.collect()
+}
+
+fn answer(word: &str) -> Option<List> {
+    match word {
+        "allow" => Some(List::Allow),
+        "ask" => Some(List::Ask),
+        "deny" => Some(List::Deny),
+        _ => None,
     }
 }

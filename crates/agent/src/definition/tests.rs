@@ -113,11 +113,10 @@ fn agents_of_claude_code_load() {
                 9 hooks: no file starts programs
             agent - project/.claude/agents/notes.txt: Ignored("its name does not end in `.md`")
             agent diff-reviewer project/.claude/agents/reviewer.md: Used
-                4 tools: `Bash(git diff:*)` is a rule on arguments, which counts only among permissions: it is left out
                 4 tools: there is no tool `NotebookEdit` here
                 6 color: agents have no colours here
             = scout: "You look for things.", model Some("haiku"), steps None, tools read list glob grep manage_tasks skill
-            = diff-reviewer: "You read changes.", model None, steps Some(12), tools read glob grep
+            = diff-reviewer: "You read changes.", model None, steps Some(12), tools read glob grep bash
         "#]],
     );
 }
@@ -389,4 +388,90 @@ fn the_agent_that_is_meant_is_found() {
         None: general-purpose 
     "#]]
     .assert_eq(&seen);
+}
+
+/// What a file says of rights, and what comes of it: the tools that are left, and the rules on them.
+#[test]
+fn rules_on_arguments_narrow_and_never_widen() {
+    let table = [
+        "permission: {read: {\"./secrets/**\": deny}}",
+        "permissions: {deny: [\"Read(./secrets/**)\", \"Bash(git push:*)\"], allow: [Write]}",
+        "permission: {edit: deny}",
+        "permission: {edit: {\"docs/**\": ask}}",
+        "permission: {bash: {\"*\": deny, \"git diff*\": allow, \"git push*\": ask}}",
+        "permission: {bash: {\"*\": ask, \"git diff*\": allow}}",
+        "permission: {read: {\"/etc/**\": deny}}",
+        "permission: {read: {\"/etc/**\": allow}}",
+        "tools: Read, Bash(git diff:*), Bash(git log:*)",
+        "tools: [Bash, \"Bash(git diff:*)\"]",
+        "tools: [\"Read(src/**)\", Grep]",
+        "tools: [\"Read(/etc/passwd)\", Grep]",
+        "disallowedTools: Bash(rm:*), Write",
+        "disallowedTools: [\"Read(../x)\"]",
+    ];
+    let mut told = String::new();
+    for said in table {
+        let text = format!("---\ndescription: d\n{said}\n---\nx");
+        let all = Folders::new(&[("user:agents/a.md", &text)]).load();
+        let [Agent { tools, rules, .. }] = &all.agents[..] else { panic!("{said}: {:?}", all.files) };
+        let mut rules: Vec<_> = rules.iter().filter_map(Rule::permission).collect();
+        rules.extend(tools.only());
+        let tools = tools.among(TOOLS.iter().copied()).map_or("all".to_owned(), |tools| tools.join(" "));
+        told += &format!("{said}\n    tools: {tools}\n");
+        for (list, rule) in rules {
+            told += &format!("    {list:?} {}\n", rule.replace('\n', " or "));
+        }
+        for Unused { why, .. } in &all.files[0].unused {
+            told += &format!("    not used: {why}\n");
+        }
+    }
+    expect![[r#"
+        permission: {read: {"./secrets/**": deny}}
+            tools: all
+            Deny read(./secrets/**)
+        permissions: {deny: ["Read(./secrets/**)", "Bash(git push:*)"], allow: [Write]}
+            tools: all
+            Deny read(./secrets/**)
+            Deny bash(git push:*)
+            not used: `write`: an agent gets no rights by its own word
+        permission: {edit: deny}
+            tools: read list glob grep bash manage_tasks skill
+        permission: {edit: {"docs/**": ask}}
+            tools: all
+            Ask edit(docs/**)
+            Ask write(docs/**)
+        permission: {bash: {"*": deny, "git diff*": allow, "git push*": ask}}
+            tools: all
+            Only bash(git diff*) or bash(git push*)
+            Allow bash(git diff*)
+            Ask bash(git push*)
+        permission: {bash: {"*": ask, "git diff*": allow}}
+            tools: all
+            Ask bash
+            Allow bash(git diff*)
+        permission: {read: {"/etc/**": deny}}
+            tools: write edit list glob grep bash manage_tasks skill
+            not used: `read(/etc/**)` cannot be kept, so it does not have the tool at all
+        permission: {read: {"/etc/**": allow}}
+            tools: all
+            not used: `read(/etc/**)` means nothing here
+        tools: Read, Bash(git diff:*), Bash(git log:*)
+            tools: read bash
+            Only Bash(git diff:*) or Bash(git log:*)
+        tools: [Bash, "Bash(git diff:*)"]
+            tools: bash
+        tools: ["Read(src/**)", Grep]
+            tools: read grep
+            Only Read(src/**)
+        tools: ["Read(/etc/passwd)", Grep]
+            tools: grep
+            not used: `Read(/etc/passwd)`: paths are those of the workspace, without `/` before them and `..`: the tool is left out
+        disallowedTools: Bash(rm:*), Write
+            tools: read edit list glob grep bash manage_tasks skill
+            Deny bash(rm:*)
+        disallowedTools: ["Read(../x)"]
+            tools: write edit list glob grep bash manage_tasks skill
+            not used: `Read(../x)`: paths are those of the workspace, without `/` before them and `..`: the tool is left out
+    "#]]
+    .assert_eq(&told);
 }

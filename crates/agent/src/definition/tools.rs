@@ -6,6 +6,8 @@ use serde_json::Value;
 use super::front::{Broken, Key};
 use super::keys::brief;
 use super::names::ours;
+use super::rule::Rule;
+use crate::{List, Rules};
 
 /// Some of the tools, by our own names; `*` stands for any letters.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,12 +17,16 @@ pub struct Tools {
     said: Vec<(String, bool)>,
     /// Whatever else is said.
     without: Vec<String>,
+    /// Rules that say what is left of a tool.
+    ruled: Vec<String>,
+    /// Tools with rules that nobody can read.
+    unclear: Vec<String>,
 }
 
 impl Tools {
-    /// A list, words with commas between, or OpenCode's map of true and false. With what it named that is no name of a
-    /// tool: a rule on arguments, which only [`Rule`](super::Rule)s are.
-    pub(super) fn read(key: &Key) -> Result<(Self, Vec<String>), Broken> {
+    /// A list, words with commas between, or OpenCode's map of true and false. With the rules in it that mean nothing
+    /// here, and why.
+    pub(super) fn read(key: &Key) -> Result<(Self, Vec<(String, String)>), Broken> {
         let wrong = |value: &Value| {
             let why = format!(
                 "`{}` must be a list, words with commas between, or a map of true and false, but is: {}",
@@ -30,16 +36,16 @@ impl Tools {
             Broken::at(key.line, why)
         };
         let mut tools = Self { named_only: true, ..Self::default() };
-        let mut ruled = Vec::new();
+        let mut unread = Vec::new();
         match &key.value {
             Value::String(words) => {
                 for word in split(words) {
-                    tools.add(&word, &mut ruled);
+                    tools.add(&word, &mut unread);
                 }
             }
             Value::Array(names) => {
                 for name in names {
-                    tools.add(name.as_str().ok_or_else(|| wrong(name))?.trim(), &mut ruled);
+                    tools.add(name.as_str().ok_or_else(|| wrong(name))?.trim(), &mut unread);
                 }
             }
             Value::Object(map) => {
@@ -50,15 +56,41 @@ impl Tools {
             }
             other => return Err(wrong(other)),
         }
-        Ok((tools, ruled))
+        Ok((tools, unread))
     }
 
-    fn add(&mut self, name: &str, ruled: &mut Vec<String>) {
-        match name.contains('(') {
-            true => ruled.push(name.to_owned()),
-            false if name.is_empty() => {}
-            false => self.said.push((ours(name).to_owned(), true)),
+    fn add(&mut self, name: &str, unread: &mut Vec<(String, String)>) {
+        if !name.contains('(') {
+            if !name.is_empty() {
+                self.said.push((ours(name).to_owned(), true));
+            }
+            return;
         }
+        let rule = name.split_whitespace().collect::<Vec<_>>().join(" ");
+        match Rules::default().add(List::Only, &rule) {
+            Ok(()) => self.ruled.push(rule),
+            Err(why) => {
+                self.unclear.push(tool_of(&rule).to_owned());
+                unread.push((rule, why));
+            }
+        }
+    }
+
+    /// The rules that say what is left of a tool; where it is named without one, too, all of it is.
+    fn narrowing(&self) -> impl Iterator<Item = &str> {
+        let whole = |rule: &str| self.said.iter().any(|(name, on)| *on && matches(name, tool_of(rule)));
+        self.ruled.iter().map(String::as_str).filter(move |rule| !whole(rule))
+    }
+
+    /// What is left of tools that are not left whole, for [`Rules`](crate::Rules).
+    pub fn only(&self) -> Option<(List, String)> {
+        let rules: Vec<&str> = self.narrowing().collect();
+        (!rules.is_empty()).then(|| (List::Only, rules.join("\n")))
+    }
+
+    /// The rules in it, as rules that forbid.
+    pub(super) fn forbidding(&self) -> impl Iterator<Item = Rule> {
+        self.ruled.iter().map(|rule| Rule::parse(rule, List::Deny))
     }
 
     /// Leaves one out, whatever else is said.
@@ -68,7 +100,8 @@ impl Tools {
 
     /// Leaves out what the other one names.
     pub(super) fn leave_out_all(&mut self, other: Self) {
-        self.without.extend(other.said.into_iter().map(|(name, _)| name));
+        // What nobody can read may have meant all of it.
+        self.without.extend(other.said.into_iter().map(|(name, _)| name).chain(other.unclear));
     }
 
     /// Whether a tool stays.
@@ -79,7 +112,15 @@ impl Tools {
         let mut said = self.said.iter().rev();
         let exactly = self.said.iter().rev().find(|(known, _)| known == name);
         let matching = || said.find(|(pattern, _)| matches(pattern, name));
-        exactly.or_else(matching).map_or(!self.named_only, |(_, on)| *on)
+        let in_part = self.ruled.iter().any(|rule| tool_of(rule) == name);
+        exactly.or_else(matching).map_or(!self.named_only || in_part, |(_, on)| *on)
+    }
+
+    /// In words: the names, and what is left of those that are not left whole.
+    pub(crate) fn in_words(&self) -> String {
+        let names = self.said.iter().filter(|(_, on)| *on).map(|(name, _)| name.as_str());
+        let all: Vec<String> = names.chain(self.narrowing()).map(|name| format!("`{name}`")).collect();
+        if all.is_empty() { "none".to_owned() } else { all.join(", ") }
     }
 
     /// The names of those that stay; `None` where all do.
@@ -96,6 +137,11 @@ impl Tools {
         let is_known = |name: &str| known.iter().any(|tool| matches(name, tool)) || name.starts_with("mcp");
         named.filter(|name| !is_known(name)).cloned().collect()
     }
+}
+
+/// The tool that a rule is about.
+fn tool_of(rule: &str) -> &str {
+    ours(rule.split('(').next().unwrap_or(rule).trim())
 }
 
 fn matches(pattern: &str, name: &str) -> bool {

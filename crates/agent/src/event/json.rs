@@ -68,11 +68,12 @@ impl What {
                 let input = serde_json::from_str(input).unwrap_or_else(|_| Value::from(input.as_str()));
                 json!({ "call": call, "name": name, "input": input })
             }
-            Self::CallFinished { call, name, status, text, ms, .. } => json!({
+            Self::CallFinished { call, name, status, text, reason, ms, .. } => json!({
                 "call": call,
                 "name": name,
                 "status": status.as_str(),
                 "text": text,
+                "reason": reason,
                 "ms": ms,
             }),
             Self::Compacted { seq } => json!({ "message": seq }),

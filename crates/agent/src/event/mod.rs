@@ -100,6 +100,8 @@ pub enum What {
         status: CallStatus,
         /// Its words, as the model sees them.
         text: String,
+        /// Why it was refused, where it was.
+        reason: Option<String>,
         /// How long it took.
         ms: u64,
     },

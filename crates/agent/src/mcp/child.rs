@@ -21,10 +21,17 @@ const TAIL: usize = 4 * 1024;
 /// How long a server may take to end by itself when its input is closed.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// The variable by which the processes of a server are known.
+const MARK: &str = "OFFSHOOT_SERVER";
+/// How often they are looked for when all of them are to end.
+const ROUNDS: usize = 20;
+
 /// A running server. Dropping it ends the whole group.
 pub(super) struct Child {
     process: tokio::process::Child,
     group: Option<Pid>,
+    /// What everything that it starts has in its environment, unless it wants to be rid of it.
+    mark: String,
     stderr: Arc<Mutex<Vec<u8>>>,
     drained: tokio::task::JoinHandle<()>,
 }
@@ -41,6 +48,8 @@ impl Child {
         left: Arc<AtomicUsize>,
     ) -> io::Result<(Self, Pipes)> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mark = format!("{MARK}={}-{:016x}", std::process::id(), fastrand::u64(..));
+        let (name, value) = mark.split_once('=').expect("it was just put together");
         let inherited = INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let mut process = Command::new(program)
             .args(arguments)
@@ -48,6 +57,7 @@ impl Child {
             .env_clear()
             .envs(inherited)
             .envs(env)
+            .env(name, value)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -61,7 +71,7 @@ impl Child {
             return Err(io::Error::other("it has no pipes"));
         };
         let drained = tokio::spawn(drain(errors, Arc::clone(&stderr)));
-        Ok((Self { process, group, stderr, drained }, (Metered { inner: stdout, left }, stdin)))
+        Ok((Self { process, group, mark, stderr, drained }, (Metered { inner: stdout, left }, stdin)))
     }
 
     /// What it complained about last, on one line.
@@ -89,6 +99,16 @@ impl Child {
         // Also when the server itself has ended: a group lives, and keeps its number, as long as anybody is in it.
         if let Some(group) = self.group.take() {
             let _ = kill_process_group(group, Signal::KILL);
+            // Those that have made themselves a group or a session of their own. Some may just be starting others.
+            for _ in 0..ROUNDS {
+                let marked = marked(&self.mark);
+                if marked.is_empty() {
+                    break;
+                }
+                for pid in marked {
+                    let _ = rustix::process::kill_process(pid, Signal::KILL);
+                }
+            }
         }
     }
 }
@@ -97,6 +117,17 @@ impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The processes that have a mark in their environment. One that is gone has none.
+fn marked(mark: &str) -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_marked = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    pids.filter(is_marked).filter_map(Pid::from_raw).collect()
 }
 
 /// Reads to the end, so that nobody waits for us, and keeps the last of it.

@@ -21,6 +21,15 @@ pub(super) struct Server {
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
+/// Why a call has no result, in words for the model.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// It was not done.
+    NotDone(String),
+    /// It may have been done.
+    Unknown(String),
+}
+
 impl Server {
     /// Starts a server and asks for its tools.
     pub(super) async fn start(
@@ -39,31 +48,33 @@ impl Server {
         Ok((Arc::new(Self { config, folder, network, patience, connection }), tools))
     }
 
-    /// Calls a tool; a failure is in words for the model.
-    pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<CallToolResult, String> {
+    /// Calls a tool.
+    pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<CallToolResult, Failed> {
         let name = &self.config.name;
         let connection = self.connection().await.map_err(|why| {
-            format!(
+            Failed::NotDone(format!(
                 "the server `{name}` is gone, and could not be started again: {why}; do without its tools"
-            )
+            ))
         })?;
         match tokio::time::timeout(self.config.timeout, connection.call(tool, arguments)).await {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(Lost::Refused(why))) => Err(format!("the server `{name}` refused the call: {why}")),
+            Ok(Err(Lost::Refused(why))) => {
+                Err(Failed::NotDone(format!("the server `{name}` refused the call: {why}")))
+            }
             Ok(Err(Lost::Gone(why))) => {
                 tracing::warn!(server = name, why, "an MCP server was lost");
-                Err(format!(
+                Err(Failed::Unknown(format!(
                     "the server `{name}` was lost while it worked: {why}. The call may have had its effect, or not: \
                      look before you call again; the server will be started anew then"
-                ))
+                )))
             }
             Err(_) => {
                 connection.was_late();
                 let seconds = self.config.timeout.as_secs();
-                Err(format!(
+                Err(Failed::Unknown(format!(
                     "the server `{name}` gave no answer within {seconds} s, and was told that nobody waits any more. \
-                     The call may have had its effect, or not"
-                ))
+                     The call may have had its effect, or not: look before you call again"
+                )))
             }
         }
     }

@@ -10,9 +10,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{MOST, Servers};
+use crate::Defaults;
 use crate::tool::Toolbox;
 use crate::tools::testing::{Yard, answer};
-use crate::{Defaults, Output};
 
 /// What starts a server that does as it should. `call` decides about calls; `$id` is what is to be answered.
 const GOOD: &str = r#"
@@ -30,6 +30,7 @@ while read -r line; do
     *'"name":"env"'*) text "$(env | sed 's/=.*//' | grep -vx -e LANG -e PWD -e OLDPWD -e SHLVL -e _ | sort | tr '\n' ' ')$GREETING" ;;
     *'"name":"crash"'*) echo 'out of luck' >&2; exit 3 ;;
     *'"name":"hang"'*) sleep 1000 & echo $! >> pids; wait ;;
+    *'"name":"flee"'*) setsid sh -c 'echo $$ >> pids; exec sleep 1000' & while [ $(wc -l < pids) -lt 2 ]; do :; done; text fled ;;
     *'"name":"flood"'*) tr '\0' x < /dev/zero ;;
     *'"name":"chatter"'*) yes '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"'"$(printf '%065536d' 0)"'"}}' ;;
     *'"name":"garbage"'*) echo 'this is no message'; echo '{"jsonrpc":"2.0"}'; echo '[]'; text 'still here' ;;
@@ -67,8 +68,12 @@ impl World {
         let server = servers.running.iter().find(|known| known.config.name == server).expect("a server");
         let called =
             server.call(tool, json!({"some": "input"}).as_object().expect("it is one").clone()).await;
-        let output = called.map_or_else(Output::error, super::tool::output);
-        let is_error = if output.is_error { "error: " } else { "" };
+        let output = called.map_or_else(super::tool::failed, super::tool::output);
+        let is_error = match (output.is_error, output.is_uncertain) {
+            (true, true) => "unknown: ",
+            (true, false) => "error: ",
+            _ => "",
+        };
         format!("{tool}: {is_error}{}\n", answer(&output))
     }
 
@@ -117,7 +122,7 @@ async fn a_servers_tools_are_like_any_other() {
         seen += &world.call(&servers, "s", tool).await;
     }
     expect![[r#"
-        env: GREETING HOME PATH hello
+        env: GREETING HOME OFFSHOOT_SERVER PATH hello
         many: a
         Image(Base64 { media_type: "image/png", data: "aGk=" })
         [a picture, image/tiff, 4 bytes in base64, not shown]
@@ -230,16 +235,16 @@ async fn trouble_in_a_call_is_an_answer_and_the_server_comes_back() {
         seen += &world.call(&servers, "s", "env").await;
     }
     expect![[r#"
-        crash: error: the server `s` was lost while it worked: it ended, exit status: 3: out of luck. The call may have had its effect, or not: look before you call again; the server will be started anew then
-        env: GREETING HOME PATH hello
-        flood: error: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
-        env: GREETING HOME PATH hello
-        chatter: error: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
-        env: GREETING HOME PATH hello
-        hang: error: the server `slow` gave no answer within 1 s, and was told that nobody waits any more. The call may have had its effect, or not
-        env: GREETING HOME PATH hello
+        crash: unknown: the server `s` was lost while it worked: it ended, exit status: 3: out of luck. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        env: GREETING HOME OFFSHOOT_SERVER PATH hello
+        flood: unknown: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        env: GREETING HOME OFFSHOOT_SERVER PATH hello
+        chatter: unknown: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        env: GREETING HOME OFFSHOOT_SERVER PATH hello
+        hang: unknown: the server `slow` gave no answer within 1 s, and was told that nobody waits any more. The call may have had its effect, or not: look before you call again
+        env: GREETING HOME OFFSHOOT_SERVER PATH hello
         --
-        crash: error: the server `s` was lost while it worked: it ended, exit status: 3: out of luck. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        crash: unknown: the server `s` was lost while it worked: it ended, exit status: 3: out of luck. The call may have had its effect, or not: look before you call again; the server will be started anew then
         env: error: the server `s` is gone, and could not be started again: it ended before it said hello, exit status: 1: somebody broke me; do without its tools
         env: error: the server `s` is gone, and could not be started again: it ended before it said hello, exit status: 1: somebody broke me; do without its tools
     "#]].assert_eq(&seen);
@@ -258,6 +263,14 @@ async fn nothing_is_left_of_a_server_nor_of_what_it_started() {
     let servers = world.start(ONE).await;
     assert_eq!(world.alive().len(), 1);
     drop(servers);
+    world.are_gone().await;
+    // Out of its group and its session, and with a parent that has ended.
+    std::fs::remove_file(world.folder.path().join("pids")).expect("no numbers");
+    let servers = world.start(ONE).await;
+    assert_eq!(world.call(&servers, "s", "flee").await, "flee: fled\n");
+    world.call(&servers, "s", "crash").await;
+    assert_eq!(world.alive().len(), 1, "the one that fled");
+    servers.stop().await;
     world.are_gone().await;
 }
 
@@ -348,7 +361,7 @@ async fn over_http_it_is_the_same() {
         html: error: the server `s` refused the call: its answer is "text/html", and neither JSON nor a stream of events
         error: error: the server `s` refused the call: it answered 500 Internal Server Error: out of order
         flood: error: the server `s` refused the call: its answer has more than 16777216 bytes
-        forgot: error: the server `s` was lost while it worked: it answered 404 Not Found: no session. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        forgot: unknown: the server `s` was lost while it worked: it answered 404 Not Found: no session. The call may have had its effect, or not: look before you call again; the server will be started anew then
         plain: plain
     "#]].assert_eq(&seen);
     servers.stop().await;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use session::{Block, ImageSource};
 
 use super::listing::Offered;
-use super::server::Server;
+use super::server::{Failed, Server};
 use crate::{Doing, Output, Policy, Scene, Tool};
 
 /// The pictures that models can see.
@@ -48,9 +48,16 @@ impl Tool for McpTool {
             let arguments = input.as_object().cloned().unwrap_or_default();
             match self.server.call(&self.offered.own_name, arguments).await {
                 Ok(result) => output(result),
-                Err(why) => Output::error(why),
+                Err(why) => failed(why),
             }
         })
+    }
+}
+
+pub(super) fn failed(why: Failed) -> Output {
+    match why {
+        Failed::NotDone(why) => Output::error(why),
+        Failed::Unknown(why) => Output::uncertain(why),
     }
 }
 

@@ -15,8 +15,7 @@ use serde_json::Value;
 
 use crate::tool::Doing;
 use crate::workspace::Workspace;
-pub(crate) use rule::FILES;
-use rule::{Covers, Rule, Subject};
+use rule::{Covers, FILES, Rule, Subject};
 
 /// Rules as somebody wrote them.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +23,8 @@ pub struct Rules {
     allow: Vec<Rule>,
     ask: Vec<Rule>,
     deny: Vec<Rule>,
+    /// Each is all that is left of the tools that it names.
+    only: Vec<Vec<Rule>>,
 }
 
 /// What is to become of a call.
@@ -47,6 +48,8 @@ pub enum List {
     Ask,
     /// What is never done.
     Deny,
+    /// What is left of a tool, several rules on a line each: all other calls of the tools they name are not made.
+    Only,
 }
 
 impl Judgement {
@@ -73,18 +76,18 @@ impl Rules {
 
     /// Adds a rule; an error says what is wrong with it.
     pub fn add(&mut self, list: List, rule: &str) -> Result<(), String> {
-        let rule = Rule::parse(rule)?;
         match list {
-            List::Allow => self.allow.push(rule),
-            List::Ask => self.ask.push(rule),
-            List::Deny => self.deny.push(rule),
+            List::Allow => self.allow.push(Rule::parse(rule)?),
+            List::Ask => self.ask.push(Rule::parse(rule)?),
+            List::Deny => self.deny.push(Rule::parse(rule)?),
+            List::Only => self.only.push(rule.lines().map(Rule::parse).collect::<Result<_, _>>()?),
         }
         Ok(())
     }
 
     /// Rules about tools that there are none of: mistyped, most likely.
     pub fn about_nothing<'r>(&'r self, tools: &[&str]) -> Vec<&'r str> {
-        let all = self.allow.iter().chain(&self.ask).chain(&self.deny);
+        let all = self.allow.iter().chain(&self.ask).chain(&self.deny).chain(self.only.iter().flatten());
         all.filter(|rule| !tools.iter().any(|tool| rule.names(tool))).map(|rule| rule.text.as_str()).collect()
     }
 
@@ -93,13 +96,19 @@ impl Rules {
         self.allow.extend(more.allow);
         self.ask.extend(more.ask);
         self.deny.extend(more.deny);
+        self.only.extend(more.only);
     }
 
     /// Why a file is not to be read, or written, by any tool.
     pub(crate) fn why_closed(&self, place: &Path, writing: bool) -> Option<String> {
         let tools: &[&str] = if writing { &["write", "edit"] } else { &["read"] };
-        let rule = self.deny.iter().find(|rule| tools.iter().any(|tool| rule.closes(tool, place)))?;
-        Some(format!("the rule `{}` forbids it", rule.text))
+        let rule = self.deny.iter().find(|rule| tools.iter().any(|tool| rule.closes(tool, place)));
+        if let Some(rule) = rule {
+            return Some(format!("the rule `{}` forbids it", rule.text));
+        }
+        let subject = Subject::Path(place.to_owned());
+        let is_left = |set: &&Vec<Rule>| tools.iter().any(|tool| leaves(set, tool, &subject));
+        self.only.iter().find(|set| !is_left(set)).map(|set| only(set))
     }
 
     /// Whether a walk through folders leaves a place out: nobody can be asked for each of many files.
@@ -112,44 +121,64 @@ impl Rules {
         let subject = subject(tool, input, workspace);
         let covered = |rules: &[Rule]| {
             // Whoever may not read a file may not have it searched either.
-            let also = ["list", "glob", "grep"].contains(&tool).then_some("read");
+            let also = WALKS.contains(&tool).then_some("read");
             let tools = || std::iter::once(tool).chain(also);
             let covers = |rule: &Rule| tools().map(|tool| rule.forbids(tool, &subject)).max();
             let all = rules.iter().map(|rule| (covers(rule).unwrap_or(Covers::No), rule.text.clone()));
             all.max_by_key(|(covers, _)| *covers).filter(|(covers, _)| *covers > Covers::No)
         };
-        match covered(&self.deny) {
-            Some((Covers::Yes, rule)) => return Judgement::Deny(format!("the rule `{rule}` forbids it")),
-            Some((_, rule)) => {
-                let why = format!("whether the rule `{rule}` forbids it cannot be told before it runs");
-                return Judgement::Ask(why);
-            }
-            None => {}
+        let denied = covered(&self.deny);
+        if let Some((Covers::Yes, rule)) = denied {
+            return Judgement::Deny(format!("the rule `{rule}` forbids it"));
+        }
+        if let Some(set) = self.only.iter().find(|set| !leaves(set, tool, &subject)) {
+            return Judgement::Deny(only(set));
+        }
+        if let Some((_, rule)) = denied {
+            let why = format!("whether the rule `{rule}` forbids it cannot be told before it runs");
+            return Judgement::Ask(why);
         }
         match covered(&self.ask) {
-            Some((_, rule)) if !self.allows(tool, &subject) => {
+            Some((_, rule)) if !allows(&self.allow, tool, &subject) => {
                 Judgement::Ask(format!("the rule `{rule}` wants a question"))
             }
             _ => Judgement::Allow,
         }
     }
+}
 
-    fn allows(&self, tool: &str, subject: &Subject) -> bool {
-        let by_one = |command| self.allow.iter().any(|rule| rule.allows(tool, subject, command));
-        if by_one(None) {
-            return true;
+/// Whether one of the rules allows the call; of a command line, each of its commands.
+fn allows(rules: &[Rule], tool: &str, subject: &Subject) -> bool {
+    let by_one = |command| rules.iter().any(|rule| rule.allows(tool, subject, command));
+    if by_one(None) {
+        return true;
+    }
+    match subject {
+        // Each of its commands must be allowed, and it may do nothing besides.
+        Subject::Command(line) => {
+            !line.is_more
+                && !line.commands.is_empty()
+                && line.commands.iter().all(|command| by_one(Some(command.as_slice())))
         }
-        match subject {
-            // Each of its commands must be allowed, and it may do nothing besides.
-            Subject::Command(line) => {
-                !line.is_more
-                    && !line.commands.is_empty()
-                    && line.commands.iter().all(|command| by_one(Some(command.as_slice())))
-            }
-            _ => false,
-        }
+        _ => false,
     }
 }
+
+/// Whether what is left of the tools leaves the call. Whoever may read some files only may search no others.
+fn leaves(set: &[Rule], tool: &str, subject: &Subject) -> bool {
+    let also = WALKS.contains(&tool).then_some("read");
+    let mut named = std::iter::once(tool).chain(also).filter(|tool| set.iter().any(|rule| rule.names(tool)));
+    named.all(|tool| allows(set, tool, subject))
+}
+
+/// Why a call is not left.
+fn only(set: &[Rule]) -> String {
+    let rules: Vec<String> = set.iter().map(|rule| format!("`{}`", rule.text)).collect();
+    format!("of its tools only {} may be called here", rules.join(", "))
+}
+
+/// The tools that look through folders.
+const WALKS: &[&str] = &["list", "glob", "grep"];
 
 /// What a call is about.
 fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {

@@ -88,8 +88,10 @@ impl Rule {
                         "`{text}`: paths are those of the workspace, without `/` before them and `..`"
                     ));
                 }
-                // `secrets` is the folder with all that is in it.
+                // `secrets` is the folder with all that is in it, and so is `secrets/**`.
                 let pattern = pattern.trim_end_matches('/');
+                let pattern =
+                    pattern.strip_suffix("/**").filter(|folder| !folder.is_empty()).unwrap_or(pattern);
                 Some(About::Path(glob(&format!("{{{pattern},{pattern}/**}}"), true)?))
             }
             Some(pattern) if tool == "bash" => {
@@ -201,7 +203,12 @@ fn hidden_in(command: &[Word], wanted: &[GlobMatcher]) -> Covers {
         let all = rest
             .iter()
             .all(|wanted| behind.any(|word| word.plain().is_some_and(|word| wanted.is_match(word))));
-        let unclear = command[at + 1..].contains(&Word::Unclear);
+        // `xargs` gives it more words.
+        let fed = command[..at]
+            .iter()
+            .filter_map(Word::plain)
+            .any(|word| ["xargs", "parallel"].contains(&base(word)));
+        let unclear = fed || command[at + 1..].contains(&Word::Unclear);
         found = found.max(match (all, unclear) {
             (true, _) => Covers::Yes,
             (false, true) => Covers::Maybe,

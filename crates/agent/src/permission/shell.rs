@@ -67,7 +67,14 @@ pub(super) fn read(text: &str) -> Line {
 }
 
 fn read_at(text: &str, depth: usize) -> Line {
-    let mut reader = Reader { chars: text.chars().collect(), at: 0, line: Line::default(), depth };
+    let mut reader = Reader {
+        chars: text.chars().collect(),
+        at: 0,
+        line: Line::default(),
+        depth,
+        piped: false,
+        fed: false,
+    };
     if depth > DEEP {
         reader.line.commands.push(vec![Word::Unclear]);
         reader.line.is_more = true;
@@ -87,11 +94,42 @@ const RESERVED: &[&str] = &[
 const SHELLS: &[&str] =
     &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "eval", "su", "ssh", "watch", "script"];
 
+/// Others that take some of their words for commands, or for what substitutes.
+const EVALUATE: &[&str] = &[
+    "trap",
+    "alias",
+    "let",
+    "mapfile",
+    "readarray",
+    "complete",
+    "compgen",
+    "bind",
+    "env",
+    "flock",
+    "parallel",
+    "coproc",
+];
+
+/// Programs and options that run the program behind them.
+const WRAPPERS: &[&str] = &[
+    "env", "command", "exec", "builtin", "nohup", "sudo", "doas", "timeout", "nice", "ionice", "setsid",
+    "stdbuf", "xargs", "parallel", "chroot", "unshare", "flock", "strace", "chrt", "taskset", "busybox",
+    "eval", "-exec", "-execdir", "-ok", "-okdir",
+];
+
+/// What makes more of a word than the letters it has, where somebody reads it as a command.
+const SIGNS: &[char] =
+    &[' ', '\t', '\n', ';', '&', '|', '<', '>', '(', '{', '$', '`', '\'', '"', '\\', '*', '?', '['];
+
 struct Reader {
     chars: Vec<char>,
     at: usize,
     line: Line,
     depth: usize,
+    /// What is read now gets its input from a command before it.
+    piped: bool,
+    /// Its input is a word that only the shell knows.
+    fed: bool,
 }
 
 /// A word as it is read.
@@ -101,6 +139,8 @@ struct Open {
     began: bool,
     quoted: bool,
     unclear: bool,
+    /// It has a brace that may make several words of it.
+    brace: bool,
 }
 
 impl Reader {
@@ -126,7 +166,7 @@ impl Reader {
         let mut words: Vec<Word> = Vec::new();
         let mut word = Open::default();
         // Here-documents whose text begins with the next line.
-        let mut here: Vec<String> = Vec::new();
+        let mut here: Vec<Here> = Vec::new();
         while let Some(c) = self.next() {
             match c {
                 '\\' | '\'' | '"' | '`' | '$' => self.marked(c, &mut word),
@@ -166,12 +206,15 @@ impl Reader {
                         self.line.is_more = true; // a function, an array, or something that this is no reader for
                     }
                     self.end_command(&mut word, &mut words);
+                    // `||` is no pipe.
+                    self.piped = c == '|' && !self.takes("|");
                 }
                 ' ' | '\t' => self.end_word(&mut word, &mut words),
                 // What files and braces make of it is the shell's to know.
                 '*' | '?' | '[' | '{' | '}' | '~' => {
                     word.push(c, false);
-                    word.unclear |= c != '~' && c != '}';
+                    word.brace |= c == '{';
+                    word.unclear |= "*?[".contains(c);
                 }
                 c => word.push(c, false),
             }
@@ -180,9 +223,14 @@ impl Reader {
     }
 
     fn end_word(&mut self, word: &mut Open, words: &mut Vec<Word>) {
-        let word = std::mem::take(word);
+        let mut word = std::mem::take(word);
         if !word.began {
             return;
+        }
+        word.unclear |= word.brace && (word.text.contains(',') || word.text.contains(".."));
+        // What substitutes there when somebody evaluates the word, as arithmetic does with the values of names.
+        if word.quoted && (word.text.contains("$(") || word.text.contains('`')) {
+            self.inside(&word.text);
         }
         if words.is_empty() && !word.quoted {
             // `{` alone is a bracket, and no expansion.
@@ -205,35 +253,52 @@ impl Reader {
     fn end_command(&mut self, word: &mut Open, words: &mut Vec<Word>) {
         self.end_word(word, words);
         let words = std::mem::take(words);
-        let Some(first) = words.first() else { return };
-        let is_shell = |word: &Word| word.plain().is_some_and(|word| SHELLS.contains(&base(word)));
+        let (piped, fed) = (std::mem::take(&mut self.piped), std::mem::take(&mut self.fed));
+        if words.is_empty() {
+            return;
+        }
+        let is_one =
+            |known: &[&str], word: &Word| word.plain().is_some_and(|word| known.contains(&base(word)));
         // Behind `env` or `sudo`, too.
-        if words.iter().any(is_shell) {
+        let shell = words.iter().position(|word| is_one(SHELLS, word));
+        if shell.is_some() || words.iter().any(|word| is_one(EVALUATE, word)) {
             for word in words.iter().skip(1) {
                 match word {
-                    Word::Plain(line) if line.contains(char::is_whitespace) || line.contains(';') => {
-                        self.inside(line);
-                    }
-                    Word::Unclear => {
-                        self.line.commands.push(vec![Word::Unclear]);
-                        self.line.is_more = true;
-                    }
-                    Word::Plain(_) => {}
+                    Word::Plain(line) if line.contains(SIGNS) => self.inside(line),
+                    Word::Unclear if shell.is_some() => self.doubt(),
+                    _ => {}
                 }
             }
-            // `eval git push`
-            if first.plain() == Some("eval") {
-                self.line.commands.push(words[1..].to_vec());
+        }
+        if let Some(at) = shell {
+            // `eval git push` puts its words together and reads them again.
+            let rest: Vec<&str> = words[at + 1..].iter().filter_map(Word::plain).collect();
+            if words[at].plain() == Some("eval") {
+                self.inside(&rest.join(" "));
+            }
+            // Its commands come from where nobody looks.
+            let has_own = rest.iter().any(|word| !word.starts_with('-') || word.contains('c'));
+            if fed || (piped && (!has_own || rest.contains(&"-s"))) {
+                self.doubt();
             }
         }
+        if is_unclear_behind_wrappers(&words) {
+            self.doubt();
+        }
         self.line.commands.push(words);
+    }
+
+    /// Something is run, and only the shell knows what.
+    fn doubt(&mut self) {
+        self.line.commands.push(vec![Word::Unclear]);
+        self.line.is_more = true;
     }
 
     /// A line within this one.
     fn inside(&mut self, text: &str) {
         // Where brackets in it may not be what they look like, its end may be elsewhere.
         if ["#", "<<", "$'", "case"].iter().any(|sign| text.contains(sign)) {
-            self.line.commands.push(vec![Word::Unclear]);
+            self.doubt();
         }
         let inner = read_at(text, self.depth + 1);
         self.line.commands.extend(inner.commands);
@@ -329,21 +394,25 @@ impl Reader {
     }
 
     /// Behind `<` or `>`: where to, or a text that follows.
-    fn redirection(&mut self, arrow: char, here: &mut Vec<String>) {
-        let mut copies = false;
+    fn redirection(&mut self, arrow: char, here: &mut Vec<Here>) {
         if arrow == '<' && self.takes("<<") {
             self.line.is_more = true; // a here-string: its word is data, and may be a script
-        } else if arrow == '<' && self.takes("<") {
-            self.takes("-");
-            let end = self.target();
-            here.push(end.unwrap_or_default());
+            match self.target() {
+                Some(text) => self.inside(&text),
+                None => self.fed = true,
+            }
+            return;
+        }
+        if arrow == '<' && self.takes("<") {
+            let tabs = self.takes("-");
+            let end = self.target().unwrap_or_default();
+            here.push(Here { end, tabs });
             self.line.is_more = true;
             return;
-        } else {
-            self.line.is_more |= arrow == '<' && self.peek() == Some('>'); // `<>` writes as well
-            copies = self.takes("&");
-            let _ = self.takes(">") || self.takes("|");
         }
+        self.line.is_more |= arrow == '<' && self.peek() == Some('>'); // `<>` writes as well
+        let copies = self.takes("&");
+        let _ = self.takes(">") || self.takes("|");
         let target = self.target();
         let is_number =
             |text: &str| text == "-" || (!text.is_empty() && text.chars().all(|c| c.is_ascii_digit()));
@@ -370,14 +439,15 @@ impl Reader {
     }
 
     /// Skips a here-document. What it substitutes is run as well.
-    fn skip_here(&mut self, end: &str) {
+    fn skip_here(&mut self, here: &Here) {
         let mut body = String::new();
         while self.at < self.chars.len() {
             let mut line = String::new();
             while let Some(c) = self.next().filter(|c| *c != '\n') {
                 line.push(c);
             }
-            if line.trim_start_matches('\t') == end {
+            let bare = if here.tabs { line.trim_start_matches('\t') } else { &line };
+            if bare == here.end {
                 break;
             }
             body.push_str(&line);
@@ -443,6 +513,36 @@ impl Open {
         self.began = true;
         self.unclear = true;
     }
+}
+
+/// A here-document that is to come.
+struct Here {
+    /// The line that ends it.
+    end: String,
+    /// Tabs before its lines do not count.
+    tabs: bool,
+}
+
+/// Whether the program behind `env`, `xargs` and the like is one that only the shell knows, or whoever writes what
+/// `xargs` reads.
+fn is_unclear_behind_wrappers(words: &[Word]) -> bool {
+    let is_wrapper = |word: &Word| word.plain().is_some_and(|word| WRAPPERS.contains(&base(word)));
+    let is_fed = |word: &Word| word.plain().is_some_and(|word| ["xargs", "parallel"].contains(&base(word)));
+    let fed = words.iter().any(is_fed);
+    words.iter().enumerate().filter(|(_, word)| is_wrapper(word)).any(|(at, _)| {
+        let mut behind_option = false;
+        for word in &words[at + 1..] {
+            let Some(word) = word.plain() else { return true };
+            let is_option = word.starts_with('-') || is_assignment(word);
+            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+            // What stands behind an option may be its value.
+            if !(is_option || is_number || behind_option) {
+                return false;
+            }
+            behind_option = is_option;
+        }
+        fed && at + 1 == words.len()
+    })
 }
 
 /// `NAME=value`, `NAME+=value`, `NAME[1]=value`

@@ -24,8 +24,8 @@ fn word(judgement: &Judgement) -> &'static str {
 }
 
 fn judge(rules: &Rules, tool: &str, input: serde_json::Value) -> &'static str {
-    let yard = Yard::new(&[]);
-    word(&rules.judge(tool, &input, &yard.scene.workspace))
+    let anywhere = Workspace::open(Path::new(".")).expect("a folder");
+    word(&rules.judge(tool, &input, &anywhere))
 }
 
 fn bash(rules: &Rules, command: &str) -> &'static str {
@@ -98,13 +98,19 @@ fn a_forbidden_command_in_any_dress() {
         "git >\"a b\" push",
         "cat <<< \"$HOME\"; git push",
         "true\r#; git push",
+        // Words that somebody reads as a line.
+        "bash <<< 'git push'",
+        "trap 'git push' EXIT",
+        "env -S 'git push'",
+        "flock x -c 'git push'",
+        "mapfile -C 'git push #' -c 1",
+        "let 'a[$(git push >&2)]=1'",
         "rm -rf build",
         "rm -v -rf build",
         "/bin/rm -rf /",
     ];
-    for command in denied {
-        assert_eq!(bash(&rules, command), "deny", "{command}");
-    }
+    let others: Vec<&str> = denied.into_iter().filter(|command| bash(&rules, command) != "deny").collect();
+    assert_eq!(others, [] as [&str; 0], "not: deny");
     let unclear = [
         "$x push",
         "git $x",
@@ -122,14 +128,8 @@ fn a_forbidden_command_in_any_dress() {
         // What hides it from a reader, or hands it to another one.
         "echo 'git push'",
         "echo 'git push' | sh",
-        "bash <<< 'git push'",
-        "trap 'git push' EXIT",
         "alias x='git push'",
         ". <(printf 'git pu''sh')",
-        "env -S 'git push'",
-        "flock x -c 'git push'",
-        "mapfile -C 'git push #' -c 1",
-        "let 'a[$(git push >&2)]=1'",
         "git pus?",
         "git -c alias.x=push x",
         "hash -p /usr/bin/git zz; zz push",
@@ -138,11 +138,49 @@ fn a_forbidden_command_in_any_dress() {
         "echo \"$(case x in x) $g push;; esac)\"",
         "echo \"$(true # )\n$'\\x67it' push)\"",
         "grep -r 'rm -rf' .",
+        // Letters that only an evaluation takes away.
+        "eval git 'pu$x\"\"sh'",
+        "eval 'g$@it' push",
+        "builtin eval g'$@'it pu'$@'sh",
+        "bash -c 'g$@it${IFS}pu$@sh'",
+        "bash <<< 'g$@it pu$@sh'",
+        "bash <<< \"g$@it pu$@sh\"",
+        "echo \"${x:-'$(g$@it pu$@sh)'}\"",
+        "x='a[$(g$@it pu$@sh)]'; ((x))",
+        "x='$(g$@it pu$@sh)'; echo \"${x@P}\"",
+        "[[ -v 'a[$(g$@it pu$@sh)]' ]]",
+        "PS4='$(g$@it pu$@sh)' bash -xc true",
+        "trap 'g$@it pu$@sh' EXIT",
+        "env -S 'g${x}it pu${x}sh'",
+        "cat <<EOF\n\tEOF\n'\nEOF\ng$@it pu$@sh #'",
+        // Programs that are handed over, or their words.
+        "x=g y=it; env $x$y pu${z}sh",
+        "command $x",
+        "sudo -u me $x",
+        "timeout 5 $x",
+        "find . -exec $x {} +",
+        "printf push | xargs git",
+        "printf 'g%st pu%sh' i s | xargs env",
+        "printf '\\147it push' | sh",
+        "base64 -d x | bash -s",
+        "cat x | sudo bash",
     ];
-    for command in unclear {
-        assert_eq!(bash(&rules, command), "ask", "{command}");
-    }
-    for command in ["git status", "ls $HOME", "cargo test", "rm build", "echo digit; ls pushed"] {
+    let others: Vec<&str> = unclear.into_iter().filter(|command| bash(&rules, command) != "ask").collect();
+    assert_eq!(others, [] as [&str; 0], "not: ask");
+    for command in [
+        "git status",
+        "ls $HOME",
+        "cargo test",
+        "rm build",
+        "echo digit; ls pushed",
+        "find . -name '*.rs' | xargs grep -l foo",
+        "find . -type f | xargs -I{} cp {} out",
+        "awk '{print $(NF-1)}' a",
+        "printf '%s\\n' a | sort",
+        "bash build.sh || true",
+        "cat <<EOF > a.txt\nit's $HOME\nEOF",
+        "env FOO=1 cargo test",
+    ] {
         assert_eq!(bash(&rules, command), "allow", "{command}");
     }
 }
@@ -300,4 +338,58 @@ fn a_rule_that_means_nothing_is_named() {
     assert!(wrong("read(../x)").contains("paths are those of the workspace"));
     assert!(wrong("get_time(x)").contains("write `get_time`"));
     assert!(wrong("read([)").contains("`read([)`"));
+}
+
+/// What is left of a tool is left as it stands; the tools that are not named are as they were.
+#[test]
+fn what_is_left_of_a_tool_brings_nothing_along() {
+    let mut rules = Rules::default();
+    rules.add(List::Only, "bash(git diff:*)\nbash(ls)\nread(src/**)").expect("a rule");
+    for command in ["git diff", "git diff --stat HEAD", "ls", "ls && git diff"] {
+        assert_eq!(bash(&rules, command), "allow", "{command}");
+    }
+    for command in [
+        "git push",
+        "git",
+        "ls -l",
+        "git diff; rm x",
+        "git diff | sh",
+        "git diff $(rm x)",
+        "git diff > x",
+        "X=1 git diff",
+        "./git diff",
+        "env git diff",
+        "git -c core.pager=x diff",
+        "sh -c 'git diff'",
+        "$x",
+        "",
+    ] {
+        assert_eq!(bash(&rules, command), "deny", "{command}");
+    }
+    let yard = Yard::new(&[("src/a.rs", ""), ("src/out -> ../secret.txt", ""), ("secret.txt", "s")]);
+    let judged =
+        |tool: &str, path: &str| word(&rules.judge(tool, &json!({ "path": path }), &yard.scene.workspace));
+    for (tool, path) in
+        [("read", "src/a.rs"), ("list", "src"), ("grep", "src"), ("write", "x"), ("edit", "x")]
+    {
+        assert_eq!(judged(tool, path), "allow", "{tool} {path}");
+    }
+    for (tool, path) in [
+        ("read", "secret.txt"),
+        ("read", "src/../secret.txt"),
+        ("read", "src/out"),
+        ("grep", "."),
+        ("glob", "."),
+    ] {
+        assert_eq!(judged(tool, path), "deny", "{tool} {path}");
+    }
+    assert!(rules.why_closed(Path::new("secret.txt"), false).is_some());
+    assert_eq!(rules.why_closed(Path::new("src/a.rs"), false), None);
+    assert_eq!(rules.why_closed(Path::new("secret.txt"), true), None);
+    // Each of two has to leave it, and a deny still wins.
+    rules.add(List::Only, "bash(git:*)").expect("a rule");
+    rules.add(List::Deny, "bash(git diff --output*)").expect("a rule");
+    assert_eq!(bash(&rules, "git diff"), "allow");
+    assert_eq!(bash(&rules, "ls"), "deny");
+    assert_eq!(bash(&rules, "git diff --output=x"), "deny");
 }

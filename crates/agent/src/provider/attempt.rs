@@ -196,6 +196,11 @@ impl Provider {
         let response = timeout(self.limits.idle, client.request(request)).await;
         let response = response.map_err(|_| stalled("nothing", self.limits.idle))?.map_err(|error| {
             let host = self.endpoint.authority().map(|host| host.as_str()).unwrap_or_default();
+            if error.is_connect() && self.is_here() && is_refused(&error) {
+                let message = format!("cannot connect to `{host}`: nothing listens there");
+                return Failure::new(FailureKind::Connect, message, Retry::No)
+                    .hinted(format!("start the server, or change the base URL of `{}`", self.name));
+            }
             if error.is_connect() {
                 let message = format!("cannot connect to `{host}`: {}", chain(&error));
                 return Failure::new(FailureKind::Connect, message, Retry::Yes);
@@ -261,6 +266,12 @@ impl Provider {
         reading.finish(&decoded, &end)
     }
 
+    /// It is on this machine: where nobody listens, nobody will without somebody's doing.
+    fn is_here(&self) -> bool {
+        let host = self.endpoint.host().unwrap_or_default().trim_matches(['[', ']']);
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+
     /// Adds what only the provider's settings know.
     fn advised(&self, failure: Failure) -> Failure {
         match failure.kind {
@@ -273,6 +284,19 @@ impl Provider {
     }
 }
 
+/// Whether somebody said at once that nothing is there.
+fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let refused = error.downcast_ref::<std::io::Error>();
+        if refused.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
 /// A page or a picture is no answer, whatever its status. No type at all is left to the first byte.
 fn expected_type(headers: &HeaderMap) -> Result<(), Failure> {
     let Some(kind) = headers.get(CONTENT_TYPE) else { return Ok(()) };
@@ -281,8 +305,10 @@ fn expected_type(headers: &HeaderMap) -> Result<(), Failure> {
     if essence.is_empty() || essence.contains("event-stream") || essence.contains("json") {
         return Ok(());
     }
-    let failure =
-        Failure::garbage(format!("the provider answered with `{}`, not with a reply", plain(essence)));
+    // A page stays where it is; of anything else nobody knows.
+    let retry = if essence == "text/html" { Retry::No } else { Retry::Yes };
+    let message = format!("the provider answered with `{}`, not with a reply", plain(essence));
+    let failure = Failure::new(FailureKind::Garbage, message, retry);
     Err(failure.hinted("check the base URL: a page may have answered in the provider's place"))
 }
 

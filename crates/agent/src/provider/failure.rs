@@ -111,6 +111,15 @@ pub(super) fn is_hopeless(error: &ProviderError) -> bool {
     HOPELESS.iter().any(|sign| words.contains(sign))
 }
 
+/// Signs that somebody has to pay first.
+const UNPAID: &[&str] = &["billing", "credit balance", "insufficient_quota", "payment_required"];
+
+/// Whether the provider's words say that there is no money.
+pub(super) fn is_unpaid(error: &ProviderError) -> bool {
+    let words = format!("{} {}", error.kind, error.message).to_lowercase();
+    UNPAID.iter().any(|sign| words.contains(sign))
+}
+
 /// Signs that a request holds more than the model can take.
 const TOO_LONG: &[&str] = &[
     "context limit",

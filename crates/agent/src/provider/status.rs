@@ -6,7 +6,7 @@ use http::header::{DATE, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use wire::dialect::{Dialect, Outcome, ProviderError};
 
-use super::failure::{Failure, FailureKind, Retry, is_hopeless, is_too_long, plain, said};
+use super::failure::{Failure, FailureKind, Retry, is_hopeless, is_too_long, is_unpaid, plain, said};
 
 /// The failure that a status other than a good one stands for.
 pub(super) fn refused(
@@ -50,6 +50,7 @@ pub(super) fn refused(
             "check the model's name and the base URL; a server that has only Chat Completions needs `dialect = \"openai-chat\"`",
         ),
         FailureKind::NotFound => failure.hinted("check the model's name and the base URL"),
+        _ if is_unpaid(&error) => failure.hinted("add credit to the account at the provider, or use another key"),
         _ => failure,
     }
 }
@@ -132,5 +133,15 @@ mod tests {
         for (list, seconds) in cases {
             assert_eq!(retry_after(&headers(list), now), seconds.map(Duration::from_secs_f64), "{list:?}");
         }
+    }
+
+    #[test]
+    fn who_has_no_money_is_told_so() {
+        let body = br#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}"#;
+        let now = SystemTime::UNIX_EPOCH;
+        let failure =
+            refused(Dialect::AnthropicMessages, StatusCode::BAD_REQUEST, &HeaderMap::new(), body, now);
+        assert_eq!((failure.kind, failure.retry), (FailureKind::Status(400), Retry::No));
+        assert!(failure.hint.is_some_and(|hint| hint.starts_with("add credit")));
     }
 }

@@ -13,6 +13,9 @@ use rustix::thread::{
 
 use super::{News, Order, filter, hand_on, next, outer, read_order, rights, tell};
 
+/// How many processes and threads a command may have, where the system can hold its world to that.
+const MOST_NUMBERS: &str = "4000";
+
 /// What a command may use up. Threads count as processes; who has rights over the whole system is not held by that one.
 const LIMITS: &[(Resource, u64)] =
     &[(Resource::Core, 0), (Resource::Fsize, 8 << 30), (Resource::Nofile, 8_192), (Resource::Nproc, 4_000)];
@@ -27,6 +30,7 @@ pub(super) fn keep() -> ExitCode {
         let _ =
             mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None);
     }
+    hold_down();
     let started = read_order().and_then(|order| {
         let mut child = next("inner").stdin(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
         hand_on(&order, &mut child).map_err(|error| error.to_string())?;
@@ -47,6 +51,16 @@ pub(super) fn keep() -> ExitCode {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return ExitCode::FAILURE,
         }
+    }
+}
+
+/// Gives this world only so many numbers for processes and threads: the limit that root is not held by otherwise. Before
+/// Linux 6.14 that number was the whole system's, and not ours to change.
+fn hold_down() {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut parts = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    if (parts.next(), parts.next()) >= (Some(6), Some(14)) {
+        let _ = std::fs::write("/proc/sys/kernel/pid_max", MOST_NUMBERS); // the processes are counted as well
     }
 }
 

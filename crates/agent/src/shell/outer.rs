@@ -1,5 +1,6 @@
 //! The process that everything of a command descends from, and that ends all of it.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -20,7 +21,7 @@ use super::{News, hand_on, next, read_order, tell};
 /// More than any build needs; a fork bomb has them in no time.
 const MOST_PROCESSES: usize = 1_000;
 /// How often they are counted.
-const COUNT: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const COUNT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 pub(super) fn run() -> ExitCode {
     let order = match read_order() {
@@ -109,7 +110,10 @@ fn make_read_only(place: &Path) -> io::Result<()> {
 /// Until the command ends, whoever started us is gone, or it gets too much.
 fn watch(mut child: Child) -> ExitCode {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a number");
+    // Who has to end thousands must not stand in a line with them; only root may ask for that.
+    let _ = rustix::process::setpriority_process(None, -10);
     let Ok(ended) = pidfd_open(pid, PidfdFlags::empty()) else {
+        strike(pid);
         end_all();
         return refuse("this system has no `pidfd_open` (Linux 5.3)".to_owned());
     };
@@ -120,22 +124,32 @@ fn watch(mut child: Child) -> ExitCode {
         let _ = poll(&mut waiting, Some(&COUNT)); // an interrupted wait is a short one
         let (has_ended, is_told) = (!waiting[0].revents().is_empty(), !waiting[1].revents().is_empty());
         if has_ended {
+            strike(pid); // before its number is free for others
             let code = child.wait().map_or(1, super::inner::code);
             end_all();
             tell(&News::Exited { code });
             return ExitCode::SUCCESS;
         }
         if is_told {
+            strike(pid);
             end_all();
             return ExitCode::SUCCESS;
         }
         let processes = descendants(std::process::id()).len();
         if processes > MOST_PROCESSES {
+            strike(pid);
             end_all();
             tell(&News::TooMany { processes });
             return ExitCode::SUCCESS;
         }
     }
+}
+
+/// Ends the command's first process and its group. With a keeper goes its whole world, and a group goes at once: nobody
+/// in them is faster.
+fn strike(first: Pid) {
+    let _ = rustix::process::kill_process(first, Signal::KILL);
+    let _ = rustix::process::kill_process_group(first, Signal::KILL);
 }
 
 /// Ends all that descends from us. Each round sees what the last one's victims have started meanwhile.
@@ -169,22 +183,27 @@ fn kill(pid: u32) {
 }
 
 /// All processes that descend from one, parents first.
-fn descendants(root: u32) -> Vec<u32> {
+pub(crate) fn descendants(root: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let parents: Vec<(u32, u32)> = pids
-        .filter_map(|pid: u32| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // The program's name, in brackets, may hold anything.
-            Some((pid, stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?))
-        })
-        .collect();
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for pid in pids {
+        if let Some(parent) = parent(pid) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
     let mut family = vec![root];
     let mut at = 0;
     while at < family.len() {
-        let parent = family[at];
-        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        // Taken out, since numbers may be given anew while we read: nobody is counted twice.
+        family.extend(children.remove(&family[at]).unwrap_or_default());
         at += 1;
     }
     family.split_off(1)
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name, in brackets, may hold anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

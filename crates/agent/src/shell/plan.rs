@@ -120,7 +120,10 @@ pub(super) fn order(
     }
     let mut hidden: Vec<PathBuf> = SYSTEM_SECRETS.iter().map(PathBuf::from).collect();
     hidden.extend(below_home(HOME_SECRETS));
-    hidden.extend(shell.hidden.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())));
+    hidden.extend(shell.hidden.iter().cloned());
+    // Rights are given on what is really there, whatever links lead to it.
+    let real: Vec<PathBuf> = hidden.iter().filter_map(|path| really(path)).collect();
+    hidden.extend(real);
     // A workspace may well be somewhere that is hidden otherwise.
     hidden.retain(|path| !workspace.starts_with(path));
     Order {
@@ -134,6 +137,14 @@ pub(super) fn order(
         hidden,
         protected,
     }
+}
+
+/// Where a path leads, as far as anything is there; nothing where it says so itself.
+fn really(path: &Path) -> Option<PathBuf> {
+    let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
+    let (there, real) = found?;
+    let real = real.join(path.strip_prefix(there).ok()?);
+    (real != path).then_some(real)
 }
 
 fn environment(home: Option<&Path>, tmp: &Path) -> BTreeMap<String, String> {
@@ -168,4 +179,24 @@ fn environment(home: Option<&Path>, tmp: &Path) -> BTreeMap<String, String> {
         set(name, value);
     }
     env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_hidden_is_hidden_where_it_really_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("it is there");
+        std::fs::create_dir_all(root.join("real/dotfiles/ssh")).expect("folders");
+        std::os::unix::fs::symlink("real", root.join("home")).expect("a link");
+        std::os::unix::fs::symlink("dotfiles/ssh", root.join("real/.ssh")).expect("a link");
+        assert_eq!(really(&root.join("home/.ssh")), Some(root.join("real/dotfiles/ssh")));
+        assert_eq!(really(&root.join("home/.aws/config")), Some(root.join("real/.aws/config")));
+        assert_eq!(really(&root.join("real/.aws")), None);
+        let shell = Shell { hidden: vec![root.join("home/.data")], ..Shell::default() };
+        let order = order(&shell, "true", &root.join("real"), &root.join("tmp"), Vec::new());
+        assert!(order.hidden.contains(&root.join("real/.data")), "{:?}", order.hidden);
+    }
 }

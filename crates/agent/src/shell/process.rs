@@ -204,6 +204,24 @@ impl Processes {
     }
 }
 
+impl Shell {
+    /// Runs a command that does nothing, as any other is run; why not, where that cannot be.
+    pub async fn check(self) -> Result<(), String> {
+        let tmp = std::env::temp_dir().join(format!("offshoot-check-{}", std::process::id()));
+        let processes = Processes::apart(self, tmp);
+        let workspace = processes.tmp().map_err(|error| error.to_string())?.join(MAKE_HOME);
+        let ended = match processes.start("true", &workspace, None).await {
+            Ok(mut started) => match started.finish(|_| {}).await {
+                Ending::Exited(0) => Ok(()),
+                ending => Err(ending.in_words()),
+            },
+            Err(why) => Err(why),
+        };
+        processes.end().await;
+        ended
+    }
+}
+
 impl Started {
     /// The next thing that its processes say.
     async fn hear(&mut self) -> Option<News> {
@@ -238,7 +256,10 @@ impl Ending {
     pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Exited(0) => "it ended well".to_owned(),
-            Self::Exited(code @ 129..=192) => format!("it was ended by signal {}", code - 128),
+            // `git` ends with 129 by itself.
+            Self::Exited(code @ 129..=192) => {
+                format!("exit code {code}, as after signal {}", code - 128)
+            }
             Self::Exited(code) => format!("exit code {code}"),
             Self::TooMany(processes) => {
                 format!("it had {processes} processes and was ended with all of them")

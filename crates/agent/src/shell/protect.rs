@@ -41,16 +41,11 @@ impl Guard {
         Self { workspace: workspace.to_owned(), known, places }
     }
 
-    /// Takes away what was made since: each with its old and new name. Only `.git` counts in folders below; others
-    /// are made there by all kinds of packages, and read by nobody.
+    /// Takes away what was made since, in whichever folder: each with its old and new name.
     pub(crate) fn disarm(&self) -> Vec<(PathBuf, PathBuf)> {
         let made = find(&self.workspace).into_iter();
         let made = made.filter(|place| identity(place).is_some_and(|found| !self.known.contains(&found)));
-        let matters = made.filter(|place| {
-            let name = place.file_name().and_then(protected::name);
-            place.parent() == Some(&self.workspace) || name.is_some_and(|name| name.name == ".git")
-        });
-        matters.filter_map(|place| disarm(&self.workspace, &place).map(|to| (place, to))).collect()
+        made.filter_map(|place| disarm(&self.workspace, &place).map(|to| (place, to))).collect()
     }
 }
 
@@ -118,9 +113,10 @@ mod tests {
         }
         let mut disarmed: Vec<PathBuf> = guard.disarm().into_iter().map(|(_, to)| to).collect();
         disarmed.sort();
-        let names = [".Husky.not-trusted", ".envrc.not-trusted-2", "a/b/.git.not-trusted"];
+        let names =
+            [".Husky.not-trusted", ".envrc.not-trusted-2", "a/.vscode.not-trusted", "a/b/.git.not-trusted"];
         assert_eq!(disarmed, names.map(|name| yard.root.join(name)));
-        assert!(yard.root.join(".git/config").exists() && yard.root.join("a/.vscode").exists());
+        assert!(yard.root.join(".git/config").exists() && yard.root.join("sub/.envrc").exists());
         assert_eq!(guard.disarm(), []);
     }
 

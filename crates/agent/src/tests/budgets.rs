@@ -22,8 +22,8 @@ async fn a_run_stops_before_the_request_that_could_cost_too_much() {
         expect![[r#"
             prompt: work
             reply: a=count{}
-            = budget: nothing ($0.2001 of $0.1000 are spent, and the next request could cost $0.0123)
-            = budget: nothing ($0.2001 of $0.1000 are spent, and the next request could cost $0.0123)
+            = budget: nothing ($0.2001 of $0.1000 are spent, and the next request could cost $0.0124)
+            = budget: nothing ($0.2001 of $0.1000 are spent, and the next request could cost $0.0124)
             results: a gives 1
             reply: done
             = completed: done
@@ -47,7 +47,7 @@ async fn a_budget_that_is_too_small_for_anything_asks_nothing() {
         "> work\n>> | budget=1000000\n< done",
         expect![[r#"
             prompt: work
-            = budget: nothing ($0.000000 of $0.000001 are spent, and the next request could cost $0.004725)
+            = budget: nothing ($0.000000 of $0.000001 are spent, and the next request could cost $0.004795)
             reply: done
             = completed: done
         "#]],

@@ -66,7 +66,7 @@ async fn whatever_goes_wrong_in_a_call_is_an_answer() {
     check(story, expect![[r#"
         prompt: try
         reply: a=nonsense{"n":1} + b=fail{} + c=panic{} + d=echo{"say":"still here"}
-        results: a gives there is no tool `nonsense`; there are: echo, fail, meet, peek, put, count, slow, hang, hang_put, hang_count, panic, huge, told_to_end + b gives it cannot be done + c gives `panic` broke; that is a bug in it, not in your call + d gives still here
+        results: a gives there is no tool `nonsense`; there are: echo, fail, doubt, meet, peek, put, count, slow, hang, hang_put, hang_count, panic, huge, told_to_end + b gives it cannot be done + c gives `panic` broke; that is a bug in it, not in your call + d gives still here
         reply: I see
         = completed: I see
     "#]]).await;
@@ -167,4 +167,12 @@ async fn many_calls_of_one_reply_keep_their_order() {
         results.split("peek ").skip(1).map(|n| n.split(' ').next().unwrap_or("")).collect();
     assert_eq!(numbers, (0..24).map(|n| n.to_string()).collect::<Vec<_>>());
     assert_eq!(room.state.log()[..24].iter().filter(|line| line.starts_with("peek begins")).count(), 24);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_tool_does_not_know_itself_may_have_run() {
+    let room = Room::new();
+    let told = room.play("> work\n< doubt{}\n< done").await;
+    assert!(told.contains("a gives nobody knows"), "{told}");
+    assert_eq!(room.calls(), ["a doubt: may_have_run"]);
 }

@@ -86,16 +86,19 @@ async fn what_is_planned_is_there_when_everything_else_is_forgotten() {
     room.limits.compact_at = 1000;
     let kernel = kernel(&room);
     let plan = r#"manage_tasks{"create":[{"subject":"one","description":"in full"},{"subject":"two"}]}"#;
-    let begin = r#"manage_tasks{"update":[{"id":"2.0.1","status":"in_progress"}]} | in=5000"#;
-    let ended =
-        play(&room, &kernel, room.start_of("plan"), &[plan, begin, "it was about a plan", "done"]).await;
+    let begin = r#"manage_tasks{"update":[{"id":"6.0.1","status":"in_progress"}]} | in=5000"#;
+    let note = r#"memory{"action":"write","name":"port","text":"it listens on 8080"}"#;
+    let ours = r#"memory{"action":"write","name":"taste","text":"tabs","scope":"user"}"#;
+    let said = [note, ours, plan, begin, "it was about a plan", "done"];
+    let ended = play(&room, &kernel, room.start_of("plan"), &said).await;
     assert_eq!(ended.status, RunStatus::Completed, "{ended:?}");
     laws::hold(&room);
     let last = room.model.asked().pop().expect("asked");
     let last = String::from_utf8_lossy(&last);
     assert!(last.contains("it was about a plan"), "{last}");
-    let tasks = r"as they stand now:\n2.0.1 in_progress: one\n    in full\n2.0.2 pending: two\n</tasks>";
+    let tasks = r"as they stand now:\n6.0.1 in_progress: one\n    in full\n6.0.2 pending: two\n</tasks>";
     assert!(last.contains(tasks), "{last}");
+    assert!(last.contains("port (thread): it listens on 8080") && !last.contains("taste"), "{last}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,4 +134,75 @@ fn settings_that_were_stored_before_there_were_agents_are_read() {
     let old = br#"{"format":1,"dialect":"anthropic","max_steps":7,"max_budget_microusd":null,"compact_at":1,"context":"","workspace":"/w","max_tokens":1}"#;
     let settings = Settings::from_bytes(old).expect("still read");
     assert_eq!((settings.instructions, settings.tools), (None, None));
+}
+
+/// What came of the calls of the only run.
+fn outcomes(room: &Room) -> Vec<String> {
+    let calls = room.store.run(&room.run()).tool_calls().expect("calls");
+    calls.iter().map(|call| format!("{} {}", call.name, call.status)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_s_rules_on_files_hold_in_its_run_and_leave_it_the_tool() {
+    let own_rules = vec![(List::Deny, "read(secrets/**)".to_owned())];
+    let room = Room { own_rules, ..Room::new() };
+    let at = |name: &str| room.folder.path().join("w").join(name);
+    std::fs::create_dir(at("secrets")).expect("made");
+    std::fs::write(at("secrets/key.txt"), "kestrel").expect("written");
+    std::fs::write(at("open.txt"), "no kestrel here").expect("written");
+    std::os::unix::fs::symlink("secrets", at("link")).expect("a link");
+    let ended = play(
+        &room,
+        &kernel(&room),
+        room.start_of("look"),
+        &[
+            r#"read{"path":"secrets/key.txt"} + read{"path":"link/key.txt"} + read{"path":"open.txt"}"#,
+            r#"grep{"pattern":"kestrel"} + list{"path":"secrets"}"#,
+            "done",
+        ],
+    )
+    .await;
+    assert_eq!(ended.status, RunStatus::Completed);
+    assert_eq!(outcomes(&room), ["read denied", "read denied", "read done", "grep done", "list denied"]);
+    let calls = room.store.run(&room.run()).tool_calls().expect("calls");
+    let found = crate::preview::words(calls[3].result.as_ref().expect("a result"));
+    assert!(found.contains("open.txt") && !found.contains("key.txt"), "{found}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_skill_that_was_read_leaves_its_tools_until_the_user_says_something_else() {
+    let room = Room::new();
+    std::fs::write(room.folder.path().join("w/a.txt"), "a").expect("written");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("skills/look/SKILL.md");
+    std::fs::create_dir_all(file.parent().expect("below")).expect("made");
+    std::fs::write(&file, "---\nallowed-tools: Read(a.txt), Grep\n---\nLook.").expect("written");
+    let places = crate::definition::Places { project: &folder.path().join("none"), user: folder.path() };
+    let skills = crate::definition::Definitions::load(places, &Default::default(), &[]).skills;
+    let kernel = Kernel { skills: skills.into(), ..kernel(&room) };
+    play(
+        &room,
+        &kernel,
+        room.start_of("look"),
+        &[
+            r#"get_time{}"#,
+            r#"skill{"name":"look"}"#,
+            r#"get_time{} + read{"path":"a.txt"} + read{"path":"b.txt"}"#,
+            r#"skill{"name":"look"}"#,
+            "done",
+        ],
+    )
+    .await;
+    let held = ["get_time done", "skill done", "get_time denied", "read done", "read denied", "skill done"];
+    assert_eq!(outcomes(&room), held);
+    let calls = room.store.run(&room.run()).tool_calls().expect("calls");
+    let told = crate::preview::words(calls[1].result.as_ref().expect("a result"));
+    assert!(told.ends_with("may be called beside `skill`: `grep`, `Read(a.txt)`."), "{told}");
+    let why = crate::preview::words(calls[2].result.as_ref().expect("a result"));
+    assert!(why.contains("the skill `look` leaves only `grep`, `Read(a.txt)`"), "{why}");
+    // The user says something else.
+    ["get_time{}", "done"].iter().for_each(|reply| room.model.shall_say(reply));
+    kernel.resume(&room.run(), Some("and now?")).await.expect("resumed");
+    kernel.run(&room.run(), &More::default(), &Brake::new()).await.expect("ended");
+    assert_eq!(outcomes(&room).last().map(String::as_str), Some("get_time done"));
 }

@@ -89,6 +89,7 @@ pub(super) fn all(state: &Arc<State>) -> Vec<Box<dyn Tool>> {
             Box::pin(async move { Output::text(input["say"].as_str().unwrap_or_default()) })
         }),
         ("fail", Policy::Pure, |_, _| Box::pin(async { Output::error("it cannot be done") })),
+        ("doubt", Policy::Unsafe, |_, _| Box::pin(async { Output::uncertain("nobody knows") })),
         // Comes back when two of them are there.
         ("meet", Policy::Pure, |state, _| {
             Box::pin(async move {

@@ -240,7 +240,7 @@ mod tests {
         };
         assert_eq!(said(Ending::Exited(0), Ok(())), "false words");
         assert_eq!(said(Ending::Exited(2), Ok(())), "true exit code 2 | words");
-        assert_eq!(said(Ending::Exited(139), Ok(())), "true it was ended by signal 11 | words");
+        assert_eq!(said(Ending::Exited(139), Ok(())), "true exit code 139, as after signal 11 | words");
         assert_eq!(
             said(Ending::Lost, Err(Duration::from_secs(3))),
             "true the command took longer than 3 s and was ended, with everything it had started | words"

@@ -51,7 +51,17 @@ impl Tool for Skill {
 
 fn find(args: &Args, scene: &Scene) -> Result<Output, Refusal> {
     match scene.skills.iter().find(|skill| skill.name == args.name) {
-        Some(skill) => Ok(Output::text(skill.filled_in(&args.arguments))),
+        Some(skill) => {
+            let text = skill.filled_in(&args.arguments);
+            Ok(Output::text(match &skill.tools {
+                Some(tools) => format!(
+                    "{text}\n\nUntil the user says something else, these tools are all that may be called beside \
+                     `skill`: {}.",
+                    tools.in_words()
+                ),
+                None => text,
+            }))
+        }
         None if scene.skills.is_empty() => Err(Refusal("there are no skills here".to_owned())),
         None => {
             let names: Vec<String> = scene.skills.iter().map(|skill| format!("`{}`", skill.name)).collect();

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use crate::permission::Rules;
+use crate::permission::{Judgement, Rules};
 pub use error::WorkspaceError;
 pub(crate) use error::shown;
 pub(crate) use folder::{Entries, Folder, Kind};
@@ -32,16 +32,16 @@ pub use protected::{PROTECTED, Protected};
 /// symlink, nor by one that somebody puts there at the wrong moment.
 ///
 /// It holds the folder itself, not its name, so a workspace that is moved stays the same one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Workspace {
-    root: OwnedFd,
+    root: Arc<OwnedFd>,
     /// As the user said it, made absolute: models repeat what they were told.
     given: PathBuf,
     canonical: PathBuf,
     /// Folders in it that no tool reaches, as seen from the root.
     closed: Vec<PathBuf>,
-    /// What the user forbids, by the place that a file really has.
-    rules: Arc<Rules>,
+    /// What is forbidden, by the place that a file really has: by the user, and in a run by its agent's description.
+    rules: Vec<Arc<Rules>>,
 }
 
 impl Workspace {
@@ -57,7 +57,7 @@ impl Workspace {
             Errno::NOSYS | Errno::PERM => WorkspaceError::Unsupported,
             errno => failed(errno.into()),
         })?;
-        Ok(Self { root: fd, given, canonical, closed: Vec::new(), rules: Arc::default() })
+        Ok(Self { root: Arc::new(fd), given, canonical, closed: Vec::new(), rules: Vec::new() })
     }
 
     /// Keeps all tools out of these folders, where they lie in it: the journal, and the settings that say where keys go.
@@ -73,8 +73,9 @@ impl Workspace {
     }
 
     /// Lets rules say which files are not to be read and not to be written.
-    pub fn ruled_by(self, rules: Arc<Rules>) -> Self {
-        Self { rules, ..self }
+    pub fn ruled_by(mut self, rules: Arc<Rules>) -> Self {
+        self.rules.push(rules);
+        self
     }
 
     /// Why a place is closed to a tool that would read it, or write it.
@@ -82,17 +83,19 @@ impl Workspace {
         if self.closed.iter().any(|closed| place.starts_with(closed)) {
             return Some("offshoot keeps its journal or its settings there".to_owned());
         }
-        self.rules.why_closed(place, writing)
+        self.rules.iter().find_map(|rules| rules.why_closed(place, writing))
     }
 
     /// Whether whoever walks through folders leaves that place out.
     pub(crate) fn is_left_out(&self, place: &Path) -> bool {
-        self.closed.iter().any(|closed| place.starts_with(closed)) || self.rules.keeps_from_walks(place)
+        self.closed.iter().any(|closed| place.starts_with(closed))
+            || self.rules.iter().any(|rules| rules.keeps_from_walks(place))
     }
 
-    /// The user's rules.
-    pub(crate) fn rules(&self) -> &Rules {
-        &self.rules
+    /// What is to become of a call; the strictest of its rules counts.
+    pub(crate) fn judge(&self, tool: &str, input: &serde_json::Value) -> Judgement {
+        let judged = self.rules.iter().map(|rules| rules.judge(tool, input, self));
+        judged.fold(Judgement::Allow, Judgement::and)
     }
 
     fn open_to(&self, place: &Path, path: &Path, writing: bool) -> Result<(), WorkspaceError> {
@@ -156,6 +159,13 @@ impl Workspace {
             return Err(WorkspaceError::BadPath { path: shown(path), why }.into());
         }
         let failed = |errno| self.explain(errno, "write", path);
+        // Before folders are made for nothing. What counts is asked when the folder is open.
+        if let Ok(place) = self.resolved(path) {
+            if let Some(by) = protected::place(&place) {
+                return Err(WorkspaceError::Protected { path: shown(path), why: by.why }.into());
+            }
+            self.open_to(&place, path, true)?;
+        }
         // From here on the file is known by its folder and its name, whatever links led to it.
         let (folder, name) = self.target(&relative).map_err(|stuck| match stuck {
             Stuck::Errno(errno) => failed(errno),

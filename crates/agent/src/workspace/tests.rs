@@ -522,7 +522,7 @@ fn a_protected_place_cannot_be_written_by_any_way() {
         "HOME/yard/.git/config": error: `HOME/yard/.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
         "HOME/yard/plain/../.git/config": error: `HOME/yard/plain/../.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
         "sub/.git": error: `sub/.git` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "sub/.git/config": error: `sub/.git/config` is not a folder, or has a file where a folder is needed
+        "sub/.git/config": error: `sub/.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
         "plain/.git": error: `plain/.git` is protected: git runs the hooks and the programs that are named there; ask the user to change it
         "plain/.git/hooks/x": error: `plain/.git/hooks/x` is protected: git runs the hooks and the programs that are named there; ask the user to change it
         "new/folder/.git/config": error: `new/folder/.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
@@ -559,4 +559,23 @@ fn a_protected_place_cannot_be_written_by_any_way() {
     {
         assert!(!yard.root.join(absent).exists(), "{absent}");
     }
+}
+
+#[test]
+fn a_write_that_is_refused_leaves_no_folders() {
+    let yard = Yard::new(&[("src/a.rs", "")]);
+    let mut rules = crate::Rules::default();
+    rules.add(crate::List::Deny, "write(closed)").expect("a rule");
+    rules.add(crate::List::Deny, "write(src/**/gen)").expect("a rule");
+    let workspace = Workspace::open(&yard.root).expect("a workspace");
+    let workspace = workspace.without(&[yard.root.join("own")]).ruled_by(std::sync::Arc::new(rules));
+    for path in ["closed/a/b.txt", "src/x/gen/y/b.txt", "own/a/b.txt", "new/.git/hooks/x", "new/.envrc"] {
+        workspace.write(Path::new(path), b"x").expect_err(path);
+    }
+    let mut left: Vec<_> =
+        std::fs::read_dir(&yard.root).expect("a folder").map(|e| e.expect("one").file_name()).collect();
+    left.extend(
+        std::fs::read_dir(yard.root.join("src")).expect("a folder").map(|e| e.expect("one").file_name()),
+    );
+    assert_eq!(left, ["src", "a.rs"]);
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Format, print};
 use crate::definitions::{self, Described};
-use crate::failure::{Kind, OrFail, marked};
+use crate::failure::{Kind, OrFail, hint, marked};
 
 /// Look at the agents, skills and commands that are described for this folder
 ///
@@ -32,7 +32,7 @@ enum Command {
 
 /// List what is used, and every file and key that is not, with the reason
 ///
-/// Exit code 1 when a file is broken.
+/// Exit code 1 when a file is broken, or `offshoot.toml` would stop a run here.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot agents check --format json")]
@@ -59,11 +59,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let described = Described::load(&here)?;
     match &arguments.command {
         Command::Check(check) => {
+            let settings = super::run::check_settings(&described.project).err();
             print(&match check.format {
-                Format::Text => text(&described),
-                Format::Json => format!("{}\n", json(&described)),
+                Format::Text => text(&described) + &settings.as_ref().map(settings_text).unwrap_or_default(),
+                Format::Json => format!("{}\n", json(&described, settings.as_ref())),
             });
-            let sound = described.all.is_sound();
+            let sound = described.all.is_sound() && settings.is_none();
             Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(Kind::Verdict as u8) })
         }
         Command::Accept(accept) => self::accept(described, &accept.files),
@@ -163,6 +164,12 @@ fn text(described: &Described) -> String {
     text
 }
 
+/// Why no run could be started here.
+fn settings_text(error: &anyhow::Error) -> String {
+    let hint = hint(error).map(|hint| format!("    {}\n", report::plain(hint))).unwrap_or_default();
+    format!("settings\n  {}\n{hint}", report::plain(&format!("{error:#}")))
+}
+
 fn unused_line(unused: &Unused) -> String {
     let Unused { key, line, why, .. } = unused;
     format!("    line {line}, `{}` is not used: {}\n", report::plain(key), report::plain(why))
@@ -184,7 +191,7 @@ fn reason(described: &Described, file: &File) -> String {
     }
 }
 
-fn json(described: &Described) -> Value {
+fn json(described: &Described, settings: Option<&anyhow::Error>) -> Value {
     let tools = agent::tools::builtin();
     let kept = |of: &Tools| -> Vec<&str> {
         tools.iter().map(|tool| tool.name()).filter(|name| of.has(name)).collect()
@@ -207,7 +214,8 @@ fn json(described: &Described) -> Value {
     let all = &described.all;
     json!({
         "format": 1,
-        "ok": all.is_sound(),
+        "ok": all.is_sound() && settings.is_none(),
+        "settings": settings.map(|error| format!("{error:#}")),
         "agents": all.agents.iter().map(agent).collect::<Vec<_>>(),
         "skills": all.skills.iter().map(skill).collect::<Vec<_>>(),
         "commands": all.commands.iter().map(skill).collect::<Vec<_>>(),

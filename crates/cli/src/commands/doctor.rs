@@ -33,6 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let mut findings = harness::doctor(&places, &harness::list());
     findings.push(journal_finding());
+    findings.push(sandbox_finding());
     let missing = findings.iter().any(|finding| finding.needed && !finding.ok);
     match arguments.format {
         Format::Text => print(&findings.iter().map(text).collect::<String>()),
@@ -71,6 +72,25 @@ fn journal_finding() -> Finding {
         Err(error) => (finding.ok, finding.found) = (false, Some(error.to_string())),
     }
     finding
+}
+
+/// What holds the commands of our own agents: tried, and not only looked for.
+fn sandbox_finding() -> Finding {
+    let tried = || -> anyhow::Result<Result<(), String>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let launcher = Some(std::env::current_exe()?);
+        Ok(runtime.block_on(agent::Shell { launcher, ..agent::Shell::default() }.check()))
+    };
+    let held = tried().unwrap_or_else(|error| Err(error.to_string()));
+    Finding {
+        name: "sandbox".to_owned(),
+        ok: held.is_ok(),
+        needed: false,
+        why: "holds what `bash` of our own agents runs (Landlock, seccomp); without it no command is run"
+            .to_owned(),
+        fix: held.is_err().then(|| "uname -r; cat /sys/kernel/security/lsm".to_owned()),
+        found: Some(held.map_or_else(|why| why, |()| "Landlock and seccomp hold".to_owned())),
+    }
 }
 
 fn text(finding: &Finding) -> String {

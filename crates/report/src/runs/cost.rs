@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use store::{RunSummary, Totals};
 
 use super::{FORMAT, columns, dollars, usage, usd};
-use crate::text::short;
+use crate::text::{fit, short};
 
 /// What was spent, for people.
 pub fn cost_text(runs: &[RunSummary], prices_of: &str) -> String {
@@ -12,12 +12,12 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str) -> String {
     if models.is_empty() {
         return "nothing was spent yet\n".to_owned();
     }
-    let head = ["MODEL", "CALLS", "INPUT", "CACHE READ", "CACHE WRITE", "OUTPUT", "COST"];
+    let head = ["MODEL", "CALLS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "COST"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let row = |name: &str, totals: &Totals| {
         let used = &totals.usage;
         vec![
-            name.to_owned(),
+            fitted(name),
             totals.calls.to_string(),
             short(used.input),
             short(used.cache_read),
@@ -38,6 +38,18 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str) -> String {
     };
     format!("{}{note}list prices of {prices_of}\n", columns(&rows))
 }
+
+/// A model's name, so that a line of usual numbers fits a terminal; that nobody paid for it stays to be seen.
+fn fitted(name: &str) -> String {
+    const WIDTH: usize = 28;
+    match name.strip_suffix(SCRIPTED) {
+        Some(model) => format!("{}{SCRIPTED}", fit(model, WIDTH - SCRIPTED.len())),
+        None => fit(name, WIDTH),
+    }
+}
+
+/// Behind a model's name where nobody paid for what a script said.
+const SCRIPTED: &str = " (script)";
 
 /// The same for programs.
 pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
@@ -66,8 +78,7 @@ pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
 fn by_model(runs: &[RunSummary]) -> Vec<(String, Totals)> {
     let mut models: Vec<(String, Totals)> = Vec::new();
     for run in runs.iter().filter(|run| run.own.calls > 0) {
-        // Nobody paid for what a script said.
-        let scripted = if run.provider.starts_with("script:") { " (script)" } else { "" };
+        let scripted = if run.provider.starts_with("script:") { SCRIPTED } else { "" };
         let name = format!("{}{scripted}", run.model);
         match models.iter_mut().find(|(model, _)| *model == name) {
             Some((_, totals)) => add(totals, &run.own),

@@ -45,6 +45,19 @@ impl<'a> RunReads<'a> {
         self.store.read_all(|conn| tool_calls(conn, &self.run, None))
     }
 
+    /// What a tool was called with, and answered well, since somebody last said something; in order.
+    pub fn called_since_prompt(&self, tool: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT input FROM tool_calls WHERE run = ?1 AND name = ?2 AND status = 'done' AND message_seq >
+                 (SELECT COALESCE(MAX(seq), 0) FROM messages WHERE run = ?1 AND origin = 'prompt')
+                 ORDER BY message_seq, position",
+            )?;
+            let found = find.query_map(params![self.run.as_str(), tool], |row| row.get(0))?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
     /// All its model calls, in order.
     pub fn model_calls(&self) -> Result<Vec<ModelCall>, StoreError> {
         self.store.read_all(|conn| {

@@ -24,7 +24,7 @@ impl Config {
             return Ok((self.provider(name, entry)?, id));
         }
         let (name, entry) = match Tier::named(model) {
-            Some(tier) => self.with_tier(tier),
+            Some(tier) => self.with_tier(tier).ok_or_else(|| self.no_key_at_all())?,
             None => self.with_model(model)?,
         };
         let id = match Tier::named(model) {
@@ -52,11 +52,21 @@ impl Config {
         built_in.into_iter().chain(others).collect()
     }
 
-    fn with_tier(&self, tier: Tier) -> (&str, &Entry) {
+    fn with_tier(&self, tier: Tier) -> Option<(&str, &Entry)> {
         let can = |(name, entry): &(&str, &Entry)| {
             self.key(entry).is_some() && self.of_tier(name, entry, tier).is_ok()
         };
-        self.in_order().into_iter().find(can).unwrap_or(self.built_in(Vendor::Anthropic))
+        self.in_order().into_iter().find(can)
+    }
+
+    /// Nobody is named, and nobody can be asked: any of the keys would do.
+    fn no_key_at_all(&self) -> ConfigError {
+        let all = self.in_order();
+        let variables = all.iter().flat_map(|(_, entry)| entry.key_env.iter().rev());
+        let variables: Vec<String> = variables.map(|(name, _)| format!("`{name}`")).collect();
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        let (provider, hint) = (names.join("` or `"), super::set_one_of(&variables));
+        ConfigError::NoKey { provider, hint }
     }
 
     fn with_model(&self, id: &str) -> Result<(&str, &Entry), ConfigError> {

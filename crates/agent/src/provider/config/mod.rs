@@ -216,11 +216,7 @@ impl Config {
         let (key, key_header) = self.key(entry).ok_or_else(|| {
             let variables: Vec<String> =
                 entry.key_env.iter().rev().map(|(name, _)| format!("`{name}`")).collect();
-            let hint = format!(
-                "set {}, or use a script in the model's place: `offshoot run --script FILE …`",
-                variables.join(" or ")
-            );
-            ConfigError::NoKey { provider: name.to_owned(), hint }
+            ConfigError::NoKey { provider: name.to_owned(), hint: set_one_of(&variables) }
         })?;
         Ok(Provider {
             name: name.to_owned(),
@@ -233,6 +229,14 @@ impl Config {
             network: self.network.clone(),
         })
     }
+}
+
+/// What to do where there is no key.
+fn set_one_of(variables: &[String]) -> String {
+    format!(
+        "set {}, or use a script in the model's place: `offshoot run --script FILE …`",
+        variables.join(" or ")
+    )
 }
 
 /// How a key is sent unless something else is said.

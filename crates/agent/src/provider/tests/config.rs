@@ -90,8 +90,8 @@ fn without_any_key_it_says_what_to_set() {
         "",
         "opus gpt-4.1 mystery-1",
         expect![[r#"
-            opus: there is no key for provider `anthropic`
-              hint: set `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN`, or use a script in the model's place: `offshoot run --script FILE …`
+            opus: there is no key for provider `anthropic` or `openai`
+              hint: set `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN` or `OPENAI_API_KEY`, or use a script in the model's place: `offshoot run --script FILE …`
             gpt-4.1: there is no key for provider `openai`
               hint: set `OPENAI_API_KEY`, or use a script in the model's place: `offshoot run --script FILE …`
             mystery-1: no provider is known for the model `mystery-1`
@@ -157,8 +157,8 @@ fn a_tier_goes_to_who_can_be_asked() {
         expect![[r#"
             opus: large of local at http://localhost:1/v1/chat/completions, no key
             anything: anything of local at http://localhost:1/v1/chat/completions, no key
-            haiku: there is no key for provider `anthropic`
-              hint: set `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN`, or use a script in the model's place: `offshoot run --script FILE …`
+            haiku: there is no key for provider `anthropic` or `openai` or `local`
+              hint: set `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN` or `OPENAI_API_KEY`, or use a script in the model's place: `offshoot run --script FILE …`
         "#]],
     );
 }

@@ -105,6 +105,47 @@ async fn a_definition_only_takes_tools_away() {
     assert_eq!(settings.tools, Some(vec!["read".to_owned()]), "planning stays main's own");
 }
 
+#[tokio::test]
+async fn what_is_left_above_is_all_that_is_left_below() {
+    let reads =
+        r#"read{"path":"a.txt"} + read{"path":"secrets/b.txt"} + read{"path":"c.txt"} + list{"path":"."}"#;
+    let spawns = r#"spawn_sub_agent{"prompt":"Work.","agent":"reader"}"#;
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"skill{"name":"look"}"#, spawns, "Done."]),
+        ("Work.", &[reads, "Worked."]),
+    ]);
+    let at = |name: &str| stage.room.folder.path().join("w").join(name);
+    std::fs::create_dir(at("secrets")).expect("made");
+    for name in ["a.txt", "secrets/b.txt", "c.txt"] {
+        std::fs::write(at(name), "x").expect("written");
+    }
+    // The skill that main has read leaves no `list`, and the sub-agent's own file leaves some files.
+    let folder = tempfile::tempdir().expect("a folder");
+    for (file, text) in [
+        ("skills/look/SKILL.md", "---\nallowed-tools: Task, Read\n---\nLook."),
+        (
+            "agents/reader.md",
+            "---\ndescription: reads\ntools: Read(a.txt), Read(secrets/**), LS\npermissions: {deny: [Read(secrets)]}\n---\nRead.",
+        ),
+    ] {
+        let file = folder.path().join(file);
+        std::fs::create_dir_all(file.parent().expect("below")).expect("a folder");
+        std::fs::write(file, text).expect("a file");
+    }
+    let places = definition::Places { project: &folder.path().join("none"), user: folder.path() };
+    let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
+    let found = definition::Definitions::load(places, &definition::Trust::default(), &tools);
+    stage.agents = found.agents;
+    let run = stage.start("Do it.").await;
+    let kernel = Kernel { skills: found.skills.into(), ..stage.kernel() };
+    kernel.run(&run, &More::default(), &Brake::new()).await.expect("it runs");
+    let results = stage.results("m-4-0");
+    assert!(results[0].contains("1\tx"), "{results:?}");
+    for (n, by) in [(1, "`read(secrets)` forbids"), (2, "only `Read(a.txt)`"), (3, "`list` forbids")] {
+        assert!(results[n].contains("refused") && results[n].contains(by), "{by}: {results:?}");
+    }
+}
+
 /// Says yes, and keeps who asked.
 struct Yes(Mutex<Vec<String>>);
 

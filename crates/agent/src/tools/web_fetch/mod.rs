@@ -95,7 +95,7 @@ impl Tool for WebFetch {
 impl WebFetch {
     async fn get(&self, args: &Args, workspace: &Workspace) -> Result<Output, Refusal> {
         let may = |url: &str| {
-            let judged = workspace.rules().judge(self.name(), &serde_json::json!({ "url": url }), workspace);
+            let judged = workspace.judge(self.name(), &serde_json::json!({ "url": url }));
             match judged {
                 Judgement::Allow => Ok(()),
                 Judgement::Ask(why) | Judgement::Deny(why) => Err(why),

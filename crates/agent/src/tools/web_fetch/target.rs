@@ -138,7 +138,9 @@ impl Target {
         }
         if !is_usual(port) {
             return Err(Refusal(format!(
-                "`{target}` is refused: only the ports 80 and 443 are asked, not {port}"
+                "`{target}` is refused: only the ports 80 and 443 are asked, not {port}; the user can allow it, with \
+                 `allow = [\"{}:{port}\"]` under `[web_fetch]` in their own `offshoot.toml`",
+                target.host
             )));
         }
         match &target.host {

@@ -366,9 +366,9 @@ async fn nobody_inside_is_asked() {
         http://mixed6.example/ no: `http://mixed6.example/` is refused: fd00::1 is not on the public internet, but private
         http://user:secret@public.example/ no: a URL with a user name or a password in it is refused
         http://public.example@127.0.0.1/ no: a URL with a user name or a password in it is refused
-        http://public.example:22/ no: `http://public.example:22/` is refused: only the ports 80 and 443 are asked, not 22
-        http://public.example:8080/ no: `http://public.example:8080/` is refused: only the ports 80 and 443 are asked, not 8080
-        https://public.example:6379/ no: `https://public.example:6379/` is refused: only the ports 80 and 443 are asked, not 6379
+        http://public.example:22/ no: `http://public.example:22/` is refused: only the ports 80 and 443 are asked, not 22; the user can allow it, with `allow = ["public.example:22"]` under `[web_fetch]` in their own `offshoot.toml`
+        http://public.example:8080/ no: `http://public.example:8080/` is refused: only the ports 80 and 443 are asked, not 8080; the user can allow it, with `allow = ["public.example:8080"]` under `[web_fetch]` in their own `offshoot.toml`
+        https://public.example:6379/ no: `https://public.example:6379/` is refused: only the ports 80 and 443 are asked, not 6379; the user can allow it, with `allow = ["public.example:6379"]` under `[web_fetch]` in their own `offshoot.toml`
         file:///etc/passwd no: `file:///etc/passwd` is refused: only http and https are fetched
         ftp://public.example/ no: `ftp://public.example/` is refused: only http and https are fetched
         gopher://127.0.0.1:70/_x no: `gopher://127.0.0.1:70/_x` is refused: only http and https are fetched
@@ -418,7 +418,7 @@ async fn a_redirect_leads_nowhere_else() {
         http://public.example/to?http://[::ffff:10.0.0.1]/ no: `http://public.example/to?http://[::ffff:10.0.0.1]/` redirects to where it may not: `http://[::ffff:a00:1]/` is refused: ::ffff:10.0.0.1 is not on the public internet, but private, with 10.0.0.1 inside  <- 93.184.216.34:80
         http://public.example/to?file:///etc/passwd no: `http://public.example/to?file:///etc/passwd` redirects to where it may not: `file:///etc/passwd` is refused: only http and https are fetched  <- 93.184.216.34:80
         http://public.example/to?http://u:p@public.example/ no: `http://public.example/to?http://u:p@public.example/` redirects to where it may not: a URL with a user name or a password in it is refused  <- 93.184.216.34:80
-        http://public.example/to?http://public.example:8080/ no: `http://public.example/to?http://public.example:8080/` redirects to where it may not: `http://public.example:8080/` is refused: only the ports 80 and 443 are asked, not 8080  <- 93.184.216.34:80
+        http://public.example/to?http://public.example:8080/ no: `http://public.example/to?http://public.example:8080/` redirects to where it may not: `http://public.example:8080/` is refused: only the ports 80 and 443 are asked, not 8080; the user can allow it, with `allow = ["public.example:8080"]` under `[web_fetch]` in their own `offshoot.toml`  <- 93.184.216.34:80
         http://public.example/to?http://[ no: `http://public.example/to?http://[` redirects to `http://[`, which is no URL: invalid IPv6 address  <- 93.184.216.34:80
         https://public.example/to?http://public.example/ no: `https://public.example/to?http://public.example/` redirects to `http://public.example/`, from https to http, which is refused  <- 93.184.216.34:443 as public.example
         https://public.example/to?http://127.0.0.1/ no: `https://public.example/to?http://127.0.0.1/` redirects to where it may not: `http://127.0.0.1/` is refused: 127.0.0.1 is not on the public internet, but loopback  <- 93.184.216.34:443 as public.example
@@ -496,15 +496,15 @@ async fn the_user_may_allow_what_is_inside() {
         http://127.0.0.1:8080/x ok: this is 127.0.0.1:8080/x  <- 127.0.0.1:8080
         http://2130706433:8080/ ok: this is 127.0.0.1:8080/  <- 127.0.0.1:8080
         http://127.0.0.1/ no: `http://127.0.0.1/` is refused: 127.0.0.1 is not on the public internet, but loopback
-        http://127.0.0.1:8081/ no: `http://127.0.0.1:8081/` is refused: only the ports 80 and 443 are asked, not 8081
-        http://127.0.0.2:8080/ no: `http://127.0.0.2:8080/` is refused: only the ports 80 and 443 are asked, not 8080
+        http://127.0.0.1:8081/ no: `http://127.0.0.1:8081/` is refused: only the ports 80 and 443 are asked, not 8081; the user can allow it, with `allow = ["127.0.0.1:8081"]` under `[web_fetch]` in their own `offshoot.toml`
+        http://127.0.0.2:8080/ no: `http://127.0.0.2:8080/` is refused: only the ports 80 and 443 are asked, not 8080; the user can allow it, with `allow = ["127.0.0.2:8080"]` under `[web_fetch]` in their own `offshoot.toml`
         http://inside.example/ ok: this is inside.example/  <- 127.0.0.1:80
-        http://inside.example:8080/ no: `http://inside.example:8080/` is refused: only the ports 80 and 443 are asked, not 8080
+        http://inside.example:8080/ no: `http://inside.example:8080/` is refused: only the ports 80 and 443 are asked, not 8080; the user can allow it, with `allow = ["inside.example:8080"]` under `[web_fetch]` in their own `offshoot.toml`
         http://under.inside.example/ no: `under.inside.example` cannot be found: there is no such name
         http://[::1]:9000/ ok: this is [::1]:9000/  <- [::1]:9000
         http://10.0.0.7/ ok: this is 10.0.0.7/  <- 10.0.0.7:80
         http://public.example/to?http://127.0.0.1:8080/ ok: this is 127.0.0.1:8080/  <- 93.184.216.34:80, 127.0.0.1:8080
-        http://public.example/to?http://127.0.0.1:8081/ no: `http://public.example/to?http://127.0.0.1:8081/` redirects to where it may not: `http://127.0.0.1:8081/` is refused: only the ports 80 and 443 are asked, not 8081  <- 93.184.216.34:80
+        http://public.example/to?http://127.0.0.1:8081/ no: `http://public.example/to?http://127.0.0.1:8081/` redirects to where it may not: `http://127.0.0.1:8081/` is refused: only the ports 80 and 443 are asked, not 8081; the user can allow it, with `allow = ["127.0.0.1:8081"]` under `[web_fetch]` in their own `offshoot.toml`  <- 93.184.216.34:80
         https://public.example/to?http://127.0.0.1:8080/ no: `https://public.example/to?http://127.0.0.1:8080/` redirects to `http://127.0.0.1:8080/`, from https to http, which is refused  <- 93.184.216.34:443 as public.example
     "#]].assert_eq(&table(&urls, &allow).await);
     for wrong in ["", "http://example.com", "example.com:http", "a b", "1.2.3.4:99999", "::1"] {

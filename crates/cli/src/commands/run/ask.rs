@@ -14,6 +14,8 @@ impl Asker for Terminal {
     fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
         Box::pin(async move {
             self.0.hide();
+            // Whatever was typed before nobody has asked for: it is no answer to this.
+            let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
             eprintln!("{}", text(question));
             let answer = answer().await;
             self.0.show();

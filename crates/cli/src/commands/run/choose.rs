@@ -79,10 +79,11 @@ impl Chosen {
         command.or_else(|| self.agent.as_ref().and_then(|agent| agent.model.clone()))
     }
 
-    /// What the agent's description asks about and forbids.
+    /// What the agent's description asks about and forbids, and what it and the command leave of a tool.
     pub(super) fn rules(&self) -> Vec<(List, String)> {
-        let rules = self.agent.iter().flat_map(|agent| &agent.rules);
-        rules.filter_map(|rule| rule.permission()).collect()
+        let command = self.command.as_ref().and_then(|command| command.tools.as_ref());
+        let command = command.and_then(|tools| tools.only());
+        self.agent.iter().flat_map(Agent::permissions).chain(command).collect()
     }
 
     pub(super) fn max_steps(&self) -> Option<u32> {

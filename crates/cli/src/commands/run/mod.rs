@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::provider::{Failure, FailureKind};
+use agent::provider::{Failure, FailureKind, Retry};
 use agent::{
     Asker, Brake, Clock, Ended, Family, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError, Servers,
     Shell, Start, Toolbox, Watch, Wish, Workspace, tools,
@@ -24,6 +24,7 @@ use crate::journal;
 use crate::paths;
 use crate::signals::Signals;
 use model::Answering;
+pub(crate) use model::check_settings;
 
 /// How long Ctrl-C can still end a run that it has paused.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
@@ -346,6 +347,8 @@ fn mend(failure: &Failure, go_on: &str, script: Option<&Path>) -> (Kind, String)
     }
     let kind = match failure.kind {
         FailureKind::Auth | FailureKind::NotFound | FailureKind::Redirect => Kind::Usage,
+        // A wrong address.
+        FailureKind::Connect | FailureKind::Garbage if failure.retry == Retry::No => Kind::Usage,
         _ => Kind::Outside,
     };
     let hint = match failure.kind {

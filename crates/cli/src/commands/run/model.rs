@@ -180,6 +180,12 @@ fn pretended(name: &str) -> Option<String> {
     }
 }
 
+/// What is wrong with the settings that a run in that folder would have.
+pub(crate) fn check_settings(here: &Path) -> anyhow::Result<()> {
+    let mut config = Config::new(Arc::new(|name: &str| std::env::var(name).ok()));
+    read_settings(&mut config, here).map(drop)
+}
+
 /// The user's own settings, then the project's: those may choose a model, and not who gets a key, is asked or started.
 fn read_settings(config: &mut Config, here: &Path) -> anyhow::Result<Defaults> {
     let mut defaults = Defaults::default();

@@ -134,12 +134,9 @@ impl Watch for Person {
                 ));
             }
             // Nothing was said of it before, since it was never begun.
-            What::CallFinished { name, input, status: CallStatus::Denied, text, .. } => {
+            What::CallFinished { name, input, reason: Some(why), .. } => {
                 let (name, input) = (report::plain(name), report::fit(&report::plain(input), SHOWN));
-                let why = report::plain(text);
-                let why = why.strip_prefix("This call was refused and was not made: ").unwrap_or(&why);
-                let why = why.split_once(". Do not").map_or(why, |(why, _)| why);
-                self.note(&format!("✗ {name} {input}\n  refused: {}", report::fit(why, SHOWN)));
+                self.note(&format!("✗ {name} {input}\n  refused: {}", report::plain(why)));
             }
             What::CallFinished { name, status, text, .. } if *status != CallStatus::Done => {
                 let text = report::fit(&report::plain(text), SHOWN);
