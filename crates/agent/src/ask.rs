@@ -1,12 +1,12 @@
 //! One question to the model: written down, asked until it is answered or given up, and the answer written down.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use session::Block;
 use store::{
     Answered, CallKey, CallStatus, Digest, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall,
-    NewToolCall, Origin, Purpose, Seq, StoreError, ToolCall,
+    NewToolCall, Origin, Purpose, RunKind, Seq, StoreError, ToolCall,
 };
 
 use crate::conversation::{Conversation, Open, Telling, summary_of};
@@ -17,6 +17,7 @@ use crate::provider::{Attempt, Decision, Failure, Retry, Seen, Whole};
 use crate::request;
 use crate::run::Run;
 use crate::stop::Wish;
+use crate::tree::{Ahead, First};
 use crate::words;
 
 /// What became of a question.
@@ -266,12 +267,13 @@ fn origin(blocks: &[Block], news: usize) -> Origin {
 /// the next one; the one that succeeded is handed back, to be written down together with what it brought.
 async fn persist(run: &Run, question: &Question) -> Result<Result<(Whole, NewAttempt), Asked>, RunError> {
     let store = &run.kernel.store;
+    let Some(ahead) = follow(run, question).await? else { return Ok(Err(Asked::Stopped)) };
     for number in 1.. {
         let turn = tokio::select! {
             turn = run.tree.request() => turn,
             () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
         };
-        let attempted = one(run, question).await;
+        let attempted = one(run, question, ahead.as_ref()).await;
         drop(turn);
         let attempt = match attempted {
             Ok(attempt) => attempt,
@@ -319,8 +321,29 @@ async fn persist(run: &Run, question: &Question) -> Result<Result<(Whole, NewAtt
     unreachable!("whoever counts attempts gives up some day")
 }
 
+/// How long a fork waits for another one's answer to begin.
+const FAN_OUT: Duration = Duration::from_secs(5);
+
+/// Lets the first fork of a turn go ahead: what it writes can be read by the others once its answer has begun. Whether
+/// this one is the first; nothing where the run was told to stop meanwhile.
+async fn follow(run: &Run, question: &Question) -> Result<Option<Option<Ahead>>, RunError> {
+    if run.kind != RunKind::Fork || question.step != 1 {
+        return Ok(Some(None));
+    }
+    let Some(fork) = run.kernel.store.run(&run.id).fork()? else { return Ok(Some(None)) };
+    let mut begun = match run.tree.first_of((fork.of, fork.to)) {
+        First::Goes(ahead) => return Ok(Some(Some(ahead))),
+        First::Went(begun) => begun,
+    };
+    tokio::select! {
+        _ = begun.wait_for(|begun| *begun) => Ok(Some(None)),
+        () = tokio::time::sleep(FAN_OUT) => Ok(Some(None)),
+        () = run.stop.at_least(Wish::Pause) => Ok(None),
+    }
+}
+
 /// One attempt; what had come of it where the run is told to stop before it ends.
-async fn one(run: &Run, question: &Question) -> Result<Attempt, NewAttempt> {
+async fn one(run: &Run, question: &Question, ahead: Option<&Ahead>) -> Result<Attempt, NewAttempt> {
     let mut dropped = NewAttempt {
         status: None,
         ending: "stopped".to_owned(),
@@ -334,6 +357,9 @@ async fn one(run: &Run, question: &Question) -> Result<Attempt, NewAttempt> {
     let mut on = |seen: Seen<'_>| match seen {
         Seen::Head(status, _) => dropped.status = Some(status.as_u16()),
         Seen::FirstByte => {
+            if let Some(ahead) = ahead {
+                ahead.begun();
+            }
             dropped.first_byte_at = Some(millis(SystemTime::now()));
             crash::point("ask.first_byte");
         }

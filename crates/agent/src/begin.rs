@@ -56,6 +56,7 @@ impl Kernel {
             settings: settings.to_bytes(),
             chain: id.to_string(),
             depth: 0,
+            fork: None,
             messages: vec![message],
             at,
         };
@@ -69,7 +70,7 @@ impl Kernel {
     pub async fn give_up(&self, id: &RunId) -> Result<(), RunError> {
         let row = self.store.run(id).row()?;
         let (final_text, at) = (row.final_text, self.clock.millis());
-        let ending = Ending { status: RunStatus::CancelledByUser, final_text, error: None, at };
+        let ending = Ending { status: RunStatus::CancelledByUser, final_text, error: None, fork: None, at };
         Ok(self.store.end_run(id, ending).await?)
     }
 
@@ -77,7 +78,7 @@ impl Kernel {
     pub async fn resume(&self, id: &RunId, prompt: Option<&str>) -> Result<(), RunError> {
         let _alone = AtWork::on(id)?;
         let row = self.store.run(id).row()?;
-        if row.kind != RunKind::Main {
+        if row.root != row.id {
             return Err(RunError::NotMain(row.id));
         }
         let owed = || Ok::<_, RunError>(self.store.run(id).has_news()? || self.is_owed(id)?);

@@ -11,6 +11,7 @@ use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
+use crate::fork;
 use crate::narrow;
 use crate::permission::{Answer, Judgement, Question, Rules};
 use crate::preview;
@@ -28,6 +29,7 @@ pub(crate) async fn all(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), R
         if run.stop.wish() > Wish::GoOn {
             return Ok(());
         }
+        run.save_calls(talk.calls());
         for finished in together(run, batch).await? {
             talk.finished(finished);
         }
@@ -155,14 +157,23 @@ async fn judged(
 ) -> Result<Option<(Vec<ToolCall>, Vec<(ToolCall, String)>)>, RunError> {
     let kernel = &run.kernel;
     let skills = narrow::skills_in_use(run)?;
+    let base = match &run.allowed {
+        None => Arc::clone(&kernel.rules),
+        Some(allowed) => {
+            let mut rules = Rules::clone(&kernel.rules);
+            rules.extend(allowed.clone());
+            Arc::new(rules)
+        }
+    };
     let (mut may, mut may_not) = (Vec::new(), Vec::new());
     for call in calls {
         // What is no JSON is refused by the tool, with better words.
         let input = serde_json::from_slice(&call.input).unwrap_or_default();
         let judged = |rules: &Rules| rules.judge(&call.name, &input, &kernel.workspace);
-        let all = run.rules.iter().fold(judged(&kernel.rules), |known, rules| known.and(judged(rules)));
+        let all = run.rules.iter().fold(judged(&base), |known, rules| known.and(judged(rules)));
         let by_skills = narrow::judge(&skills, &call.name, &input, &kernel.workspace);
-        let why = match all.and(by_skills) {
+        let all = fork::judge(run, &call.name, all.and(by_skills));
+        let why = match all {
             Judgement::Allow => None,
             Judgement::Deny(why) => Some(why),
             Judgement::Ask(why) => {
@@ -277,9 +288,9 @@ pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, 
             let result = placeholder(&call, &text);
             return finish(run, call, CallStatus::Failed, None, result).await;
         }
-        (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::BROKEN_OFF),
+        (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::NO_RESULT),
         (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
-        _ => (CallStatus::Failed, words::NOT_STARTED),
+        _ => (CallStatus::Failed, words::NO_RESULT),
     };
     let result = placeholder(&call, sentence);
     finish(run, call, status, None, result).await

@@ -47,6 +47,8 @@ pub(crate) struct Conversation {
     refused_in_all: u32,
     /// The provider would not take all of it: then the summary is asked for without what is in flight.
     too_long: bool,
+    /// Nothing behind this message is to be kept in the prompt cache.
+    pub(crate) mark_up_to: Option<Seq>,
     last: Last,
     open: Option<Open>,
     /// What waits for the next turn.
@@ -157,6 +159,7 @@ impl Conversation {
             refused: 0,
             refused_in_all: 0,
             too_long: false,
+            mark_up_to: None,
             last,
             open,
             news: Vec::new(),
@@ -217,6 +220,10 @@ impl Conversation {
         if !paused {
             blocks.extend(self.news.iter().map(|entry| text(&String::from_utf8_lossy(&entry.body))));
             delivers.extend(self.news.iter().map(|entry| entry.id));
+        }
+        let reminder = settings.fork.as_ref().and_then(|fork| fork.reminder.as_deref());
+        if !blocks.is_empty() {
+            blocks.extend(reminder.map(text));
         }
         let telling = Telling { blocks, delivers };
         if self.is_full(settings) && self.messages.len() > 2 && !paused {
@@ -362,7 +369,8 @@ impl Conversation {
     /// written down.
     pub(crate) fn request(&self, to: Option<Seq>, tail: Option<&str>) -> (Vec<u8>, String) {
         let sent = || self.messages.iter().filter(|said| Some(said.seq) <= to);
-        let questions = sent().rev().filter(|said| said.role == Role::User);
+        let may_be = |said: &&Said| self.mark_up_to.is_none_or(|to| said.seq <= to);
+        let questions = sent().rev().filter(|said| said.role == Role::User).filter(may_be);
         let marked: Vec<Seq> = questions.take(MARKED).map(|said| said.seq).collect();
         let messages = sent().map(|said| (said.seq, said.bytes.as_str()));
         let body = request::body(self.dialect, self.head.bytes(), messages, &marked, tail);

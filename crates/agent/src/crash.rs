@@ -52,6 +52,8 @@ pub const POINTS: &[&str] = &[
     "job.made.after",
     "child.resume.before",
     "child.resume.after",
+    "fork.start.before",
+    "fork.start.after",
 ];
 
 #[cfg(not(feature = "crash-points"))]

@@ -58,6 +58,12 @@ pub enum RunError {
     /// Its loop runs in this process already.
     #[error("the run `{0}` is at work in this process already")]
     AtWork(RunId),
+    /// A run that has not had a turn.
+    #[error("the run `{0}` has had no turn yet: there is nothing to fork")]
+    NothingToFork(RunId),
+    /// A fork that would not share its parent's cache.
+    #[error("{0}")]
+    CacheLost(String),
     /// Its task broke.
     #[error("the run's own work broke; that is a bug in offshoot")]
     Broke,

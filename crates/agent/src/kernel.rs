@@ -167,7 +167,7 @@ pub(crate) async fn go(run: &Arc<Run>) -> Result<Ended, (RunError, Ended)> {
 ///
 /// The journal is written before anything is done, so that whoever reads it afterwards can go on from here.
 async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
-    if run.parent.is_none() {
+    if run.is_root() {
         run.tree.processes.sweep().await?; // what an earlier process left behind
     }
     let mut talk = run.read()?;

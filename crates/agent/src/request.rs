@@ -1,5 +1,7 @@
 //! Requests: as they are sent, and put together again from the journal.
 
+use std::borrow::Cow;
+
 use session::{Message, Role, RunId};
 use store::{Digest, ModelCallId, Purpose, Seq, Store, StoreError};
 use wire::dialect::{Dialect, EncodeError, join_request};
@@ -16,9 +18,9 @@ pub fn request_bytes(store: &Store, run: &RunId, call: ModelCallId) -> Result<Ve
     let known = reads.model_calls()?.into_iter().find(|known| known.id == call);
     let call = known.ok_or(StoreError::NoModelCall(call))?;
     let head = reads.head(call.head)?.ok_or(StoreError::NoModelCall(call.id))?;
-    let messages = reads.messages()?;
-    let sent = messages.iter().filter(|message| (call.from..=call.to).contains(&message.seq));
-    let sent: Vec<_> = sent.map(|message| (message.seq, String::from_utf8_lossy(&message.bytes))).collect();
+    let messages = reads.said(call.from, call.to)?;
+    let sent: Vec<_> =
+        messages.iter().map(|message| (message.seq, String::from_utf8_lossy(&message.bytes))).collect();
     let marked: Vec<Seq> = call.marks.split(',').filter_map(|seq| seq.parse().ok()).map(Seq).collect();
     let tail = tail(dialect, call.purpose).map_err(RunError::Encode)?;
     let sent = sent.iter().map(|(seq, bytes)| (*seq, bytes.as_ref()));
@@ -37,12 +39,13 @@ pub(crate) fn body<'a>(
     marked: &[Seq],
     tail: Option<&str>,
 ) -> Vec<u8> {
-    let marked = |(seq, bytes): (Seq, &str)| match marked.contains(&seq) {
-        true => dialect.mark(bytes, None),
-        false => bytes.to_owned(),
+    // What is not marked goes into the body as it is, copied once.
+    let marked = |(seq, bytes): (Seq, &'a str)| match marked.contains(&seq) {
+        true => Cow::Owned(dialect.mark(bytes, None)),
+        false => Cow::Borrowed(bytes),
     };
-    let messages: Vec<String> = messages.map(marked).chain(tail.map(str::to_owned)).collect();
-    join_request(head, messages.iter().map(String::as_str))
+    let messages: Vec<Cow<'_, str>> = messages.map(marked).chain(tail.map(Cow::Borrowed)).collect();
+    join_request(head, messages.iter().map(AsRef::as_ref))
 }
 
 /// Where the markers are, as the journal keeps it: the newest is the last.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use session::model;
 use session::{Block, Reply, RunId, ThreadId, Usage};
@@ -16,10 +17,11 @@ use crate::conversation::{Conversation, last_text};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, What};
+use crate::fork;
 use crate::jobs;
 use crate::kernel::{self, Ended, Kernel};
 use crate::narrow;
-use crate::permission::{Answer, Question, Rules};
+use crate::permission::{Answer, List, Question, Rules};
 use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::settings::Settings;
 use crate::stop::{Brake, Stop, Wish};
@@ -52,8 +54,8 @@ pub(crate) struct Run {
     pub(crate) kind: RunKind,
     pub(crate) parent: Option<RunId>,
     pub(crate) depth: u32,
-    chain: Arc<str>,
-    parent_chain: Option<Arc<str>>,
+    pub(crate) chain: Arc<str>,
+    pub(crate) parent_chain: Option<Arc<str>>,
     pub(crate) agent: String,
     pub(crate) model: String,
     pub(crate) provider: String,
@@ -70,6 +72,13 @@ pub(crate) struct Run {
     is_job: bool,
     /// It had been begun before.
     pub(crate) is_resumed: bool,
+    /// When it began to work here.
+    pub(crate) began: Instant,
+    /// The calls of its last reply as they stood when the last of them were begun.
+    open: Mutex<Vec<ToolCall>>,
+    /// What is allowed beside what the kernel allows.
+    pub(crate) allowed: Option<Rules>,
+    is_root: bool,
     /// Its place among those at work.
     place: Mutex<Option<OwnedSemaphorePermit>>,
     started: AtomicBool,
@@ -79,7 +88,9 @@ impl Run {
     /// The run at the top of a tree.
     pub(crate) fn root(kernel: Arc<Kernel>, row: store::Run, settings: Settings, brake: &Brake) -> Self {
         let tree = Tree::new(&kernel, &row.root);
-        Self::of(kernel, tree, row, settings, (brake.clone(), brake.stop()))
+        let above = row.parent.as_ref().and_then(|parent| kernel.store.run(parent).row().ok());
+        let own = Self::of(kernel, tree, row, settings, (brake.clone(), brake.stop()));
+        Self { parent_chain: above.map(|above| above.chain.into()), ..own }
     }
 
     /// A run below another one: it stops when that one does, and may do nothing that is forbidden there.
@@ -104,6 +115,10 @@ impl Run {
         (brake, stop): (Brake, Stop),
     ) -> Self {
         let is_resumed = row.started_at != row.created_at;
+        let is_root = row.root == row.id;
+        let allow = settings.fork.as_ref().map(|fork| fork.allow.as_slice()).unwrap_or_default();
+        let allow: Vec<_> = allow.iter().map(|rule| (List::Allow, rule.clone())).collect();
+        let allowed = (!allow.is_empty()).then(|| Rules::stored(&allow));
         let store::Run { id, thread, kind, parent, depth, chain, agent, model, provider, .. } = row;
         let (microusd, tokens) = (settings.max_budget_microusd, settings.max_budget_tokens);
         let limit = Limit { run: id.clone(), microusd, tokens };
@@ -131,6 +146,10 @@ impl Run {
             stop,
             is_job: false,
             is_resumed,
+            began: Instant::now(),
+            open: Mutex::default(),
+            allowed,
+            is_root,
             place: Mutex::default(),
             started: AtomicBool::new(false),
         }
@@ -149,7 +168,7 @@ impl Run {
 
     /// Waits until it may be at work, or is told to stop. The main agent always may.
     pub(crate) async fn take_place(&self) {
-        if self.parent.is_some() {
+        if !self.is_root {
             let place = tokio::select! {
                 place = self.tree.place() => place,
                 () = self.stop.at_least(Wish::Pause) => None,
@@ -165,11 +184,11 @@ impl Run {
 
     /// Where it comes to stand, where it was told to stop.
     pub(crate) fn told_to_stop(&self) -> Result<Option<RunStatus>, RunError> {
-        Ok(match (self.stop.wish(), &self.parent) {
+        Ok(match (self.stop.wish(), self.is_root) {
             (Wish::GoOn, _) => None,
             (Wish::Pause, _) => Some(RunStatus::Paused),
-            (Wish::Cancel, None) => Some(RunStatus::CancelledByUser),
-            (Wish::Cancel, Some(_)) => {
+            (Wish::Cancel, true) => Some(RunStatus::CancelledByUser),
+            (Wish::Cancel, false) => {
                 let own = self.kernel.store.run(&self.id).cancelled()?;
                 Some(own.unwrap_or(RunStatus::CancelledByParent))
             }
@@ -192,11 +211,19 @@ impl Run {
         let journal = reads.journal()?;
         // What was sent stays as it was sent, whatever this version would say instead.
         let sent = journal.last_call.as_ref().map(|call| reads.head(call.head)).transpose()?.flatten();
-        let head = match sent {
-            Some(bytes) => Head::new(bytes),
-            None => self.kernel.head(self.kind, &self.model, &self.settings)?,
+        let fork = reads.fork()?;
+        let begun_with = match (&sent, &fork) {
+            (None, Some(fork)) => reads.head(fork.head)?,
+            _ => None,
+        };
+        let head = match (sent, begun_with) {
+            (Some(bytes), _) => Head::new(bytes),
+            (None, Some(bytes)) => fork::head(&self.settings, bytes)?,
+            (None, None) => self.kernel.head(self.kind, &self.model, &self.settings)?,
         };
         let mut talk = Conversation::of(journal, self.settings.dialect(), head);
+        let keeps_cache = self.settings.fork.as_ref().is_none_or(|fork| fork.writes_cache);
+        talk.mark_up_to = fork.filter(|_| !keeps_cache).map(|fork| fork.to);
         if talk.step > 0 {
             let all = reads.messages()?; // some may stand before a summary
             let since = all.iter().rev().take_while(|message| !starts_anew(message.origin));
@@ -285,7 +312,18 @@ impl Run {
         error: Option<String>,
     ) -> Result<(), RunError> {
         let at = self.kernel.clock.millis();
-        let ending = Ending { status, final_text, error, at };
+        let (fork, told) = self.fork_end(status).unzip();
+        let ending = Ending { status, final_text, error, fork, at };
+        self.keep_end(ending).await?;
+        if let Some(ended) = told {
+            tracing::info!(run = %self.id, event = %serde_json::to_string(&ended).unwrap_or_default(), "fork ended");
+            self.tell(What::ForkEnded(Box::new(ended)));
+        }
+        Ok(())
+    }
+
+    async fn keep_end(&self, ending: Ending) -> Result<(), RunError> {
+        let status = ending.status;
         if self.is_job && status != RunStatus::Paused {
             let news = jobs::news(&self.id, &self.agent, &ending, self.settings.output_schema.as_ref());
             crash::point("job.end.before");
@@ -344,11 +382,27 @@ impl Run {
         Ok(false)
     }
 
+    /// Keeps the calls of its last reply as they stand now, for the forks that some of them may start.
+    pub(crate) fn save_calls(&self, calls: &[ToolCall]) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = calls.to_vec();
+    }
+
+    /// The calls as they were kept.
+    pub(crate) fn open_calls(&self) -> Vec<ToolCall> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it is at the top of its tree.
+    pub(crate) fn is_root(&self) -> bool {
+        self.is_root
+    }
+
     /// As whoever is asked something knows it.
     pub(crate) fn name(&self) -> String {
-        match self.parent {
-            None => self.agent.clone(),
-            Some(_) => format!("{} (sub-agent {})", self.agent, self.id),
+        match (self.is_root, self.kind) {
+            (true, _) => self.agent.clone(),
+            (false, RunKind::Fork) => format!("{} (fork {})", self.agent, self.id),
+            (false, _) => format!("{} (sub-agent {})", self.agent, self.id),
         }
     }
 
@@ -371,6 +425,7 @@ impl Run {
             chain: Arc::clone(&self.chain),
             parent_chain: self.parent_chain.clone(),
             depth: self.depth,
+            is_root: self.is_root,
             what,
         });
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use wire::dialect::Dialect;
 
 use crate::error::RunError;
+use crate::fork::ForkSettings;
 use crate::permission::List;
 
 /// The format that is written here.
@@ -33,6 +34,9 @@ pub struct Settings {
     /// What its answer must be, as a JSON schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
+    /// What else is said of a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<ForkSettings>,
     /// What its agent is told beside what every agent is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
@@ -72,6 +76,7 @@ impl Settings {
             max_tokens: limits.max_tokens,
             max_budget_tokens: limits.max_budget_tokens,
             output_schema: None,
+            fork: None,
             instructions: None,
             tools: None,
             rules: Vec::new(),

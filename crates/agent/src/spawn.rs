@@ -49,17 +49,36 @@ pub(crate) async fn start(
     by: &CallId,
     wanted: Wanted,
 ) -> Result<Option<Member>, String> {
-    let (id, store) = (id(call), &above.kernel.store);
     let in_background = wanted.in_background;
-    match store.run(&id).row() {
-        Err(StoreError::NoRun(_)) => {}
-        Err(error) => return Err(error.to_string()),
-        Ok(row) if jobs::goes_on(row.status) => {
-            return jobs::again(above, &id, in_background).await.map(Some).map_err(|error| error.to_string());
-        }
-        Ok(_) => return Ok(None),
+    if let Some(known) = known(above, call, in_background).await? {
+        return Ok(known);
     }
-    let (run, settings) = described(above, &id, by, wanted)?;
+    let run = described(above, &id(call), by, wanted)?;
+    launch(above, run, in_background).await.map(Some)
+}
+
+/// The run that this call has started before: at work again, or come to its end.
+pub(crate) async fn known(
+    above: &Arc<Run>,
+    call: &CallKey,
+    in_background: bool,
+) -> Result<Option<Option<Member>>, String> {
+    let id = id(call);
+    match above.kernel.store.run(&id).row() {
+        Err(StoreError::NoRun(_)) => Ok(None),
+        Err(error) => Err(error.to_string()),
+        Ok(row) if jobs::goes_on(row.status) => {
+            let again = jobs::again(above, &id, in_background).await;
+            again.map(|member| Some(Some(member))).map_err(|error| error.to_string())
+        }
+        Ok(_) => Ok(Some(None)),
+    }
+}
+
+/// Writes a run down and lets it work.
+pub(crate) async fn launch(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
+    let (id, store) = (run.id.clone(), &above.kernel.store);
+    let settings = Settings::from_bytes(&run.settings).map_err(|error| error.to_string())?;
     crash::point("spawn.before");
     match store.start_run(run, process::lease()).await {
         Err(StoreError::CancelRequested(_)) => {
@@ -70,11 +89,11 @@ pub(crate) async fn start(
     }
     crash::point("spawn.after");
     let row = store.run(&id).row().map_err(|error| error.to_string())?;
-    Ok(Some(above.tree.launch(Run::below(above, row, settings, in_background))))
+    Ok(above.tree.launch(Run::below(above, row, settings, in_background)))
 }
 
 /// The run that is wanted, as it is written down.
-fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<(NewRun, Settings), String> {
+fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<NewRun, String> {
     let kernel = &above.kernel;
     if above.depth >= kernel.family.depth {
         return Err(
@@ -144,7 +163,7 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<(Ne
         text: Some(wanted.prompt),
         at,
     };
-    let run = NewRun {
+    Ok(NewRun {
         id: id.clone(),
         thread: RunThread::Existing(above.thread.clone()),
         kind: RunKind::Sub,
@@ -158,10 +177,10 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<(Ne
         settings: settings.to_bytes(),
         chain: id.to_string(),
         depth: above.depth + 1,
+        fork: None,
         messages: vec![message],
         at,
-    };
-    Ok((run, settings))
+    })
 }
 
 /// The model by what the provider calls it. All agents of a tree are answered by one provider.

@@ -142,8 +142,18 @@ pub(crate) const MAY_HAVE_RUN: &str = "This call was started, and then its run w
 written down. It may have run, wholly or in part, or not at all. It was not started again. Look at what is there \
 before you decide what to do.";
 
-/// What a call is answered that was broken off, and had nothing to change.
-pub(crate) const BROKEN_OFF: &str = "This call was broken off: the run was stopped while it ran.";
+/// What a call is answered that has no result and has changed nothing: in a fork, which does not wait for it, and in a run
+/// that was stopped before or while it ran. One sentence for all of them, so that forks and their parent share their
+/// bytes.
+pub(crate) const NO_RESULT: &str = "This call has no result here: it was not made, or not waited for.";
+
+/// What a fork is told.
+pub(crate) fn fork(prompt: &str) -> String {
+    format!(
+        "<fork>\nYou are a fork of this conversation: you know all that was said, and what you say is seen by nobody in it. \
+         Answer what stands below, and nothing else. Planning and starting others is not yours to do.\n</fork>\n\n{prompt}"
+    )
+}
 
 /// What a call is answered that may not be made.
 pub(crate) fn refused(why: &str) -> String {
@@ -152,9 +162,6 @@ pub(crate) fn refused(why: &str) -> String {
          or end and say what you would need."
     )
 }
-
-/// What a call is answered that was never started because its run was stopped.
-pub(crate) const NOT_STARTED: &str = "This call was never started: the run was stopped before.";
 
 /// The answer of a run that said nothing.
 pub const NO_FINAL_TEXT: &str = "The agent ended without saying anything.";

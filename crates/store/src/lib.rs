@@ -25,13 +25,13 @@ mod writer;
 pub use error::StoreError;
 pub use ids::{CallKey, Cursor, Digest, Head, InboxId, Lease, Millis, ModelCallId, Seq};
 pub use new::{
-    Answered, Ending, FinishedCall, Limit, NewAttempt, NewInbox, NewMessage, NewModelCall, NewRun, NewTask,
-    NewThread, NewToolCall, RunThread, SeenFile, TaskChange,
+    Answered, Ending, FinishedCall, ForkEnd, Limit, NewAttempt, NewFork, NewInbox, NewMessage, NewModelCall,
+    NewRun, NewTask, NewThread, NewToolCall, RunThread, SeenFile, TaskChange,
 };
 pub use open::Options;
 pub use read::{Filter, MainReads, RunReads};
 pub use rows::{
-    Attempt, Child, Hit, Inbox, Job, Journal, MainMessage, Memory, Message, ModelCall, Run, RunSummary,
+    Attempt, Child, Fork, Hit, Inbox, Job, Journal, MainMessage, Memory, Message, ModelCall, Run, RunSummary,
     SessionInfo, Task, Thread, ToolCall, Totals,
 };
 pub use store::{Health, Store};

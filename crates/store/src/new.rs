@@ -58,10 +58,33 @@ pub struct NewRun {
     pub chain: String,
     /// How far from the root; 0 for a main run.
     pub depth: u32,
+    /// Where it begins, where it is a fork.
+    pub fork: Option<NewFork>,
     /// The first messages.
     pub messages: Vec<NewMessage>,
     /// Now.
     pub at: Millis,
+}
+
+/// Where a fork begins.
+#[derive(Clone, Debug)]
+pub struct NewFork {
+    /// The run whose messages it begins with.
+    pub of: RunId,
+    /// What that run's request began with.
+    pub head: Digest,
+    /// The first of its messages.
+    pub from: Seq,
+    /// The last: its reply.
+    pub to: Seq,
+    /// It is a tree of its own, which any process may write, whoever writes the other one.
+    pub alone: bool,
+    /// It knows the files that its parent knows.
+    pub knows_files: bool,
+    /// What people call it.
+    pub label: String,
+    /// What it was started by.
+    pub source: String,
 }
 
 /// A message to keep. Its number is handed out when it is.
@@ -214,8 +237,19 @@ pub struct Ending {
     pub final_text: Option<String>,
     /// What went wrong.
     pub error: Option<String>,
+    /// What else is kept of a fork.
+    pub fork: Option<ForkEnd>,
     /// Now.
     pub at: Millis,
+}
+
+/// The end of a fork.
+#[derive(Clone, Debug)]
+pub struct ForkEnd {
+    /// What it came to, as JSON.
+    pub event: String,
+    /// Nothing of what was said in it is kept: what it used is.
+    pub forget: bool,
 }
 
 /// Something to put into a run's inbox.

@@ -108,6 +108,7 @@ pub(crate) const ALL_RUNS: &[&str] = &[
     "seen_files",
     "processes",
     "reserved_tokens",
+    "forks",
 ];
 
 fn main_only(asked: AuthContext<'_>) -> Authorization {

@@ -270,6 +270,25 @@ pub struct Child {
     pub owes: Option<bool>,
 }
 
+/// Where a fork began, and what it came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fork {
+    /// The run whose messages it begins with.
+    pub of: RunId,
+    /// What that run's request began with.
+    pub head: Digest,
+    /// The first of its messages.
+    pub from: Seq,
+    /// The last: its reply.
+    pub to: Seq,
+    /// What people call it.
+    pub label: String,
+    /// What it was started by.
+    pub source: String,
+    /// What it came to, as JSON.
+    pub ended: Option<String>,
+}
+
 /// A task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {

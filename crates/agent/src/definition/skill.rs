@@ -22,6 +22,8 @@ pub struct Skill {
     pub agent: Option<String>,
     /// The model that it is for.
     pub model: Option<String>,
+    /// It is done by a fork of the agent that reads it.
+    pub in_fork: bool,
     /// The text.
     pub body: String,
     /// The folder of the files that it speaks of, where an agent can read them.
@@ -49,9 +51,15 @@ impl Skill {
             serde_json::Value::String(words) => words,
             other => other.to_string().replace('"', ""),
         });
+        let in_fork = match keys.take(&["context"]) {
+            None => false,
+            Some(key) if key.value == "fork" => true,
+            Some(key) => return Err(Broken::at(key.line, "`context` can only be `fork`")),
+        };
         let tools = take_tools(&mut keys, &["allowed-tools", "allowed_tools"], known)?;
         let description = description.unwrap_or_else(|| body.lines().next().unwrap_or_default().to_owned());
-        let skill = Self { name, description, argument_hint, tools, agent, model, body, ..Self::default() };
+        let skill =
+            Self { name, description, argument_hint, tools, agent, model, in_fork, body, ..Self::default() };
         Ok((skill, keys.finish()))
     }
 

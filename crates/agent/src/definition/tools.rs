@@ -104,6 +104,13 @@ impl Tools {
         self.without.extend(other.said.into_iter().map(|(name, _)| name).chain(other.unclear));
     }
 
+    /// What it names, as rules that allow.
+    pub(crate) fn rules(&self) -> Vec<String> {
+        let whole =
+            self.said.iter().filter(|(name, on)| *on && !self.without.contains(name)).map(|(name, _)| name);
+        whole.chain(&self.ruled).cloned().collect()
+    }
+
     /// Whether a tool stays.
     pub fn has(&self, name: &str) -> bool {
         if self.without.iter().any(|pattern| matches(pattern, name)) {

@@ -38,6 +38,7 @@ impl What {
             Self::CallFinished { .. } => "tool_finished",
             Self::Compacted { .. } => "compacted",
             Self::Waiting { .. } => "waiting",
+            Self::ForkEnded(_) => "fork_ended",
             Self::Finished { .. } => "run_finished",
         }
     }
@@ -78,6 +79,7 @@ impl What {
             }),
             Self::Compacted { seq } => json!({ "message": seq }),
             Self::Waiting { jobs } => json!({ "jobs": jobs }),
+            Self::ForkEnded(ended) => serde_json::to_value(ended).unwrap_or_default(),
             Self::Finished { status, final_text, error, usage, cost_microusd } => json!({
                 "run": run,
                 "status": status.as_str(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use session::{CallId, RunId, Usage};
 use store::{CallStatus, RunKind, RunStatus};
 
+use crate::fork::ForkEnded;
 use crate::provider::BlockKind;
 
 /// Somebody who watches.
@@ -30,6 +31,8 @@ pub struct Event {
     pub parent_chain: Option<Arc<str>>,
     /// How far it is from the root.
     pub depth: u32,
+    /// It is the one that somebody waits for, at the top of its tree.
+    pub is_root: bool,
     /// What.
     pub what: What,
 }
@@ -115,6 +118,8 @@ pub enum What {
         /// How many of them are at work.
         jobs: usize,
     },
+    /// A fork has ended, and what it came to.
+    ForkEnded(Box<ForkEnded>),
     /// The loop has ended.
     Finished {
         /// Where the run stands.

@@ -118,7 +118,7 @@ async fn what_a_refusal_asks_for_is_not_done() {
         prompt: harm
         reply: a=count{}
         = failed: nothing (the model refused to answer)
-        results: a gives NOT_STARTED
+        results: a gives NO_RESULT
         prompt: help
         reply: gladly
         = completed: gladly

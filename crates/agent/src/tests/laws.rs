@@ -6,7 +6,7 @@ use wire::dialect::{Dialect, Prompt};
 use super::Room;
 use crate::request_bytes;
 
-const MARKER: &str = r#","cache_control":{"type":"ephemeral"}"#;
+pub(super) const MARKER: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
 /// Every request was written down as it was sent, begins with the one before, and answers every call in order.
 pub(super) fn hold(room: &Room) {

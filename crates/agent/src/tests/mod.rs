@@ -333,8 +333,7 @@ fn short(text: &str) -> &str {
         words::GRACE => "GRACE",
         words::GO_ON => "GO_ON",
         words::MAY_HAVE_RUN => "MAY_HAVE_RUN",
-        words::NOT_STARTED => "NOT_STARTED",
-        words::BROKEN_OFF => "BROKEN_OFF",
+        words::NO_RESULT => "NO_RESULT",
         text if text.starts_with("<summary>") => {
             let text = text.rsplit_once("\n\n").map_or(text, |(_, text)| text);
             text.trim_end_matches("\n</summary>")

@@ -111,7 +111,7 @@ async fn calls_that_were_broken_off_are_answered_when_something_else_is_said() {
         &rooms,
         "> never mind\n< as you wish",
         expect![[r#"
-        results: a gives kept + b gives MAY_HAVE_RUN + c gives NOT_STARTED + d gives NOT_STARTED
+        results: a gives kept + b gives MAY_HAVE_RUN + c gives NO_RESULT + d gives NO_RESULT
         prompt: never mind
         reply: as you wish
         = completed: as you wish
@@ -148,7 +148,7 @@ async fn what_was_begun_is_never_said_to_be_untouched() {
         &room,
         "> never mind\n< as you wish",
         expect![[r#"
-        results: a gives BROKEN_OFF
+        results: a gives NO_RESULT
         prompt: never mind
         reply: as you wish
         = completed: as you wish

@@ -82,7 +82,7 @@ async fn who_says_something_at_the_cap_gets_an_answer() {
         results: a gives 1 + GRACE
         reply: one more + b=count{}
         = step_cap: one more (the steps were used up)
-        results: b gives NOT_STARTED
+        results: b gives NO_RESULT
         prompt: what is missing?
         reply: nothing much
         = completed: nothing much

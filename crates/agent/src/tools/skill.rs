@@ -1,9 +1,15 @@
 //! `skill`: instructions for one kind of work, read when they are needed.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::spawn_sub_agent::{answered, caller, end};
 use super::{Refusal, input};
+use crate::definition::Tools;
+use crate::fork::{self, Fork};
+use crate::spawn;
 use crate::{Doing, Output, Policy, Scene, Tool};
 
 /// Gives a skill's text.
@@ -37,16 +43,41 @@ impl Tool for Skill {
         )
     }
 
+    /// A skill may be for a fork, which is called after the call: making it again goes on with the same one.
     fn policy(&self) -> Policy {
-        Policy::Pure
+        Policy::Idempotent
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(30 * 24 * 3600)
+    }
+
+    fn waits(&self) -> bool {
+        true
     }
 
     fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
         Box::pin(async move {
-            let found = input::parse(self, input).and_then(|args| find(&args, scene));
-            found.unwrap_or_else(Refusal::into)
+            let done = async {
+                let args: Args = input::parse(self, input)?;
+                match scene.skills.iter().find(|skill| skill.name == args.name && skill.in_fork) {
+                    Some(skill) => forked(skill, &args, scene).await,
+                    None => find(&args, scene),
+                }
+            };
+            done.await.unwrap_or_else(Refusal::into)
         })
     }
+}
+
+/// Lets a fork do what a skill says. What the skill allows it may do without a question; what is forbidden stays so.
+async fn forked(skill: &crate::Skill, args: &Args, scene: &Scene) -> Result<Output, Refusal> {
+    let run = caller(scene)?;
+    let allow = skill.tools.as_ref().map(Tools::rules).unwrap_or_default();
+    let fork = Fork { allow, ..Fork::new(skill.filled_in(&args.arguments), &skill.name, "skill") };
+    let id = spawn::id(&scene.call);
+    let member = fork::spawn(run, &scene.call, &scene.call_id, &fork, false).await.map_err(Refusal)?;
+    Ok(answered(&end(run, &id, member).await?, None))
 }
 
 fn find(args: &Args, scene: &Scene) -> Result<Output, Refusal> {

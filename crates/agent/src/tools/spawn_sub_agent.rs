@@ -9,9 +9,11 @@ use session::RunId;
 use store::RunStatus;
 
 use super::{Refusal, input};
+use crate::fork::{self, Fork};
 use crate::kernel::Ended;
 use crate::run::Run;
 use crate::spawn::{self, Wanted};
+use crate::tree::Member;
 use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, schema, words};
 
 /// Lets another agent work, and waits for it or not.
@@ -109,9 +111,7 @@ impl Tool for SpawnSubAgent {
 async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     let run = caller(scene)?;
     if args.fork {
-        return Err(Refusal(
-            "forks are not supported yet: leave `fork` out, and say all it needs to know".into(),
-        ));
+        return forked(&args, run, scene).await;
     }
     let (in_background, schema) = (args.run_in_background, args.output_schema.clone());
     let wanted = Wanted {
@@ -127,15 +127,43 @@ async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     if in_background {
         return Ok(launched(&id));
     }
+    Ok(answered(&end(run, &id, member).await?, schema.as_ref()))
+}
+
+/// Starts a fork: what it shares with its parent cannot be chosen.
+async fn forked(args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Refusal> {
+    let chosen = [
+        ("agent", args.agent.is_some()),
+        ("model", args.model.is_some()),
+        ("task_id", args.task_id.is_some()),
+        ("output_schema", args.output_schema.is_some()),
+    ];
+    if let Some((name, _)) = chosen.into_iter().find(|(_, is_set)| *is_set) {
+        let why = format!(
+            "a fork is you as you are, and `{name}` would make it somebody else: leave it out, or `fork`"
+        );
+        return Err(Refusal(why));
+    }
+    if args.prompt.trim().is_empty() {
+        return Err(Refusal("`prompt` is empty: say what the fork is to do".to_owned()));
+    }
+    let fork = Fork::new(args.prompt.clone(), "fork", "spawn_sub_agent");
+    let id = spawn::id(&scene.call);
+    let member = fork::spawn(run, &scene.call, &scene.call_id, &fork, args.run_in_background).await;
+    let member = member.map_err(Refusal)?;
+    match args.run_in_background {
+        true => Ok(launched(&id)),
+        false => Ok(answered(&end(run, &id, member).await?, None)),
+    }
+}
+
+/// Waits for a run to end; one that has ended before, or whose task is gone, ended as the journal says.
+pub(super) async fn end(run: &Run, id: &RunId, member: Option<Member>) -> Result<Ended, Refusal> {
     let ended = match member {
         Some(member) => member.end().await,
         None => None,
     };
-    Ok(match ended {
-        Some(ended) => answered(&ended, schema.as_ref()),
-        // It has ended before, or its task is gone: the journal knows how.
-        None => answered(&stored(run, &id)?, schema.as_ref()),
-    })
+    ended.map_or_else(|| stored(run, id), Ok)
 }
 
 /// The run that calls.
@@ -154,7 +182,7 @@ fn launched(id: &RunId) -> Output {
     Output::text(json(&Launched { job_id: id, run_id: id, status: "running" }))
 }
 
-fn answered(ended: &Ended, schema: Option<&Value>) -> Output {
+pub(super) fn answered(ended: &Ended, schema: Option<&Value>) -> Output {
     let Ended { run: run_id, status, final_text, error, .. } = ended;
     let said = final_text.as_deref();
     match status {

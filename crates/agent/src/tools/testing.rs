@@ -145,6 +145,7 @@ fn journal(path: &Path, workspace: &Path) -> Store {
         settings: b"{}".to_vec(),
         chain: "yard".to_owned(),
         depth: 0,
+        fork: None,
         messages: vec![message],
         at,
     };

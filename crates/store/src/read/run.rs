@@ -9,8 +9,8 @@ use session::{CallId, RunId};
 
 use super::columns::{self, MESSAGE, MODEL_CALL, RUN, TOOL_CALL};
 use crate::{
-    Attempt, Child, Digest, Inbox, InboxKind, Job, Journal, Lease, Message, ModelCall, ModelCallId, Run,
-    RunStatus, SeenFile, Seq, Store, StoreError, ToolCall,
+    Attempt, Child, Digest, Fork, Inbox, InboxKind, Job, Journal, Lease, Message, ModelCall, ModelCallId,
+    Run, RunStatus, SeenFile, Seq, Store, StoreError, ToolCall,
 };
 
 /// What one run left.
@@ -35,9 +35,37 @@ impl<'a> RunReads<'a> {
         self.store.read_all(|conn| messages(conn, &self.run, Seq::FIRST))
     }
 
-    /// The messages that its model sees, oldest first.
+    /// The messages that its model sees, oldest first; those that a fork begins with are another run's.
     pub fn context(&self) -> Result<Vec<Message>, StoreError> {
-        self.store.read_all(|conn| messages(conn, &self.run, row(conn, &self.run)?.context_from))
+        let all = Seq(i64::MAX);
+        self.store.read_all(|conn| between(conn, &self.run, row(conn, &self.run)?.context_from, all))
+    }
+
+    /// The messages of a request, from one to another.
+    pub fn said(&self, from: Seq, to: Seq) -> Result<Vec<Message>, StoreError> {
+        self.store.read_all(|conn| between(conn, &self.run, from, to))
+    }
+
+    /// Where it began, where it is a fork.
+    pub fn fork(&self) -> Result<Option<Fork>, StoreError> {
+        self.store.read_all(|conn| fork(conn, &self.run))
+    }
+
+    /// Its last turn that was answered, the number of its reply, and the calls that it asks for: what a fork begins with.
+    pub fn last_turn(&self) -> Result<Option<(ModelCall, Seq, Vec<ToolCall>)>, StoreError> {
+        self.store.read_all(|conn| {
+            let sql = format!(
+                "SELECT {MODEL_CALL} FROM model_calls WHERE run = ?1 AND purpose = 'turn' AND status = 'answered'
+                 ORDER BY id DESC LIMIT 1"
+            );
+            let call = conn.prepare_cached(&sql)?.query_row([self.run.as_str()], columns::model_call).optional()?;
+            let Some(call) = call else { return Ok(None) };
+            let mut find = conn.prepare_cached("SELECT seq FROM messages WHERE run = ?1 AND model_call = ?2")?;
+            let reply = find.query_row(params![self.run.as_str(), call.id], |row| row.get(0)).optional()?;
+            let Some(reply) = reply else { return Ok(None) };
+            let calls = tool_calls(conn, &self.run, Some(reply))?;
+            Ok(Some((call, reply, calls)))
+        })
     }
 
     /// All its tool calls, in order.
@@ -78,7 +106,8 @@ impl<'a> RunReads<'a> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
                 "SELECT bytes FROM heads WHERE hash = ?2
-                 AND EXISTS (SELECT 1 FROM model_calls WHERE head = ?2 AND run = ?1)",
+                 AND (EXISTS (SELECT 1 FROM model_calls WHERE head = ?2 AND run = ?1)
+                     OR EXISTS (SELECT 1 FROM forks WHERE head = ?2 AND run = ?1))",
             )?;
             Ok(find.query_row(params![self.run.as_str(), hash], |row| row.get(0)).optional()?)
         })
@@ -135,7 +164,7 @@ impl<'a> RunReads<'a> {
         self.store.read_all(|conn| {
             let sql = format!(
                 "SELECT {RUN}, (SELECT ended_at IS NULL FROM jobs WHERE run = runs.id)
-                 FROM runs WHERE parent = ?1 ORDER BY created_at, rowid"
+                 FROM runs WHERE parent = ?1 AND root <> id ORDER BY created_at, rowid"
             );
             let mut find = conn.prepare_cached(&sql)?;
             let found = find.query_map([self.run.as_str()], |row| {
@@ -148,7 +177,8 @@ impl<'a> RunReads<'a> {
     /// How many runs it started.
     pub fn width(&self) -> Result<u64, StoreError> {
         self.store.read_all(|conn| {
-            let mut find = conn.prepare_cached("SELECT count(*) FROM runs WHERE parent = ?1")?;
+            let mut find =
+                conn.prepare_cached("SELECT count(*) FROM runs WHERE parent = ?1 AND root <> id")?;
             Ok(find.query_row([self.run.as_str()], |row| columns::count(row, 0))?)
         })
     }
@@ -182,7 +212,7 @@ impl<'a> RunReads<'a> {
     pub fn journal(&self) -> Result<Journal, StoreError> {
         self.store.read_all(|conn| {
             let run = row(conn, &self.run)?;
-            let messages = messages(conn, &run.id, run.context_from)?;
+            let messages = between(conn, &run.id, run.context_from, Seq(i64::MAX))?;
             let last_reply = last_reply(conn, &run.id)?;
             let calls = last_reply.map(|seq| tool_calls(conn, &run.id, Some(seq))).transpose()?;
             Ok(Journal {
@@ -203,7 +233,9 @@ pub(crate) fn cancel_requested(conn: &Connection, run: &RunId) -> Result<bool, S
     let mut asked = conn.prepare_cached(
         "SELECT 1 FROM inbox WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
     )?;
-    let mut above = conn.prepare_cached("SELECT parent FROM runs WHERE id = ?1")?;
+    // A fork that is a tree of its own goes on whatever becomes of the other one.
+    let mut above =
+        conn.prepare_cached("SELECT CASE WHEN root = id THEN NULL ELSE parent END FROM runs WHERE id = ?1")?;
     let mut next = Some(run.to_string());
     while let Some(run) = next {
         if asked.exists([&run])? {
@@ -225,6 +257,38 @@ fn messages(conn: &Connection, run: &RunId, from: Seq) -> Result<Vec<Message>, S
     let mut find = conn.prepare_cached(&sql)?;
     let found = find.query_map(params![run.as_str(), from], |row| columns::message(row, 0))?;
     Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// The messages from one to another, those that a fork begins with included.
+fn between(conn: &Connection, run: &RunId, from: Seq, to: Seq) -> Result<Vec<Message>, StoreError> {
+    let mut all = match fork(conn, run)? {
+        Some(fork) if from <= fork.to => between(conn, &fork.of, from.max(fork.from), to.min(fork.to))?,
+        _ => Vec::new(),
+    };
+    let sql = format!("SELECT {MESSAGE} FROM messages WHERE run = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq");
+    let mut find = conn.prepare_cached(&sql)?;
+    for own in find.query_map(params![run.as_str(), from, to], |row| columns::message(row, 0))? {
+        all.push(own?);
+    }
+    Ok(all)
+}
+
+fn fork(conn: &Connection, run: &RunId) -> Result<Option<Fork>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT of_run, head, from_seq, to_seq, label, source, ended FROM forks WHERE run = ?1",
+    )?;
+    let found = find.query_row([run.as_str()], |row| {
+        Ok(Fork {
+            of: RunId::new(columns::text(row, 0)?),
+            head: row.get(1)?,
+            from: row.get(2)?,
+            to: row.get(3)?,
+            label: row.get(4)?,
+            source: row.get(5)?,
+            ended: row.get(6)?,
+        })
+    });
+    Ok(found.optional()?)
 }
 
 fn last_reply(conn: &Connection, run: &RunId) -> Result<Option<Seq>, StoreError> {

@@ -62,7 +62,8 @@ async fn deleting_a_run_deletes_all_below_and_nothing_else() {
             ("inbox", 0),
             ("seen_files", 1),
             ("processes", 1),
-            ("reserved_tokens", 0)
+            ("reserved_tokens", 0),
+            ("forks", 0)
         ]
     );
     assert_eq!(room.store.said("m"), ["start", "go"]);

@@ -21,20 +21,29 @@ async fn populated() -> (TempDir, PathBuf) {
 async fn populated_by(steps: &[&str]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");
-    let store = Store::open_with_steps(&path, Options::default(), steps).expect("a store");
-    store.start_run(main_run("m", "needle"), ME).await.expect("started");
-    store.turn("m", "hello", &["read"]).await;
-    drop(store);
-    // A run below it as that version wrote it; today's would want tables that were not there.
+    drop(Store::open_with_steps(&path, Options::default(), steps).expect("a store"));
+    // Rows as that version wrote them; today's writes would want tables that were not there.
     let old = rusqlite::Connection::open(&path).expect("opens");
     old.execute_batch(
-        "INSERT INTO runs SELECT 's', thread, 'sub', root, id, task, 'call', agent, model, provider, status, 'chain', 1,
-             context_from, created_at, started_at, ended_at, NULL, NULL, updated_at, settings, error, final_text
-         FROM runs WHERE id = 'm';
+        "INSERT INTO threads VALUES ('m', 'about m', '/w', 1, 1);
+         INSERT INTO runs (id, thread, kind, root, agent, model, provider, status, chain, depth, context_from, created_at,
+             started_at, updated_at, settings)
+         VALUES ('m', 'm', 'main', 'm', 'main', 'opus', 'scripted', 'running', 'c', 0, 1, 1, 1, 1, x'7b7d');
+         INSERT INTO runs (id, thread, kind, root, parent, agent, model, provider, status, chain, depth, context_from,
+             created_at, started_at, updated_at, settings)
+         VALUES ('s', 'm', 'sub', 'm', 'm', 'scan', 'opus', 'scripted', 'running', 'd', 1, 1, 1, 1, 1, x'7b7d');
+         INSERT INTO heads VALUES (zeroblob(32), x'7b7d');
+         INSERT INTO model_calls (run, kind, step, purpose, head, from_seq, to_seq, marks, request_sha256, request_len,
+             model, provider, status, reserved_microusd, asked_at)
+         VALUES ('m', 'main', 1, 'turn', zeroblob(32), 1, 1, '', zeroblob(32), 7, 'opus', 'scripted', 'answered', 0, 1);
          INSERT INTO messages (run, kind, seq, role, origin, created_at, text, bytes)
-         VALUES ('s', 'sub', 1, 'assistant', 'reply', 1, 'found', x'7b7d');",
+         VALUES ('m', 'main', 1, 'user', 'prompt', 1, 'needle', x'7b7d'),
+             ('m', 'main', 2, 'assistant', 'reply', 1, 'hello', x'7b7d'),
+             ('s', 'sub', 1, 'assistant', 'reply', 1, 'found', x'7b7d');
+         INSERT INTO tool_calls (run, kind, message_seq, position, call_id, name, policy, status, input)
+         VALUES ('m', 'main', 2, 0, 'call', 'read', 'pure', 'planned', x'7b7d');",
     )
-    .expect("a run");
+    .expect("rows");
     drop(old);
     (folder, path)
 }

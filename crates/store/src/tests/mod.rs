@@ -89,6 +89,7 @@ fn main_run(id: &str, text: &str) -> NewRun {
         settings: b"{}".to_vec(),
         chain: format!("chain-{id}"),
         depth: 0,
+        fork: None,
         messages: vec![prompt(text)],
         at: NOW,
     }
@@ -174,7 +175,7 @@ fn finished(key: CallKey, text: &str) -> FinishedCall {
 }
 
 fn ending(status: RunStatus, text: &str) -> Ending {
-    Ending { status, final_text: Some(text.to_owned()), error: None, at: NOW }
+    Ending { status, final_text: Some(text.to_owned()), error: None, fork: None, at: NOW }
 }
 
 impl Store {

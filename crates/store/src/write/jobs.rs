@@ -51,7 +51,8 @@ impl Store {
         self.write(move |conn| {
             let mut find = conn.prepare_cached(
                 "WITH RECURSIVE below (id) AS (
-                     SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
+                     SELECT ?1 UNION ALL
+                     SELECT runs.id FROM below JOIN runs ON runs.parent = below.id AND runs.root <> runs.id
                  )
                  SELECT id, final_text FROM runs WHERE id IN (SELECT id FROM below) ORDER BY depth DESC, id",
             )?;
@@ -66,7 +67,7 @@ impl Store {
                 }
                 let by_whom =
                     if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-                let ending = Ending { status: by_whom, final_text, error: None, at };
+                let ending = Ending { status: by_whom, final_text, error: None, fork: None, at };
                 match parent_owed(conn, &id)? {
                     Some(parent) => finish(conn, &id, parent, &ending, news(&id, &ending)).map(drop)?,
                     None => runs::end(conn, &id, &ending)?,

@@ -77,6 +77,11 @@ pub(super) fn append_one(
 pub(super) fn last_seq(conn: &Connection, run: &RunId) -> Result<Seq, StoreError> {
     let mut find =
         conn.prepare_cached("SELECT seq FROM messages WHERE run = ?1 ORDER BY seq DESC LIMIT 1")?;
+    if let Some(last) = find.query_row([run.as_str()], |row| row.get(0)).optional()? {
+        return Ok(last);
+    }
+    // A fork goes on where what it began with ends.
+    let mut find = conn.prepare_cached("SELECT to_seq FROM forks WHERE run = ?1")?;
     Ok(find.query_row([run.as_str()], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 

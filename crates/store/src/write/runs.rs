@@ -7,7 +7,8 @@ use super::lease::{check_held, give_back};
 use super::messages::append_all;
 use super::{may_go_on, standing};
 use crate::{
-    Ending, Lease, Millis, NewRun, NewThread, RunKind, RunStatus, RunThread, Seq, Store, StoreError,
+    Ending, ForkEnd, Lease, Millis, NewFork, NewRun, NewThread, RunKind, RunStatus, RunThread, Seq, Store,
+    StoreError,
 };
 
 impl Store {
@@ -33,7 +34,11 @@ impl Store {
             if run.background {
                 super::jobs::insert(conn, &run)?;
             }
-            if let Some(parent) = &run.parent {
+            if let Some(fork) = &run.fork {
+                insert_fork(conn, &run.id, fork)?;
+            }
+            let knows = run.fork.as_ref().is_none_or(|fork| fork.knows_files);
+            if let Some(parent) = run.parent.as_ref().filter(|_| knows) {
                 know_files_of(conn, &run.id, parent)?;
             }
             append_all(conn, &run.id, run.kind, &run.messages)?;
@@ -143,8 +148,28 @@ fn thread_of(conn: &Connection, run: &NewRun) -> Result<ThreadId, StoreError> {
     }
 }
 
+/// A fork that is a tree of its own.
+fn is_alone(run: &NewRun) -> bool {
+    run.fork.as_ref().is_some_and(|fork| fork.alone)
+}
+
+fn insert_fork(conn: &Connection, run: &RunId, fork: &NewFork) -> Result<(), StoreError> {
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO forks (run, of_run, head, from_seq, to_seq, label, source) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    let NewFork { of, head, from, to, label, source, .. } = fork;
+    insert.execute(params![run.as_str(), of.as_str(), head, from, to, label, source])?;
+    Ok(())
+}
+
 fn root_of(conn: &Connection, run: &NewRun, thread: &ThreadId, lease: Lease) -> Result<RunId, StoreError> {
     let Some(parent) = &run.parent else { return Ok(run.id.clone()) };
+    if is_alone(run) {
+        return match standing(conn, parent)?.thread == *thread {
+            true => Ok(run.id.clone()),
+            false => Err(StoreError::Misuse("a run belongs to its parent's thread")),
+        };
+    }
     let above = may_go_on(conn, parent)?;
     if above.thread != *thread {
         return Err(StoreError::Misuse("a run belongs to its parent's thread"));
@@ -166,7 +191,7 @@ fn insert(
     root: &RunId,
     lease: Lease,
 ) -> Result<(), StoreError> {
-    let lease = run.parent.is_none().then_some(lease);
+    let lease = (run.parent.is_none() || is_alone(run)).then_some(lease);
     let mut insert = conn.prepare_cached(
         "INSERT INTO runs (id, thread, kind, root, parent, task, spawned_by, agent, model, provider, status, chain,
              depth, context_from, created_at, started_at, writer_pid, writer_start, updated_at, settings)
@@ -186,7 +211,7 @@ fn insert(
         run.provider,
         run.chain,
         run.depth,
-        Seq::FIRST,
+        run.fork.as_ref().map_or(Seq::FIRST, |fork| fork.from),
         run.at,
         lease.map(|lease| lease.pid),
         lease.map(|lease| lease.start.cast_signed()),
@@ -210,8 +235,28 @@ pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(),
     if let (RunStatus::Completed | RunStatus::StepCap, Some(answer)) = (ending.status, &ending.final_text) {
         answer_task(conn, run, answer, ending.at)?;
     }
+    if let Some(fork) = &ending.fork {
+        end_fork(conn, run, fork)?;
+    }
     give_back(conn, &before.root)?;
     if before.kind == RunKind::Main { touch_thread(conn, &before.thread, ending.at) } else { Ok(()) }
+}
+
+fn end_fork(conn: &Connection, run: &RunId, fork: &ForkEnd) -> Result<(), StoreError> {
+    let mut update = conn.prepare_cached("UPDATE forks SET ended = ?2 WHERE run = ?1")?;
+    update.execute(params![run.as_str(), fork.event])?;
+    if fork.forget {
+        for sql in [
+            "DELETE FROM messages WHERE run = ?1",
+            "UPDATE model_calls SET reply = NULL WHERE run = ?1",
+            "UPDATE attempts SET response = x'', error = NULL WHERE model_call IN (SELECT id FROM model_calls WHERE run = ?1)",
+            "UPDATE runs SET final_text = NULL WHERE id = ?1",
+            "DELETE FROM seen_files WHERE run = ?1",
+        ] {
+            conn.prepare_cached(sql)?.execute([run.as_str()])?;
+        }
+    }
+    Ok(())
 }
 
 /// What came of a task is what its last run answered; where it stands is for the main agent to judge.

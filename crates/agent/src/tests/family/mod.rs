@@ -1,6 +1,7 @@
 //! Trees of runs: sub-agents that are waited for, that work in the background, that are stopped and taken up again.
 
 mod bounds;
+mod forking;
 mod jobs;
 mod many;
 mod play;
@@ -15,7 +16,7 @@ use serde_json::Value;
 use session::RunId;
 use store::{Filter, RunStatus, Store};
 
-use super::{Nobody, Room, tools};
+use super::{Nobody, Room, laws, tools};
 use crate::definition::Agent;
 use crate::*;
 
@@ -129,6 +130,39 @@ impl Stage {
         let calls = self.store().run(&run).model_calls().expect("calls");
         let sent = calls.iter().map(|call| request_bytes(self.store(), &run, call.id).expect("a request"));
         sent.map(|body| serde_json::from_slice(&body).expect("JSON")).collect()
+    }
+
+    /// The same, byte for byte as they were sent, as another process finds them.
+    fn bodies(&self, run: &str) -> Vec<Vec<u8>> {
+        let (store, run) = (super::open(&self.room.folder), RunId::new(run));
+        let calls = store.run(&run).model_calls().expect("calls");
+        calls.iter().map(|call| request_bytes(&store, &run, call.id).expect("a request")).collect()
+    }
+
+    /// Every request of every run goes on where the one before ended, and a fork's where its parent's reply did.
+    fn shares(&self) {
+        let store = super::open(&self.room.folder);
+        for (run, _) in self.runs() {
+            let bodies = self.bodies(&run);
+            for pair in bodies.windows(2) {
+                laws::begins_with(&pair[1], &pair[0]);
+            }
+            let Some(fork) = store.run(&RunId::new(run.as_str())).fork().expect("read") else { continue };
+            let Some(first) = bodies.first() else { continue };
+            let of = store.run(&fork.of);
+            let call = of.model_calls().expect("calls").into_iter().rev().find(|call| call.to < fork.to);
+            let sent = request_bytes(&store, &fork.of, call.expect("a turn").id).expect("a request");
+            laws::begins_with(first, &sent);
+            let reply = of.messages().expect("messages").into_iter().find(|message| message.seq == fork.to);
+            let reply = String::from_utf8(reply.expect("the reply").bytes).expect("text");
+            let plain = String::from_utf8_lossy(&sent).replace(laws::MARKER, "");
+            let opening = plain.strip_suffix("]}").expect("messages come last");
+            let first = String::from_utf8_lossy(first).replace(laws::MARKER, "");
+            assert!(
+                first.starts_with(&format!("{opening},{reply},")),
+                "{run}: the reply stands as it was stored"
+            );
+        }
     }
 
     /// What was said to a run, as it stands on the wire.

@@ -73,23 +73,23 @@ impl Play {
     /// Who asks, and what it says next.
     fn line(&self, body: &[u8]) -> (String, usize, Option<String>) {
         let prompt = DIALECT.decode_request(body).expect("a request");
-        let mut turn = 0;
-        let mut first = String::new();
+        // Whoever was spoken to last: a fork has all of its parent's conversation before its own.
+        let (mut turn, mut known) = (0, None);
         for message in prompt.messages.iter().map(|message| message.message()) {
-            match message.role {
-                Role::Assistant => turn += 1,
-                _ if first.is_empty() => {
-                    let texts = message.blocks.iter().filter_map(|block| match block {
-                        Block::Text { text } if !text.starts_with("<context>") => Some(text.clone()),
-                        _ => None,
-                    });
-                    first = texts.collect::<Vec<_>>().join("\n");
-                }
-                _ => {}
+            if message.role == Role::Assistant {
+                turn += 1;
+                continue;
+            }
+            let texts = message.blocks.iter().filter_map(|block| match block {
+                Block::Text { text } if !text.starts_with("<context>") => Some(text.as_str()),
+                _ => None,
+            });
+            let lines: Vec<&str> = texts.flat_map(str::lines).collect();
+            if let Some(told) = self.lines.iter().find(|(who, _)| lines.contains(&who.as_str())) {
+                (turn, known) = (0, Some(told));
             }
         }
-        let known = self.lines.iter().find(|(who, _)| first.split('\n').any(|line| line == who));
-        let (who, says) = known.unwrap_or_else(|| panic!("nobody is told that: {first}"));
+        let (who, says) = known.unwrap_or_else(|| panic!("nobody is told that: {prompt:?}"));
         (who.clone(), turn, says.get(turn).cloned())
     }
 

@@ -190,6 +190,7 @@ mod tests {
             chain,
             parent_chain: None,
             depth: 1,
+            is_root: false,
             what,
         }
     }

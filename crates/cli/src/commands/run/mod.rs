@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use agent::provider::{Failure, FailureKind, Retry};
 use agent::{
-    Asker, Brake, Clock, Ended, Family, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError, Servers,
-    Shell, Start, Toolbox, Watch, Wish, Workspace, tools,
+    Asker, Brake, Clock, Ended, Family, Fork, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError,
+    Servers, Shell, Start, Toolbox, Watch, Wish, Workspace, tools,
 };
 use store::RunStatus;
 
@@ -43,6 +43,7 @@ const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
   offshoot run '/fix 17'
   offshoot run --resume 1m7g0c8g
   offshoot run --resume 1m7g0c8g 'And now the same for the tests'
+  offshoot run --fork-of 1m7g0c8g 'Which files have you read so far?'
 
 Exit codes: 0 it answered; 1 it was paused or ended, its steps or money were used
 up, or it refused or was refused too often; 2 you can fix it; 3 the provider, the network or the disk failed.")]
@@ -88,6 +89,9 @@ pub(crate) struct Arguments {
     /// Go on with a run; the beginning of its id is enough
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
+    /// Ask something beside a run, with all that it knows and from its prompt cache, and leave it as it is
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["resume", "agent", "model"])]
+    fork_of: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -117,8 +121,15 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let budget = arguments.max_budget_usd.map(budget).transpose()?;
     let store = journal::open()?;
+    let forked = arguments.fork_of.as_deref().map(|run| journal::find(&store, run)).transpose()?;
     let resumed = arguments.resume.as_deref().map(|run| journal::find(&store, run)).transpose()?;
-    let row = resumed.as_ref().map(|run| store.run(run).row()).transpose().or_fail(Kind::Outside)?;
+    // A fork works where its parent does, with the same model.
+    let row = resumed
+        .as_ref()
+        .or(forked.as_ref())
+        .map(|run| store.run(run).row())
+        .transpose()
+        .or_fail(Kind::Outside)?;
     if let (Some(_), Some(row)) = (budget, &row)
         && session::model::price(&row.model).is_none()
     {
@@ -186,6 +197,20 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         max_budget_tokens: arguments.max_budget_tokens,
     };
     let id = match resumed {
+        None if forked.is_some() => {
+            let (of, prompt) = (forked.expect("it is there"), prompt.unwrap_or_default());
+            let fork = Fork {
+                max_turns: arguments.max_steps,
+                ..Fork::new(prompt, "side question", "run --fork-of")
+            };
+            match kernel.start_fork(&of, &fork).await {
+                Ok(run) => run,
+                Err(error) => {
+                    answering.abandon().await;
+                    return Err(failure(error));
+                }
+            }
+        }
         Some(run) => match kernel.resume(&run, prompt.as_deref()).await {
             Ok(()) => run,
             Err(error) => {
@@ -381,6 +406,10 @@ fn failure(error: RunError) -> anyhow::Error {
         RunError::OtherDialect { .. } => {
             (Kind::Usage, Some("give the provider that it was begun with: `--model PROVIDER/ID`".into()))
         }
+        RunError::NothingToFork(run) => {
+            (Kind::Usage, Some(format!("let it have a turn first: `offshoot run --resume {run}`")))
+        }
+        RunError::CacheLost(_) => (Kind::Usage, None),
         RunError::NotMain(_) => (Kind::Usage, Some("offshoot ps".into())),
         RunError::NoSummary => (Kind::Outside, None),
         _ => (Kind::Bug, None),

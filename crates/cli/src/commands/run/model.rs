@@ -141,7 +141,8 @@ fn resumed_model(row: &store::Run, arguments: &Arguments) -> anyhow::Result<Stri
     match row.provider.strip_prefix(SCRIPT) {
         Some(_) if arguments.script.is_none() => {
             let error = anyhow::anyhow!("the run `{}` was answered by a script so far", row.id);
-            let hint = format!("offshoot run --resume {} --script FILE", row.id);
+            let how = if arguments.fork_of.is_some() { "--fork-of" } else { "--resume" };
+            let hint = format!("offshoot run {how} {} --script FILE", row.id);
             Err(marked(Kind::Usage, Some(hint), error))
         }
         Some(provider) => Ok(format!("{provider}/{}", row.model)),

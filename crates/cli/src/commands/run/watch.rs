@@ -45,18 +45,18 @@ impl Lines {
 
 /// What is told of a run without being asked for: all of the main one, and where the others stand, without their words.
 fn for_everybody(event: &Event) -> Option<Event> {
-    let what = match (&event.what, &event.parent) {
+    let what = match (&event.what, event.is_root) {
         (What::Provisional { .. }, _) => return None,
-        (_, None) => event.what.clone(),
-        (What::Started { .. } | What::Waiting { .. }, Some(_)) => event.what.clone(),
-        (What::Finished { status, error, usage, cost_microusd, .. }, Some(_)) => What::Finished {
+        (_, true) => event.what.clone(),
+        (What::Started { .. } | What::Waiting { .. } | What::ForkEnded(_), false) => event.what.clone(),
+        (What::Finished { status, error, usage, cost_microusd, .. }, false) => What::Finished {
             status: *status,
             final_text: None,
             error: error.clone(),
             usage: *usage,
             cost_microusd: *cost_microusd,
         },
-        (_, Some(_)) => return None,
+        (_, false) => return None,
     };
     Some(Event { what, ..event.clone() })
 }
@@ -112,7 +112,7 @@ impl Person {
 
 impl Watch for Person {
     fn see(&self, event: &Event) {
-        if event.parent.is_some() {
+        if !event.is_root {
             if let Some(ended) = self.board.see(event) {
                 self.note(&ended);
             }
@@ -150,6 +150,16 @@ impl Watch for Person {
             What::Waiting { jobs } => {
                 let jobs = if *jobs == 1 { "one job".to_owned() } else { format!("{jobs} jobs") };
                 self.note(&format!("· waits for {jobs}"));
+            }
+            What::ForkEnded(ended) => {
+                let rate = ended
+                    .hit_rate
+                    .map(|rate| format!("{:.1} % of what was sent came from the cache", rate * 100.0));
+                self.note(&format!(
+                    "· the fork `{}` ended{}",
+                    report::plain(&ended.label),
+                    rate.map(|rate| format!("; {rate}")).unwrap_or_default()
+                ));
             }
             What::Compacted { .. } => {
                 self.note("the conversation had become long and goes on with a summary")

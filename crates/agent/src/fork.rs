@@ -1,0 +1,478 @@
+//! Forks: runs that begin with the exact bytes that another run sent last, so that its prompt cache serves them.
+//!
+//! Nothing is rendered again. What a fork needs is one value, the [`ForkPoint`], which the journal has after every turn:
+//! the head of the last request (tools, system prompt, settings, model), its messages, and the reply. Behind them stand
+//! the results of the reply's calls, one constant sentence for each that has none, and what the fork itself is told.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use session::{Block, CallId, Message, Role, RunId, Usage};
+use store::{
+    CallKey, Digest, ForkEnd, Head, NewFork, NewMessage, NewRun, Origin, RunKind, RunStatus, RunThread, Seq,
+    ToolCall,
+};
+use wire::dialect::Dialect;
+use wire::json::{Document, Edits};
+
+use crate::conversation::placeholder;
+use crate::crash;
+use crate::error::RunError;
+use crate::event::{Event, Watch, What};
+use crate::kernel::{Ended, Kernel, More};
+use crate::permission::{Asker, Judgement, List};
+use crate::preview;
+use crate::process;
+use crate::run::Run;
+use crate::settings::Settings;
+use crate::spawn;
+use crate::stop::Brake;
+use crate::tool;
+use crate::tree::Member;
+use crate::words;
+
+/// What a fork begins with.
+#[derive(Clone, Debug)]
+pub struct ForkPoint {
+    run: RunId,
+    /// Tools, system prompt, settings and model, as they were sent.
+    head: Digest,
+    /// The first message that was sent.
+    from: Seq,
+    /// The reply.
+    reply: Seq,
+    /// What the reply asks for, with the results that there were.
+    calls: Vec<ToolCall>,
+}
+
+/// A fork to start.
+#[derive(Clone)]
+pub struct Fork {
+    /// What it is told.
+    pub prompt: String,
+    /// What people call it.
+    pub label: String,
+    /// What it is started by.
+    pub source: String,
+    /// How many replies it may have before its last one; as many as its parent where nothing is said.
+    pub max_turns: Option<u32>,
+    /// Said at the end of everything that is said to it.
+    pub reminder: Option<String>,
+    /// How long a reply may be.
+    pub max_output_tokens: Option<u64>,
+    /// A limit that changes how it thinks is taken, and the cache with it lost.
+    pub gives_up_cache: bool,
+    /// Its own messages are kept in the prompt cache; nobody needs that who will not go on with it.
+    pub writes_cache: bool,
+    /// What is said in it is kept in the journal; else only what it used.
+    pub keeps_transcript: bool,
+    /// It knows the files that its parent knows.
+    pub knows_files: bool,
+    /// What it may do without a question.
+    pub allow: Vec<String>,
+    /// Whoever can be asked is asked about everything, also about what a rule allows.
+    pub always_ask: bool,
+    /// Who is asked; whoever the parent asks where nothing is said.
+    pub asker: Option<Arc<dyn Asker>>,
+    /// Hears every message of its own.
+    pub on_message: Option<Arc<OnMessage>>,
+}
+
+/// Somebody who hears messages.
+pub type OnMessage = dyn Fn(&Message) + Send + Sync;
+
+impl Fork {
+    /// A fork that is told this, and as its parent in everything else.
+    pub fn new(prompt: impl Into<String>, label: impl Into<String>, source: impl Into<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            label: label.into(),
+            source: source.into(),
+            max_turns: None,
+            reminder: None,
+            max_output_tokens: None,
+            gives_up_cache: false,
+            writes_cache: true,
+            keeps_transcript: true,
+            knows_files: true,
+            allow: Vec::new(),
+            always_ask: false,
+            asker: None,
+            on_message: None,
+        }
+    }
+}
+
+/// What came of a fork.
+#[derive(Clone, Debug)]
+pub struct Forked {
+    /// How it ended.
+    pub ended: Ended,
+    /// What was said in it, from what it was told on.
+    pub messages: Vec<Message>,
+    /// What all its calls used.
+    pub usage: Usage,
+}
+
+/// What a fork's settings say besides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForkSettings {
+    pub(crate) reminder: Option<String>,
+    pub(crate) max_output_tokens: Option<u64>,
+    pub(crate) writes_cache: bool,
+    pub(crate) keeps_transcript: bool,
+    pub(crate) always_ask: bool,
+    pub(crate) allow: Vec<String>,
+}
+
+/// How a fork ended: told once, and kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ForkEnded {
+    /// What people call it.
+    pub label: String,
+    /// What it was started by.
+    pub source: String,
+    /// Where it stands.
+    pub outcome: &'static str,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// How many messages of its own there were.
+    pub messages: u64,
+    /// Tokens that no cache knew.
+    pub input: u64,
+    /// Tokens that were written.
+    pub output: u64,
+    /// Tokens that the cache had.
+    pub cache_read: u64,
+    /// Tokens that went into the cache for five minutes.
+    pub cache_write_5m: u64,
+    /// Tokens that went into the cache for an hour.
+    pub cache_write_1h: u64,
+    /// How the provider served it, where it says so.
+    pub service_tier: Option<String>,
+    /// The part of what was sent that the cache had.
+    pub hit_rate: Option<f64>,
+    /// Its chain.
+    pub chain: String,
+    /// The chain of the run that it began with.
+    pub parent_chain: Option<String>,
+    /// How far it is from the root.
+    pub depth: u32,
+}
+
+impl ForkEnded {
+    /// The part of what was sent that the cache had.
+    pub(crate) fn rate(usage: &Usage) -> Option<f64> {
+        let all = usage.input_total();
+        (all > 0).then(|| usage.cache_read as f64 / all as f64)
+    }
+}
+
+/// What a fork may not do, since it is its parent's: its tools are there, and refuse.
+pub(crate) const REFUSED: [&str; 4] = ["spawn_sub_agent", "job_output", "job_cancel", "manage_tasks"];
+
+/// What becomes of a call of a fork that would otherwise be judged like that.
+pub(crate) fn judge(run: &Run, tool: &str, otherwise: Judgement) -> Judgement {
+    let Some(settings) = run.settings.fork.as_ref() else { return otherwise };
+    match otherwise {
+        _ if REFUSED.contains(&tool) => {
+            Judgement::Deny("a fork neither plans nor starts others: that is its parent's to do".to_owned())
+        }
+        Judgement::Allow if settings.always_ask => {
+            Judgement::Ask("this fork is asked about everything".to_owned())
+        }
+        otherwise => otherwise,
+    }
+}
+
+impl Kernel {
+    /// What a fork of that run would begin with. Before its first turn there is nothing.
+    pub fn fork_point(&self, run: &RunId) -> Result<ForkPoint, RunError> {
+        let turn = self.store.run(run).last_turn()?;
+        let (call, reply, calls) = turn.ok_or_else(|| RunError::NothingToFork(run.clone()))?;
+        Ok(ForkPoint { run: run.clone(), head: call.head, from: call.from, reply, calls })
+    }
+
+    /// Starts a fork that leaves the other run as it is, whoever is at work on it: its row is in the journal when this
+    /// returns, and [`Kernel::run`] runs it.
+    pub async fn start_fork(&self, of: &RunId, fork: &Fork) -> Result<RunId, RunError> {
+        let above = self.store.run(of).row()?;
+        let point = self.fork_point(of)?;
+        let mut settings = Settings::of(&above)?;
+        if settings.dialect() != self.model.dialect() {
+            let (began, speaks) = (settings.dialect(), self.model.dialect());
+            return Err(RunError::OtherDialect { run: of.clone(), began, speaks });
+        }
+        // Nobody above it is at work to be asked what is forbidden there.
+        let mut next = above.parent.clone();
+        while let Some(run) = next {
+            let row = self.store.run(&run).row()?;
+            settings.rules.extend(Settings::of(&row)?.rules);
+            next = row.parent;
+        }
+        let id = process::new_run_id(self.clock.millis());
+        let new = self.described(&point, &above, settings, (id.clone(), None), fork, (true, false))?;
+        crash::point("fork.start.before");
+        self.store.start_run(new, process::lease()).await?;
+        crash::point("fork.start.after");
+        Ok(id)
+    }
+
+    /// Starts a fork and runs it to its end; what was said in it comes back, also where nothing of it is kept.
+    pub async fn fork(&self, of: &RunId, fork: &Fork, brake: &Brake) -> Result<Forked, RunError> {
+        let heard = Arc::new(Heard {
+            on: fork.on_message.clone(),
+            messages: std::sync::Mutex::default(),
+            kernel: self.clone(),
+        });
+        let id = self.start_fork(of, fork).await?;
+        heard.hear(&id);
+        let mut kernel = Self { watch: heard.clone(), ..self.clone() };
+        if let Some(asker) = &fork.asker {
+            kernel.asker = Arc::clone(asker);
+        }
+        let ended = kernel.run(&id, &More::default(), brake).await;
+        heard.hear(&id);
+        let filter = store::Filter { below: Some(id.clone()), ..store::Filter::default() };
+        let usage = self.store.runs(&filter)?.iter().find(|run| run.id == id).map(|run| run.inclusive.usage);
+        let messages = heard.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let messages = messages.into_iter().map(|(_, message)| message).collect();
+        Ok(Forked { ended: ended?, messages, usage: usage.unwrap_or_default() })
+    }
+
+    /// A fork as it is written down.
+    fn described(
+        &self,
+        point: &ForkPoint,
+        above: &store::Run,
+        settings: Settings,
+        (id, by): (RunId, Option<CallId>),
+        fork: &Fork,
+        (alone, background): (bool, bool),
+    ) -> Result<NewRun, RunError> {
+        let dialect = settings.dialect();
+        if let Some(most) = fork.max_output_tokens {
+            let head = self.store.run(&point.run).head(point.head)?.unwrap_or_default();
+            capped(dialect, &head, most, fork.gives_up_cache).map_err(RunError::CacheLost)?;
+        }
+        let at = self.clock.millis();
+        let mut blocks = point.results();
+        blocks.push(tool::text(&words::fork(&fork.prompt)));
+        blocks.extend(fork.reminder.as_deref().map(tool::text));
+        let first = Message { role: Role::User, blocks };
+        let message = NewMessage {
+            role: Role::User,
+            origin: Origin::Prompt,
+            bytes: dialect.encode_message(&first).map_err(RunError::Encode)?.into_bytes(),
+            text: Some(fork.prompt.clone()),
+            at,
+        };
+        let mut settings = settings;
+        settings.max_steps = fork.max_turns.unwrap_or(settings.max_steps);
+        settings.output_schema = None;
+        settings.fork = Some(ForkSettings {
+            reminder: fork.reminder.clone(),
+            max_output_tokens: fork.max_output_tokens,
+            writes_cache: fork.writes_cache,
+            keeps_transcript: fork.keeps_transcript,
+            always_ask: fork.always_ask,
+            allow: fork.allow.clone(),
+        });
+        settings.rules.retain(|(list, _)| *list != List::Allow);
+        Ok(NewRun {
+            chain: id.to_string(),
+            id,
+            thread: RunThread::Existing(above.thread.clone()),
+            kind: RunKind::Fork,
+            parent: Some(above.id.clone()),
+            task: None,
+            spawned_by: by,
+            background,
+            agent: above.agent.clone(),
+            model: above.model.clone(),
+            provider: above.provider.clone(),
+            settings: settings.to_bytes(),
+            depth: above.depth + 1,
+            fork: Some(NewFork {
+                of: point.run.clone(),
+                head: point.head,
+                from: point.from,
+                to: point.reply,
+                alone,
+                knows_files: fork.knows_files,
+                label: fork.label.clone(),
+                source: fork.source.clone(),
+            }),
+            messages: vec![message],
+            at,
+        })
+    }
+}
+
+impl ForkPoint {
+    /// The results of the reply's calls: those that there were as they are shown, and one constant sentence for each
+    /// other one, so that all forks of one turn are told the same.
+    fn results(&self) -> Vec<Block> {
+        let shown = |call: &ToolCall| match &call.result {
+            Some(result) => preview::shown(result, call.preview.as_deref()),
+            None => placeholder(call, words::NO_RESULT),
+        };
+        self.calls.iter().map(|call| Block::ToolResult(shown(call))).collect()
+    }
+}
+
+/// Starts a fork below a run, or goes on with the one that this call has started before; why not, in words for the model.
+///
+/// `None` where it has come to its end already.
+pub(crate) async fn spawn(
+    above: &Arc<Run>,
+    call: &CallKey,
+    by: &CallId,
+    fork: &Fork,
+    in_background: bool,
+) -> Result<Option<Member>, String> {
+    if let Some(known) = spawn::known(above, call, in_background).await? {
+        return Ok(known);
+    }
+    let kernel = &above.kernel;
+    let words = |error: RunError| error.to_string();
+    let mut point = kernel.fork_point(&above.id).map_err(words)?;
+    // As they stood when the calls of this message began: then all forks that it asks for see the same.
+    point.calls = above.open_calls();
+    let row = kernel.store.run(&above.id).row().map_err(|error| error.to_string())?;
+    let id = spawn::id(call);
+    let at = (id.clone(), Some(by.clone()));
+    let new = kernel.described(&point, &row, above.settings.clone(), at, fork, (false, in_background));
+    spawn::launch(above, new.map_err(words)?, in_background).await.map(Some)
+}
+
+/// A head with another output limit. One that changes how much the model thinks would change what is cached.
+pub(crate) fn capped(
+    dialect: Dialect,
+    head: &[u8],
+    most: u64,
+    gives_up_cache: bool,
+) -> Result<Vec<u8>, String> {
+    // A head ends where the messages begin.
+    let whole = [head, b"]}"].concat();
+    let document = Document::parse(&whole).map_err(|error| error.to_string())?;
+    let root = document.root();
+    let names = match dialect {
+        Dialect::AnthropicMessages => ["max_tokens", "max_tokens"],
+        Dialect::OpenAiChat => ["max_completion_tokens", "max_tokens"],
+        Dialect::OpenAiResponses => ["max_output_tokens", "max_output_tokens"],
+    };
+    let mut edits = Edits::default();
+    if let Some(budget) = root.get("thinking").and_then(|thinking| thinking.get("budget_tokens")) {
+        let thinks = budget.raw().parse::<u64>().unwrap_or(u64::MAX);
+        if thinks >= most && !gives_up_cache {
+            return Err(format!(
+                "an output limit of {most} tokens would cut the {thinks} tokens that the model may think with, and the \
+                 prompt cache would be lost; ask for more than {thinks}, or give the cache up"
+            ));
+        }
+        if thinks >= most {
+            edits.add(budget.replaced_by((most / 2).to_string()));
+        }
+    }
+    match names.iter().find_map(|name| root.get(name)) {
+        Some(limit) => edits.add(limit.replaced_by(most.to_string())),
+        None => return Err("the request has no output limit that could be changed".to_owned()),
+    }
+    let edited = edits.apply(&whole).map_err(|_| "two changes of one place".to_owned())?;
+    Ok(edited[..edited.len() - 2].to_vec())
+}
+
+/// The head of a fork's requests: the stored one, but for its output limit.
+pub(crate) fn head(settings: &Settings, stored: Vec<u8>) -> Result<Head, RunError> {
+    let most = settings.fork.as_ref().and_then(|fork| fork.max_output_tokens);
+    Ok(Head::new(match most {
+        None => stored,
+        Some(most) => capped(settings.dialect(), &stored, most, true).map_err(RunError::CacheLost)?,
+    }))
+}
+
+impl Run {
+    /// What is kept of its end, where it is a fork, and what is told of it.
+    pub(crate) fn fork_end(&self, status: RunStatus) -> Option<(ForkEnd, ForkEnded)> {
+        let settings = self.settings.fork.as_ref()?;
+        let reads = self.kernel.store.run(&self.id);
+        let fork = reads.fork().ok().flatten()?;
+        let calls = reads.model_calls().unwrap_or_default();
+        let tier = calls.last().and_then(|call| service_tier(call.reply.as_deref()?));
+        let mut usage = Usage::default();
+        calls.iter().for_each(|call| usage += call.usage);
+        let ended = ForkEnded {
+            label: fork.label,
+            source: fork.source,
+            outcome: status.as_str(),
+            duration_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            messages: reads.messages().map_or(0, |messages| messages.len() as u64),
+            input: usage.input,
+            output: usage.output,
+            cache_read: usage.cache_read,
+            cache_write_5m: usage.cache_write_5m,
+            cache_write_1h: usage.cache_write_1h,
+            service_tier: tier,
+            hit_rate: ForkEnded::rate(&usage),
+            chain: self.chain.to_string(),
+            parent_chain: self.parent_chain.as_deref().map(str::to_owned),
+            depth: self.depth,
+        };
+        let event = serde_json::to_string(&ended).expect("numbers and strings are always JSON");
+        // One that is only paused goes on, and its text is needed.
+        let forget = !settings.keeps_transcript && status != RunStatus::Paused;
+        Some((ForkEnd { event, forget }, ended))
+    }
+}
+
+/// How a provider says that it served a reply.
+fn service_tier(reply: &[u8]) -> Option<String> {
+    let reply: serde_json::Value = serde_json::from_slice(reply).ok()?;
+    let tier = reply.pointer("/usage/service_tier").or_else(|| reply.get("service_tier"))?;
+    Some(tier.as_str()?.to_owned())
+}
+
+/// Hears the messages of a fork as they are written down, and tells everybody else.
+struct Heard {
+    on: Option<Arc<OnMessage>>,
+    messages: std::sync::Mutex<Vec<(Seq, Message)>>,
+    kernel: Kernel,
+}
+
+impl Heard {
+    /// Takes what is new.
+    fn hear(&self, run: &RunId) {
+        let mut known = self.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let last = known.last().map_or(Seq(0), |(seq, _)| *seq);
+        let said = self.kernel.store.run(run).messages().unwrap_or_default();
+        for message in said.into_iter().filter(|message| message.seq > last) {
+            let decoded = decoded(self.kernel.model.dialect(), &message.bytes);
+            let whole = Message { role: message.role, blocks: decoded };
+            if let Some(on) = &self.on {
+                on(&whole);
+            }
+            known.push((message.seq, whole));
+        }
+    }
+}
+
+impl Watch for Heard {
+    fn see(&self, event: &Event) {
+        // Before its end is told, what is not to be kept is gone.
+        if matches!(event.what, What::Message { .. } | What::CallStarted { .. } | What::Compacted { .. }) {
+            self.hear(&event.run);
+        }
+        self.kernel.watch.see(event);
+    }
+}
+
+/// What a message on the wire says.
+fn decoded(dialect: Dialect, bytes: &[u8]) -> Vec<Block> {
+    let messages = if dialect == Dialect::OpenAiResponses { "input" } else { "messages" };
+    let head = format!(r#"{{"model":"m","{messages}":["#);
+    let body = wire::dialect::join_request(head.as_bytes(), [String::from_utf8_lossy(bytes).as_ref()]);
+    let prompt = dialect.decode_request(&body);
+    let messages = prompt.map(|prompt| prompt.messages).unwrap_or_default();
+    messages.iter().flat_map(|message| message.message().blocks).collect()
+}

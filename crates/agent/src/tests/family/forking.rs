@@ -1,0 +1,382 @@
+//! Forks: they share every byte with their parent, at every turn and after every restart.
+
+use serde_json::json;
+use store::{CallStatus, RunKind};
+use tokio::sync::watch;
+
+use super::*;
+use crate::tool::Doing;
+
+const TWO: &[(&str, &[&str])] = &[
+    (
+        "Do it.",
+        &[
+            "echo{\"say\":\"before\"}",
+            "put{\"n\":1} + spawn_sub_agent{\"prompt\":\"One?\",\"fork\":true} + spawn_sub_agent{\"prompt\":\"Two?\",\"fork\":true} + count{}",
+            "Done.",
+        ],
+    ),
+    ("One?", &["echo{\"say\":\"mine\"}", "One."]),
+    ("Two?", &["Two."]),
+];
+
+#[tokio::test]
+async fn they_begin_with_the_bytes_of_their_parent_and_are_told_the_same() {
+    let stage = Stage::new(TWO);
+    let ended = stage.run("Do it.").await;
+    assert_eq!(ended.final_text.as_deref(), Some("Done."));
+    assert_eq!(stage.result("m", 2), json!({ "run_id": "m-4-1", "final_text": "One." }));
+    assert_eq!(stage.row("m-4-1").kind, RunKind::Fork);
+    stage.shares();
+    let told = |run: &str| stage.said_to(run).lines().next().expect("a message").to_owned();
+    let (one, two) = (told("m-4-1"), told("m-4-2"));
+    assert_eq!(one.replace("One?", "Two?"), two, "all but what they are asked");
+    assert!(one.contains("put 1"), "a result that was there stays: {one}");
+    assert_eq!(one.matches(words::NO_RESULT).count(), 3, "{one}");
+    let first: Value = stage.sent("m-4-1").remove(0);
+    let last: Value = stage.sent("m").remove(1);
+    assert_eq!((&first["tools"], &first["model"]), (&last["tools"], &last["model"]), "schemas stay");
+}
+
+#[tokio::test]
+async fn the_marker_of_the_parent_stays_and_moving_ones_move() {
+    let stage = Stage::new(TWO);
+    stage.run("Do it.").await;
+    let marked = |body: &Value| -> Vec<usize> {
+        let messages = body["messages"].as_array().expect("messages").iter().enumerate();
+        messages
+            .filter(|(_, message)| message.to_string().contains("cache_control"))
+            .map(|(n, _)| n)
+            .collect()
+    };
+    let parent = marked(&stage.sent("m")[1]);
+    let fork = stage.sent("m-4-1");
+    assert_eq!(parent, [0, 2]);
+    assert_eq!(marked(&fork[0]), [2, 4], "where its parent wrote, and its own end");
+    assert_eq!(marked(&fork[1]), [4, 6]);
+}
+
+#[tokio::test]
+async fn what_is_the_parents_to_do_is_refused() {
+    let stage = Stage::new(&[
+        ("Do it.", &["spawn_sub_agent{\"prompt\":\"Try.\",\"fork\":true}", "Done."]),
+        (
+            "Try.",
+            &[
+                "spawn_sub_agent{\"prompt\":\"x\"} + job_output{\"job_id\":\"x\"} + job_cancel{\"job_id\":\"x\"} + manage_tasks{} + echo{\"say\":\"ok\"}",
+                "Tried.",
+            ],
+        ),
+    ]);
+    stage.run("Do it.").await;
+    let calls = stage.store().run(&RunId::new("m-2-0")).tool_calls().expect("calls");
+    let statuses: Vec<CallStatus> = calls.iter().map(|call| call.status).collect();
+    assert_eq!(statuses[..4], [CallStatus::Denied; 4]);
+    assert_eq!(statuses[4], CallStatus::Done);
+    assert!(stage.results("m-2-0")[0].contains("neither plans nor starts others"));
+}
+
+#[tokio::test]
+async fn what_would_make_it_somebody_else_is_an_error() {
+    let stage = Stage::new(&[(
+        "Do it.",
+        &[
+            "spawn_sub_agent{\"prompt\":\"x\",\"fork\":true,\"model\":\"haiku\"} + spawn_sub_agent{\"prompt\":\"x\",\"fork\":true,\"agent\":\"a\"}",
+            "Done.",
+        ],
+    )]);
+    stage.run("Do it.").await;
+    for (result, name) in stage.results("m").iter().zip(["model", "agent"]) {
+        assert!(result.contains(&format!("`{name}` would make it somebody else")), "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_side_question_leaves_the_run_as_it_is() {
+    let stage = Stage::new(&[("Do it.", &["echo{\"say\":\"x\"}", "Done."]), ("And?", &["Nothing more."])]);
+    let run = stage.start("Do it.").await;
+    let error = stage.kernel().start_fork(&run, &Fork::new("And?", "side", "test")).await;
+    assert!(matches!(error, Err(RunError::NothingToFork(_))), "before its first turn: {error:?}");
+    stage.go(&run).await;
+    let before = (stage.row("m"), stage.said_to("m"), stage.store().run(&run).model_calls().expect("calls"));
+    let forked =
+        stage.kernel().fork(&run, &Fork::new("And?", "side", "test"), &Brake::new()).await.expect("forked");
+    assert_eq!(forked.ended.final_text.as_deref(), Some("Nothing more."));
+    assert_eq!((forked.messages.len(), forked.usage.input), (2, 100));
+    let after = (stage.row("m"), stage.said_to("m"), stage.store().run(&run).model_calls().expect("calls"));
+    assert_eq!(before, after);
+    stage.shares();
+    let texts: Vec<_> = stage.store().main().history(&stage.row("m").thread).expect("history");
+    assert!(texts.iter().all(|message| message.run == run), "it is not the user's conversation");
+    let again = stage.kernel().resume(&forked.ended.run, Some("And?")).await;
+    assert!(again.is_ok(), "it can be gone on with: {again:?}");
+}
+
+#[tokio::test]
+async fn forks_of_forks_share_all_the_way_up() {
+    let stage = Stage::new(&[
+        ("Do it.", &["echo{\"say\":\"x\"}", "Done."]),
+        ("And?", &["echo{\"say\":\"y\"}", "More."]),
+        ("Then?", &["All."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let kernel = stage.kernel();
+    let one = kernel.fork(&run, &Fork::new("And?", "one", "test"), &Brake::new()).await.expect("forked");
+    let two =
+        kernel.fork(&one.ended.run, &Fork::new("Then?", "two", "test"), &Brake::new()).await.expect("forked");
+    assert_eq!(two.ended.final_text.as_deref(), Some("All."));
+    assert_eq!(two.messages.len(), 2, "its own");
+    stage.shares();
+    let sent = stage.sent(two.ended.run.as_str());
+    assert!(sent[0].to_string().contains("Do it.") && sent[0].to_string().contains("And?"));
+}
+
+#[tokio::test]
+async fn one_that_was_broken_off_goes_on_with_the_same_bytes() {
+    let stage = Stage::new(&[
+        ("Do it.", &["spawn_sub_agent{\"prompt\":\"One?\",\"fork\":true}", "I wait.", "Done."]),
+        ("One?", &["echo{\"say\":\"1\"}", "@later echo{\"say\":\"2\"}", "One."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let pause = async {
+        stage.play.wait_for(1).await;
+        stage.brake().ask(Wish::Pause);
+    };
+    tokio::join!(stage.go(&run), pause);
+    assert_eq!(stage.status("m-2-0"), RunStatus::Paused);
+    stage.play.open("later");
+    assert_eq!(stage.resume(None).await.status, RunStatus::Completed);
+    assert_eq!(stage.told_of("m", "m-2-0"), 1);
+    stage.shares();
+}
+
+/// Keeps the ends of forks.
+struct Ends(Mutex<Vec<ForkEnded>>);
+
+impl Watch for Ends {
+    fn see(&self, event: &Event) {
+        if let What::ForkEnded(ended) = &event.what {
+            self.0.lock().expect("sound").push((**ended).clone());
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_ends_with_one_event_also_when_it_fails() {
+    for (says, outcome) in [(&["One."][..], "completed"), (&["!400 no"], "failed")] {
+        let mut stage = Stage::new(&[
+            ("Do it.", &["spawn_sub_agent{\"prompt\":\"One?\",\"fork\":true}", "Done."]),
+            ("One?", says),
+        ]);
+        let ends = Arc::new(Ends(Mutex::default()));
+        stage.watch = ends.clone();
+        stage.run("Do it.").await;
+        let told = ends.0.lock().expect("sound").clone();
+        let [ended] = &told[..] else { panic!("one event: {told:?}") };
+        assert_eq!(
+            (ended.label.as_str(), ended.source.as_str(), ended.outcome),
+            ("fork", "spawn_sub_agent", outcome)
+        );
+        assert_eq!(
+            (ended.chain.as_str(), ended.parent_chain.as_deref(), ended.depth),
+            ("m-2-0", Some("m"), 1)
+        );
+        let kept = stage.store().run(&RunId::new("m-2-0")).fork().expect("read").expect("a fork").ended;
+        let kept: Value = serde_json::from_str(&kept.expect("kept")).expect("JSON");
+        assert_eq!(kept["outcome"], outcome);
+    }
+    let usage = session::Usage {
+        input: 10,
+        cache_read: 900,
+        cache_write_5m: 80,
+        cache_write_1h: 10,
+        ..Default::default()
+    };
+    assert_eq!(ForkEnded::rate(&usage), Some(0.9));
+}
+
+/// A run with one turn, and a fork of it.
+async fn side(says: &[&str], fork: Fork) -> (Stage, Result<Forked, RunError>) {
+    let stage = Stage::new(&[("Do it.", &["echo{\"say\":\"x\"}", "Done."]), ("And?", says)]);
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let forked = stage.kernel().fork(&run, &fork, &Brake::new()).await;
+    (stage, forked)
+}
+
+fn and() -> Fork {
+    Fork::new("And?", "side", "test")
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_what_nobody_wants_kept_but_what_it_cost() {
+    let says = &["kestrel + echo{\"say\":\"kestrel\"}", "kestrel."];
+    let (stage, forked) = side(says, Fork { keeps_transcript: false, ..and() }).await;
+    let forked = forked.expect("forked");
+    assert_eq!((forked.ended.final_text.as_deref(), forked.messages.len()), (Some("kestrel."), 4));
+    assert_eq!(forked.usage.input, 200);
+    let reads = stage.store().run(&forked.ended.run);
+    assert!(reads.messages().expect("messages").is_empty() && reads.tool_calls().expect("calls").is_empty());
+    assert_eq!(reads.row().expect("a row").final_text, None);
+    assert!(reads.fork().expect("read").expect("a fork").ended.is_some());
+    let calls = reads.model_calls().expect("calls");
+    assert!(calls.len() == 2 && calls.iter().all(|call| call.reply.is_none()));
+    assert!(calls.iter().all(|call| reads.attempts(call.id).expect("attempts")[0].response.is_empty()));
+}
+
+#[tokio::test]
+async fn one_that_nobody_goes_on_with_writes_nothing_into_the_cache() {
+    let (stage, forked) =
+        side(&["echo{\"say\":\"y\"}", "More."], Fork { writes_cache: false, ..and() }).await;
+    for body in stage.sent(forked.expect("forked").ended.run.as_str()) {
+        let own = &body["messages"].as_array().expect("messages")[4..];
+        assert!(own.iter().all(|message| !message.to_string().contains("cache_control")), "{body}");
+        assert!(body["messages"].to_string().contains("cache_control"), "what its parent wrote is read");
+    }
+    stage.shares();
+}
+
+#[tokio::test]
+async fn a_reminder_is_said_at_every_turn_and_at_its_end() {
+    let fork = Fork { reminder: Some("Be brief.".to_owned()), ..and() };
+    let (stage, forked) = side(&["echo{\"say\":\"y\"}", "echo{\"say\":\"z\"}", "More."], fork).await;
+    let forked = forked.expect("forked");
+    let said: Vec<&session::Message> =
+        forked.messages.iter().filter(|message| message.role != session::Role::Assistant).collect();
+    assert_eq!(said.len(), 3);
+    for message in said {
+        assert_eq!(message.blocks.last(), Some(&session::Block::Text { text: "Be brief.".to_owned() }));
+    }
+    stage.shares();
+}
+
+#[tokio::test]
+async fn turns_are_limited_with_one_more_to_answer() {
+    let says = &["echo{\"say\":\"1\"}", "echo{\"say\":\"2\"}", "As far as I came."];
+    let (_, forked) = side(says, Fork { max_turns: Some(2), ..and() }).await;
+    let ended = forked.expect("forked").ended;
+    assert_eq!((ended.status, ended.final_text.as_deref()), (RunStatus::StepCap, Some("As far as I came.")));
+}
+
+#[test]
+fn a_limit_that_changes_how_it_thinks_is_refused_unless_the_cache_is_given_up() {
+    use wire::dialect::Dialect::{AnthropicMessages, OpenAiChat, OpenAiResponses};
+    let thinks =
+        br#"{"model":"m","max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":8000},"messages":["#;
+    let capped = |most, gives_up| fork::capped(AnthropicMessages, thinks, most, gives_up);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    assert_eq!(
+        text(capped(9000, false).expect("thinking stays")),
+        r#"{"model":"m","max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":8000},"messages":["#
+    );
+    let why = capped(8000, false).expect_err("it would think less");
+    assert!(why.contains("8000 tokens that the model may think with") && why.contains("cache"), "{why}");
+    assert!(text(capped(8000, true).expect("given up")).contains(r#""budget_tokens":4000"#));
+    for (dialect, head) in [
+        (AnthropicMessages, r#"{"model":"m","max_tokens":32000,"thinking":{"type":"adaptive"},"messages":["#),
+        (OpenAiChat, r#"{"model":"m","max_completion_tokens":32000,"messages":["#),
+        (OpenAiResponses, r#"{"model":"m","max_output_tokens":32000,"input":["#),
+    ] {
+        let capped = fork::capped(dialect, head.as_bytes(), 100, false).expect("it has no budget of its own");
+        assert_eq!(text(capped), head.replace("32000", "100"));
+    }
+}
+
+#[tokio::test]
+async fn an_output_limit_changes_only_itself() {
+    let (stage, forked) = side(&["More."], Fork { max_output_tokens: Some(77), ..and() }).await;
+    let body =
+        String::from_utf8(stage.bodies(forked.expect("forked").ended.run.as_str()).remove(0)).expect("text");
+    let parent = String::from_utf8(stage.bodies("m").remove(1)).expect("text");
+    let limit = |body: &str| serde_json::from_str::<Value>(body).expect("JSON")["max_tokens"].clone();
+    assert_eq!(limit(&body), 77);
+    let before = parent.split(r#""messages""#).next().expect("a head");
+    assert!(body.starts_with(&before.replace(&format!("{}", limit(&parent)), "77")), "{body}");
+}
+
+/// Says no to one tool, and keeps what it was asked.
+struct No(Mutex<Vec<String>>);
+
+impl Asker for No {
+    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
+        self.0.lock().expect("sound").push(question.tool.clone());
+        Box::pin(std::future::ready(Answer::No("not this".to_owned())))
+    }
+}
+
+#[tokio::test]
+async fn who_may_do_what_is_asked_of_its_own() {
+    let asked = Arc::new(No(Mutex::default()));
+    let fork = Fork { asker: Some(asked.clone()), always_ask: true, ..and() };
+    let (stage, forked) = side(&["echo{\"say\":\"y\"}", "More."], fork).await;
+    assert_eq!(*asked.0.lock().expect("sound"), ["echo"], "also what a rule allows");
+    let run = forked.expect("forked").ended.run;
+    assert!(stage.results(run.as_str())[0].contains("not this"));
+}
+
+#[tokio::test]
+async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &["skill{\"name\":\"look\",\"arguments\":\"here\"}", "Done."]),
+        ("Look here.", &["echo{\"say\":\"y\"} + put{\"n\":1} + peek{\"n\":2}", "Looked."]),
+    ]);
+    stage.rules.add(List::Ask, "echo").expect("a rule");
+    stage.rules.add(List::Ask, "put").expect("a rule");
+    stage.rules.add(List::Deny, "peek").expect("a rule");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(folder.path().join("user/skills/look")).expect("a folder");
+    let text = "---\ndescription: looks\ncontext: fork\nallowed-tools: echo, peek\n---\nLook $ARGUMENTS.";
+    std::fs::write(folder.path().join("user/skills/look/SKILL.md"), text).expect("a file");
+    let places = definition::Places { project: folder.path(), user: &folder.path().join("user") };
+    let known: Vec<String> = stage.kernel().tools.names().map(str::to_owned).collect();
+    let skills = definition::Definitions::load(places, &definition::Trust::default(), &known).skills;
+    let run = stage.start("Do it.").await;
+    let kernel = Kernel { skills: skills.into(), ..stage.kernel() };
+    kernel.run(&run, &More::default(), &Brake::new()).await.expect("it runs");
+    assert_eq!(stage.result("m", 0)["final_text"], "Looked.");
+    let results = stage.results("m-2-0");
+    assert_eq!(results[0], "y");
+    assert!(
+        results[1].contains("nobody is there to be asked") && results[2].contains("`peek` forbids it"),
+        "{results:?}"
+    );
+    let fork = stage.store().run(&RunId::new("m-2-0")).fork().expect("read").expect("a fork");
+    assert_eq!((fork.label.as_str(), fork.source.as_str()), ("look", "skill"));
+}
+
+#[tokio::test]
+async fn every_message_of_its_own_is_heard() {
+    let (heard, seen) = watch::channel(Vec::new());
+    let on_message: Arc<OnMessage> = Arc::new(move |message: &session::Message| {
+        heard.send_modify(|all: &mut Vec<session::Role>| all.push(message.role));
+    });
+    let (_, forked) =
+        side(&["echo{\"say\":\"y\"}", "More."], Fork { on_message: Some(on_message), ..and() }).await;
+    forked.expect("forked");
+    use session::Role::{Assistant, User};
+    assert_eq!(*seen.borrow(), [User, Assistant, User, Assistant]);
+}
+
+#[tokio::test]
+async fn the_others_go_when_the_answer_to_the_first_has_begun() {
+    let fork = |prompt: &str| format!("spawn_sub_agent{{\"prompt\":\"{prompt}\",\"fork\":true}}");
+    let three = [fork("One?"), fork("One?"), fork("One?")].join(" + ");
+    let stage = Stage::new(&[("Do it.", &[&three, "Done."]), ("One?", &["@first One."])]);
+    let run = stage.start("Do it.").await;
+    let first = async {
+        stage.play.wait_for(1).await;
+        // All three are written down, and only one of them is asked.
+        let asked =
+            |run: &str| stage.store().run(&RunId::new(run)).model_calls().map_or(0, |calls| calls.len());
+        while (0..3).any(|n| asked(&format!("m-2-{n}")) == 0) {
+            tokio::task::yield_now().await;
+        }
+        let asked = stage.play.asked()[&("One?".to_owned(), 0)];
+        stage.play.open("first");
+        asked
+    };
+    let (_, asked) = tokio::join!(stage.go(&run), first);
+    assert_eq!(asked, 1, "the others wait");
+    assert_eq!(stage.play.asked()[&("One?".to_owned(), 0)], 3);
+}
