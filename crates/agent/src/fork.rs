@@ -190,7 +190,7 @@ impl Kernel {
     pub fn fork_point(&self, run: &RunId) -> Result<ForkPoint, RunError> {
         let turn = self.store.run(run).last_turn()?;
         let (call, reply, calls) = turn.ok_or_else(|| RunError::NothingToFork(run.clone()))?;
-        Ok(ForkPoint { run: run.clone(), head: call.head, from: call.from, reply, calls })
+        Ok(ForkPoint::of(run.clone(), call.head, call.from, reply, calls))
     }
 
     /// Starts a fork that leaves the other run as it is, whoever is at work on it: its row is in the journal when this
@@ -310,9 +310,14 @@ impl Kernel {
 }
 
 impl ForkPoint {
+    /// What a fork begins with.
+    pub(crate) fn of(run: RunId, head: Digest, from: Seq, reply: Seq, calls: Vec<ToolCall>) -> Self {
+        Self { run, head, from, reply, calls }
+    }
+
     /// The results of the reply's calls: those that there were as they are shown, and one constant sentence for each
     /// other one, so that all forks of one turn are told the same.
-    fn results(&self) -> Vec<Block> {
+    pub(crate) fn results(&self) -> Vec<Block> {
         let shown = |call: &ToolCall| match &call.result {
             Some(result) => preview::shown(result, call.preview.as_deref()),
             None => placeholder(call, words::NO_RESULT),

@@ -21,6 +21,7 @@ mod processes;
 mod refusing;
 mod requests;
 mod resuming;
+mod sharing;
 mod steps;
 mod stopping;
 mod storm;

@@ -380,3 +380,67 @@ async fn the_others_go_when_the_answer_to_the_first_has_begun() {
     assert_eq!(asked, 1, "the others wait");
     assert_eq!(stage.play.asked()[&("One?".to_owned(), 0)], 3);
 }
+
+/// What a random main agent and its forks say. One of the forks stands at a gate in the middle.
+fn random(rng: &mut fastrand::Rng) -> Vec<(String, Vec<String>)> {
+    let some = |rng: &mut fastrand::Rng| match rng.u8(..4) {
+        0 => format!("echo{{\"say\":\"{}\"}}", rng.u32(..)),
+        1 => format!("put{{\"n\":{}}}", rng.u8(..)),
+        2 => format!("words + echo{{\"say\":\"a\"}} + peek{{\"n\":{}}}", rng.u8(..)),
+        _ => format!("huge{{\"bytes\":{}}}", if rng.u8(..8) == 0 { 200_000 } else { 10 }),
+    };
+    let mut main: Vec<String> = (0..rng.usize(1..4)).map(|_| some(rng)).collect();
+    let mut all = Vec::new();
+    let mut spawns = vec![some(rng)];
+    for n in 0..rng.usize(1..4) {
+        let background = rng.bool();
+        spawns.push(format!(
+            "spawn_sub_agent{{\"prompt\":\"Fork {n}?\",\"fork\":true,\"run_in_background\":{background}}}"
+        ));
+        let mut says: Vec<String> = (0..rng.usize(1..4)).map(|_| some(rng)).collect();
+        if n == 0 {
+            let at = rng.usize(..says.len());
+            says[at] = format!("@gate {}", says[at]);
+        }
+        says.push(format!("Fork {n} says so."));
+        all.push((format!("Fork {n}?"), says));
+    }
+    rng.shuffle(&mut spawns);
+    main.push(spawns.join(" + "));
+    main.extend((0..rng.usize(..2)).map(|_| some(rng)));
+    main.extend((0..12).map(|n| format!("I have said {n}.")));
+    all.push(("Do it.".to_owned(), main));
+    all
+}
+
+#[tokio::test]
+async fn whatever_happens_and_whenever_it_is_broken_off_the_prefix_is_shared() {
+    let (mut forks, mut turns) = (0, 0);
+    for seed in 0..200 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut stage = Stage::new(&[]);
+        stage.play = Arc::new(Play::of(random(&mut rng)));
+        if seed % 2 == 0 {
+            // Its process is gone in the middle.
+            super::restarts::broken_off(&stage, 1).await;
+        } else {
+            let run = stage.start("Do it.").await;
+            let pause = async {
+                stage.play.wait_for(1).await;
+                stage.brake().ask(Wish::Pause);
+            };
+            tokio::join!(stage.go(&run), pause);
+        }
+        stage.shares();
+        stage.play.open("gate");
+        let ended = stage.resume(None).await;
+        assert_eq!(ended.status, RunStatus::Completed, "seed {seed}: {:?}", ended.error);
+        stage.shares();
+        for (run, status) in stage.runs().into_iter().filter(|(run, _)| run != "m") {
+            assert_eq!(status, RunStatus::Completed, "seed {seed}: {run}");
+            forks += 1;
+            turns += stage.bodies(&run).len();
+        }
+    }
+    assert!(forks >= 200 && turns > 2 * forks, "{forks} forks with {turns} turns");
+}

@@ -5,7 +5,7 @@ use super::*;
 const LAUNCH: &str = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
 
 /// Lets a stage run until somebody stands at a gate, and takes everything away then, as the end of a process does.
-async fn broken_off(stage: &Stage, at_gate: usize) {
+pub(super) async fn broken_off(stage: &Stage, at_gate: usize) {
     let run = stage.start("Do it.").await;
     let kernel = stage.kernel();
     let (brake, more) = (Brake::new(), More::default());
