@@ -86,6 +86,7 @@ fn one(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::Store
     let settings = agent::Settings::from_bytes(&run.settings);
     Ok(OneRun {
         workspace: settings.map(|settings| settings.workspace).unwrap_or_default(),
+        fork: reads.fork()?,
         heads: heads.into_iter().collect(),
         run,
         messages: reads.messages()?,

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 use session::{Block, Role};
 use store::{
-    Attempt, Message, Millis, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunSummary, ToolCall,
+    Attempt, Fork, Message, Millis, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunSummary, ToolCall,
 };
 
 use super::{FORMAT, dollars, usage, usd};
@@ -19,6 +19,8 @@ pub struct OneRun {
     pub run: Run,
     /// What it used, and where it stands as far as anyone can tell.
     pub summary: RunSummary,
+    /// Where it began, where it is a fork.
+    pub fork: Option<Fork>,
     /// The folder it works in.
     pub workspace: String,
     /// What its requests begin with, by their digest.
@@ -48,6 +50,9 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         format!("  agent {}, model {} ({})", plain(&run.agent), plain(&run.model), plain(&run.provider)),
     );
     line(&mut out, format!("  {}, {}", tokens(&summary.inclusive.usage), dollars(&summary.inclusive)));
+    for about in one.fork.iter().flat_map(|fork| about_fork(one, fork)) {
+        line(&mut out, format!("  {about}"));
+    }
     if let Some(error) = &run.error {
         line(&mut out, format!("  {}", plain(error)));
     }
@@ -73,6 +78,28 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
     out
 }
 
+/// What a fork shares, and how long it waited for another one to go ahead.
+fn about_fork(one: &OneRun, fork: &Fork) -> Vec<String> {
+    let mut lines = vec![format!("fork `{}` of {} by {}", plain(&fork.label), fork.of, plain(&fork.source))];
+    let used = &one.summary.own.usage;
+    if used.input_total() > 0 {
+        let rate = used.cache_read as f64 / used.input_total() as f64 * 100.0;
+        lines.push(format!("{rate:.1} % of what it sent came from the cache"));
+    }
+    let first = one.model_calls.first().and_then(|(call, attempts)| Some((call.asked_at, attempts.first()?)));
+    if let Some((asked, attempt)) = first {
+        let waited = attempt.started_at.0.saturating_sub(asked.0);
+        if (WORTH_SAYING..HOUR).contains(&waited) {
+            lines.push(format!("sent {waited} ms after it was ready: another fork of that turn went ahead"));
+        }
+    }
+    lines
+}
+
+/// Shorter waits are nobody's, and longer ones another clock's; in milliseconds.
+const WORTH_SAYING: i64 = 5;
+const HOUR: i64 = 3_600_000;
+
 /// One run for programs. Bytes are given as text; everything of ours and of providers is UTF-8.
 pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
     let OneRun { run, summary, .. } = one;
@@ -97,12 +124,25 @@ pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
             "cost_usd": usd(&summary.own),
             "cost_inclusive_usd": usd(&summary.inclusive),
         },
+        "fork": one.fork.as_ref().map(fork_json),
         "lanes": tree.iter().map(lane).collect::<Vec<_>>(),
         "workspace": one.workspace,
         "heads": one.heads.iter().map(|(digest, bytes)| (digest.clone(), String::from_utf8_lossy(bytes).into())).collect::<Map<_, _>>(),
         "messages": one.messages.iter().map(message_json).collect::<Vec<_>>(),
         "tool_calls": one.tool_calls.iter().map(call_json).collect::<Vec<_>>(),
         "model_calls": one.model_calls.iter().map(|(call, attempts)| model_call_json(call, attempts)).collect::<Vec<_>>(),
+    })
+}
+
+fn fork_json(fork: &Fork) -> Value {
+    let ended = fork.ended.as_deref().and_then(|ended| serde_json::from_str::<Value>(ended).ok());
+    json!({
+        "of": fork.of,
+        "from": fork.from.0,
+        "to": fork.to.0,
+        "label": fork.label,
+        "source": fork.source,
+        "ended": ended,
     })
 }
 
