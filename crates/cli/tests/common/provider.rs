@@ -106,10 +106,21 @@ fn serve(stream: &TcpStream, lines: &Lines, seen: &Mutex<BTreeMap<Asked, usize>>
 impl Lines {
     fn find(&self, body: &Value) -> (Asked, String) {
         let messages = body["messages"].as_array().unwrap();
-        let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
-        let first = messages[0]["content"].as_array().unwrap();
-        let told = |who: &str| first.iter().any(|block| block["text"] == who);
-        let (who, says) = self.says.iter().find(|(who, _)| told(who)).unwrap();
+        // Whoever was spoken to last: a fork has all of its parent's conversation before its own.
+        let (mut turn, mut known) = (0, None);
+        for message in messages {
+            if message["role"] == "assistant" {
+                turn += 1;
+                continue;
+            }
+            let texts =
+                message["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str());
+            let lines: Vec<&str> = texts.flat_map(str::lines).collect();
+            if let Some(told) = self.says.iter().find(|(who, _)| lines.contains(&who.as_str())) {
+                (turn, known) = (0, Some(told));
+            }
+        }
+        let (who, says) = known.unwrap();
         ((who.clone(), turn), says.get(turn).unwrap_or_else(|| panic!("{who} {turn}")).clone())
     }
 }
