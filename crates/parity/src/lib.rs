@@ -5,6 +5,7 @@
 //! [`Evidence::gather`], [`verify`] and [`Rules::find`] read files.
 
 mod agreement;
+mod cached;
 mod check;
 mod evidence;
 mod golden;
@@ -12,6 +13,7 @@ mod verdict;
 mod verify;
 
 pub use agreement::{Disagreement, disagreements};
+pub use cached::{Cached, cached, shown, volatile};
 pub use check::{Answer, Check, Criterion, check};
 pub use evidence::{Evidence, EvidenceError, Scenario};
 pub use golden::{
