@@ -1,6 +1,7 @@
 //! Two recordings of one intent: which breaks are new, and what they come to.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use crate::explain::{Explained, Explanation, Miss};
 use crate::reason::Reason;
@@ -116,4 +117,31 @@ fn place(pointer: &str) -> String {
         Some(list @ ("messages" | "input")) => format!("/{list}"),
         _ => pointer.to_owned(),
     }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (block, pointer, tokens) = (self.block, &self.pointer, grouped(self.tokens_a_turn));
+        write!(f, "breaks the prefix at block {block} (`{pointer}`), +{tokens} tokens a turn")
+    }
+}
+
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (block, pointer, tokens) = (self.block, &self.pointer, grouped(self.tokens));
+        write!(f, "another prompt from block {block} (`{pointer}`) on, {tokens} tokens are written once")
+    }
+}
+
+/// A number as people read it, as in `41,200`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }

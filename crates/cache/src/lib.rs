@@ -19,7 +19,7 @@ mod totals;
 mod volatile;
 
 pub use bytes::{Shown, first_bytes};
-pub use compare::{Broken, Changed, broken, changed};
+pub use compare::{Broken, Changed, broken, changed, grouped};
 pub use explain::{Ask, AtStake, Explained, Explanation, Miss, Opening, explain};
 pub use lint::{Finding, Rule, lint};
 pub use prompt::{Aside, Block, Kind, Mark, Prompt, Section};

@@ -67,10 +67,7 @@ fn of_break(broken: &Broken) -> Finding {
         rule: Rule::NewBreak,
         lane: broken.lane.clone(),
         pointer: broken.pointer.clone(),
-        what: format!(
-            "{} at block {}, +{} tokens a turn, in {turns}",
-            broken.reason, broken.block, broken.tokens_a_turn
-        ),
+        what: format!("{}: {broken}, in {turns}", broken.reason),
     }
 }
 

@@ -156,7 +156,11 @@ impl Prompt {
 
     /// Decodes and takes apart a body; `None` where it asks no model.
     pub fn read(url: &str, body: &[u8]) -> Option<Self> {
-        let dialect = Dialect::of(url, body)?;
+        Self::decode(Dialect::of(url, body)?, body)
+    }
+
+    /// The same for a body whose dialect is known.
+    pub fn decode(dialect: Dialect, body: &[u8]) -> Option<Self> {
         let document = Document::parse(body).ok()?;
         let prompt = dialect.decode_document(&document).ok()?;
         Some(Self::of(&document, &prompt, ""))

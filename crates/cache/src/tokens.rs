@@ -82,10 +82,22 @@ impl Tokens {
                 from = (index + 1, tokens);
             }
         }
-        let rest: u64 = prompt.blocks[from.0..].iter().map(|block| block.weight).sum();
-        let end = total.unwrap_or_else(|| from.1 + (rest as f64 * a_byte).round() as u64);
-        spread(&mut scale, prompt, from.0..prompt.blocks.len(), end);
-        scale.total = end;
+        let rest = from.0..prompt.blocks.len();
+        scale.total = match total {
+            Some(total) => {
+                spread(&mut scale, prompt, rest, total);
+                total
+            }
+            // Counted from the front: two prompts that begin alike must agree on how long that is.
+            None => {
+                let mut bytes = 0;
+                for block in &prompt.blocks[rest] {
+                    bytes += block.weight;
+                    scale.ends.push(from.1 + (bytes as f64 * a_byte).round() as u64);
+                }
+                scale.ends.last().copied().unwrap_or(from.1)
+            }
+        };
         scale
     }
 }

@@ -32,18 +32,27 @@ pub fn cached(source: &Source) -> Cached {
 }
 
 /// Volatile text before the last marker of each lane.
-pub fn volatile(source: &Source, explained: &Explained) -> Vec<Finding> {
+pub fn volatile(
+    explained: &Explained,
+    around: &Around,
+    body: impl Fn(&RequestId) -> Option<Vec<u8>>,
+) -> Vec<Finding> {
+    let of = |opening: &cache::Opening| {
+        body(&opening.id).map(|body| cache::volatile(opening, &body, around)).unwrap_or_default()
+    };
+    explained.openings.iter().flat_map(of).collect()
+}
+
+/// What is known of where and when a recording was made.
+pub fn around(source: &Source) -> Around {
     let manifest = source.recording().and_then(recording::Recording::manifest);
     let command = manifest.and_then(|manifest| manifest.command.as_ref());
     let folders = command.into_iter().flat_map(|command| [Some(&command.cwd), command.home.as_ref()]);
-    let around = Around {
+    Around {
         day: manifest.map(|manifest| manifest.started_at.chars().take(10).collect()),
+        // A folder as short as `/` or `/tmp` is no place of its own.
         folders: folders.flatten().filter(|folder| folder.len() > 5).cloned().collect(),
-    };
-    let of = |opening: &cache::Opening| {
-        body(source, &opening.id).map(|body| cache::volatile(opening, &body, &around)).unwrap_or_default()
-    };
-    explained.openings.iter().flat_map(of).collect()
+    }
 }
 
 /// The first bytes that differ, of the first misses.
@@ -60,7 +69,8 @@ pub fn shown(
     misses.take(LOOKED_AT).filter_map(look).collect()
 }
 
-fn body(source: &Source, id: &RequestId) -> Option<Vec<u8>> {
+/// The body of a request, read again.
+pub fn body(source: &Source, id: &RequestId) -> Option<Vec<u8>> {
     let n = (0..source.len()).find(|n| source.id(*n) == *id)?;
     source.asked(n).ok()?.body.bytes
 }

@@ -23,6 +23,7 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
     let new = broken(&still, &twice);
     assert_eq!(new.len(), 1, "{new:?}");
     assert_eq!((new[0].turns, new[0].tokens_a_turn, new[0].block), (2, 2_501, 2));
+    assert_eq!(new[0].to_string(), "breaks the prefix at block 2 (`/system/0`), +2,501 tokens a turn");
     assert_eq!(broken(&once, &twice)[0].turns, 1);
     assert_eq!(found(&lint(&twice, &new)), [("new_break", "/system/0")]);
     assert_eq!(lint(&once, &[]), []);

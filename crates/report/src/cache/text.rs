@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ::cache::{Explanation, Shown, Totals};
+use ::cache::{Explanation, Shown, Totals, grouped};
 
 use super::{CacheOf, Counted};
 use crate::text::{fit, plain, short};
@@ -126,17 +126,4 @@ fn sums(name: &str, totals: &Totals, lane: usize) -> String {
         dollars(totals.predicted_usd),
         dollars(totals.perfect_usd),
     )
-}
-
-/// As in `41,200`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
