@@ -28,7 +28,7 @@ pub fn first_bytes(miss: &Miss, here: &[u8], there: &[u8]) -> Option<Shown> {
     let (Some(ours), Some(theirs)) = (ours.clone(), theirs.clone()) else {
         let side = |span: Option<Range<usize>>, body: &[u8]| {
             let span = span.filter(|span| span.end <= body.len());
-            span.map_or("nothing".to_owned(), |span| around(&body[span], 0))
+            span.map_or("nothing".to_owned(), |span| around(&body[span], 0, 0))
         };
         let told = ours.is_some() || theirs.is_some();
         let (here, there) = (side(ours, here), side(theirs, there));
@@ -40,12 +40,15 @@ pub fn first_bytes(miss: &Miss, here: &[u8], there: &[u8]) -> Option<Shown> {
     let at = (ours.start + same).min(ours.end.saturating_sub(1));
     let inner = document.pointer_at(at);
     let pointer = if inner.starts_with(&miss.pointer) { inner } else { miss.pointer.clone() };
-    Some(Shown { pointer, here: around(our_text, same), there: around(their_text, same) })
+    // What comes before the value is only its frame.
+    let value = document.root().pointer(&pointer).map_or(ours.start, |value| value.span().start + 1);
+    let lead = same.min(at.saturating_sub(value)).min(BEFORE);
+    Some(Shown { pointer, here: around(our_text, same, lead), there: around(their_text, same, lead) })
 }
 
-/// What stands around a place, with a sign where there is more.
-fn around(text: &[u8], at: usize) -> String {
-    let from = at.saturating_sub(BEFORE).min(text.len());
+/// What stands around a place, from `lead` bytes before it, with a sign where there is more.
+fn around(text: &[u8], at: usize, lead: usize) -> String {
+    let from = at.saturating_sub(lead).min(text.len());
     let to = (from + SHOWN).min(text.len());
     let dots = |cut: bool| if cut { "…" } else { "" };
     let shown = String::from_utf8_lossy(&text[from..to]);

@@ -126,8 +126,13 @@ pub fn explain(mut asks: Vec<Ask>) -> Explained {
     let tokens = Tokens::learn(asks.iter());
     let scales: Vec<Scale> =
         asks.iter().map(|ask| tokens.scale(&ask.prompt, ask.reported.as_ref())).collect();
-    let mut playing =
-        Playing { asks: &asks, scales: &scales, simulator: Simulator::new(), lanes: HashMap::new() };
+    let mut playing = Playing {
+        tokens: &tokens,
+        asks: &asks,
+        scales: &scales,
+        simulator: Simulator::new(),
+        lanes: HashMap::new(),
+    };
     let mut asked: Vec<Option<Asked>> = vec![None; asks.len()];
     let mut requests = Vec::with_capacity(asks.len());
     for (is_begin, n) in moments(&asks) {
@@ -177,6 +182,7 @@ fn summed(requests: Vec<Explanation>, asks: Vec<Ask>, scales: Vec<Scale>) -> Exp
 
 /// All requests, while they go through the simulator.
 struct Playing<'a> {
+    tokens: &'a Tokens,
     asks: &'a [Ask],
     scales: &'a [Scale],
     simulator: Simulator,
@@ -202,7 +208,7 @@ impl<'a> Playing<'a> {
             predicted: asked.usage,
             reported: ask.reported,
             perfect: asked.usage,
-            sure: Sure::of(&ask.prompt, &asked.usage, ask.reported.as_ref()),
+            sure: Sure::of(self.tokens, &ask.prompt, &asked.usage, ask.reported.as_ref()),
             reason: None,
             miss: None,
             after: before.map(|before| self.asks[before].id.clone()),

@@ -5,7 +5,7 @@ use std::fmt;
 use session::Usage;
 
 use crate::prompt::Prompt;
-use crate::tokens::is_plausible;
+use crate::tokens::Tokens;
 
 /// From which part of a prompt on a difference is no matter of counting any more, in percent.
 const COUNTING: f64 = 25.0;
@@ -24,11 +24,11 @@ pub enum Sure {
 }
 
 impl Sure {
-    pub(crate) fn of(prompt: &Prompt, predicted: &Usage, reported: Option<&Usage>) -> Self {
-        let Some(reported) = reported.filter(|usage| usage.input_total() > 0) else { return Self::Unchecked };
-        if !is_plausible(prompt, reported) {
-            return Self::Contradicted;
+    pub(crate) fn of(tokens: &Tokens, prompt: &Prompt, predicted: &Usage, reported: Option<&Usage>) -> Self {
+        if reported.is_none_or(|usage| usage.input_total() == 0) {
+            return Self::Unchecked;
         }
+        let Some(reported) = tokens.believed(prompt, reported) else { return Self::Contradicted };
         let parts = [
             (predicted.cache_read, reported.cache_read),
             (predicted.cache_write_5m, reported.cache_write_5m),

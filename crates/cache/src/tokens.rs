@@ -14,6 +14,8 @@ use crate::prompt::Prompt;
 const USUAL: f64 = 0.25;
 /// More bytes in a token than any text has on average; a usage that says so was made up.
 const MOST_BYTES: u64 = 10;
+/// One in so many may be odd, as a prompt that is mostly pictures is.
+const MADE_UP: usize = 10;
 /// What a provider may add to a prompt by itself: how to call tools, the date, rules.
 const ADDED: u64 = 4_096;
 
@@ -24,6 +26,8 @@ pub struct Tokens {
     anchors: HashMap<u64, u64>,
     /// Tokens and bytes that were seen, by model.
     seen: HashMap<String, (u64, u64)>,
+    /// The usage was made up, so that nothing is learned from it.
+    is_made_up: bool,
 }
 
 /// A prompt in tokens.
@@ -46,12 +50,27 @@ impl Tokens {
     /// Learns from the usage that a recording has.
     pub fn learn<'a>(asks: impl Iterator<Item = &'a Ask>) -> Self {
         let mut tokens = Self::default();
+        let (mut plausible, mut made_up) = (0_usize, 0_usize);
         for ask in asks {
-            if let Some(usage) = ask.reported.filter(|usage| is_plausible(&ask.prompt, usage)) {
-                tokens.note(&ask.prompt, &usage);
+            let Some(usage) = &ask.reported else { continue };
+            match is_plausible(&ask.prompt, usage) {
+                true => {
+                    plausible += 1;
+                    tokens.note(&ask.prompt, usage);
+                }
+                false => made_up += 1,
             }
         }
-        tokens
+        // Who makes up some makes up all: numbers that happen to be possible are no better.
+        match made_up > (plausible + made_up) / MADE_UP {
+            true => Self { is_made_up: true, ..Self::default() },
+            false => tokens,
+        }
+    }
+
+    /// The usage of a request, where it can be believed.
+    pub(crate) fn believed<'u>(&self, prompt: &Prompt, usage: Option<&'u Usage>) -> Option<&'u Usage> {
+        usage.filter(|usage| !self.is_made_up && is_plausible(prompt, usage))
     }
 
     fn note(&mut self, prompt: &Prompt, usage: &Usage) {
@@ -67,7 +86,7 @@ impl Tokens {
 
     /// A prompt in tokens, with its own usage where it has one.
     pub fn scale(&self, prompt: &Prompt, usage: Option<&Usage>) -> Scale {
-        let total = usage.filter(|usage| is_plausible(prompt, usage)).map(Usage::input_total);
+        let total = self.believed(prompt, usage).map(Usage::input_total);
         let a_byte = match self.seen.get(&prompt.model) {
             Some((tokens, bytes)) if *bytes > 0 => *tokens as f64 / *bytes as f64,
             _ => USUAL,
@@ -119,7 +138,7 @@ fn weight(prompt: &Prompt) -> u64 {
 }
 
 /// Whether a provider can have counted that. Scripts and stand-ins make up what they like.
-pub(crate) fn is_plausible(prompt: &Prompt, usage: &Usage) -> bool {
+fn is_plausible(prompt: &Prompt, usage: &Usage) -> bool {
     let bytes = weight(prompt);
     let tokens = usage.input_total();
     tokens > 0 && tokens >= bytes / MOST_BYTES && tokens <= bytes + ADDED

@@ -100,3 +100,17 @@ fn short_prompts_are_never_read() {
         }
     }
 }
+
+/// A script's numbers are not a provider's: one that is possible among many that are not is not believed either.
+#[test]
+fn made_up_usage_is_not_believed() {
+    let short = Body::new().says(user(&long("hi ", 200), ""));
+    let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""));
+    let said = |n: u32, body: &Body, input: u64| Ask {
+        reported: Some(Usage { input, ..Usage::default() }),
+        ..ask(n, u64::from(n) * 10, body)
+    };
+    let explained = explain(vec![said(1, &body, 100), said(2, &body, 110), said(3, &short, 100)]);
+    assert!(explained.requests.iter().all(|request| request.sure == Sure::Contradicted));
+    assert_eq!(explained.requests[1].predicted.cache_read, 2_000, "four bytes a token");
+}

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", group = "model")]
     script: Option<PathBuf>,
     /// The script reports the usage that the provider's prompt cache would come to; see docs/cache.md
-    #[arg(long, requires = "script")]
+    #[arg(long, conflicts_with = "upstream")]
     cache_sim: bool,
     /// The recording's own folder; must not exist or be empty
     #[arg(long, value_name = "DIR")]

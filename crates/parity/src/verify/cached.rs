@@ -22,6 +22,10 @@ pub(super) fn tell(verdict: &mut Verdict, golden: &Explained, candidate: &Explai
         return; // what is masked is no news
     }
     for changed in cache::changed(golden, candidate) {
+        // Where every turn is another prompt, that the first one is says nothing more.
+        if verdict.cache.iter().any(|told| (&told.lane, told.block) == (&changed.lane, changed.block)) {
+            continue;
+        }
         verdict.summary.push(format!("cache, {}: {changed}", changed.lane));
         verdict.cache.push(CacheChange {
             lane: changed.lane,
