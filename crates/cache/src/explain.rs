@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use session::{RequestId, Usage};
 
-use crate::prompt::{Aside, Key, Prompt, Section};
+use crate::prompt::{Aside, Block, Key, Prompt, Section};
 use crate::reason::Reason;
 use crate::rules::{Keeps, Reads};
 use crate::simulator::{Asked, Simulator, State, back, bill, effective, written};
@@ -93,7 +93,7 @@ pub struct Explanation {
 /// A prefix that was written and not read, and what it came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Miss {
-    /// The first block that is not the same, from 1.
+    /// The first block that is not the same, from 1; where all are, the last one that was written.
     pub block: usize,
     /// The section it stands in.
     pub section: Section,
@@ -272,7 +272,10 @@ impl<'a> Playing<'a> {
             return;
         }
         let usd = |usage: &Usage| input_usd(&ask.prompt.model, usage);
-        let place = Place::of(&ask.prompt, there, found.shared);
+        let place = match found.reach.filter(|_| found.is_intact) {
+            Some(reach) => Place::whole(&ask.prompt, reach),
+            None => Place::of(&ask.prompt, there, found.shared),
+        };
         explanation.reason = Some(self.reason(n, &found, &place));
         explanation.perfect = perfect;
         explanation.miss = Some(Miss {
@@ -365,6 +368,13 @@ struct Place {
 }
 
 impl Place {
+    /// Nothing differs: the last block of what was not read.
+    fn whole(here: &Prompt, last: usize) -> Self {
+        let Block { section, pointer, .. } = &here.blocks[last];
+        let (section, pointer) = (*section, pointer.clone());
+        Self { block: last, section, pointer, spans: [None, None], reason: Reason::change_in(section) }
+    }
+
     fn of(here: &Prompt, there: &Prompt, shared: usize) -> Self {
         let (ours, theirs) = (here.blocks.get(shared), there.blocks.get(shared));
         // What only one of them still has in a section is what changed there.

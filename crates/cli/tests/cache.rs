@@ -94,9 +94,9 @@ fn a_break_is_named_shown_and_priced() {
     text_is(
         &said.stdout,
         "
-        LANE     TURN REQUEST    READ  WRITE  INPUT   USAGE R+W+I  WHY NOT MORE
-        main        1 r000001       0   2.0k      0         0+0+7  cold
-        main        2 r000002       0   2.0k      0         0+0+7  system_changed
+        LANE     TURN REQUEST   READ  WRITE  INPUT    USAGE R+W WHY NOT MORE
+        main        1 r000001      0   2.0k      0          0+0 cold
+        main        2 r000002      0   2.0k      0          0+0 system_changed
              +2,010 tokens, $0.0116, against r000001
              block 1 at /system/0/text
              was …It is minute 1. Keep the cutting wet. Keep the cutting wet. …

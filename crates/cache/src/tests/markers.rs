@@ -91,7 +91,7 @@ fn a_look_back_finds_writes_and_not_content() {
         expect![[r#"
             r000001 0+1140+0+0 cold
             r000002 1140+190+0+0
-            r000003 0+1530+0+0 beyond_look_back block 35 /messages/33/content/0 missed 1330
+            r000003 0+1530+0+0 beyond_look_back block 34 /messages/32/content/0 missed 1330
         "#]],
     );
 }

@@ -83,7 +83,7 @@ fn half_an_hour_lasts_half_an_hour() {
         expect![[r#"
             r000001 0+2000+0+0 cold
             r000002 2000+0+0+0
-            r000003 0+2000+0+0 expired block 2  missed 2000
+            r000003 0+2000+0+0 expired block 1 /input/0/content/0 missed 2000
         "#]],
     );
 }

@@ -16,7 +16,7 @@ fn five_minutes_are_counted_from_the_start_of_the_last_who_read() {
             r000001 0+2000+0+1 cold
             r000002 2000+0+0+1
             r000003 2000+0+0+1
-            r000004 0+2000+0+1 expired block 3  missed 2000
+            r000004 0+2000+0+1 expired block 1 /system/0 missed 2000
         "#]],
     );
 }
@@ -29,7 +29,7 @@ fn an_hour_lasts_an_hour() {
         expect![[r#"
             r000001 0+0+2000+1 cold
             r000002 2000+0+0+1
-            r000003 0+0+2000+1 expired block 3  missed 2000
+            r000003 0+0+2000+1 expired block 1 /system/0 missed 2000
         "#]],
     );
 }
@@ -46,8 +46,8 @@ fn together_all_are_cold_and_the_next_is_warm() {
         vec![ask(1, 0, &body()), others(2, 0), others(3, 0), others(4, 1)],
         expect![[r#"
             r000001 0+2000+0+1 cold
-            r000002 0+2000+0+1 not_yet_readable block 3  missed 2000
-            r000003 0+2000+0+1 not_yet_readable block 3  missed 2000
+            r000002 0+2000+0+1 not_yet_readable block 1 /system/0 missed 2000
+            r000003 0+2000+0+1 not_yet_readable block 1 /system/0 missed 2000
             r000004 2000+0+0+1
         "#]],
     );

@@ -74,3 +74,19 @@ impl Counted {
         if told.is_empty() { "nothing was asked".to_owned() } else { told.join(", ") }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_sure_is_said_in_one_line() {
+        let counted = Counted { exact: 3, within: 2, percent: 1.24, contradicted: 1, unchecked: 0 };
+        assert_eq!(
+            counted.in_words(),
+            "exact in 3 requests, within 1.2 % in 2, contradicted by the usage in 1"
+        );
+        assert_eq!(Counted { unchecked: 1, ..Counted::default() }.in_words(), "without a usage in 1 request");
+        assert_eq!(Counted::default().in_words(), "nothing was asked");
+    }
+}

@@ -8,7 +8,7 @@ use super::{CacheOf, Counted};
 use crate::text::{fit, plain, short};
 
 /// How wide a lane's name may be.
-const LANE: usize = 14;
+const LANE: usize = 16;
 /// What the sum of all lanes is called.
 const ALL: &str = "together";
 /// What says more of a request stands below it.
@@ -32,8 +32,8 @@ pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
         .unwrap_or(0)
         .clamp(ALL.len(), LANE);
     line(format!(
-        "{:<lane$} {:>4} {:<8} {:>6} {:>6} {:>6} {:>13}  {}",
-        "LANE", "TURN", "REQUEST", "READ", "WRITE", "INPUT", "USAGE R+W+I", "WHY NOT MORE"
+        "{:<lane$} {:>4} {:<7} {:>6} {:>6} {:>6} {:>12} {}",
+        "LANE", "TURN", "REQUEST", "READ", "WRITE", "INPUT", "USAGE R+W", "WHY NOT MORE"
     ));
     for request in &of.explained.requests {
         line(row(request, lane));
@@ -65,10 +65,10 @@ fn row(request: &Explanation, lane: usize) -> String {
     let written = said.cache_write_5m + said.cache_write_1h;
     let usage = request.reported.map_or("-".to_owned(), |usage| {
         let written = usage.cache_write_5m + usage.cache_write_1h;
-        format!("{}+{}+{}", short(usage.cache_read), short(written), short(usage.input))
+        format!("{}+{}", short(usage.cache_read), short(written))
     });
     format!(
-        "{:<lane$} {:>4} {:<8} {:>6} {:>6} {:>6} {:>13}  {}",
+        "{:<lane$} {:>4} {:<7} {:>6} {:>6} {:>6} {:>12} {}",
         fit(&plain(&request.lane), lane),
         request.turn,
         request.id.as_str(),
