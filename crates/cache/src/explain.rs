@@ -137,7 +137,7 @@ pub fn explain(mut asks: Vec<Ask>) -> Explained {
     let mut requests = Vec::with_capacity(asks.len());
     for (is_begin, n) in moments(&asks) {
         match (is_begin, &asked[n]) {
-            (true, Some(told)) => playing.simulator.begin(asks[n].begun_us.unwrap_or_default(), told),
+            (true, Some(told)) => playing.simulator.begin(told),
             (true, None) => {}
             (false, _) => {
                 let (told, explanation) = playing.ask(n);

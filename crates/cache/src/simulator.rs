@@ -15,10 +15,9 @@ pub struct Simulator {
     entries: HashMap<u64, Entry>,
 }
 
+/// What can be read: it is written down when the first answer to who wrote it begins.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// When it can be read: when the first answer to who wrote it has begun.
-    from: u64,
     until: u64,
     /// How long it lives when it is read.
     term: u64,
@@ -59,14 +58,10 @@ impl Simulator {
     }
 
     /// The answer begins; one that fails writes nothing and is not told.
-    pub fn begin(&mut self, at: u64, asked: &Asked) {
+    pub fn begin(&mut self, asked: &Asked) {
         for (chain, term) in &asked.writes {
             let until = asked.at.saturating_add(*term);
-            let entry = self.entries.entry(*chain).or_insert(Entry { from: at, until, term: *term });
-            if entry.until <= at {
-                entry.from = at; // what has gone is written anew
-            }
-            entry.from = entry.from.min(at);
+            let entry = self.entries.entry(*chain).or_insert(Entry { until, term: *term });
             entry.until = entry.until.max(until);
             entry.term = entry.term.max(*term);
         }
@@ -120,7 +115,6 @@ impl Simulator {
 
     pub(crate) fn state(&self, at: u64, chain: u64) -> State {
         match self.entries.get(&chain) {
-            Some(entry) if entry.from > at => State::Absent,
             Some(entry) if entry.until <= at => State::Expired,
             Some(_) => State::Readable,
             None => State::Absent,
@@ -128,8 +122,7 @@ impl Simulator {
     }
 
     fn refresh(&mut self, at: u64, chain: u64) {
-        if let Some(entry) = self.entries.get_mut(&chain).filter(|entry| entry.from <= at && at < entry.until)
-        {
+        if let Some(entry) = self.entries.get_mut(&chain).filter(|entry| at < entry.until) {
             entry.until = entry.until.max(at.saturating_add(entry.term));
         }
     }

@@ -31,7 +31,7 @@ impl CacheSim {
     /// Its answer begins: now others can read what it wrote.
     pub(crate) fn begin(&self, asked: &Asked) {
         let mut simulator = self.simulator.lock().expect("nobody panics while holding it");
-        simulator.begin(self.now(), asked);
+        simulator.begin(asked);
     }
 
     fn now(&self) -> u64 {

@@ -43,7 +43,7 @@ fn ten_forks_write_the_shared_part_once() {
     let mut ask = |at: u64, body: &Body| {
         let prompt = body.prompt();
         let asked = simulator.ask(at * SECOND, &prompt, &tokens.scale(&prompt, None));
-        simulator.begin((at + 1) * SECOND, &asked);
+        simulator.begin(&asked);
         asked.usage
     };
     let shared = ask(0, &parent()).cache_write_5m;

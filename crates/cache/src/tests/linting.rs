@@ -30,6 +30,16 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
 }
 
 #[test]
+fn a_deferred_tool_is_no_break() {
+    let body = Body::new().tool("Read", "").system(&long("be good ", 2_000), MARK).says(user("hi", MARK));
+    let mut more = body.clone();
+    more.tools.push(r#"{"name":"Stop","input_schema":{},"defer_loading":true}"#.to_owned());
+    let explained = explain(vec![ask(1, 0, &body), ask(2, 10, &more)]);
+    assert_eq!(explained.requests[1].reason, Some(crate::Reason::ToolsChanged));
+    assert_eq!(broken(&Explained::default(), &explained), []);
+}
+
+#[test]
 fn another_prompt_from_the_start_is_written_once() {
     let changed = crate::changed(&story(&["a ", "a "]), &story(&["b ", "b "]));
     assert_eq!(changed.len(), 1);
@@ -57,7 +67,8 @@ fn markers_that_can_never_be_read_are_found() {
 }
 
 fn volatile_in(said: &str, mark: &str, around: &Around) -> Vec<String> {
-    let body = Body::new().system(said, mark).says(user("it is 2026-11-15 in /home/me", ""));
+    // What was said stays what it was: only tools and instructions are looked at.
+    let body = Body::new().system(said, mark).says(user("it is 2026-11-15 in /home/me", mark));
     let explained = explain(vec![ask(1, 0, &body)]);
     let findings = volatile(&explained.openings[0], body.json().as_bytes(), around);
     findings.into_iter().map(|finding| finding.what).collect()

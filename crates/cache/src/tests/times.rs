@@ -21,6 +21,32 @@ fn five_minutes_are_counted_from_the_start_of_the_last_who_read() {
     );
 }
 
+/// An answer that begins late lets nothing live longer.
+#[test]
+fn the_term_begins_with_the_request_and_not_with_its_answer() {
+    let late = Ask { begun_us: Some(200 * SECOND), ..ask(1, 0, &body()) };
+    check(
+        vec![ask(3, 300, &body()), late.clone()],
+        expect![[r#"
+            r000001 0+2000+0+1 cold
+            r000003 0+2000+0+1 expired block 1 /system/0 missed 2000
+        "#]],
+    );
+    check(
+        vec![ask(2, 299, &body()), late],
+        expect![[r#"
+            r000001 0+2000+0+1 cold
+            r000002 2000+0+0+1
+        "#]],
+    );
+}
+
+#[test]
+fn a_lane_begins_with_the_first_who_asked_in_whatever_order_they_are_told() {
+    let explained = explain(vec![ask(2, 10, &body()), ask(1, 0, &body())]);
+    assert_eq!(explained.openings[0].id.as_str(), "r000001");
+}
+
 #[test]
 fn an_hour_lasts_an_hour() {
     let body = Body::new().system(&long("be good ", 2_000), MARK_1H).says(user("hi", ""));
