@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use wire::json::Document;
 
-use crate::explain::Miss;
+use crate::explanation::Miss;
 
 /// How much is shown of a text.
 const SHOWN: usize = 60;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::explain::{Explained, Explanation, Miss};
+use crate::explanation::{Explained, Explanation, Miss};
 use crate::reason::Reason;
 
 /// A break of the prefix that another recording has not.

@@ -2,123 +2,17 @@
 
 use std::collections::HashMap;
 
-use session::{RequestId, Usage};
+use session::Usage;
 
-use crate::prompt::{Aside, Block, Key, Prompt, Section};
+use crate::explanation::{Ask, AtStake, Explained, Explanation, Miss, Opening};
+use crate::place::Place;
+use crate::prompt::{Aside, Section};
 use crate::reason::Reason;
-use crate::rules::{Keeps, Reads};
+use crate::rules::{Keeps, Reads, Rules};
 use crate::simulator::{Asked, Simulator, State, back, bill, effective, written};
 use crate::sure::Sure;
 use crate::tokens::{Scale, Tokens};
 use crate::totals::{Totals, input_usd};
-
-/// A request that was made.
-#[derive(Clone, Debug)]
-pub struct Ask {
-    /// Its name.
-    pub id: RequestId,
-    /// Whose it is.
-    pub lane: String,
-    /// The lane that its lane starts from, where that is a fork.
-    pub fork_of: Option<String>,
-    /// Its turn in the lane, from 1.
-    pub turn: u32,
-    /// When it was made, in microseconds since whatever moment.
-    pub at_us: u64,
-    /// When its answer began; nothing where it never did.
-    pub begun_us: Option<u64>,
-    /// What it asks.
-    pub prompt: Prompt,
-    /// What the provider says it used.
-    pub reported: Option<Usage>,
-}
-
-/// What became of all requests.
-#[derive(Clone, Debug, Default)]
-pub struct Explained {
-    /// Each, in the order they were made.
-    pub requests: Vec<Explanation>,
-    /// Sums by lane, in the order of their first requests.
-    pub lanes: Vec<(String, Totals)>,
-    /// The sum of all.
-    pub total: Totals,
-    /// The rules that were used, each with the month it is of.
-    pub rules: Vec<(&'static str, &'static str)>,
-    /// How each lane begins.
-    pub openings: Vec<Opening>,
-}
-
-/// How a lane begins.
-#[derive(Clone, Debug)]
-pub struct Opening {
-    /// The lane.
-    pub lane: String,
-    /// Its first request.
-    pub id: RequestId,
-    /// What that asks.
-    pub prompt: Prompt,
-    /// The same in tokens.
-    pub scale: Scale,
-}
-
-/// What became of one request.
-#[derive(Clone, Debug)]
-pub struct Explanation {
-    /// Its name.
-    pub id: RequestId,
-    /// Its lane.
-    pub lane: String,
-    /// The lane that its lane starts from, where that is a fork.
-    pub fork_of: Option<String>,
-    /// Its turn.
-    pub turn: u32,
-    /// The model.
-    pub model: String,
-    /// What the cache should have read and written.
-    pub predicted: Usage,
-    /// What the usage says.
-    pub reported: Option<Usage>,
-    /// The same request behind a perfect prefix.
-    pub perfect: Usage,
-    /// How far usage and prediction agree.
-    pub sure: Sure,
-    /// Why it read less than it might have; nothing where it read all there was.
-    pub reason: Option<Reason>,
-    /// The rest of a miss.
-    pub miss: Option<Miss>,
-    /// The request it should have gone on from.
-    pub after: Option<RequestId>,
-}
-
-/// A prefix that was written and not read, and what it came to.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Miss {
-    /// The first block that is not the same, from 1; where all are, the last one that was written.
-    pub block: usize,
-    /// The section it stands in.
-    pub section: Section,
-    /// Where, in this request; in the other one where this one has nothing there.
-    pub pointer: String,
-    /// The bytes of that block: here, and in the request before.
-    pub spans: [Option<std::ops::Range<usize>>; 2],
-    /// How many tokens could have been read and were not.
-    pub tokens: u64,
-    /// What that cost, in dollars.
-    pub usd: Option<f64>,
-    /// What it would cost where the provider does not do what it says.
-    pub at_stake: Option<AtStake>,
-}
-
-/// A change that costs nothing by the provider's own word.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AtStake {
-    /// The tool that came, and stands beside the prefix.
-    pub tool: String,
-    /// The tokens behind it.
-    pub tokens: u64,
-    /// What writing them again would cost, in dollars.
-    pub usd: Option<f64>,
-}
 
 /// Explains requests, in whatever order they are given.
 pub fn explain(mut asks: Vec<Ask>) -> Explained {
@@ -194,8 +88,7 @@ impl<'a> Playing<'a> {
     fn ask(&mut self, n: usize) -> (Asked, Explanation) {
         let ask = &self.asks[n];
         let scale = &self.scales[n];
-        let before = self.before(ask);
-        let found = before.map(|before| self.found(n, before));
+        let found = self.before(n);
         let asked = self.simulator.ask(ask.at_us, &ask.prompt, scale);
         let marks = effective(&ask.prompt, scale);
         let is_marked = matches!(ask.prompt.rules.keeps, Keeps::Marked { .. });
@@ -211,7 +104,7 @@ impl<'a> Playing<'a> {
             sure: Sure::of(self.tokens, &ask.prompt, &asked.usage, ask.reported.as_ref()),
             reason: None,
             miss: None,
-            after: before.map(|before| self.asks[before].id.clone()),
+            after: found.as_ref().map(|found| self.asks[found.before].id.clone()),
         };
         match found {
             _ if is_marked && ask.prompt.marks.is_empty() => explanation.reason = Some(Reason::Unmarked),
@@ -226,10 +119,18 @@ impl<'a> Playing<'a> {
         (asked, explanation)
     }
 
-    /// The request that one should go on from: the one before in its lane, or in the lane it starts from.
-    fn before(&self, ask: &Ask) -> Option<usize> {
-        let last = |lane: &str| self.lanes.get(lane)?.last().copied();
-        last(&ask.lane).or_else(|| last(ask.fork_of.as_deref()?))
+    /// The request that one should go on from: the one before in its lane. Where a fork begins it is the one of its
+    /// parent that left it most; a fork need not begin at the parent's latest.
+    fn before(&self, n: usize) -> Option<Found> {
+        let ask = &self.asks[n];
+        if let Some(last) = self.lanes.get(ask.lane.as_str()).and_then(|lane| lane.last()) {
+            return Some(self.found(n, *last));
+        }
+        let parent = self.lanes.get(ask.fork_of.as_deref()?)?;
+        let all = parent.iter().map(|before| self.found(n, *before));
+        all.max_by_key(|found| {
+            (found.is_intact, if found.is_intact { found.kept } else { found.shared as u64 })
+        })
     }
 
     /// What there was to read of the request before.
@@ -261,14 +162,15 @@ impl<'a> Playing<'a> {
             }
             Keeps::Steps { step, .. } => {
                 let could = found.kept.min(scale.total) / step * step;
-                let could = if could >= crate::Rules::minimum(&ask.prompt.model) { could } else { 0 };
+                let could = if could >= Rules::minimum(&ask.prompt.model) { could } else { 0 };
                 (could, Usage { cache_read: could, input: scale.total - could, ..Usage::default() })
             }
         };
         let missed = could.saturating_sub(asked.usage.cache_read);
         let there = &self.asks[found.before].prompt;
         if missed == 0 {
-            explanation.reason = self.aside(n, &found, explanation);
+            let nothing = (asked.usage.cache_read == 0).then(|| self.nothing(&found));
+            explanation.reason = nothing.or_else(|| self.aside(n, &found, explanation));
             return;
         }
         let usd = |usage: &Usage| input_usd(&ask.prompt.model, usage);
@@ -287,6 +189,13 @@ impl<'a> Playing<'a> {
             usd: usd(&asked.usage).zip(usd(&perfect)).map(|(paid, perfect)| paid - perfect),
             at_stake: None,
         });
+    }
+
+    /// Why there was nothing to read.
+    fn nothing(&self, found: &Found) -> Reason {
+        let before = &self.asks[found.before].prompt;
+        let is_marked = matches!(before.rules.keeps, Keeps::Marked { .. });
+        if is_marked && before.marks.is_empty() { Reason::Cold } else { Reason::BelowMinimum }
     }
 
     fn reason(&self, n: usize, found: &Found, place: &Place) -> Reason {
@@ -355,49 +264,5 @@ fn looks_back_to(ask: &Ask, scale: &Scale, reach: Option<usize>) -> bool {
             ask.prompt.marks.iter().any(|mark| mark.block == reach)
         }
         Keeps::Steps { .. } => true,
-    }
-}
-
-/// Where two prompts part.
-struct Place {
-    block: usize,
-    section: Section,
-    pointer: String,
-    spans: [Option<std::ops::Range<usize>>; 2],
-    reason: Reason,
-}
-
-impl Place {
-    /// Nothing differs: the last block of what was not read.
-    fn whole(here: &Prompt, last: usize) -> Self {
-        let Block { section, pointer, .. } = &here.blocks[last];
-        let (section, pointer) = (*section, pointer.clone());
-        Self { block: last, section, pointer, spans: [None, None], reason: Reason::change_in(section) }
-    }
-
-    fn of(here: &Prompt, there: &Prompt, shared: usize) -> Self {
-        let (ours, theirs) = (here.blocks.get(shared), there.blocks.get(shared));
-        // What only one of them still has in a section is what changed there.
-        let block = [ours, theirs].into_iter().flatten().min_by_key(|block| block.section);
-        let section = block.map_or(Section::Messages, |block| block.section);
-        // A part of the key changes everything from its section on, whatever the blocks say.
-        let started = shared.checked_sub(1).is_some_and(|last| here.blocks[last].section >= section);
-        let key = Key::first_difference(here, there).filter(|(of, _)| *of <= section && !started);
-        match key {
-            Some((of, pointer)) => {
-                let reason = match pointer.as_str() {
-                    "/model" => Reason::ModelChanged,
-                    _ => Reason::change_in(of),
-                };
-                Self { block: shared, section: of, pointer, spans: [None, None], reason }
-            }
-            None => Self {
-                block: shared,
-                section,
-                pointer: block.map(|block| block.pointer.clone()).unwrap_or_default(),
-                spans: [ours, theirs].map(|block| block.map(|block| block.span.clone())),
-                reason: Reason::change_in(section),
-            },
-        }
     }
 }

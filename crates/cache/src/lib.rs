@@ -4,11 +4,14 @@
 //! bytes become a [`Prompt`], by the [`Rules`] of its provider; times and usage come in as arguments. Nothing here
 //! opens a file, reads a clock or asks a provider.
 
+mod building;
 mod bytes;
 mod compare;
 mod digest;
 mod explain;
+mod explanation;
 mod lint;
+mod place;
 mod prompt;
 mod reason;
 pub mod rules;
@@ -20,7 +23,8 @@ mod volatile;
 
 pub use bytes::{Shown, first_bytes};
 pub use compare::{Broken, Changed, broken, changed, grouped};
-pub use explain::{Ask, AtStake, Explained, Explanation, Miss, Opening, explain};
+pub use explain::explain;
+pub use explanation::{Ask, AtStake, Explained, Explanation, Miss, Opening};
 pub use lint::{Finding, Rule, lint};
 pub use prompt::{Aside, Block, Kind, Mark, Prompt, Section};
 pub use reason::Reason;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::compare::Broken;
-use crate::explain::{Explained, Opening};
+use crate::explanation::{Explained, Opening};
 use crate::prompt::Prompt;
 use crate::rules::{Keeps, Rules};
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use session::Usage;
 
-use crate::explain::Ask;
+use crate::explanation::Ask;
 use crate::prompt::Prompt;
 
 /// Tokens a byte where no usage tells: four bytes are a token.

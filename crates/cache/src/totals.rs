@@ -3,7 +3,7 @@
 use session::Usage;
 use session::model::price;
 
-use crate::explain::Explanation;
+use crate::explanation::Explanation;
 
 /// What some requests came to.
 #[derive(Clone, Debug, Default, PartialEq)]

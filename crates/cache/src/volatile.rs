@@ -1,6 +1,6 @@
 //! Text that is another one tomorrow, in the next session or on the next machine.
 
-use crate::explain::Opening;
+use crate::explanation::Opening;
 use crate::lint::{Finding, Rule};
 use crate::prompt::Section;
 

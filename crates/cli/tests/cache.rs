@@ -146,6 +146,28 @@ fn a_lint_finds_what_is_another_one_tomorrow() {
     assert!(said.stdout.starts_with("volatile     main at /system/0\n"), "{}", said.stdout);
 }
 
+/// Two questions behind one answer, both of which go on: one of them is a fork, and reads what came before.
+#[test]
+fn a_fork_is_measured_by_its_parent() {
+    let fork = |system: &str| body(system, 2).replace("question 2", "another question");
+    let env = TestEnv::new();
+    let shared = [body("", 1), body("", 2), fork(""), body("", 3)];
+    record(&env, "shared", &["--cache-sim"], &shared);
+    let (code, found) = json(&env, &["shared", "--lint"]);
+    assert_eq!((code, &found["findings"]), (Some(0), &Value::Array(Vec::new())));
+    let request = &found["requests"][2];
+    assert_eq!((&request["lane"], &request["after"]), (&"fork-1".into(), &"r000001".into()), "{request}");
+    assert_eq!(request["predicted"]["read"], found["requests"][0]["predicted"]["write_5m"]);
+    record(&env, "cold", &["--cache-sim"], &[body("", 1), body("", 2), fork("Be kind. "), body("", 3)]);
+    let (code, found) = json(&env, &["cold", "--lint"]);
+    let rules: Vec<&Value> = found["findings"].as_array().unwrap().iter().map(|it| &it["rule"]).collect();
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        (rules.contains(&&"cold_fork".into()), &found["requests"][2]["reason"]),
+        (true, &"system_changed".into())
+    );
+}
+
 #[test]
 fn verify_says_what_a_change_costs() {
     let env = TestEnv::new();

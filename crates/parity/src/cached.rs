@@ -138,7 +138,7 @@ impl Gathering {
 
 impl Watch for Gathering {
     fn decoded(&mut self, asked: &Asked, document: &Document<'_>, prompt: &wire::dialect::Prompt) {
-        self.prompts.insert(asked.id.clone(), Prompt::of(document, prompt, ""));
+        self.prompts.insert(asked.id.clone(), Prompt::of(document, prompt));
     }
 
     fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&wire::dialect::Prompt>) {

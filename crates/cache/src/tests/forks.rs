@@ -72,3 +72,20 @@ fn a_fork_with_another_word_is_cold_and_named() {
     let shares = explain(vec![ask(1, 0, &parent()), lane(ask(2, 10, &fork(1)))]);
     assert_eq!(crate::lint(&shares, &[]), []);
 }
+
+/// A fork may begin where its parent was two turns ago: what counts is what it left there.
+#[test]
+fn a_fork_of_an_earlier_turn_shares_what_was_written_then() {
+    let first = parent();
+    let mut second = parent();
+    let last = second.messages.len() - 1;
+    second.messages[last] = user("go on", "");
+    let second = second.says(assistant("done")).says(user("and now?", MARK));
+    let explained = explain(vec![
+        ask(1, 0, &first),
+        ask(2, 10, &second),
+        Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask(3, 20, &fork(1)) },
+    ]);
+    let fork = &explained.requests[2];
+    assert_eq!((fork.reason, fork.after.as_ref()), (None, Some(&explained.requests[0].id)));
+}

@@ -53,7 +53,7 @@ fn without_a_marker_nothing_is_kept_unless_all_is() {
         expect![[r#"
             r000001 0+0+0+2001 unmarked
             r000002 0+0+0+2001 unmarked
-            r000003 0+2001+0+0
+            r000003 0+2001+0+0 cold
             r000004 2001+0+0+0
         "#]],
     );

@@ -48,8 +48,8 @@ fn another_key_is_routed_elsewhere_and_a_short_prompt_is_not_kept() {
         expect![[r#"
             r000001 0+0+0+2000 cold
             r000002 0+0+0+2000 tools_changed block 1 /prompt_cache_key missed 1920
-            r000003 0+0+0+1000
-            r000004 0+0+0+1000
+            r000003 0+0+0+1000 below_minimum
+            r000004 0+0+0+1000 below_minimum
         "#]],
     );
 }
