@@ -3,7 +3,7 @@
 //! A harness moves its marker with every request, and a message that loses it may collapse from blocks to a
 //! string. Neither changes what the model sees, so neither may change the digest.
 
-use std::hash::Hasher;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::Range;
 
 /// Texts that stand in a block with nothing else to it, as they remain when the text is taken out.
@@ -16,15 +16,14 @@ const PLAIN: [&[u8]; 6] = [
     br#"{"text":,"type":"output_text"}"#,
 ];
 
-/// A digest in the making. 64 bits: two prompts of one recording that meet by chance would need billions of blocks.
+/// A digest in the making, for comparing within one process. 64 bits: two prompts of one recording that meet by chance
+/// would need billions of blocks.
 #[derive(Clone)]
-#[expect(deprecated, reason = "the same in every process, and its keys are ours")]
-pub(crate) struct Digest(std::hash::SipHasher);
+pub(crate) struct Digest(DefaultHasher);
 
 impl Digest {
-    #[expect(deprecated, reason = "the same in every process, and its keys are ours")]
     pub(crate) fn new() -> Self {
-        Self(std::hash::SipHasher::new())
+        Self(DefaultHasher::new())
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
