@@ -38,6 +38,7 @@ struct Arguments {
 enum Command {
     Accept(commands::accept::Arguments),
     Agents(commands::agents::Arguments),
+    Cache(commands::cache::Arguments),
     Cancel(commands::cancel::Arguments),
     Capture(commands::capture::Arguments),
     Check(commands::check::Arguments),
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Accept(arguments) => commands::accept::run(&arguments),
         Command::Agents(arguments) => commands::agents::run(&arguments),
+        Command::Cache(arguments) => commands::cache::run(&arguments),
         Command::Cancel(arguments) => commands::cancel::run(&arguments),
         Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Check(arguments) => commands::check::run(&arguments),

@@ -83,14 +83,28 @@ fn parallel_subagents_new() {
     capture("parallel-subagents", NEW, ALL);
 }
 
+/// Markers move with every request, and messages that lose theirs collapse to strings: neither breaks the prefix.
 #[test]
 fn wakeup() {
-    capture("wakeup", NEW, ALL);
+    let (env, _recording) = capture("wakeup", NEW, ALL);
+    assert_eq!(cache_breaks(&cached(&env, "rec")), []);
 }
 
+/// A tool search puts a tool among the others in the middle of a lane. It is deferred, which by the provider's word
+/// keeps the prefix whole; the change is named, with what it costs where that word does not hold.
 #[test]
 fn cancel() {
-    capture("cancel", NEW, MAIN_AND_ONE);
+    let (env, _recording) = capture("cancel", NEW, MAIN_AND_ONE);
+    let cached = cached(&env, "rec");
+    let breaks = cache_breaks(&cached);
+    assert_eq!(breaks.len(), 1, "{breaks:?}");
+    assert!(breaks[0].0 == "tools_changed" && breaks[0].1.starts_with("/tools/"), "{breaks:?}");
+    let requests = cached["requests"].as_array().unwrap();
+    let stake = requests.iter().map(|it| &it["at_stake"]).find(|stake| !stake.is_null()).unwrap();
+    assert!(
+        stake["tokens"].as_u64().unwrap() > 5_000 && stake["cost_usd"].as_f64().unwrap() > 0.0,
+        "{stake}"
+    );
 }
 
 #[test]
@@ -123,6 +137,7 @@ fn single_agent_20_reads_twice_gives_the_same_bytes() {
         };
         let (first, second) = (bodies("rec"), bodies("rec2"));
         assert_eq!(first.len(), 21);
+        assert_eq!(cache_breaks(&cached(&env, "rec")), [], "{version}: twenty-one requests, one prefix");
         for (n, (one, other)) in first.iter().zip(&second).enumerate() {
             assert!(without_device(one) == without_device(other), "{version}: request {n} differs");
         }

@@ -87,7 +87,10 @@ fn an_aborted_task_new_chat() {
 
 #[test]
 fn twenty_reads_new_anthropic() {
-    capture(NEW, ANTHROPIC, "single-agent-20-reads", MAIN);
+    let (env, _recording) = capture(NEW, ANTHROPIC, "single-agent-20-reads", MAIN);
+    let cached = cached(&env, "rec");
+    assert_eq!(cache_breaks(&cached), [], "markers on the last two messages move, and break nothing");
+    assert!(cached["totals"]["predicted"]["read"].as_u64().unwrap() > 50_000, "{}", cached["totals"]);
 }
 
 #[test]

@@ -60,6 +60,7 @@ pub fn again(
         mode: recorded.mode.clone(),
         fixture_dir: None,
         script: None,
+        cache_sim: false,
         live: false,
         replay: Some(replaying),
         max_budget_usd: None,

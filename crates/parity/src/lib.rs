@@ -5,6 +5,7 @@
 //! [`Evidence::gather`], [`verify`] and [`Rules::find`] read files.
 
 mod agreement;
+mod cached;
 mod check;
 mod evidence;
 mod golden;
@@ -12,14 +13,15 @@ mod verdict;
 mod verify;
 
 pub use agreement::{Disagreement, disagreements};
+pub use cached::{Cached, around, body, cached, shown, volatile};
 pub use check::{Answer, Check, Criterion, check};
 pub use evidence::{Evidence, EvidenceError, Scenario};
 pub use golden::{
     Earlier, GOLDEN_FORMAT, Golden, GoldenError, Pending, Rejected, ScenarioFolder, is_name, with_reason,
 };
 pub use verdict::{
-    Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, Race, RuleUse, Surface, SurfaceVerdict,
-    VERDICT_FORMAT, Verdict,
+    CacheChange, Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, Race, RuleUse, Surface,
+    SurfaceVerdict, VERDICT_FORMAT, Verdict,
 };
 pub use verify::{Facts, RULES_FILE, RULES_FORMAT, Requests, Rules, RulesError, Side, compare, verify};
 

@@ -118,6 +118,28 @@ pub struct Verdict {
     pub ids: Vec<(String, String)>,
     /// What a reader should know: siblings compared as a set, a racy golden.
     pub notes: Vec<String>,
+    /// What the changes do to the provider's prompt cache.
+    pub cache: Vec<CacheChange>,
+}
+
+/// What a change of the prompt does to the provider's cache.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheChange {
+    /// The candidate's lane.
+    pub lane: String,
+    /// The first block that is not what was written, from 1.
+    pub block: usize,
+    /// Where it stands.
+    pub pointer: String,
+    /// Why turns read less, in the provider's word; nothing where only the first request of the lane differs from
+    /// the golden's.
+    pub reason: Option<&'static str>,
+    /// In how many turns.
+    pub turns: u64,
+    /// Tokens that each of these writes or sends again.
+    pub tokens: u64,
+    /// What that costs, in dollars.
+    pub usd: Option<f64>,
 }
 
 /// What a verdict comes to.

@@ -4,6 +4,7 @@
 //! request's target and `Host` are rewritten. The recorder gets copies, a disk that stands still is never
 //! waited for, and no verdict is made here.
 
+mod cache_sim;
 mod capture;
 mod connection;
 mod exchange;

@@ -135,35 +135,6 @@ impl Agent {
     }
 }
 
-fn post(path: &str, body: &[u8]) -> Vec<u8> {
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    [head.as_bytes(), body].concat()
-}
-
-/// Status and body of a response.
-fn response(bytes: &[u8]) -> (u16, Vec<u8>) {
-    let text = String::from_utf8(bytes.to_vec()).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    if !head.contains("transfer-encoding: chunked") {
-        return (status, body.as_bytes().to_vec());
-    }
-    let mut whole = String::new();
-    let mut rest = body;
-    loop {
-        let (length, after) = rest.split_once("\r\n").unwrap();
-        let length = usize::from_str_radix(length, 16).unwrap();
-        if length == 0 {
-            return (status, whole.into_bytes());
-        }
-        whole.push_str(&after[..length]);
-        rest = &after[length + 2..];
-    }
-}
-
 const TWO_SUBS: &str = r#"
 format: 1
 lanes:

@@ -2,6 +2,7 @@
 //!
 //! Start at [`show_text`] for people, at [`har_entry`] for programs, at [`verdict_page`] for browsers. Nothing here reads a file or decides anything.
 
+mod cache;
 mod check;
 mod diff;
 mod difference;
@@ -16,6 +17,7 @@ mod tree;
 mod url;
 mod verdict;
 
+pub use self::cache::{CacheOf, cache_json, cache_text, lint_json, lint_text};
 pub use check::check_text;
 pub use difference::difference_text;
 pub use har::{HarEntry, HarWriter, har_entry};

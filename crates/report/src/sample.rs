@@ -101,5 +101,6 @@ pub(crate) fn verdict() -> Verdict {
         }],
         ids: vec![("toolu_a".to_owned(), "toolu_b".to_owned())],
         notes: vec!["two siblings were compared as a set".to_owned()],
+        cache: Vec::new(),
     }
 }

@@ -299,6 +299,7 @@ mod tests {
             }],
             ids: vec![("a".into(), "b".into())],
             notes: vec!["sub-1, sub-2 were compared as a set".into()],
+            cache: Vec::new(),
         }
     }
 

@@ -8,6 +8,7 @@ mod agent;
 mod body;
 mod chunked;
 mod dumps;
+mod fork;
 mod load;
 mod normalize;
 mod process;
@@ -30,6 +31,8 @@ pub(crate) use upstream::{UpstreamArgs, serve as serve_upstream};
 pub(crate) enum Bench {
     /// Our kernel, Claude Code and OpenCode on the same twenty reads; and the journal against SQLite alone
     Agent(agent::AgentArgs),
+    /// `offshoot cache` on a growing number of exchanges: time and memory
+    Fork(fork::ForkArgs),
     /// Direct, nginx, `offshoot proxy` and mitmproxy: throughput, first byte, CPU, memory
     Proxy(ProxyArgs),
     /// `offshoot normalize` on a growing number of exchanges: time and memory
@@ -56,6 +59,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Bench::Agent(args) => agent::run(&args),
+            Bench::Fork(args) => fork::run(&args),
             Bench::Proxy(args) => proxy::run(&args),
             Bench::Normalize(args) => normalize::run(&args),
             Bench::Replay(args) => replay::run(&args),

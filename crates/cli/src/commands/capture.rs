@@ -64,6 +64,9 @@ pub(crate) struct Arguments {
     /// Another script than the scenario's; see docs/script.md
     #[arg(long, value_name = "FILE", conflicts_with = "live")]
     script: Option<PathBuf>,
+    /// The script reports the usage that the provider's prompt cache would come to; see docs/cache.md
+    #[arg(long, conflicts_with = "live")]
+    cache_sim: bool,
     /// Use the real provider, with the key from the environment
     #[arg(long)]
     live: bool,
@@ -168,6 +171,7 @@ fn asked(arguments: Arguments) -> anyhow::Result<Asked> {
         mode: arguments.mode,
         fixture_dir: arguments.fixture_dir,
         script: arguments.script,
+        cache_sim: arguments.cache_sim,
         live: arguments.live,
         replay: None,
         max_budget_usd: arguments.max_budget_usd,

@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod agents;
+pub(crate) mod cache;
 pub(crate) mod cancel;
 pub(crate) mod capture;
 pub(crate) mod check;

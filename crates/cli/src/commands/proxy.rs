@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// A script that answers in a model's stead; see docs/script.md
     #[arg(long, value_name = "FILE", group = "model")]
     script: Option<PathBuf>,
+    /// The script reports the usage that the provider's prompt cache would come to; see docs/cache.md
+    #[arg(long, conflicts_with = "upstream")]
+    cache_sim: bool,
     /// The recording's own folder; must not exist or be empty
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -64,7 +67,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     let here = std::env::current_dir().or_fail(Kind::Usage)?;
-    let scripted = scripted_model(arguments.script.as_deref(), &here).await?;
+    let scripted = scripted_model(arguments.script.as_deref(), &here, arguments.cache_sim).await?;
     let upstreams = match &scripted {
         Some(model) => upstreams(&[format!("http://{}", model.addr())])?,
         None => upstreams(&arguments.upstream)?,
@@ -97,10 +100,12 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
 pub(crate) async fn scripted_model(
     path: Option<&Path>,
     workspace: &Path,
+    cache_sim: bool,
 ) -> anyhow::Result<Option<ScriptedModel>> {
     let Some(path) = path else { return Ok(None) };
     let hint = || "docs/script.md describes the format, and examples/hello.yaml is one".to_owned();
     let script = Script::read(path).or_fail_with(Kind::Usage, hint)?;
+    let script = if cache_sim { script.with_cache() } else { script };
     Ok(Some(ScriptedModel::start(script, workspace).await.or_fail(Kind::Outside)?))
 }
 

@@ -66,6 +66,9 @@ pub(crate) struct Arguments {
     /// What a request gets that was not recorded
     #[arg(long, value_name = "error|nearest", default_value = "error", value_parser = parse_on_miss)]
     on_miss: OnMiss,
+    /// Report the usage that the provider's prompt cache would come to now, not the recorded one; see docs/cache.md
+    #[arg(long)]
+    cache_sim: bool,
     /// Another version of the recorded harness
     #[arg(long, value_name = "V", conflicts_with_all = ["command", "listen"])]
     harness_version: Option<String>,
@@ -114,6 +117,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         settle: arguments.settle.map(Duration::from_millis),
         faults: arguments.fault.clone(),
         on_miss: arguments.on_miss,
+        cache_sim: arguments.cache_sim,
     };
     if arguments.command.is_empty() && arguments.listen.is_none() {
         return start_again(arguments, tape, settings);

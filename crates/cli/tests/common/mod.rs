@@ -232,3 +232,20 @@ pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     }
     found
 }
+
+/// What `cache` says of a recording, as JSON.
+pub(crate) fn cached(env: &TestEnv, recording: &str) -> serde_json::Value {
+    let said = env.run(&["cache", recording, "--format", "json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+}
+
+/// Reason and pointer of every request that read less than it might have; that nobody had said it before, or that it
+/// is too short to be kept, is no fault of its harness.
+pub(crate) fn cache_breaks(cached: &serde_json::Value) -> Vec<(String, String)> {
+    let requests = cached["requests"].as_array().unwrap().iter();
+    let told =
+        requests.filter_map(|it| Some((it["reason"].as_str()?, it["pointer"].as_str().unwrap_or_default())));
+    let told = told.filter(|(reason, _)| !["cold", "below_minimum", "unmarked"].contains(reason));
+    told.map(|(reason, pointer)| (reason.to_owned(), pointer.to_owned())).collect()
+}

@@ -39,6 +39,8 @@ pub struct Asked {
     pub fixture_dir: Option<PathBuf>,
     /// A script that is not the scenario's.
     pub script: Option<PathBuf>,
+    /// The script reports the usage that the provider's prompt cache would come to.
+    pub cache_sim: bool,
     /// Talk to the real provider.
     pub live: bool,
     /// A recording that answers.
@@ -343,14 +345,16 @@ fn speaker(asked: &Asked, mode: Option<&str>) -> Result<Speaker, HarnessError> {
     if asked.live {
         return Ok(Speaker::Live(asked.user_env.clone()));
     }
+    let cached = |script: Script| if asked.cache_sim { script.with_cache() } else { script };
     if let Some(path) = &asked.script {
         let text = std::fs::read_to_string(path)
             .map_err(|source| HarnessError::Script(proxy::BadScript::Io { path: path.clone(), source }))?;
         let script = Script::parse(&text, path).map_err(HarnessError::Script)?;
-        return Ok(Speaker::Script { name: path.display().to_string(), text, script });
+        return Ok(Speaker::Script { name: path.display().to_string(), text, script: cached(script) });
     }
     let (text, script) = asked.scenario.script(asked.harness.name(), mode)?;
-    Ok(Speaker::Script { name: format!("scenario {}", asked.scenario.name), text, script })
+    let name = format!("scenario {}", asked.scenario.name);
+    Ok(Speaker::Script { name, text, script: cached(script) })
 }
 
 /// A budget needs prices.

@@ -318,6 +318,7 @@ impl Comparison<'_> {
             rules,
             ids: self.resolved,
             notes: self.notes,
+            cache: Vec::new(),
         };
         let racy = racy::notes(&golden.ordered.lanes, &verdict, self.is_own);
         verdict.notes.extend(racy);

@@ -5,6 +5,7 @@
 //! `layout`, `align`) and compared value by value (`lane`, `meet`, `judge`), under masks (`mask`), rules (`rules`) and one pairing of ids (`ids`).
 
 mod align;
+mod cached;
 mod carried;
 mod changes;
 mod compare;
@@ -32,16 +33,20 @@ mod unit;
 
 use std::collections::HashMap;
 
+use cache::Explained;
 use recording::State;
-use recording::source::{Asked, Ordered, Source};
+use recording::lanes::Heard;
+use recording::source::{Answered, Asked, Ordered, Source, Watch};
 use session::{Block, RequestId};
 use wire::dialect::Dialect;
+use wire::json::Document;
 
 pub use compare::compare;
 pub use rules::{RULES_FILE, RULES_FORMAT, Rules, RulesError};
 pub use side::{Facts, Requests, Side};
 
 use self::gather::Gathered;
+use crate::cached::Gathering;
 use crate::verdict::{Level, Verdict};
 
 /// Reads two recordings and judges whether they agree. Problems of either are in the verdict's notes.
@@ -50,6 +55,7 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
         let theirs = scope.spawn(|| Read::of(candidate));
         (Read::of(golden), theirs.join().expect("ordering a recording does not panic"))
     });
+    let explained = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.explained));
     let gathered = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.gathered));
     let mut verdict = compare::compare_gathered(&mine.side(), &theirs.side(), gathered, rules, wanted);
     for (whose, read) in [("golden", &mine), ("candidate", &theirs)] {
@@ -62,6 +68,7 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
             .notes
             .extend(problems.iter().map(|problem| format!("{whose}, {}: {}", problem.what, problem.why)));
     }
+    cached::tell(&mut verdict, &explained[0], &explained[1]);
     seal::tell(&mut verdict, [(golden, &mine.ordered), (candidate, &theirs.ordered)]);
     verdict
 }
@@ -71,6 +78,7 @@ struct Read<'s> {
     source: &'s Source,
     ordered: Ordered,
     gathered: Gathered,
+    explained: Explained,
     numbers: Numbers<'s>,
 }
 
@@ -82,9 +90,12 @@ struct Numbers<'s> {
 impl<'s> Read<'s> {
     fn of(source: &'s Source) -> Self {
         let by_id = (0..source.len()).map(|n| (source.id(n), n)).collect();
-        let mut gathered = Gathered::default();
-        let ordered = source.order_watched(&mut gathered);
-        Self { source, ordered, gathered, numbers: Numbers { source, by_id } }
+        let mut watching =
+            Watching { gathered: Gathered::default(), asks: Gathering::new(&source.timeline()) };
+        let ordered = source.order_watched(&mut watching);
+        let Watching { gathered, asks } = watching;
+        let explained = cache::explain(asks.asks(&ordered.lanes));
+        Self { source, ordered, gathered, explained, numbers: Numbers { source, by_id } }
     }
 
     fn side(&self) -> Side<'_> {
@@ -95,6 +106,29 @@ impl<'s> Read<'s> {
             ordered: &self.ordered,
             requests: &self.numbers,
         }
+    }
+}
+
+/// What is gathered of a recording while it is put in order.
+struct Watching {
+    gathered: Gathered,
+    asks: Gathering,
+}
+
+impl Watch for Watching {
+    fn decoded(&mut self, asked: &Asked, document: &Document<'_>, prompt: &wire::dialect::Prompt) {
+        self.gathered.decoded(asked, document, prompt);
+        self.asks.decoded(asked, document, prompt);
+    }
+
+    fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&wire::dialect::Prompt>) {
+        self.gathered.asked(n, asked, prompt);
+        self.asks.asked(n, asked, prompt);
+    }
+
+    fn answered(&mut self, n: usize, answered: &Answered, heard: &Heard) {
+        self.gathered.answered(n, answered, heard);
+        self.asks.answered(n, answered, heard);
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Settings {
     pub faults: Vec<Fault>,
     /// What a request gets that has no recorded answer.
     pub on_miss: OnMiss,
+    /// Report the usage that the provider's prompt cache would come to, not the recorded one.
+    pub cache_sim: bool,
 }
 
 /// How fast a recording is played.

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use recording::lanes::Heard;
+use session::Usage;
 use wire::Ending;
 use wire::dialect::Dialect;
+use wire::json::Edits;
 use wire::rename::Renames;
 
 use super::tape::{Recorded, event_starts};
@@ -61,8 +63,23 @@ impl Piece {
 impl Reply {
     /// The recorded one, with other names in it.
     pub(super) fn of(recorded: &Recorded, renames: &Renames) -> Self {
+        Self::edited(recorded, &renames.edits(&recorded.body, recorded.is_stream))
+    }
+
+    /// The recorded one, with other names and another usage in it.
+    pub(super) fn with_usage(
+        recorded: &Recorded,
+        renames: &Renames,
+        dialect: Dialect,
+        usage: &Usage,
+    ) -> Self {
+        let mut edits = renames.edits(&recorded.body, recorded.is_stream);
+        edits.extend(dialect.set_usage(&recorded.body, recorded.is_stream, usage));
+        Self::edited(recorded, &edits)
+    }
+
+    fn edited(recorded: &Recorded, edits: &Edits) -> Self {
         let starts: Vec<usize> = recorded.parts.iter().map(|(start, _)| *start).collect();
-        let edits = renames.edits(&recorded.body, recorded.is_stream);
         let (body, starts) = match edits.is_empty() {
             true => (Cow::Borrowed(&recorded.body), starts),
             false => match edits.apply(&recorded.body) {

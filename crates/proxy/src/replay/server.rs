@@ -200,6 +200,9 @@ impl Shared {
             }
             let since = begun.elapsed();
             client.wait(due.saturating_sub(since) + piece.delay).await?;
+            if let Some(ticket) = ticket.filter(|_| at == 0) {
+                self.stage.begins(ticket);
+            }
             match reply.is_chunked() {
                 // An empty chunk would be the end.
                 true if piece.bytes.is_empty() => {}

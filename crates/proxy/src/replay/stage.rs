@@ -16,6 +16,7 @@ use super::report::{FaultUse, Miss, Place, Report};
 use super::response::Reply;
 use super::tape::{Tape, digest};
 use super::{OnMiss, Settings};
+use crate::cache_sim::CacheSim;
 use crate::serve::{Request, identity};
 
 /// The longest value of a difference that is shown.
@@ -27,6 +28,7 @@ pub(super) struct Stage {
     state: Mutex<State>,
     faults: Vec<Fault>,
     on_miss: OnMiss,
+    cache: Option<CacheSim>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +57,8 @@ pub(super) struct Ticket {
     pub(super) is_ordered: bool,
     pub(super) reply: Reply,
     spot: usize,
+    /// What the cache made of it, where there is one.
+    asked: Option<cache::Asked>,
 }
 
 impl Stage {
@@ -65,7 +69,13 @@ impl Stage {
             then: vec![Vec::new(); settings.faults.len()],
             ..State::default()
         };
-        Self { tape, state: Mutex::new(state), faults: settings.faults.clone(), on_miss: settings.on_miss }
+        Self {
+            tape,
+            state: Mutex::new(state),
+            faults: settings.faults.clone(),
+            on_miss: settings.on_miss,
+            cache: settings.cache_sim.then(CacheSim::new),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -88,8 +98,13 @@ impl Stage {
         let found = state.finder.find(&self.tape, &outline, prompt.dialect, nearest)?;
         let take = &self.tape.takes[found.take];
         self.tape.names.learn(take.exchange, prompt, &mut state.mapping);
-        let mut reply =
-            Reply::of(&take.response, &state.mapping.renames()).in_form(prompt.dialect, prompt.stream);
+        let asked = self.cache.as_ref().and_then(|cache| cache.ask(prompt.dialect, &request.body));
+        let renames = state.mapping.renames();
+        let reply = match &asked {
+            Some(asked) => Reply::with_usage(&take.response, &renames, prompt.dialect, &asked.usage),
+            None => Reply::of(&take.response, &renames),
+        };
+        let mut reply = reply.in_form(prompt.dialect, prompt.stream);
         if let Some((fault, at, streamed)) = state.struck.remove(&found.spot) {
             let how = match (streamed, prompt.stream) {
                 (true, false) => " without streaming",
@@ -122,7 +137,15 @@ impl Stage {
             arrived(found.take);
         }
         self.note(state, prompt.dialect, outline.spine, found.take, &reply);
-        Ok(Ticket { take: found.take, is_ordered, reply, spot: found.spot })
+        Ok(Ticket { take: found.take, is_ordered, reply, spot: found.spot, asked })
+    }
+
+    /// The first bytes of an answer leave.
+    pub(super) fn begins(&self, ticket: &Ticket) {
+        let begun = ticket.asked.as_ref().filter(|_| ticket.reply.status.is_some_and(|status| status < 400));
+        if let (Some(cache), Some(asked)) = (&self.cache, begun) {
+            cache.begin(asked);
+        }
     }
 
     /// What will have been said live, where it is not what was recorded.

@@ -17,6 +17,7 @@ use super::format::Pace;
 use super::play::{Line, Miss};
 use super::stage::Stage;
 use super::{Report, Script};
+use crate::cache_sim::{self, CacheSim};
 use crate::serve::{Client, Request, accept, http};
 
 /// Characters in one event of a streamed text.
@@ -36,10 +37,11 @@ impl ScriptedModel {
     pub async fn start(script: Script, workspace: &Path) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?;
+        let cache = script.has_cache.then(|| Arc::new(CacheSim::new()));
         let stage = Arc::new(Stage::new(script, workspace.display().to_string()));
         let serving = tokio::spawn({
             let stage = stage.clone();
-            accept(listener, move |tcp| serve(tcp, stage.clone()))
+            accept(listener, move |tcp| serve(tcp, stage.clone(), cache.clone()))
         });
         Ok(Self { addr, stage, serving })
     }
@@ -61,17 +63,19 @@ impl Drop for ScriptedModel {
     }
 }
 
-async fn serve(tcp: TcpStream, stage: Arc<Stage>) {
-    if let Err(error) = connection(Client::new(tcp), &stage).await {
+async fn serve(tcp: TcpStream, stage: Arc<Stage>, cache: Option<Arc<CacheSim>>) {
+    if let Err(error) = connection(Client::new(tcp), &stage, cache.as_deref()).await {
         tracing::debug!("a connection to the scripted model ended: {error}");
     }
 }
 
-async fn connection(mut client: Client, stage: &Stage) -> io::Result<()> {
+async fn connection(mut client: Client, stage: &Stage, cache: Option<&CacheSim>) -> io::Result<()> {
     while let Some(request) = client.next().await? {
         match Endpoint::of(&request, || stage.models()) {
             Endpoint::Other(response) => client.write(&response).await?,
-            Endpoint::Model(dialect) => Call { client: &mut client, stage, dialect }.answer(&request).await?,
+            Endpoint::Model(dialect) => {
+                Call { client: &mut client, stage, dialect, cache, asked: None }.answer(&request).await?
+            }
         }
         if request.is_last {
             break;
@@ -85,6 +89,9 @@ struct Call<'c> {
     client: &'c mut Client,
     stage: &'c Stage,
     dialect: Dialect,
+    cache: Option<&'c CacheSim>,
+    /// What the cache made of the request.
+    asked: Option<cache::Asked>,
 }
 
 impl Call<'_> {
@@ -93,6 +100,7 @@ impl Call<'_> {
             Ok(prompt) => prompt,
             Err(error) => return self.refuse(None, &Miss(error.to_string())).await,
         };
+        self.asked = self.cache.and_then(|cache| cache.ask(self.dialect, &request.body));
         let (id, ticket) = self.stage.arrive(&prompt, &request.headers, &request.body);
         let ticket = match ticket {
             Ok(ticket) => ticket,
@@ -105,10 +113,13 @@ impl Call<'_> {
                 return Err(error);
             }
         };
-        let (line, pace) = match cue {
+        let (mut line, pace) = match cue {
             Ok(cue) => cue,
             Err(miss) => return self.refuse(Some(&id), &miss).await,
         };
+        if let (Line::Reply(reply), Some(asked)) = (&mut line, &self.asked) {
+            reply.usage = cache_sim::usage(asked, &reply.usage);
+        }
         let body = match Body::of(self.dialect, &line, prompt.stream) {
             Ok(body) => body,
             Err(error) => return self.refuse(Some(&id), &Miss(error.to_string())).await,
@@ -149,6 +160,10 @@ impl Call<'_> {
         heard: &mut Vec<u8>,
     ) -> io::Result<()> {
         self.client.wait(Duration::from_millis(pace.first_ms)).await?;
+        if let (Some(cache), Some(asked)) = (self.cache, self.asked.as_ref().filter(|_| body.status() < 400))
+        {
+            cache.begin(asked);
+        }
         let events = match body {
             Body::Json { status, headers, bytes } => {
                 self.stage.answered(id, &Heard::of(self.dialect, *status, bytes));

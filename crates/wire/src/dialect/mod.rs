@@ -14,6 +14,7 @@ mod draft;
 mod edit;
 mod prompt;
 mod raw;
+mod usage;
 
 mod anthropic;
 mod chat;

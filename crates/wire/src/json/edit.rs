@@ -40,6 +40,11 @@ impl Edits {
         self.list.push(edit);
     }
 
+    /// Adds all splices of another set.
+    pub fn extend(&mut self, others: Self) {
+        self.list.extend(others.list);
+    }
+
     /// Whether nothing is edited.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

@@ -76,6 +76,7 @@ impl Target {
             mode: None,
             fixture_dir: None,
             script: None,
+            cache_sim: false,
             live: false,
             replay: None,
             max_budget_usd: None,

@@ -49,6 +49,7 @@ impl Judge for Told {
             rules: Vec::new(),
             ids: Vec::new(),
             notes: Vec::new(),
+            cache: Vec::new(),
         })
     }
 }

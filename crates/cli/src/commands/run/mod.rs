@@ -59,6 +59,9 @@ pub(crate) struct Arguments {
     /// A script that answers in a model's stead; see docs/script.md
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
+    /// The script reports the usage that the provider's prompt cache would come to; see docs/cache.md
+    #[arg(long, requires = "script")]
+    cache_sim: bool,
     /// Print one event a line as JSON; see docs/run.md
     #[arg(long)]
     json: bool,

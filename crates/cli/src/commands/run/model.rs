@@ -51,7 +51,7 @@ impl Answering {
         usual: Option<String>,
     ) -> anyhow::Result<Self> {
         let here = super::workspace_path(row)?;
-        let scripted = scripted_model(arguments.script.as_deref(), &here).await?;
+        let scripted = scripted_model(arguments.script.as_deref(), &here, arguments.cache_sim).await?;
         let look: fn(&str) -> Option<String> = match scripted {
             Some(_) => pretended,
             None => |name| std::env::var(name).ok(),

@@ -9,6 +9,7 @@ mod encode;
 mod laws;
 mod responses;
 mod traffic;
+mod usage;
 
 use std::fmt::Write as _;
 

@@ -1,0 +1,275 @@
+//! A request taken apart, block by block.
+
+use std::ops::Range;
+
+use session::model::Vendor;
+use session::{Block as Said, Role};
+use wire::dialect::{Part, Place, PromptMessage, Tool};
+use wire::json::{Document, Value};
+
+use crate::digest::{Bytes, Digest};
+use crate::prompt::{Aside, Block, Key, Kind, Mark, Prompt, Section};
+use crate::rules::{Deferred, Keeps, Reads, Rules, Thinking, Unmarked};
+
+/// A prefix that is kept in steps can end in the middle of a block, so that long blocks are cut.
+const STEP_PIECE: usize = 512;
+/// A picture is some hundred to some thousand tokens, however many bytes it has.
+const PICTURE: u64 = 6_400;
+/// Sealed thinking is far shorter than its seal.
+const SEALED: u64 = 64;
+
+/// Takes a request apart.
+pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> Prompt {
+    let model = prompt.model.as_deref().unwrap_or_default();
+    let rules = Rules::of(model, prompt.dialect);
+    let body = document.text().as_bytes();
+    let bytes = Bytes::new(body, prompt.markers.iter().map(|marker| marker.place.span.clone()));
+    let mut building = Building { rules, bytes, blocks: Vec::new(), digests: Vec::new(), behind: Vec::new() };
+    let is_aside = |tool: &&Tool| tool.deferred && rules.deferred == Deferred::Outside;
+    let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
+    let (outside, inside): (Vec<&Tool>, Vec<&Tool>) =
+        listed.partition(|tool| is_search(tool) || is_aside(tool));
+    inside
+        .iter()
+        .for_each(|tool| building.push(Section::Tools, Kind::Other, &[], &tool.place, None, u64::MAX));
+    prompt.system.iter().for_each(|part| building.part(Section::System, &[], part));
+    let dropped = dropped_before(rules, &prompt.messages);
+    for (number, message) in prompt.messages.iter().enumerate() {
+        building.message(message, number < dropped);
+    }
+    let (searches, deferred): (Vec<&Tool>, Vec<&Tool>) =
+        outside.into_iter().partition(|tool| is_search(tool));
+    let keys = building.keys(document.root(), prompt, &searches);
+    let asides = deferred.into_iter().map(|tool| Aside {
+        name: tool.name.clone(),
+        pointer: tool.place.pointer.clone(),
+        digest: Digest::of(&body[tool.place.span.clone()]),
+    });
+    let asides = asides.collect();
+    let retention = document.root().str_at("prompt_cache_retention");
+    let marks = building.marks(document.root(), prompt);
+    Prompt {
+        rules,
+        model: model.to_owned(),
+        blocks: building.chained(&keys),
+        marks,
+        marker_count: prompt.markers.len(),
+        asides,
+        is_retained: retention.is_some_and(|term| term == "24h"),
+        keys,
+    }
+}
+
+/// The provider's own search is switched on in the instructions: its entry among the tools is no definition.
+fn is_search(tool: &Tool) -> bool {
+    tool.kind.starts_with("web_search_2")
+}
+
+/// From which message on thinking is seen: earlier thinking goes when the user speaks again.
+fn dropped_before(rules: &Rules, messages: &[PromptMessage]) -> usize {
+    let is_plain = |message: &PromptMessage| {
+        let answers = message.parts.iter().any(|part| matches!(part.block, Said::ToolResult(_)));
+        message.role == Role::User && !answers
+    };
+    match rules.thinking {
+        Thinking::Kept => 0,
+        Thinking::Dropped => messages.iter().rposition(is_plain).unwrap_or(0),
+    }
+}
+
+/// A prompt in the making.
+struct Building<'b> {
+    rules: &'static Rules,
+    bytes: Bytes<'b>,
+    blocks: Vec<Block>,
+    /// Of each block by itself.
+    digests: Vec<u64>,
+    /// Where each message ends: its bytes, and how many blocks there are then.
+    behind: Vec<(Range<usize>, usize)>,
+}
+
+impl Building<'_> {
+    fn message(&mut self, message: &PromptMessage, drops_thinking: bool) {
+        // Whoever speaks, and whatever else is said of a message, belongs to its first block.
+        let mut opening = format!("{:?}", message.role).into_bytes();
+        for extra in &message.extra {
+            opening.extend_from_slice(extra.name.as_bytes());
+            for piece in self.bytes.pieces(extra.place.span.clone()).collect::<Vec<_>>() {
+                opening.extend_from_slice(piece);
+            }
+        }
+        let is_thinking =
+            |part: &&Part| matches!(part.block, Said::Thinking { .. } | Said::RedactedThinking { .. });
+        let mut seen = message.parts.iter().filter(|part| !(drops_thinking && is_thinking(part))).peekable();
+        if message.parts.is_empty() {
+            self.push(Section::Messages, Kind::Other, &opening, &message.place, None, u64::MAX);
+        } else if let Some(first) = seen.next() {
+            self.part(Section::Messages, &opening, first);
+            seen.for_each(|part| self.part(Section::Messages, &[], part));
+        }
+        self.behind.push((message.place.span.clone(), self.blocks.len()));
+    }
+
+    fn part(&mut self, section: Section, opening: &[u8], part: &Part) {
+        let kind = match part.block {
+            Said::ToolCall(_) => Kind::Call,
+            Said::ToolResult(_) => Kind::Result,
+            _ => Kind::Other,
+        };
+        let is_text = matches!(part.block, Said::Text { .. });
+        let said = part.content.as_ref().filter(|_| is_text).map(|content| content.span.clone());
+        let most = match &part.block {
+            Said::Image(_) => PICTURE,
+            Said::Thinking { text, .. } => text.len() as u64 + SEALED,
+            Said::RedactedThinking { .. } => SEALED,
+            _ => u64::MAX,
+        };
+        self.push(section, kind, opening, &part.place, said, most);
+    }
+
+    fn push(
+        &mut self,
+        section: Section,
+        kind: Kind,
+        opening: &[u8],
+        place: &Place,
+        said: Option<Range<usize>>,
+        most: u64,
+    ) {
+        let in_steps = matches!(self.rules.keeps, Keeps::Steps { .. });
+        let long = said.clone().filter(|said| in_steps && said.len() > STEP_PIECE);
+        let (pieces, said) = match long {
+            // The frame of a long text goes with its last piece, and is the same for all texts but odd ones.
+            Some(said) => (cut(&said), Some(said)),
+            None => (vec![place.span.clone()], said),
+        };
+        let last = pieces.len() - 1;
+        for (number, span) in pieces.into_iter().enumerate() {
+            let mut digest = Digest::new();
+            digest.bytes(if number == 0 { opening } else { &[] }).number(number as u64);
+            let weight = match number == 0 && last == 0 {
+                true => self.bytes.block(&mut digest, span.clone(), said.clone()),
+                false => self.bytes.block(&mut digest, span.clone(), None),
+            };
+            self.digests.push(digest.finish());
+            self.blocks.push(Block {
+                section,
+                kind,
+                pointer: place.pointer.clone(),
+                span,
+                weight: weight.min(most),
+                chain: 0,
+                position: 0,
+            });
+        }
+    }
+
+    /// What else is part of the key.
+    fn keys(&self, root: Value<'_, '_>, prompt: &wire::dialect::Prompt, searches: &[&Tool]) -> Vec<Key> {
+        let mut keys = Vec::new();
+        let mut add = |section, pointer: &str, said: &[u8]| {
+            keys.push(Key { section, pointer: pointer.to_owned(), digest: Digest::of(said) });
+        };
+        for (pointer, section) in self.rules.keys {
+            // What is said and changes nothing is as good as not said.
+            let said = root.pointer(pointer).map(|value| value.raw());
+            let said = said.filter(|raw| ![r#"{"type":"auto"}"#, r#"{"type":"disabled"}"#].contains(raw));
+            if let Some(raw) = said {
+                add(*section, pointer, raw.as_bytes());
+            }
+        }
+        if self.rules.vendor == Vendor::Anthropic {
+            for tool in searches {
+                add(Section::System, &tool.place.pointer, self.bytes.body[tool.place.span.clone()].as_ref());
+            }
+            let parts = || prompt.messages.iter().flat_map(|message| &message.parts);
+            let all = || parts().flat_map(|part| std::iter::once(part).chain(&part.parts));
+            if let Some(cited) = all().find(|part| self.is_cited(part)) {
+                add(Section::System, &cited.place.pointer, b"citations");
+            }
+            if let Some(picture) = all().find(|part| matches!(part.block, Said::Image(_))) {
+                add(Section::Messages, &picture.place.pointer, b"pictures");
+            }
+        }
+        keys
+    }
+
+    fn is_cited(&self, part: &Part) -> bool {
+        let Said::Document { .. } = part.block else { return false };
+        let whole = Document::parse(&self.bytes.body[part.place.span.clone()]);
+        let enabled = |document: &Document<'_>| document.root().pointer("/citations/enabled")?.as_bool();
+        whole.is_ok_and(|document| enabled(&document) == Some(true))
+    }
+
+    /// Which blocks are marked.
+    fn marks(&self, root: Value<'_, '_>, prompt: &wire::dialect::Prompt) -> Vec<Mark> {
+        let mut by_start: Vec<(usize, usize)> =
+            self.blocks.iter().enumerate().map(|(index, block)| (block.span.start, index)).collect();
+        by_start.sort_unstable();
+        let block_at = |at: usize| {
+            let found = by_start[..by_start.partition_point(|(start, _)| *start <= at)].last()?.1;
+            self.blocks[found].span.contains(&at).then_some(found)
+        };
+        let message_at = |at: usize| {
+            let message = self.behind.partition_point(|(span, _)| span.end <= at);
+            let (span, blocks) = self.behind.get(message)?;
+            span.contains(&at).then(|| blocks.checked_sub(1)).flatten()
+        };
+        let last = self.blocks.len().checked_sub(1);
+        let mut marks: Vec<Mark> = Vec::new();
+        for marker in &prompt.markers {
+            let at = marker.place.span.start;
+            // One that stands by itself at the top is for the last block.
+            let at_top = || last.filter(|_| marker.place.pointer.matches('/').count() == 1);
+            let Some(block) = block_at(at).or_else(|| message_at(at)).or_else(at_top) else { continue };
+            let is_long = marker.ttl.as_deref() == Some("1h");
+            marks.push(Mark { block, is_long, pointer: Some(marker.place.pointer.clone()) });
+        }
+        if let Keeps::Marked { unmarked: Unmarked::Implicit, .. } = self.rules.keeps {
+            let mode = root.pointer("/prompt_cache_options/mode").and_then(|mode| mode.as_str());
+            if mode.is_none_or(|mode| mode != "explicit") {
+                let ends = self.behind.iter().filter_map(|(_, blocks)| blocks.checked_sub(1));
+                marks.extend(ends.map(|block| Mark { block, is_long: false, pointer: None }));
+            }
+        }
+        marks.sort_by_key(|mark| (mark.block, mark.pointer.is_none(), !mark.is_long));
+        marks.dedup_by_key(|mark| mark.block);
+        marks
+    }
+
+    /// The blocks with what they stand behind.
+    fn chained(mut self, keys: &[Key]) -> Vec<Block> {
+        let runs_are_one = match self.rules.keeps {
+            Keeps::Marked { reads: Reads::LookBack { runs_are_one, .. }, .. } => runs_are_one,
+            _ => false,
+        };
+        let mut chain = 0;
+        let mut sections = Section::ALL.iter().peekable();
+        let mut before: Option<(Section, Kind)> = None;
+        let mut position = 0;
+        for (block, digest) in self.blocks.iter_mut().zip(&self.digests) {
+            while let Some(section) = sections.next_if(|section| **section <= block.section) {
+                let mut digest = Digest::new();
+                digest.number(chain).number(*section as u64);
+                for key in keys.iter().filter(|key| key.section == *section) {
+                    digest.number(key.digest);
+                }
+                chain = digest.finish();
+            }
+            chain = Digest::new().number(chain).number(*digest).finish();
+            block.chain = chain;
+            let here = (block.section, block.kind);
+            let in_run = runs_are_one && block.kind != Kind::Other && before == Some(here);
+            position += usize::from(before.is_some() && !in_run);
+            block.position = position;
+            before = Some(here);
+        }
+        self.blocks
+    }
+}
+
+/// A long text in pieces of bytes; what is cut in the middle of a character is only ever compared.
+fn cut(said: &Range<usize>) -> Vec<Range<usize>> {
+    let starts = (said.start..said.end).step_by(STEP_PIECE);
+    starts.map(|start| start..(start + STEP_PIECE).min(said.end)).collect()
+}

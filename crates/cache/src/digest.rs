@@ -1,0 +1,162 @@
+//! What a block says, as a number, with its cache markers aside.
+//!
+//! A harness moves its marker with every request, and a message that loses it may collapse from blocks to a
+//! string. Neither changes what the model sees, so neither may change the digest.
+
+use std::hash::{DefaultHasher, Hasher as _};
+use std::ops::Range;
+
+/// Texts that stand in a block with nothing else to it, as they remain when the text is taken out.
+const PLAIN: [&[u8]; 6] = [
+    br#"{"type":"text","text":}"#,
+    br#"{"text":,"type":"text"}"#,
+    br#"{"type":"input_text","text":}"#,
+    br#"{"text":,"type":"input_text"}"#,
+    br#"{"type":"output_text","text":}"#,
+    br#"{"text":,"type":"output_text"}"#,
+];
+
+/// A digest in the making, for comparing within one process. 64 bits: two prompts of one recording that meet by chance
+/// would need billions of blocks.
+#[derive(Clone)]
+pub(crate) struct Digest(DefaultHasher);
+
+impl Digest {
+    pub(crate) fn new() -> Self {
+        Self(DefaultHasher::new())
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.write(bytes);
+        self
+    }
+
+    /// What follows cannot be mistaken for a part of what came before.
+    pub(crate) fn number(&mut self, number: u64) -> &mut Self {
+        self.0.write_u64(number);
+        self
+    }
+
+    pub(crate) fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+
+    /// The digest of a whole, with its length.
+    pub(crate) fn of(bytes: &[u8]) -> u64 {
+        Self::new().bytes(bytes).number(bytes.len() as u64).finish()
+    }
+}
+
+/// The bytes of a body, and which of them are cache markers.
+pub(crate) struct Bytes<'b> {
+    pub(crate) body: &'b [u8],
+    /// Ascending.
+    cuts: Vec<Range<usize>>,
+}
+
+impl<'b> Bytes<'b> {
+    /// `markers` are the places of the markers' values.
+    pub(crate) fn new(body: &'b [u8], markers: impl Iterator<Item = Range<usize>>) -> Self {
+        let mut cuts: Vec<_> = markers.filter_map(|value| member(body, value)).collect();
+        cuts.sort_by_key(|cut| cut.start);
+        Self { body, cuts }
+    }
+
+    /// The bytes of a range that are no marker, piece by piece.
+    pub(crate) fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = &'b [u8]> {
+        let first = self.cuts.partition_point(|cut| cut.end <= range.start);
+        let inside = self.cuts[first..].iter().take_while(move |cut| cut.start < range.end);
+        let mut from = range.start;
+        let mut cuts = inside.cloned().chain(std::iter::once(range.end..range.end));
+        std::iter::from_fn(move || {
+            let cut = cuts.next()?;
+            let piece = &self.body[from..cut.start.max(from)];
+            from = cut.end;
+            Some(piece)
+        })
+    }
+
+    /// Puts a block into a digest; returns how many bytes it has.
+    pub(crate) fn block(&self, digest: &mut Digest, all: Range<usize>, said: Option<Range<usize>>) -> u64 {
+        let said = said.filter(|said| all.start <= said.start && said.end <= all.end);
+        let Some(said) = said else {
+            return self.put(digest, all);
+        };
+        let mut frame: Vec<u8> = Vec::new();
+        for piece in self.pieces(all.start..said.start).chain(self.pieces(said.end..all.end)) {
+            frame.extend(piece.iter().filter(|byte| !byte.is_ascii_whitespace()));
+        }
+        let is_plain = frame.is_empty() || PLAIN.contains(&frame.as_slice());
+        if !is_plain {
+            digest.bytes(&frame).number(frame.len() as u64);
+        }
+        let frame = if is_plain { 0 } else { frame.len() as u64 };
+        frame + self.put(digest, said)
+    }
+
+    fn put(&self, digest: &mut Digest, range: Range<usize>) -> u64 {
+        let mut length = 0;
+        for piece in self.pieces(range) {
+            digest.bytes(piece);
+            length += piece.len() as u64;
+        }
+        digest.number(length);
+        length
+    }
+}
+
+/// The whole member of an object whose value stands at `value`, with the comma that goes with it.
+fn member(body: &[u8], value: Range<usize>) -> Option<Range<usize>> {
+    let before = |at: usize| body[..at].iter().rposition(|byte| !byte.is_ascii_whitespace());
+    let colon = before(value.start).filter(|at| body[*at] == b':')?;
+    let quote = before(colon).filter(|at| body[*at] == b'"')?;
+    let start = body[..quote].iter().rposition(|byte| *byte == b'"')?;
+    if let Some(comma) = before(start).filter(|at| body[*at] == b',') {
+        return Some(comma..value.end);
+    }
+    let behind = body[value.end..].iter().position(|byte| !byte.is_ascii_whitespace())? + value.end;
+    Some(start..if body[behind] == b',' { behind + 1 } else { value.end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(text: &str, said: &str) -> u64 {
+        let marker = text.find("\"cache_control\"").map(|at| {
+            let value = at + text[at..].find('{').expect("a value");
+            value..value + text[value..].find('}').expect("its end") + 1
+        });
+        let bytes = Bytes::new(text.as_bytes(), marker.into_iter());
+        let said = text.find(said).map(|at| at..at + said.len());
+        let mut digest = Digest::new();
+        bytes.block(&mut digest, 0..text.len(), said);
+        digest.finish()
+    }
+
+    #[test]
+    fn a_marker_and_the_form_of_a_text_change_nothing() {
+        let plain = digest(r#""hi""#, r#""hi""#);
+        for same in [
+            r#"{"type":"text","text":"hi"}"#,
+            r#"{ "type": "text", "text": "hi" }"#,
+            r#"{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}"#,
+            r#"{"cache_control":{"type":"ephemeral"},"type":"text","text":"hi"}"#,
+            r#"{"type":"text", "cache_control" : {"type":"ephemeral"} ,"text":"hi"}"#,
+        ] {
+            assert_eq!(digest(same, r#""hi""#), plain, "{same}");
+        }
+        for other in [r#"{"type":"text","text":"hi","citations":[]}"#, r#"{"type":"thinking","text":"hi"}"#] {
+            assert_ne!(digest(other, r#""hi""#), plain, "{other}");
+        }
+        assert_ne!(digest(r#""ho""#, r#""ho""#), plain);
+    }
+
+    #[test]
+    fn what_is_no_text_is_taken_as_it_is() {
+        let call = r#"{"type":"tool_use","id":"a","input":{"x":1}}"#;
+        let marked = r#"{"type":"tool_use","id":"a","input":{"x":1},"cache_control":{"type":"ephemeral"}}"#;
+        assert_eq!(digest(call, "nothing"), digest(marked, "nothing"));
+        assert_ne!(digest(call, "nothing"), digest(&call.replace('1', "2"), "nothing"));
+    }
+}

@@ -1,0 +1,119 @@
+//! What is asked of the explainer, and what it says.
+
+use std::ops::Range;
+
+use session::{RequestId, Usage};
+
+use crate::prompt::{Prompt, Section};
+use crate::reason::Reason;
+use crate::sure::Sure;
+use crate::tokens::Scale;
+use crate::totals::Totals;
+
+/// A request that was made.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Its name.
+    pub id: RequestId,
+    /// Whose it is.
+    pub lane: String,
+    /// The lane that its lane starts from, where that is a fork.
+    pub fork_of: Option<String>,
+    /// Its turn in the lane, from 1.
+    pub turn: u32,
+    /// When it was made, in microseconds since whatever moment.
+    pub at_us: u64,
+    /// When its answer began; nothing where it never did.
+    pub begun_us: Option<u64>,
+    /// What it asks.
+    pub prompt: Prompt,
+    /// What the provider says it used.
+    pub reported: Option<Usage>,
+}
+
+/// What became of all requests.
+#[derive(Clone, Debug, Default)]
+pub struct Explained {
+    /// Each, in the order they were made.
+    pub requests: Vec<Explanation>,
+    /// Sums by lane, in the order of their first requests.
+    pub lanes: Vec<(String, Totals)>,
+    /// The sum of all.
+    pub total: Totals,
+    /// The rules that were used, each with the month it is of.
+    pub rules: Vec<(&'static str, &'static str)>,
+    /// How each lane begins.
+    pub openings: Vec<Opening>,
+}
+
+/// How a lane begins.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The lane.
+    pub lane: String,
+    /// Its first request.
+    pub id: RequestId,
+    /// What that asks.
+    pub prompt: Prompt,
+    /// The same in tokens.
+    pub scale: Scale,
+}
+
+/// What became of one request.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// Its name.
+    pub id: RequestId,
+    /// Its lane.
+    pub lane: String,
+    /// The lane that its lane starts from, where that is a fork.
+    pub fork_of: Option<String>,
+    /// Its turn.
+    pub turn: u32,
+    /// The model.
+    pub model: String,
+    /// What the cache should have read and written.
+    pub predicted: Usage,
+    /// What the usage says.
+    pub reported: Option<Usage>,
+    /// The same request behind a perfect prefix.
+    pub perfect: Usage,
+    /// How far usage and prediction agree.
+    pub sure: Sure,
+    /// Why it read less than it might have; nothing where it read all there was.
+    pub reason: Option<Reason>,
+    /// The rest of a miss.
+    pub miss: Option<Miss>,
+    /// The request it should have gone on from.
+    pub after: Option<RequestId>,
+}
+
+/// A prefix that was written and not read, and what it came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Miss {
+    /// The first block that is not the same, from 1; where all are, the last one that was written.
+    pub block: usize,
+    /// The section it stands in.
+    pub section: Section,
+    /// Where, in this request; in the other one where this one has nothing there.
+    pub pointer: String,
+    /// The bytes of that block: here, and in the request before.
+    pub spans: [Option<Range<usize>>; 2],
+    /// How many tokens could have been read and were not.
+    pub tokens: u64,
+    /// What that cost, in dollars.
+    pub usd: Option<f64>,
+    /// What it would cost where the provider does not do what it says.
+    pub at_stake: Option<AtStake>,
+}
+
+/// A change that costs nothing by the provider's own word.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AtStake {
+    /// The tool that came, and stands beside the prefix.
+    pub tool: String,
+    /// The tokens behind it.
+    pub tokens: u64,
+    /// What writing them again would cost, in dollars.
+    pub usd: Option<f64>,
+}

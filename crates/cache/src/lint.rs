@@ -1,0 +1,118 @@
+//! What should not be in a prompt that is meant to be cached: for continuous integration.
+
+use std::fmt;
+
+use crate::compare::Broken;
+use crate::explanation::{Explained, Opening};
+use crate::prompt::Prompt;
+use crate::rules::{Keeps, Rules};
+
+/// Something that keeps a prompt from being cached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which rule says so.
+    pub rule: Rule,
+    /// The lane.
+    pub lane: String,
+    /// Where, in the lane's first request unless it is said.
+    pub pointer: String,
+    /// What is wrong, in words.
+    pub what: String,
+}
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// A break of the prefix that the golden has not.
+    NewBreak,
+    /// A marker that can never be read.
+    DeadMarker,
+    /// Text before the last marker that is another one tomorrow or elsewhere.
+    Volatile,
+    /// A fork that does not read what it starts from.
+    ColdFork,
+}
+
+impl Rule {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NewBreak => "new_break",
+            Self::DeadMarker => "dead_marker",
+            Self::Volatile => "volatile",
+            Self::ColdFork => "cold_fork",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Everything but volatile text, which only the bodies have. `broken` are the breaks that are not accepted.
+pub fn lint(explained: &Explained, broken: &[Broken]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = broken.iter().map(of_break).collect();
+    for opening in &explained.openings {
+        findings.extend(dead_markers(explained, opening));
+    }
+    findings.extend(cold_forks(explained));
+    findings
+}
+
+fn of_break(broken: &Broken) -> Finding {
+    let turns = if broken.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", broken.turns) };
+    Finding {
+        rule: Rule::NewBreak,
+        lane: broken.lane.clone(),
+        pointer: broken.pointer.clone(),
+        what: format!("{}: {broken}, in {turns}", broken.reason),
+    }
+}
+
+fn dead_markers(explained: &Explained, opening: &Opening) -> Vec<Finding> {
+    let prompt = &opening.prompt;
+    let Keeps::Marked { slots, .. } = prompt.rules.keeps else { return Vec::new() };
+    let mut findings = Vec::new();
+    let mut add = |pointer: &str, what: String| {
+        let (lane, pointer) = (opening.lane.clone(), pointer.to_owned());
+        findings.push(Finding { rule: Rule::DeadMarker, lane, pointer, what });
+    };
+    if prompt.marker_count > slots {
+        add("", format!("{} markers, of which {slots} count", prompt.marker_count));
+    }
+    if let Some(pointer) = long_behind_short(prompt) {
+        add(pointer, "a marker for an hour stands behind one for five minutes".to_owned());
+    }
+    // A lane whose last request is long enough had markers for nothing only as long as it was short.
+    let minimum = Rules::minimum(&prompt.model);
+    let of_lane = || explained.requests.iter().filter(|request| request.lane == opening.lane);
+    let longest = of_lane().map(|request| request.predicted.input_total()).max().unwrap_or_default();
+    if let Some(mark) = prompt.marks.iter().rfind(|mark| mark.pointer.is_some()).filter(|_| longest < minimum)
+    {
+        let what = format!("all {longest} tokens are less than the {minimum} that are kept");
+        add(mark.pointer.as_deref().unwrap_or_default(), what);
+    }
+    findings
+}
+
+fn long_behind_short(prompt: &Prompt) -> Option<&str> {
+    let short = prompt.marks.iter().position(|mark| !mark.is_long && mark.pointer.is_some())?;
+    prompt.marks[short..].iter().find(|mark| mark.is_long)?.pointer.as_deref()
+}
+
+fn cold_forks(explained: &Explained) -> impl Iterator<Item = Finding> {
+    let firsts = explained.openings.iter().filter_map(|opening| {
+        explained.requests.iter().find(|request| request.id == opening.id && request.fork_of.is_some())
+    });
+    firsts.filter_map(|request| {
+        let (reason, miss) = (request.reason?, request.miss.as_ref()?);
+        (miss.tokens > 0).then(|| Finding {
+            rule: Rule::ColdFork,
+            lane: request.lane.clone(),
+            pointer: miss.pointer.clone(),
+            what: format!("{reason} at block {}, {} tokens are not shared", miss.block, miss.tokens),
+        })
+    })
+}

@@ -1,0 +1,50 @@
+//! Where two prompts part.
+
+use std::ops::Range;
+
+use crate::prompt::{Block, Key, Prompt, Section};
+use crate::reason::Reason;
+
+/// Where two prompts part.
+pub(crate) struct Place {
+    pub(crate) block: usize,
+    pub(crate) section: Section,
+    pub(crate) pointer: String,
+    pub(crate) spans: [Option<Range<usize>>; 2],
+    pub(crate) reason: Reason,
+}
+
+impl Place {
+    /// Nothing differs: the last block of what was not read.
+    pub(crate) fn whole(here: &Prompt, last: usize) -> Self {
+        let Block { section, pointer, .. } = &here.blocks[last];
+        let (section, pointer) = (*section, pointer.clone());
+        Self { block: last, section, pointer, spans: [None, None], reason: Reason::change_in(section) }
+    }
+
+    pub(crate) fn of(here: &Prompt, there: &Prompt, shared: usize) -> Self {
+        let (ours, theirs) = (here.blocks.get(shared), there.blocks.get(shared));
+        // What only one of them still has in a section is what changed there.
+        let block = [ours, theirs].into_iter().flatten().min_by_key(|block| block.section);
+        let section = block.map_or(Section::Messages, |block| block.section);
+        // A part of the key changes everything from its section on, whatever the blocks say.
+        let started = shared.checked_sub(1).is_some_and(|last| here.blocks[last].section >= section);
+        let key = Key::first_difference(here, there).filter(|(of, _)| *of <= section && !started);
+        match key {
+            Some((of, pointer)) => {
+                let reason = match pointer.as_str() {
+                    "/model" => Reason::ModelChanged,
+                    _ => Reason::change_in(of),
+                };
+                Self { block: shared, section: of, pointer, spans: [None, None], reason }
+            }
+            None => Self {
+                block: shared,
+                section,
+                pointer: block.map(|block| block.pointer.clone()).unwrap_or_default(),
+                spans: [ours, theirs].map(|block| block.map(|block| block.span.clone())),
+                reason: Reason::change_in(section),
+            },
+        }
+    }
+}

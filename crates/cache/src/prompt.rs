@@ -1,0 +1,147 @@
+//! A request as a cache sees it: blocks in the order of the prefix, each with the digest of all up to it.
+
+use std::ops::Range;
+
+use wire::dialect::Dialect;
+use wire::json::Document;
+
+use crate::building;
+use crate::rules::Rules;
+
+/// A part of a prompt. A change in one is a change in all behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Section {
+    /// The tools' definitions.
+    Tools,
+    /// The instructions beside the messages.
+    System,
+    /// The conversation.
+    Messages,
+}
+
+impl Section {
+    pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::System, Self::Messages];
+}
+
+/// What a block is, as far as a cache cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A tool call.
+    Call,
+    /// A tool result.
+    Result,
+    /// Anything else.
+    Other,
+}
+
+/// One block of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The section it stands in.
+    pub section: Section,
+    /// What it is.
+    pub kind: Kind,
+    /// Where it stands in the body.
+    pub pointer: String,
+    /// Its bytes there.
+    pub span: Range<usize>,
+    /// How many bytes of it the model is thought to see.
+    pub weight: u64,
+    /// The digest of everything up to and with it.
+    pub chain: u64,
+    /// Its position: look-backs count these.
+    pub position: usize,
+}
+
+/// Everything up to and with a block shall be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The block's index.
+    pub block: usize,
+    /// For the longer of the two terms.
+    pub is_long: bool,
+    /// Where it stands; nothing where the provider put it there.
+    pub pointer: Option<String>,
+}
+
+/// A part of the key that is no block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) section: Section,
+    pub(crate) pointer: String,
+    pub(crate) digest: u64,
+}
+
+/// A tool whose definition is not in the prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// Its name.
+    pub name: String,
+    /// Where it stands in the body.
+    pub pointer: String,
+    pub(crate) digest: u64,
+}
+
+/// A request as a cache sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    /// The provider's rules.
+    pub rules: &'static Rules,
+    /// The model.
+    pub model: String,
+    /// The blocks: tools, then system, then messages.
+    pub blocks: Vec<Block>,
+    /// What is marked, in the order of the blocks.
+    pub marks: Vec<Mark>,
+    /// How many markers the body has, whether they mark something or not.
+    pub marker_count: usize,
+    /// Tools whose definitions are not in the prefix.
+    pub asides: Vec<Aside>,
+    /// Kept for the longer term although no marker says so.
+    pub(crate) is_retained: bool,
+    pub(crate) keys: Vec<Key>,
+}
+
+impl Prompt {
+    /// Takes a request apart; `document` is what `prompt` was decoded from.
+    pub fn of(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> Self {
+        building::built(document, prompt)
+    }
+
+    /// Decodes and takes apart a body; `None` where it asks no model.
+    pub fn read(url: &str, body: &[u8]) -> Option<Self> {
+        Self::decode(Dialect::of(url, body)?, body)
+    }
+
+    /// The same for a body whose dialect is known.
+    pub fn decode(dialect: Dialect, body: &[u8]) -> Option<Self> {
+        let document = Document::parse(body).ok()?;
+        let prompt = dialect.decode_document(&document).ok()?;
+        Some(Self::of(&document, &prompt))
+    }
+
+    /// How many of the first blocks are those of another prompt.
+    pub fn shared_with(&self, other: &Self) -> usize {
+        self.blocks.iter().zip(&other.blocks).take_while(|(one, other)| one.chain == other.chain).count()
+    }
+}
+
+impl Key {
+    /// The first part of the key that two prompts do not share: its section, and where it stands in one of them.
+    pub(crate) fn first_difference(here: &Prompt, there: &Prompt) -> Option<(Section, String)> {
+        let missing = |of: &Prompt, from: &Prompt| -> Vec<(Section, String)> {
+            let keys = of.keys.iter().filter(|key| !from.keys.contains(key));
+            keys.map(|key| (key.section, key.pointer.clone())).collect()
+        };
+        let all = [missing(here, there), missing(there, here)].concat();
+        all.into_iter().min_by_key(|(section, _)| *section)
+    }
+}
+
+impl Aside {
+    /// The first tool beside the prefix that another prompt has not, or has otherwise.
+    pub(crate) fn first_difference<'p>(here: &'p Prompt, there: &Prompt) -> Option<&'p Aside> {
+        let is_new = |aside: &&Aside| !there.asides.iter().any(|it| it.digest == aside.digest);
+        here.asides.iter().find(is_new)
+    }
+}

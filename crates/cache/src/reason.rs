@@ -1,0 +1,67 @@
+//! Why a request read less than it might have: the providers' words where they have one, else ours.
+
+use std::fmt;
+
+use crate::prompt::Section;
+
+/// Why a prefix was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// Another model was asked.
+    ModelChanged,
+    /// The tools, or what belongs to their key, are not the same.
+    ToolsChanged,
+    /// The instructions, or what belongs to their key, are not the same.
+    SystemChanged,
+    /// What was said, or what belongs to its key, is not the same.
+    MessagesChanged,
+    /// It was written, and had gone.
+    Expired,
+    /// Its writer's answer had not begun.
+    NotYetReadable,
+    /// It is too short to be kept.
+    BelowMinimum,
+    /// It was written, but further back than any marker looks.
+    BeyondLookBack,
+    /// Nothing is marked.
+    Unmarked,
+    /// Nobody had said anything like it before.
+    Cold,
+}
+
+impl Reason {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ModelChanged => "model_changed",
+            Self::ToolsChanged => "tools_changed",
+            Self::SystemChanged => "system_changed",
+            Self::MessagesChanged => "messages_changed",
+            Self::Expired => "expired",
+            Self::NotYetReadable => "not_yet_readable",
+            Self::BelowMinimum => "below_minimum",
+            Self::BeyondLookBack => "beyond_look_back",
+            Self::Unmarked => "unmarked",
+            Self::Cold => "cold",
+        }
+    }
+
+    /// Whether a prefix that had been written was not what came next.
+    pub fn is_break(self) -> bool {
+        matches!(self, Self::ModelChanged | Self::ToolsChanged | Self::SystemChanged | Self::MessagesChanged)
+    }
+
+    pub(crate) fn change_in(section: Section) -> Self {
+        match section {
+            Section::Tools => Self::ToolsChanged,
+            Section::System => Self::SystemChanged,
+            Section::Messages => Self::MessagesChanged,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}

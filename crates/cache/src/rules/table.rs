@@ -1,0 +1,96 @@
+//! The table itself. `docs/cache.md` says in words what it has, and what nobody documents.
+
+use session::model::Vendor;
+
+use super::{Deferred, Keeps, Reads, Rules, Thinking, Unmarked};
+use crate::prompt::Section;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+
+/// Everything else a request says has no say in Anthropic's key; tools, texts and pictures have, block by block.
+const ANTHROPIC_KEYS: &[(&str, Section)] = &[
+    ("/model", Section::Tools),
+    ("/speed", Section::System),
+    ("/tool_choice", Section::Messages),
+    ("/thinking", Section::Messages),
+    ("/output_config/effort", Section::Messages),
+];
+
+/// A schema for the answer is put before the instructions.
+const OPENAI_KEYS: &[(&str, Section)] = &[
+    ("/model", Section::Tools),
+    ("/prompt_cache_key", Section::Tools),
+    ("/response_format", Section::System),
+    ("/text/format", Section::System),
+];
+
+const ANTHROPIC: Keeps = Keeps::Marked {
+    slots: 4,
+    // Runs are one position since the text of late 2026; before, every block was one.
+    reads: Reads::LookBack { positions: 20, runs_are_one: true },
+    unmarked: Unmarked::Nothing,
+    terms: (5 * MINUTE, HOUR),
+};
+
+pub(super) const RULES: &[Rules] = &[
+    Rules {
+        name: "Anthropic, thinking dropped",
+        vendor: Vendor::Anthropic,
+        families: &[
+            "haiku-5-5",
+            "haiku-4-5",
+            "3-5-haiku",
+            "3-haiku",
+            "haiku",
+            "opus-4-1",
+            "opus-4",
+            "3-opus",
+            "sonnet-4-5",
+            "sonnet-4",
+            "3-7-sonnet",
+            "3-5-sonnet",
+        ],
+        documented: "2026-08",
+        keeps: ANTHROPIC,
+        keys: ANTHROPIC_KEYS,
+        deferred: Deferred::Outside,
+        thinking: Thinking::Dropped,
+    },
+    Rules {
+        name: "Anthropic",
+        vendor: Vendor::Anthropic,
+        families: &[],
+        documented: "2026-08",
+        keeps: ANTHROPIC,
+        keys: ANTHROPIC_KEYS,
+        deferred: Deferred::Outside,
+        thinking: Thinking::Kept,
+    },
+    Rules {
+        name: "OpenAI, by markers",
+        vendor: Vendor::OpenAi,
+        families: &["gpt-5-6-sol", "gpt-5-6-terra", "gpt-5-6-luna", "gpt-5-6"],
+        documented: "2026-08",
+        keeps: Keeps::Marked {
+            slots: 4,
+            reads: Reads::Markers { latest: 80 },
+            unmarked: Unmarked::Implicit,
+            terms: (30 * MINUTE, 30 * MINUTE),
+        },
+        keys: OPENAI_KEYS,
+        deferred: Deferred::Outside,
+        thinking: Thinking::Kept,
+    },
+    Rules {
+        name: "OpenAI, automatic",
+        vendor: Vendor::OpenAi,
+        families: &[],
+        documented: "2026-08",
+        // Between five and ten minutes, says the documentation, and up to an hour when nobody else asks.
+        keeps: Keeps::Steps { step: 128, terms: (10 * MINUTE, 24 * HOUR) },
+        keys: OPENAI_KEYS,
+        deferred: Deferred::Inside,
+        thinking: Thinking::Kept,
+    },
+];

@@ -1,0 +1,58 @@
+//! How far what was computed can be trusted: what the usage says of it.
+
+use std::fmt;
+
+use session::Usage;
+
+use crate::prompt::Prompt;
+use crate::tokens::Tokens;
+
+/// From which part of a prompt on a difference is no matter of counting any more, in percent.
+const COUNTING: f64 = 25.0;
+
+/// How sure a prediction is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sure {
+    /// The usage says the same, to the token.
+    Exact,
+    /// Reads and writes are within so many percent of the prompt.
+    Within(f64),
+    /// The usage says something else.
+    Contradicted,
+    /// There is no usage.
+    Unchecked,
+}
+
+impl Sure {
+    pub(crate) fn of(tokens: &Tokens, prompt: &Prompt, predicted: &Usage, reported: Option<&Usage>) -> Self {
+        if reported.is_none_or(|usage| usage.input_total() == 0) {
+            return Self::Unchecked;
+        }
+        let Some(reported) = tokens.believed(prompt, reported) else { return Self::Contradicted };
+        let parts = [
+            (predicted.cache_read, reported.cache_read),
+            (predicted.cache_write_5m, reported.cache_write_5m),
+            (predicted.cache_write_1h, reported.cache_write_1h),
+            (predicted.input, reported.input),
+        ];
+        let most = parts.iter().map(|(ours, theirs)| ours.abs_diff(*theirs)).max().unwrap_or_default();
+        if most == 0 {
+            return Self::Exact;
+        }
+        match most as f64 * 100.0 / reported.input_total() as f64 {
+            percent if percent <= COUNTING => Self::Within(percent),
+            _ => Self::Contradicted,
+        }
+    }
+}
+
+impl fmt::Display for Sure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Within(percent) => write!(f, "within {:.1} %", percent.max(0.1)),
+            Self::Contradicted => f.write_str("contradicted by the usage"),
+            Self::Unchecked => f.write_str("not checked: there is no usage"),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What breaks a prefix, by the providers' words.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn base() -> Body {
+    Body::new()
+        .tool("Read", "")
+        .tool("Write", MARK)
+        .system(&long("be good ", 1_000), MARK)
+        .says(user("hi", MARK))
+}
+
+/// A request, and then another one that should go on from it.
+fn then(next: &Body, expected: Expect) {
+    let explained = explain(vec![ask(1, 0, &base()), ask(2, 10, next)]);
+    let second: String = told(&explained).lines().nth(1).expect("two requests").to_owned();
+    expected.assert_eq(&second);
+}
+
+#[test]
+fn the_first_thing_that_changed_is_named() {
+    let mut other = base();
+    other.tools.insert(1, other.tools[0].replace("Read", "Search"));
+    then(&other, expect!["r000002 0+2502+0+0 tools_changed block 2 /tools/1 missed 2001"]);
+
+    let mut other = base();
+    other.tools.swap(0, 1);
+    then(&other, expect!["r000002 0+2001+0+0 tools_changed block 1 /tools/0 missed 2001"]);
+
+    let mut other = base();
+    other.system = vec![text(&long("be bad ", 1_000), MARK)];
+    then(&other, expect!["r000002 1000+1001+0+0 system_changed block 3 /system/0 missed 1001"]);
+
+    let mut other = base();
+    other.messages = vec![user("ho", MARK)];
+    then(&other, expect!["r000002 2000+1+0+0 messages_changed block 4 /messages/0/content/0 missed 1"]);
+
+    let mut other = base();
+    other.model = "claude-opus-4-8";
+    then(&other, expect!["r000002 0+2001+0+0 model_changed block 1 /model missed 2001"]);
+}
+
+#[test]
+fn settings_are_part_of_the_key_from_their_section_on() {
+    then(
+        &base().with(r#","tool_choice":{"type":"any"}"#),
+        expect!["r000002 2000+1+0+0 messages_changed block 4 /tool_choice missed 1"],
+    );
+    then(
+        &base().with(r#","thinking":{"type":"adaptive"}"#),
+        expect!["r000002 2000+1+0+0 messages_changed block 4 /thinking missed 1"],
+    );
+    then(
+        &base().with(r#","output_config":{"effort":"low"}"#),
+        expect!["r000002 2000+1+0+0 messages_changed block 4 /output_config/effort missed 1"],
+    );
+    then(
+        &base().with(r#","speed":"fast""#),
+        expect!["r000002 1000+1001+0+0 system_changed block 3 /speed missed 1001"],
+    );
+    let mut search = base();
+    search.tools.push(r#"{"type":"web_search_20250305","name":"web_search"}"#.to_owned());
+    then(&search, expect!["r000002 1000+1001+0+0 system_changed block 3 /tools/2 missed 1001"]);
+    let picture = r#"{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}"#;
+    then(
+        &base().says(picture.to_owned()),
+        expect!["r000002 2000+1+0+21 messages_changed block 4 /messages/1/content/0 missed 1"],
+    );
+}
+
+#[test]
+fn what_is_no_part_of_the_key_breaks_nothing() {
+    let more =
+        r#","max_tokens":5,"temperature":0.5,"metadata":{"user_id":"x"},"tool_choice":{"type":"auto"}"#;
+    then(&base().with(more), expect!["r000002 2001+0+0+0"]);
+}
+
+/// A deferred tool is not in the prefix: the change is named, and what it would cost where that is not so.
+#[test]
+fn a_deferred_tool_is_named_and_costs_nothing() {
+    let mut other = base();
+    other.tools.insert(1, r#"{"name":"Stop","input_schema":{},"defer_loading":true}"#.to_owned());
+    then(&other, expect!["r000002 2001+0+0+0 tools_changed block 1 /tools/1 missed 0"]);
+    let explained = explain(vec![ask(1, 0, &base()), ask(2, 10, &other)]);
+    let miss = explained.requests[1].miss.as_ref().expect("named");
+    let stake = miss.at_stake.as_ref().expect("priced");
+    assert_eq!((stake.tool.as_str(), stake.tokens), ("Stop", 2_001));
+    // Opus 5: a read is $0.5 a million and a write is $6.25.
+    let usd = stake.usd.expect("a price");
+    assert!((usd - 2_001.0 * 5.75 / 1e6).abs() < 1e-9, "{usd}");
+}
+
+/// Haiku and older models lose earlier thinking when the user speaks again; newer ones keep it.
+#[test]
+fn dropped_thinking_is_a_change() {
+    let thought = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"tool_use","id":"t","name":"Read","input":{}}]}"#;
+    let result = |mark: &str| {
+        format!(
+            r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t","content":"seen"{mark}}}]}}"#
+        )
+    };
+    let story = |model: &'static str| {
+        let opening = Body { model, ..base() }.says(thought.to_owned());
+        let in_loop = opening.clone().says(result(MARK));
+        let spoken = opening.says(result("")).says(user("and now?", MARK));
+        told(&explain(vec![ask(1, 0, &in_loop), ask(2, 10, &spoken)]))
+    };
+    expect![[r#"
+        r000001 0+2041+0+0 cold
+        r000002 2041+3+0+0
+    "#]]
+    .assert_eq(&story("claude-opus-5"));
+    expect![[r#"
+        r000001 0+2041+0+0 cold
+        r000002 2001+30+0+0 messages_changed block 5 /messages/1/content/1 missed 30
+    "#]]
+    .assert_eq(&story("claude-haiku-5-5"));
+}
+
+/// What a miss costs is the difference to the same request behind a perfect prefix.
+#[test]
+fn a_miss_is_priced() {
+    let mut other = base();
+    other.system = vec![text(&long("be bad ", 1_000), MARK)];
+    let explained = explain(vec![ask(1, 0, &base()), ask(2, 10, &other)]);
+    let miss = explained.requests[1].miss.as_ref().expect("a miss");
+    assert_eq!(miss.tokens, 1_001);
+    let usd = miss.usd.expect("a price");
+    assert!((usd - 1_001.0 * 5.75 / 1e6).abs() < 1e-9, "{usd}");
+    assert_eq!(explained.total.missed, 1_001);
+    let (paid, perfect) =
+        (explained.total.predicted_usd.expect("known"), explained.total.perfect_usd.expect("known"));
+    assert!((paid - perfect - usd).abs() < 1e-9);
+}
+
+#[test]
+fn the_first_bytes_that_differ_are_shown() {
+    let (one, other) = (base().system("Today is Monday", MARK), base().system("Today is Tuesday", MARK));
+    let explained = explain(vec![ask(1, 0, &one), ask(2, 10, &other)]);
+    let miss = explained.requests[1].miss.as_ref().expect("a miss");
+    let shown =
+        crate::first_bytes(miss, other.json().as_bytes(), one.json().as_bytes()).expect("both are there");
+    assert_eq!(shown.pointer, "/system/1/text");
+    assert!(shown.there.contains("Today is Monday") && shown.here.contains("Today is Tuesday"), "{shown:?}");
+}

@@ -1,0 +1,91 @@
+//! Forks: what the parent wrote is what they read.
+
+use super::*;
+use crate::{Simulator, Tokens};
+
+/// A parent with about 200,000 tokens.
+fn parent() -> Body {
+    let mut body = Body::new().tool("Read", "").tool("Task", MARK).system(&long("be good ", 10_000), MARK);
+    for turn in 0..95 {
+        body = body.says(user(&long(&format!("question {turn} "), 1_000), ""));
+        body = body.says(assistant(&long(&format!("answer {turn} "), 1_000)));
+    }
+    body.says(user("go on", MARK))
+}
+
+/// What a fork adds: the parent's reply, and its own task behind it.
+fn fork(n: usize) -> Body {
+    let mut body = parent();
+    let last = body.messages.len() - 1;
+    body.messages[last] = user("go on", MARK); // the parent's marker stays
+    body.says(assistant("starting ten of them")).says(user(&format!("you are number {n}"), MARK))
+}
+
+#[test]
+fn a_fork_reads_nearly_all_of_its_parent() {
+    let explained = explain(vec![
+        ask(1, 0, &parent()),
+        Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask(2, 10, &fork(1)) },
+    ]);
+    let [parent, fork] = [&explained.requests[0], &explained.requests[1]];
+    let written = parent.predicted.cache_write_5m;
+    assert!(written > 200_000, "{written}");
+    assert_eq!(fork.predicted.cache_read, written, "all that the parent wrote");
+    assert_eq!(fork.reason, None);
+    let share = fork.predicted.cache_read as f64 / written as f64;
+    assert!(share >= 0.998, "{share}");
+}
+
+#[test]
+fn ten_forks_write_the_shared_part_once() {
+    let mut simulator = Simulator::new();
+    let tokens = Tokens::default();
+    let mut ask = |at: u64, body: &Body| {
+        let prompt = body.prompt();
+        let asked = simulator.ask(at * SECOND, &prompt, &tokens.scale(&prompt, None));
+        simulator.begin(&asked);
+        asked.usage
+    };
+    let shared = ask(0, &parent()).cache_write_5m;
+    let (mut written, mut read) = (0, 0);
+    for n in 0..10 {
+        let usage = ask(10 + 10 * n, &fork(n as usize));
+        written += usage.cache_write_5m;
+        read += usage.cache_read;
+    }
+    assert_eq!(read, 10 * shared);
+    assert!(written < 10 * 20, "each writes its own tail and nothing else: {written}");
+}
+
+/// One word of the parent's instructions is another one in the fork: nothing is shared but the tools.
+#[test]
+fn a_fork_with_another_word_is_cold_and_named() {
+    let mut other = fork(1);
+    other.system = vec![text(&long("be bad ", 10_000), MARK)];
+    let lane = |ask: Ask| Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask };
+    let explained = explain(vec![ask(1, 0, &parent()), lane(ask(2, 10, &other))]);
+    assert_eq!(explained.requests[1].reason, Some(crate::Reason::SystemChanged));
+    let findings = crate::lint(&explained, &[]);
+    let rules: Vec<_> =
+        findings.iter().map(|finding| (finding.rule.name(), finding.pointer.as_str())).collect();
+    assert_eq!(rules, [("cold_fork", "/system/0")]);
+    let shares = explain(vec![ask(1, 0, &parent()), lane(ask(2, 10, &fork(1)))]);
+    assert_eq!(crate::lint(&shares, &[]), []);
+}
+
+/// A fork may begin where its parent was two turns ago: what counts is what it left there.
+#[test]
+fn a_fork_of_an_earlier_turn_shares_what_was_written_then() {
+    let first = parent();
+    let mut second = parent();
+    let last = second.messages.len() - 1;
+    second.messages[last] = user("go on", "");
+    let second = second.says(assistant("done")).says(user("and now?", MARK));
+    let explained = explain(vec![
+        ask(1, 0, &first),
+        ask(2, 10, &second),
+        Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask(3, 20, &fork(1)) },
+    ]);
+    let fork = &explained.requests[2];
+    assert_eq!((fork.reason, fork.after.as_ref()), (None, Some(&explained.requests[0].id)));
+}

@@ -1,0 +1,111 @@
+//! What a lint finds.
+
+use super::*;
+use crate::{Around, broken, lint, volatile};
+
+fn found(findings: &[crate::Finding]) -> Vec<(&str, &str)> {
+    findings.iter().map(|finding| (finding.rule.name(), finding.pointer.as_str())).collect()
+}
+
+fn story(texts: &[&str]) -> Explained {
+    let body =
+        |said: &str| Body::new().tool("Read", "").system(&long(said, 2_000), MARK).says(user("hi", MARK));
+    let numbered = texts.iter().enumerate();
+    explain(numbered.map(|(n, said)| ask(n as u32 + 1, n as u64 * 10, &body(said))).collect())
+}
+
+#[test]
+fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
+    let (still, once, twice) =
+        (story(&["a ", "a ", "a "]), story(&["a ", "b ", "b "]), story(&["a ", "b ", "c "]));
+    assert_eq!(broken(&still, &still), []);
+    assert_eq!(broken(&once, &once), []);
+    let new = broken(&still, &twice);
+    assert_eq!(new.len(), 1, "{new:?}");
+    assert_eq!((new[0].turns, new[0].tokens_a_turn, new[0].block), (2, 2_501, 2));
+    assert_eq!(new[0].to_string(), "breaks the prefix at block 2 (`/system/0`), +2,501 tokens a turn");
+    assert_eq!(broken(&once, &twice)[0].turns, 1);
+    assert_eq!(found(&lint(&twice, &new)), [("new_break", "/system/0")]);
+    assert_eq!(lint(&once, &[]), []);
+}
+
+#[test]
+fn a_deferred_tool_is_no_break() {
+    let body = Body::new().tool("Read", "").system(&long("be good ", 2_000), MARK).says(user("hi", MARK));
+    let mut more = body.clone();
+    more.tools.push(r#"{"name":"Stop","input_schema":{},"defer_loading":true}"#.to_owned());
+    let explained = explain(vec![ask(1, 0, &body), ask(2, 10, &more)]);
+    assert_eq!(explained.requests[1].reason, Some(crate::Reason::ToolsChanged));
+    assert_eq!(broken(&Explained::default(), &explained), []);
+}
+
+#[test]
+fn another_prompt_from_the_start_is_written_once() {
+    let changed = crate::changed(&story(&["a ", "a "]), &story(&["b ", "b "]));
+    assert_eq!(changed.len(), 1);
+    assert_eq!((changed[0].block, changed[0].pointer.as_str(), changed[0].tokens), (2, "/system/0", 2_001));
+    assert_eq!(crate::changed(&story(&["a "]), &story(&["a ", "a "])), []);
+}
+
+#[test]
+fn markers_that_can_never_be_read_are_found() {
+    let short = Body::new().system("be good", MARK).says(user("hi", MARK));
+    assert_eq!(
+        found(&lint(&explain(vec![ask(1, 0, &short)]), &[])),
+        [("dead_marker", "/messages/0/content/0/cache_control")]
+    );
+    let mut many = Body::new();
+    for n in 0..5 {
+        many = many.system(&long(&format!("part {n} "), 1_000), MARK);
+    }
+    assert_eq!(found(&lint(&explain(vec![ask(1, 0, &many)]), &[])), [("dead_marker", "")]);
+    let turned = Body::new().system(&long("one ", 1_000), MARK).system(&long("two ", 1_000), MARK_1H);
+    assert_eq!(
+        found(&lint(&explain(vec![ask(1, 0, &turned)]), &[])),
+        [("dead_marker", "/system/1/cache_control")]
+    );
+}
+
+fn volatile_in(said: &str, mark: &str, around: &Around) -> Vec<String> {
+    // What was said stays what it was: only tools and instructions are looked at.
+    let body = Body::new().system(said, mark).says(user("it is 2026-11-15 in /home/me", mark));
+    let explained = explain(vec![ask(1, 0, &body)]);
+    let findings = volatile(&explained.openings[0], body.json().as_bytes(), around);
+    findings.into_iter().map(|finding| finding.what).collect()
+}
+
+#[test]
+fn volatile_text_is_found_before_the_last_marker_only() {
+    let anywhere = Around::default();
+    let cases = [
+        ("Today is 2026-11-15.", "a date before the last marker: `2026-11-15`"),
+        (
+            "id 6f9619ff-8b86-d011-b42d-00cf4fc964ff",
+            "an id before the last marker: `6f9619ff-8b86-d011-b42d-00cf4fc964ff`",
+        ),
+        ("session ses_4f6Ab29cK1m2n3Opq", "an id before the last marker: `ses_4f6Ab29cK1m2n3Opq`"),
+        ("cwd: /home/me/work\\nnext", "a path before the last marker: `/home/me/work`"),
+        ("Current branch: main\\nStatus", "the state of git before the last marker: `Current branch: main`"),
+    ];
+    for (said, what) in cases {
+        assert_eq!(volatile_in(said, MARK, &anywhere), [what], "{said}");
+        assert_eq!(volatile_in(said, "", &anywhere), [] as [String; 0], "nothing is marked: {said}");
+    }
+    for harmless in
+        ["claude-haiku-4-5-20251001", "a file at /usr/bin/env", "background_tasks_and_results", "1024-2048"]
+    {
+        assert_eq!(volatile_in(harmless, MARK, &anywhere), [] as [String; 0], "{harmless}");
+    }
+}
+
+/// A date in an example stays what it is; today's does not.
+#[test]
+fn with_a_day_and_folders_only_those_count() {
+    let around = Around { day: Some("2026-11-15".to_owned()), folders: vec!["/srv/slot/home".to_owned()] };
+    assert_eq!(volatile_in("as in 2024-01-02, /home/you", MARK, &around), [] as [String; 0]);
+    assert_eq!(volatile_in("on November 15, 2026", MARK, &around).len(), 1);
+    assert_eq!(
+        volatile_in("in /srv/slot/home/x", MARK, &around),
+        ["a path before the last marker: `/srv/slot/home/x`"]
+    );
+}

@@ -1,0 +1,132 @@
+//! What a marker writes and what it can read.
+
+use expect_test::expect;
+
+use super::*;
+
+/// A conversation of so many exchanges of 100 tokens behind 2,000 tokens of instructions, its newest message marked.
+fn growing(turns: usize) -> Body {
+    let mut body = Body::new().tool("Read", "").system(&long("be good ", 1_500), MARK);
+    for turn in 0..turns {
+        let said = long(&format!("question {turn} "), 100);
+        if turn + 1 == turns {
+            return body.says(user(&said, MARK));
+        }
+        // What was marked before is a plain string now, as harnesses write it.
+        body = body.says(format!(r#"{{"role":"user","content":"{said}"}}"#));
+        body = body.says(assistant(&long(&format!("answer {turn} "), 100)));
+    }
+    body
+}
+
+#[test]
+fn a_marker_that_moves_breaks_nothing() {
+    check(
+        (1..=4).map(|turn| ask(turn, u64::from(turn) * 10, &growing(turn as usize))).collect(),
+        expect![[r#"
+            r000001 0+2100+0+0 cold
+            r000002 2100+200+0+0
+            r000003 2300+200+0+0
+            r000004 2500+200+0+0
+        "#]],
+    );
+}
+
+#[test]
+fn below_the_minimum_nothing_is_kept() {
+    let short = Body::new().system(&long("be good ", 400), MARK).says(user("hi", MARK));
+    check(
+        vec![ask(1, 0, &short), ask(2, 10, &short)],
+        expect![[r#"
+            r000001 0+0+0+401 below_minimum
+            r000002 0+0+0+401 below_minimum
+        "#]],
+    );
+}
+
+#[test]
+fn without_a_marker_nothing_is_kept_unless_all_is() {
+    let plain = Body::new().system(&long("be good ", 2_000), "").says(user("hi", ""));
+    let automatic = plain.clone().with(MARK);
+    check(
+        vec![ask(1, 0, &plain), ask(2, 10, &plain), ask(3, 20, &automatic), ask(4, 30, &automatic)],
+        expect![[r#"
+            r000001 0+0+0+2001 unmarked
+            r000002 0+0+0+2001 unmarked
+            r000003 0+2001+0+0 cold
+            r000004 2001+0+0+0
+        "#]],
+    );
+}
+
+/// The instructions for an hour, the conversation for five minutes, and a tail that nobody marked.
+#[test]
+fn terms_are_billed_apart() {
+    let opening = Body::new().system(&long("be good ", 1_000), MARK_1H);
+    let first = opening.clone().says(user(&long("one ", 300), MARK)).says(user(&long("tail ", 50), ""));
+    let other = opening.says(user(&long("two ", 300), MARK));
+    check(
+        vec![ask(1, 0, &first), ask(2, 10, &first), ask(3, 20, &other)],
+        expect![[r#"
+            r000001 0+300+1000+50 cold
+            r000002 1300+0+0+50
+            r000003 1000+300+0+0 messages_changed block 2 /messages/0/content/0 missed 300
+        "#]],
+    );
+}
+
+/// A write at block 15 and a marker at block 35: the content is the same, and is not found.
+#[test]
+fn a_look_back_finds_writes_and_not_content() {
+    let blocks = |count: usize| {
+        let mut body = Body::new().system(&long("be good ", 1_000), "");
+        for n in 1..count {
+            let mark = if n + 1 == count { MARK } else { "" };
+            body = body.says(user(&long(&format!("line {n} "), 10), mark));
+        }
+        body
+    };
+    check(
+        vec![ask(1, 0, &blocks(15)), ask(2, 10, &blocks(34)), ask(3, 20, &blocks(54))],
+        expect![[r#"
+            r000001 0+1140+0+0 cold
+            r000002 1140+190+0+0
+            r000003 0+1530+0+0 beyond_look_back block 34 /messages/32/content/0 missed 1330
+        "#]],
+    );
+}
+
+/// Twenty calls and twenty results in a row are two positions.
+#[test]
+fn calls_in_a_row_are_one_position() {
+    let call = |n: usize| format!(r#"{{"type":"tool_use","id":"t{n}","name":"Read","input":{{}}}}"#);
+    let result = |n: usize| format!(r#"{{"type":"tool_result","tool_use_id":"t{n}","content":"seen"}}"#);
+    let first = Body::new().system(&long("be good ", 1_000), "").says(user("go", MARK));
+    let calls: Vec<String> = (0..20).map(call).collect();
+    let results: Vec<String> = (0..20).map(result).collect();
+    let second = Body::new()
+        .system(&long("be good ", 1_000), "")
+        .says(user("go", ""))
+        .says(format!(r#"{{"role":"assistant","content":[{}]}}"#, calls.join(",")))
+        .says(format!(r#"{{"role":"user","content":[{}]}}"#, results.join(",")))
+        .says(user("on", MARK));
+    let explained = explain(vec![ask(1, 0, &first), ask(2, 10, &second)]);
+    assert_eq!(explained.requests[1].predicted.cache_read, 1_001, "{}", told(&explained));
+}
+
+/// Of five markers the latest four are written.
+#[test]
+fn the_fifth_marker_is_one_too_many() {
+    let mut body = Body::new();
+    for n in 0..5 {
+        body = body.system(&long(&format!("part {n} "), 1_000), MARK);
+    }
+    let only_first = Body::new().system(&long("part 0 ", 1_000), MARK).says(user("hi", ""));
+    check(
+        vec![ask(1, 0, &body), ask(2, 10, &only_first)],
+        expect![[r#"
+            r000001 0+5000+0+0 cold
+            r000002 0+1000+0+1 system_changed block 2 /system/1 missed 1000
+        "#]],
+    );
+}

@@ -1,0 +1,132 @@
+//! Requests in, what the cache should have done out.
+
+mod breaks;
+mod forks;
+mod linting;
+mod markers;
+mod openai;
+mod times;
+mod traffic;
+
+use std::fmt::Write as _;
+
+use session::{RequestId, Usage};
+
+use crate::{Ask, Explained, Prompt, explain};
+
+const SECOND: u64 = 1_000_000;
+/// The URL that tells the dialect.
+const MESSAGES: &str = "http://x/v1/messages";
+/// The marker.
+const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
+const MARK_1H: &str = r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#;
+
+/// `tokens` tokens of text, at four bytes each and with `word` in it.
+fn long(word: &str, tokens: usize) -> String {
+    let mut text = word.repeat(tokens * 4 / word.len() + 1);
+    text.truncate(tokens * 4 - 2); // its quotes count
+    text
+}
+
+fn text(said: &str, mark: &str) -> String {
+    format!(r#"{{"type":"text","text":"{said}"{mark}}}"#)
+}
+
+fn user(said: &str, mark: &str) -> String {
+    format!(r#"{{"role":"user","content":[{}]}}"#, text(said, mark))
+}
+
+fn assistant(said: &str) -> String {
+    format!(r#"{{"role":"assistant","content":"{said}"}}"#)
+}
+
+/// An Anthropic request in the making.
+#[derive(Clone)]
+struct Body {
+    model: &'static str,
+    tools: Vec<String>,
+    system: Vec<String>,
+    messages: Vec<String>,
+    more: String,
+}
+
+impl Body {
+    fn new() -> Self {
+        Self { model: "claude-opus-5", tools: vec![], system: vec![], messages: vec![], more: String::new() }
+    }
+
+    /// A tool of 500 tokens.
+    fn tool(mut self, name: &str, mark: &str) -> Self {
+        let frame = format!(r#"{{"name":"{name}","description":"","input_schema":{{}}}}"#).len();
+        let about = &long("does what it says ", 500)[..2_000 - frame];
+        self.tools.push(format!(r#"{{"name":"{name}","description":"{about}","input_schema":{{}}{mark}}}"#));
+        self
+    }
+
+    fn system(mut self, said: &str, mark: &str) -> Self {
+        self.system.push(text(said, mark));
+        self
+    }
+
+    fn says(mut self, message: String) -> Self {
+        self.messages.push(message);
+        self
+    }
+
+    fn with(mut self, more: &str) -> Self {
+        self.more.push_str(more);
+        self
+    }
+
+    fn json(&self) -> String {
+        let Self { model, tools, system, messages, more } = self;
+        let (tools, system, messages) = (tools.join(","), system.join(","), messages.join(","));
+        format!(
+            r#"{{"model":"{model}","messages":[{messages}],"system":[{system}],"tools":[{tools}]{more}}}"#
+        )
+    }
+
+    fn prompt(&self) -> Prompt {
+        Prompt::read(MESSAGES, self.json().as_bytes()).expect("it asks a model")
+    }
+}
+
+/// A request of lane `main`, at some second, answered a second later.
+fn ask(n: u32, second: u64, body: &Body) -> Ask {
+    of_prompt(n, second, body.prompt())
+}
+
+fn of_prompt(n: u32, second: u64, prompt: Prompt) -> Ask {
+    Ask {
+        id: RequestId::nth(n.into()),
+        lane: "main".to_owned(),
+        fork_of: None,
+        turn: n,
+        at_us: second * SECOND,
+        begun_us: Some((second + 1) * SECOND),
+        prompt,
+        reported: None,
+    }
+}
+
+/// One line a request: what is read, written for five minutes and for an hour, and the rest; then why not more.
+fn told(explained: &Explained) -> String {
+    let mut out = String::new();
+    for request in &explained.requests {
+        let Usage { input, cache_read, cache_write_5m, cache_write_1h, .. } = request.predicted;
+        write!(out, "{} {cache_read}+{cache_write_5m}+{cache_write_1h}+{input}", request.id)
+            .expect("a string");
+        if let Some(reason) = request.reason {
+            write!(out, " {reason}").expect("a string");
+        }
+        if let Some(miss) = &request.miss {
+            write!(out, " block {} {} missed {}", miss.block, miss.pointer, miss.tokens).expect("a string");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn check(asks: Vec<Ask>, expected: expect_test::Expect) {
+    expected.assert_eq(&told(&explain(asks)));
+}

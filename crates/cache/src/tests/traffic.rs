@@ -1,0 +1,116 @@
+//! Real providers' usage, kept beside the project and never in it. `docs/cache.md` has the table.
+
+use std::path::Path;
+
+use wire::dialect::{Dialect, accumulate};
+use wire::json::Document;
+
+use super::*;
+use crate::Sure;
+
+/// The exchanges of a file, a second apart; `None`, said plainly, where there is no such folder.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests shall see that nothing was checked")]
+fn asks(file: &str) -> Option<Vec<Ask>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/provider-traffic");
+    let Ok(bytes) = std::fs::read(folder.join(file)) else {
+        eprintln!("NOT CHECKED: `{}` is not there, so no real usage was compared", folder.display());
+        return None;
+    };
+    let document = Document::parse(&bytes).expect("a recording is JSON");
+    let list = document.root().get("interactions").expect("a recording has interactions");
+    let mut asks = Vec::new();
+    for (n, item) in list.items().enumerate() {
+        let text =
+            |pointer: &str| item.pointer(pointer).and_then(|v| v.as_str()).expect("a string").into_owned();
+        let (url, body, answer) = (text("/request/url"), text("/request/body"), text("/response/body"));
+        let dialect = Dialect::of(&url, body.as_bytes()).expect("a known dialect");
+        let whole = accumulate(dialect, answer.as_bytes()).body.expect("it began");
+        let reply = dialect.decode_reply(&whole).expect("JSON").answer().expect("a reply").reply;
+        let prompt = Prompt::read(&url, body.as_bytes()).expect("it asks a model");
+        asks.push(Ask { reported: Some(reply.usage), ..of_prompt(n as u32 + 1, n as u64 * 2, prompt) });
+    }
+    Some(asks)
+}
+
+fn parts(usage: &Usage) -> [u64; 4] {
+    [usage.cache_read, usage.cache_write_5m, usage.cache_write_1h, usage.input]
+}
+
+#[test]
+fn anthropic_writes_then_reads_to_the_token() {
+    let file = "anthropic-messages-cache-writes-then-reads-cache-control-on-identical-second-call.json";
+    let Some(asks) = asks(file) else { return };
+    let explained = explain(asks);
+    let predicted: Vec<_> = explained.requests.iter().map(|request| parts(&request.predicted)).collect();
+    assert_eq!(predicted, [[0, 5_752, 0, 9], [5_752, 0, 0, 9]]);
+    assert!(explained.requests.iter().all(|request| request.sure == Sure::Exact));
+}
+
+/// The second request must be right without its own usage, too: only the first's is known.
+#[test]
+fn anthropic_reads_to_the_token_what_the_first_usage_says() {
+    let file = "anthropic-messages-cache-writes-then-reads-cache-control-on-identical-second-call.json";
+    let Some(mut asks) = asks(file) else { return };
+    asks[1].reported = None;
+    let explained = explain(asks);
+    assert_eq!(explained.requests[1].predicted.cache_read, 5_752);
+}
+
+/// What is below the minimum is neither written nor read, as the usage says too.
+#[test]
+fn anthropic_keeps_nothing_short() {
+    for file in [
+        "anthropic-messages-claude-opus-4-7-drives-a-tool-loop.json",
+        "anthropic-messages-streams-tool-call.json",
+    ] {
+        for request in asks(file).map(explain).iter().flat_map(|explained| &explained.requests) {
+            assert_eq!(request.sure, Sure::Exact, "{file} {:?}", request.predicted);
+        }
+    }
+}
+
+/// Documented are steps of 128 tokens, which would be 4,736 of 4,765; reported were 4,608, one step less.
+#[test]
+fn openai_reads_within_a_step() {
+    let file = "openai-responses-cache-reports-cached-tokens-on-identical-second-call.json";
+    let Some(asks) = asks(file) else { return };
+    let explained = explain(asks);
+    let requests = &explained.requests;
+    assert_eq!(parts(&requests[0].predicted), [0, 0, 0, 4_765]);
+    assert_eq!(requests[0].sure, Sure::Exact);
+    assert_eq!(parts(&requests[1].predicted), [4_736, 0, 0, 29]);
+    assert_eq!(requests[1].reported.map(|usage| usage.cache_read), Some(4_608));
+    assert_eq!(requests[1].sure.to_string(), "within 2.7 %");
+}
+
+/// Short prompts of all kinds: nothing is read, nothing predicted.
+#[test]
+fn short_prompts_are_never_read() {
+    for file in [
+        "openai-chat-drives-a-tool-loop-end-to-end.json",
+        "openai-chat-streams-text.json",
+        "openai-compatible-chat-deepseek-streams-text.json",
+        "openai-compatible-chat-groq-streams-tool-call.json",
+        "openai-compatible-chat-openrouter-gpt-5-5-drives-a-tool-loop.json",
+        "openai-responses-gpt-5-5-streams-tool-call.json",
+        "openai-responses-openai-responses-gpt-5-5-reasoning-continuation.json",
+    ] {
+        for request in asks(file).map(explain).iter().flat_map(|explained| &explained.requests) {
+            assert_eq!(request.sure, Sure::Exact, "{file} {:?}", request.predicted);
+        }
+    }
+}
+
+/// A script's numbers are not a provider's: one that is possible among many that are not is not believed either.
+#[test]
+fn made_up_usage_is_not_believed() {
+    let short = Body::new().says(user(&long("hi ", 200), ""));
+    let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""));
+    let said = |n: u32, body: &Body, input: u64| Ask {
+        reported: Some(Usage { input, ..Usage::default() }),
+        ..ask(n, u64::from(n) * 10, body)
+    };
+    let explained = explain(vec![said(1, &body, 100), said(2, &body, 110), said(3, &short, 100)]);
+    assert!(explained.requests.iter().all(|request| request.sure == Sure::Contradicted));
+    assert_eq!(explained.requests[1].predicted.cache_read, 2_000, "four bytes a token");
+}

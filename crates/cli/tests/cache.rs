@@ -1,0 +1,264 @@
+//! `offshoot cache` and `--cache-sim`, as a user would.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+
+const SCRIPT: &str = r#"
+format: 1
+lanes:
+  - lane: any
+    match: { any: true }
+    turns:
+      - repeat: 100
+        reply: [ { text: "ok" } ]
+        usage: { input: 7, output: 5 }
+"#;
+
+const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
+
+/// A request whose conversation has so many turns; the newest message is marked, and the instructions are 8,000 bytes.
+fn body(system: &str, turns: usize) -> String {
+    let rules = "Keep the cutting wet. ".repeat(364);
+    let mut messages = Vec::new();
+    for turn in 1..=turns {
+        let mark = if turn == turns { MARK } else { "" };
+        messages.push(format!(
+            r#"{{"role":"user","content":[{{"type":"text","text":"question {turn}"{mark}}}]}}"#
+        ));
+        if turn < turns {
+            messages.push(r#"{"role":"assistant","content":"ok"}"#.to_owned());
+        }
+    }
+    format!(
+        r#"{{"model":"claude-opus-5","max_tokens":9,"system":[{{"type":"text","text":"{system}{rules}"{MARK}}}],"messages":[{}]}}"#,
+        messages.join(",")
+    )
+}
+
+/// Records what a scripted model says to these requests, one after the other.
+fn record(env: &TestEnv, out: &str, more: &[&str], bodies: &[String]) {
+    env.write("script.yaml", SCRIPT);
+    let arguments = [&["proxy", "--script", "script.yaml", "--out", out], more].concat();
+    let proxy = Proxy::start(env, &arguments);
+    for body in bodies {
+        let answer = String::from_utf8(ask(proxy.addr, &post("/v1/messages", "", body))).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let said = proxy.interrupt();
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
+fn json(env: &TestEnv, arguments: &[&str]) -> (Option<i32>, Value) {
+    let said = env.run(&[&["cache"], arguments, &["--format", "json"]].concat());
+    let json = serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+    (said.code, json)
+}
+
+fn turns(count: usize) -> Vec<String> {
+    (1..=count).map(|turn| body("", turn)).collect()
+}
+
+/// Who says another word in every request writes everything anew, every time.
+fn broken(count: usize) -> Vec<String> {
+    (1..=count).map(|turn| body(&format!("It is minute {turn}. "), turn)).collect()
+}
+
+#[test]
+fn what_is_simulated_is_explained_to_the_token() {
+    let env = TestEnv::new();
+    record(&env, "rec", &["--cache-sim"], &turns(3));
+    let (code, json) = json(&env, &["rec"]);
+    assert_eq!((code, &json["format"]), (Some(0), &Value::from(1)));
+    let requests = json["requests"].as_array().unwrap();
+    let reads: Vec<u64> = requests.iter().map(|it| it["predicted"]["read"].as_u64().unwrap()).collect();
+    assert!(reads[0] == 0 && reads[1] > 2_000 && reads[2] > reads[1], "{reads:?}");
+    for request in requests {
+        assert_eq!(request["predicted"], request["reported"]);
+        assert_eq!(request["sure"], "exact");
+    }
+    let reasons: Vec<&Value> = requests.iter().map(|it| &it["reason"]).collect();
+    assert_eq!(reasons, [&Value::from("cold"), &Value::Null, &Value::Null], "a moving marker is harmless");
+    assert_eq!(json["totals"]["missed"], 0);
+    assert_eq!(json["totals"]["predicted_usd"], json["totals"]["perfect_usd"]);
+}
+
+#[test]
+fn a_break_is_named_shown_and_priced() {
+    let env = TestEnv::new();
+    record(&env, "rec", &[], &broken(2));
+    let said = env.run(&["cache", "rec"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    text_is(
+        &said.stdout,
+        "
+        LANE     TURN REQUEST   READ  WRITE  INPUT    USAGE R+W WHY NOT MORE
+        main        1 r000001      0   2.0k      0          0+0 cold
+        main        2 r000002      0   2.0k      0          0+0 system_changed
+             +2,010 tokens, $0.0116, against r000001
+             block 1 at /system/0/text
+             was …It is minute 1. Keep the cutting wet. Keep the cutting wet. …
+             now …It is minute 2. Keep the cutting wet. Keep the cutting wet. …
+
+        LANE     REQUESTS   READ  WRITE  INPUT  MISSED   INPUT $ PERFECT $
+        main            2      0   4.0k      0    2.0k    0.0251    0.0136
+
+        how sure: contradicted by the usage in 2 requests
+        rules: Anthropic (2026-08)
+        list prices of 2026-11
+        ",
+    );
+    assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "eighty columns:\n{}", said.stdout);
+}
+
+/// The text as it should be, indented by eight.
+fn text_is(text: &str, expected: &str) {
+    let lines = expected.trim_matches(['\n', ' ']).lines();
+    let expected: Vec<&str> = lines.map(|line| line.strip_prefix("        ").unwrap_or(line)).collect();
+    assert_eq!(text.trim_end(), expected.join("\n"));
+}
+
+#[test]
+fn a_lint_fails_on_what_the_golden_has_not() {
+    let env = TestEnv::new();
+    record(&env, "still", &[], &turns(3));
+    record(&env, "broken", &[], &broken(3));
+    assert_eq!(env.run(&["cache", "still", "--lint"]).code, Some(0));
+    let (code, found) = json(&env, &["broken", "--lint", "--golden", "still"]);
+    assert_eq!((code, &found["ok"]), (Some(1), &Value::from(false)));
+    let findings = found["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!((&findings[0]["rule"], &findings[0]["pointer"]), (&"new_break".into(), &"/system/0".into()));
+    let said = env.run(&["cache", "broken", "--lint"]);
+    assert_eq!(said.code, Some(1), "without a golden every break is new: {said:?}");
+    let said = env.run(&["cache", "broken", "--lint", "--golden", "broken"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "nothing found\n"));
+}
+
+#[test]
+fn a_lint_finds_what_is_another_one_tomorrow() {
+    let env = TestEnv::new();
+    record(&env, "rec", &[], &[body("Session 6f9619ff-8b86-d011-b42d-00cf4fc964ff. ", 1)]);
+    let said = env.run(&["cache", "rec", "--lint"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.stdout.starts_with("volatile     main at /system/0\n"), "{}", said.stdout);
+}
+
+/// Two questions behind one answer, both of which go on: one of them is a fork, and reads what came before.
+#[test]
+fn a_fork_is_measured_by_its_parent() {
+    let fork = |system: &str| body(system, 2).replace("question 2", "another question");
+    let env = TestEnv::new();
+    let shared = [body("", 1), body("", 2), fork(""), body("", 3)];
+    record(&env, "shared", &["--cache-sim"], &shared);
+    let (code, found) = json(&env, &["shared", "--lint"]);
+    assert_eq!((code, &found["findings"]), (Some(0), &Value::Array(Vec::new())));
+    let request = &found["requests"][2];
+    assert_eq!((&request["lane"], &request["after"]), (&"fork-1".into(), &"r000001".into()), "{request}");
+    assert_eq!(request["predicted"]["read"], found["requests"][0]["predicted"]["write_5m"]);
+    record(&env, "cold", &["--cache-sim"], &[body("", 1), body("", 2), fork("Be kind. "), body("", 3)]);
+    let (code, found) = json(&env, &["cold", "--lint"]);
+    let rules: Vec<&Value> = found["findings"].as_array().unwrap().iter().map(|it| &it["rule"]).collect();
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        (rules.contains(&&"cold_fork".into()), &found["requests"][2]["reason"]),
+        (true, &"system_changed".into())
+    );
+}
+
+#[test]
+fn verify_says_what_a_change_costs() {
+    let env = TestEnv::new();
+    record(&env, "golden", &[], &turns(3));
+    record(&env, "candidate", &[], &broken(3));
+    let said = env.run(&["verify", "golden", "candidate"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let told = "cache, main: this breaks the prefix at block 1 (`/system/0`), +2,012 tokens a turn";
+    assert!(said.stdout.contains(told), "{}", said.stdout);
+    let json = env.run(&["verify", "golden", "candidate", "--format", "json"]);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["cache"][0]["reason"], "system_changed", "{json}");
+    assert_eq!(json["cache"].as_array().unwrap().len(), 1, "{json}");
+    let other: Vec<String> = (1..=3).map(|turn| body("Be kind. ", turn)).collect();
+    record(&env, "other", &[], &other);
+    let said = env.run(&["verify", "golden", "other"]);
+    let told = "cache, main: another prompt from block 1 (`/system/0`) on, 2,008 tokens are written once";
+    assert!(said.stdout.contains(told), "{}", said.stdout);
+    let same = env.run(&["verify", "golden", "golden", "--format", "json"]);
+    let same: Value = serde_json::from_str(&same.stdout).unwrap();
+    assert_eq!(same["cache"], Value::Array(Vec::new()));
+}
+
+/// The recorded usage says that nothing was cached; the simulated one that all was.
+#[test]
+fn a_replay_reports_what_its_cache_comes_to() {
+    let env = TestEnv::new();
+    record(&env, "rec", &[], &turns(2));
+    for (more, reads) in [(&[][..], 0), (&["--cache-sim"], 2_000)] {
+        let arguments = [&["replay", "rec", "--listen", "127.0.0.1:0"], more].concat();
+        let player = Proxy::start(&env, &arguments);
+        let read: Vec<u64> = turns(2).iter().map(|body| cache_read(player.addr, body)).collect();
+        assert_eq!(read[0], 0);
+        assert!(read[1] >= reads && (reads > 0 || read[1] == 0), "{more:?}: {read:?}");
+        let said = player.interrupt();
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+}
+
+fn cache_read(addr: std::net::SocketAddr, body: &str) -> u64 {
+    let answer = String::from_utf8(ask(addr, &post("/v1/messages", "", body))).unwrap();
+    let (_, answer) = answer.split_once("\r\n\r\n").unwrap();
+    let answer: Value = serde_json::from_str(answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
+    answer["usage"]["cache_read_input_tokens"].as_u64().unwrap()
+}
+
+/// A run of our own: its markers, on simulated usage, and the cost of it.
+#[test]
+fn a_run_is_explained_from_the_journal() {
+    let env = TestEnv::new();
+    env.write("a.txt", "alpha\n");
+    env.write(
+        "run.yaml",
+        r#"
+format: 1
+lanes:
+  - lane: main
+    match: { tools_include: [get_time] }
+    turns:
+      - reply: [ { call: { tool: read, id: toolu_a, input: { path: "a.txt" } } } ]
+      - reply: [ { call: { tool: read, id: toolu_b, input: { path: "a.txt" } } } ]
+      - reply: [ { text: "It says alpha." } ]
+"#,
+    );
+    let said = env.run(&["run", "--script", "run.yaml", "--cache-sim", "--model", "opus", "Read a.txt"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let ps: Value = serde_json::from_str(&env.run(&["ps", "--format", "json"]).stdout).unwrap();
+    let run = ps["runs"][0]["run"].as_str().unwrap();
+    assert!(ps["runs"][0]["usage"]["cache_read"].as_u64().unwrap() > 0, "{ps}");
+    let (code, explained) = json(&env, &[run]);
+    assert_eq!(code, Some(0));
+    let requests = explained["requests"].as_array().unwrap();
+    assert_eq!(requests.len(), 3);
+    for (turn, request) in requests.iter().enumerate() {
+        assert_eq!(request["lane"], run);
+        assert_eq!(request["predicted"], request["reported"], "turn {turn}");
+        let wanted = if turn == 0 { Value::from("cold") } else { Value::Null };
+        assert_eq!(request["reason"], wanted, "our own prefix never breaks");
+    }
+}
+
+#[test]
+fn mistakes_are_told_with_a_way_out() {
+    let env = TestEnv::new();
+    for arguments in [&["cache", "nowhere"][..], &["cache", "./nowhere"]] {
+        let said = env.run(arguments);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains("hint: ") && said.stdout.is_empty(), "{said:?}");
+    }
+    let said = env.run(&["cache", "x", "--golden", "y"]);
+    assert_eq!(said.code, Some(2), "a golden is for --lint: {said:?}");
+    let said = env.run(&["proxy", "--upstream", "http://127.0.0.1:1", "--cache-sim", "--out", "rec"]);
+    assert_eq!(said.code, Some(2), "a real provider has its own cache: {said:?}");
+}

@@ -1,0 +1,155 @@
+//! What the provider's cache made of a recording: its requests with their lanes and times, explained.
+
+use std::collections::HashMap;
+
+use cache::{Around, Ask, Explained, Finding, Prompt, Shown};
+use recording::lanes::{Heard, LaneKind, Lanes};
+use recording::source::{Answered, Asked, Happened, Moment, Problem, Source, Watch};
+use session::{RequestId, Usage};
+use wire::json::Document;
+
+/// Of how many misses the bytes are looked at: for each, two bodies are read again.
+const LOOKED_AT: usize = 64;
+
+/// A recording, explained.
+#[derive(Debug)]
+pub struct Cached {
+    /// Request by request.
+    pub explained: Explained,
+    /// The first bytes that differ, by request.
+    pub shown: HashMap<RequestId, Shown>,
+    /// What could not be used as it is.
+    pub problems: Vec<Problem>,
+}
+
+/// Explains what the provider's cache should have done with a recording.
+pub fn cached(source: &Source) -> Cached {
+    let mut gathering = Gathering::new(&source.timeline());
+    let ordered = source.order_watched(&mut gathering);
+    let explained = cache::explain(gathering.asks(&ordered.lanes));
+    let shown = shown(&explained, |id| body(source, id));
+    Cached { explained, shown, problems: ordered.problems }
+}
+
+/// Volatile text before the last marker of each lane.
+pub fn volatile(
+    explained: &Explained,
+    around: &Around,
+    body: impl Fn(&RequestId) -> Option<Vec<u8>>,
+) -> Vec<Finding> {
+    let of = |opening: &cache::Opening| {
+        body(&opening.id).map(|body| cache::volatile(opening, &body, around)).unwrap_or_default()
+    };
+    explained.openings.iter().flat_map(of).collect()
+}
+
+/// What is known of where and when a recording was made.
+pub fn around(source: &Source) -> Around {
+    let manifest = source.recording().and_then(recording::Recording::manifest);
+    let command = manifest.and_then(|manifest| manifest.command.as_ref());
+    let folders = command.into_iter().flat_map(|command| [Some(&command.cwd), command.home.as_ref()]);
+    Around {
+        day: manifest.map(|manifest| manifest.started_at.chars().take(10).collect()),
+        // A folder as short as `/` or `/tmp` is no place of its own.
+        folders: folders.flatten().filter(|folder| folder.len() > 5).cloned().collect(),
+    }
+}
+
+/// The first bytes that differ, of the first misses.
+pub fn shown(
+    explained: &Explained,
+    body: impl Fn(&RequestId) -> Option<Vec<u8>>,
+) -> HashMap<RequestId, Shown> {
+    let misses = explained.requests.iter().filter_map(|request| {
+        Some((&request.id, request.miss.as_ref().filter(|miss| miss.tokens > 0)?, request.after.as_ref()?))
+    });
+    let look = |(id, miss, after): (&RequestId, &cache::Miss, &RequestId)| {
+        Some((id.clone(), cache::first_bytes(miss, &body(id)?, &body(after)?)?))
+    };
+    misses.take(LOOKED_AT).filter_map(look).collect()
+}
+
+/// The body of a request, read again.
+pub fn body(source: &Source, id: &RequestId) -> Option<Vec<u8>> {
+    let n = (0..source.len()).find(|n| source.id(*n) == *id)?;
+    source.asked(n).ok()?.body.bytes
+}
+
+/// Requests while their recording is put in order, so that each is read and decoded once.
+#[derive(Debug, Default)]
+pub(crate) struct Gathering {
+    prompts: HashMap<RequestId, Prompt>,
+    /// By the number of the exchange: when it was asked, and when its answer began.
+    times: HashMap<usize, (u64, Option<u64>)>,
+    found: Vec<(usize, RequestId)>,
+    answers: HashMap<usize, (Usage, Option<u64>)>,
+}
+
+impl Gathering {
+    pub(crate) fn new(timeline: &[Moment]) -> Self {
+        let mut times: HashMap<usize, (u64, Option<u64>)> = HashMap::new();
+        for moment in timeline {
+            match moment.what {
+                Happened::Asked(n) => {
+                    times.insert(n, (moment.us, None));
+                }
+                Happened::Read { exchange: n, .. } | Happened::Ended(n) => {
+                    if let Some((_, begun)) = times.get_mut(&n) {
+                        begun.get_or_insert(moment.us);
+                    }
+                }
+            }
+        }
+        Self { times, ..Self::default() }
+    }
+
+    /// Everything that was gathered, each with its lane.
+    pub(crate) fn asks(mut self, lanes: &Lanes) -> Vec<Ask> {
+        let mut places = HashMap::new();
+        for lane in &lanes.lanes {
+            let fork_of = lane.parent.as_ref().filter(|_| lane.kind == LaneKind::Fork);
+            for turn in &lane.turns {
+                places.extend(turn.attempts.iter().map(|id| (id, (&lane.id, fork_of, turn.turn))));
+            }
+        }
+        let mut asks = Vec::new();
+        for (n, id) in std::mem::take(&mut self.found) {
+            let (Some(prompt), Some((lane, fork_of, turn))) = (self.prompts.remove(&id), places.get(&id))
+            else {
+                continue;
+            };
+            let (at_us, begun) = self.times.get(&n).copied().unwrap_or_default();
+            let answer = self.answers.get(&n);
+            let first = answer.and_then(|(_, first)| Some(at_us + (*first)?));
+            asks.push(Ask {
+                lane: (*lane).clone(),
+                fork_of: fork_of.cloned(),
+                turn: *turn,
+                at_us,
+                begun_us: answer.and(first.or(begun)),
+                prompt,
+                reported: answer.map(|(usage, _)| *usage).filter(|usage| usage.input_total() > 0),
+                id,
+            });
+        }
+        asks
+    }
+}
+
+impl Watch for Gathering {
+    fn decoded(&mut self, asked: &Asked, document: &Document<'_>, prompt: &wire::dialect::Prompt) {
+        self.prompts.insert(asked.id.clone(), Prompt::of(document, prompt));
+    }
+
+    fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&wire::dialect::Prompt>) {
+        if prompt.is_some() {
+            self.found.push((n, asked.id.clone()));
+        }
+    }
+
+    fn answered(&mut self, n: usize, answered: &Answered, heard: &Heard) {
+        if let Some(reply) = &heard.reply {
+            self.answers.insert(n, (reply.usage, answered.first_byte_us));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The same for programs.
+
+use ::cache::{Explanation, Section, Shown, Totals};
+use serde_json::{Value, json};
+use session::Usage;
+
+use super::{CacheOf, Counted};
+
+const FORMAT: u32 = 1;
+
+/// What the cache should have done, for programs.
+pub fn cache_json(of: &CacheOf<'_>) -> Value {
+    let counted = Counted::of(of.explained);
+    let rules = of.explained.rules.iter().map(|(name, of)| json!({"name": name, "documented": of}));
+    let lanes = of.explained.lanes.iter().map(|(lane, totals)| {
+        let mut line = sums(totals);
+        line["lane"] = lane.as_str().into();
+        line
+    });
+    let mut totals = sums(&of.explained.total);
+    totals["lanes"] = lanes.collect();
+    json!({
+        "format": FORMAT,
+        "requests": of.explained.requests.iter().map(|it| request(it, of.shown.get(&it.id))).collect::<Vec<_>>(),
+        "totals": totals,
+        "sure": {
+            "exact": counted.exact, "within": counted.within, "within_percent": counted.percent,
+            "contradicted": counted.contradicted, "unchecked": counted.unchecked,
+        },
+        "rules": rules.collect::<Vec<_>>(),
+        "prices_of": of.prices_of,
+    })
+}
+
+fn request(request: &Explanation, shown: Option<&Shown>) -> Value {
+    let miss = request.miss.as_ref();
+    let pointer = shown.map(|shown| &shown.pointer).or(miss.map(|miss| &miss.pointer));
+    let stake = miss.and_then(|miss| miss.at_stake.as_ref());
+    json!({
+        "request_id": request.id,
+        "lane": request.lane,
+        "turn": request.turn,
+        "model": request.model,
+        "predicted": usage(&request.predicted),
+        "reported": request.reported.as_ref().map(usage),
+        "perfect": usage(&request.perfect),
+        "sure": request.sure.to_string(),
+        "reason": request.reason.map(::cache::Reason::word),
+        "pointer": pointer,
+        "block": miss.map(|miss| miss.block),
+        "section": miss.map(|miss| section(miss.section)),
+        "after": request.after,
+        "missed": miss.map_or(0, |miss| miss.tokens),
+        "cost_usd": miss.and_then(|miss| miss.usd),
+        "before": shown.map(|shown| &shown.there),
+        "now": shown.map(|shown| &shown.here),
+        "at_stake": stake.map(|stake| json!({"tool": stake.tool, "tokens": stake.tokens, "cost_usd": stake.usd})),
+    })
+}
+
+fn section(section: Section) -> &'static str {
+    match section {
+        Section::Tools => "tools",
+        Section::System => "system",
+        Section::Messages => "messages",
+    }
+}
+
+fn usage(usage: &Usage) -> Value {
+    json!({
+        "read": usage.cache_read,
+        "write_5m": usage.cache_write_5m,
+        "write_1h": usage.cache_write_1h,
+        "input": usage.input,
+    })
+}
+
+fn sums(totals: &Totals) -> Value {
+    json!({
+        "requests": totals.requests,
+        "predicted": usage(&totals.predicted),
+        "reported": usage(&totals.reported),
+        "perfect": usage(&totals.perfect),
+        "missed": totals.missed,
+        "predicted_usd": totals.predicted_usd,
+        "reported_usd": totals.reported_usd,
+        "perfect_usd": totals.perfect_usd,
+    })
+}

@@ -1,0 +1,36 @@
+//! `cache --lint`: what keeps prompts from being cached.
+
+use std::fmt::Write as _;
+
+use ::cache::Finding;
+use serde_json::{Value, json};
+
+use crate::text::{fit, plain};
+
+/// One finding a line, where it is below it.
+pub fn lint_text(findings: &[Finding], width: usize) -> String {
+    let mut out = String::new();
+    for finding in findings {
+        let Finding { rule, lane, pointer, what } = finding;
+        let place = if pointer.is_empty() { String::new() } else { format!(" at {}", plain(pointer)) };
+        let lines = [format!("{rule:<12} {}{place}", plain(lane)), format!("             {}", plain(what))];
+        for line in lines {
+            writeln!(out, "{}", fit(&line, width)).expect("a string takes everything");
+        }
+    }
+    let verdict = match findings.len() {
+        0 => "nothing found".to_owned(),
+        1 => "1 finding".to_owned(),
+        n => format!("{n} findings"),
+    };
+    writeln!(out, "{verdict}").expect("a string takes everything");
+    out
+}
+
+/// The same for programs: what `cache` says, and the findings.
+pub fn lint_json(mut cache: Value, findings: &[Finding]) -> Value {
+    let finding = |it: &Finding| json!({"rule": it.rule.name(), "lane": it.lane, "pointer": it.pointer, "what": it.what});
+    cache["ok"] = findings.is_empty().into();
+    cache["findings"] = findings.iter().map(finding).collect();
+    cache
+}

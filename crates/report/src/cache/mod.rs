@@ -1,0 +1,92 @@
+//! `cache`: what the provider's cache should have done with each request, for people and for programs.
+
+mod json;
+mod lint;
+mod text;
+
+use std::collections::HashMap;
+
+use ::cache::{Explained, Shown, Sure};
+use session::RequestId;
+
+pub use json::cache_json;
+pub use lint::{lint_json, lint_text};
+pub use text::cache_text;
+
+/// Everything that is told of a recording or of a run.
+#[derive(Debug)]
+pub struct CacheOf<'a> {
+    /// Request by request.
+    pub explained: &'a Explained,
+    /// The first bytes that differ, by request.
+    pub shown: &'a HashMap<RequestId, Shown>,
+    /// The month whose prices were used.
+    pub prices_of: &'a str,
+}
+
+/// How many requests were predicted how well.
+#[derive(Default)]
+struct Counted {
+    exact: u64,
+    within: u64,
+    /// The worst of those.
+    percent: f64,
+    contradicted: u64,
+    unchecked: u64,
+}
+
+impl Counted {
+    fn of(explained: &Explained) -> Self {
+        let mut counted = Self::default();
+        for request in &explained.requests {
+            match request.sure {
+                Sure::Exact => counted.exact += 1,
+                Sure::Within(percent) => {
+                    counted.within += 1;
+                    counted.percent = counted.percent.max(percent);
+                }
+                Sure::Contradicted => counted.contradicted += 1,
+                Sure::Unchecked => counted.unchecked += 1,
+            }
+        }
+        counted
+    }
+
+    /// As in `exact in 3 requests, within 1.2 % in 2`.
+    fn in_words(&self) -> String {
+        let within = Sure::Within(self.percent).to_string();
+        let parts = [
+            (self.exact, "exact"),
+            (self.within, within.as_str()),
+            (self.contradicted, "contradicted by the usage"),
+            (self.unchecked, "without a usage"),
+        ];
+        let told: Vec<String> = parts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .enumerate()
+            .map(|(at, (count, what))| match (at, count) {
+                (0, 1) => format!("{what} in 1 request"),
+                (0, count) => format!("{what} in {count} requests"),
+                (_, count) => format!("{what} in {count}"),
+            })
+            .collect();
+        if told.is_empty() { "nothing was asked".to_owned() } else { told.join(", ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_sure_is_said_in_one_line() {
+        let counted = Counted { exact: 3, within: 2, percent: 1.24, contradicted: 1, unchecked: 0 };
+        assert_eq!(
+            counted.in_words(),
+            "exact in 3 requests, within 1.2 % in 2, contradicted by the usage in 1"
+        );
+        assert_eq!(Counted { unchecked: 1, ..Counted::default() }.in_words(), "without a usage in 1 request");
+        assert_eq!(Counted::default().in_words(), "nothing was asked");
+    }
+}

@@ -1,0 +1,208 @@
+//! `cargo xtask bench fork`: what it costs to know what forks and their parents share.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use super::target::offshoot_program;
+use super::{dumps, process};
+use crate::command::{cargo, run as run_command};
+
+/// Exchanges of one lane.
+const LANE: usize = 50;
+/// Bytes of a request's body, before its conversation grows.
+const BODY: usize = 195_000;
+/// What a turn adds to the history, its frame aside.
+const RESULT: usize = 100;
+
+/// What the largest explanation may take.
+const SECONDS: f64 = 2.0;
+/// How much more an exchange may take where there are ten times as many.
+const GROWTH: f64 = 1.25;
+
+/// How much to measure.
+#[derive(Args)]
+pub(crate) struct ForkArgs {
+    /// The largest number of exchanges; a tenth and three tenths of it are measured too
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(100..))]
+    exchanges: u32,
+    /// How often each is measured; the fastest counts, for whatever else runs can only slow it down
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+}
+
+/// One line of the table.
+struct Line {
+    exchanges: u32,
+    seconds: f64,
+    cpu: f64,
+}
+
+impl Line {
+    /// CPU of one exchange, in milliseconds.
+    fn each(&self) -> f64 {
+        self.cpu * 1e3 / f64::from(self.exchanges)
+    }
+}
+
+/// Writes recordings, explains each, and prints the tables.
+pub(super) fn run(args: &ForkArgs) -> Result<()> {
+    if cfg!(debug_assertions) {
+        let (exchanges, rounds) = (args.exchanges.to_string(), args.rounds.to_string());
+        return run_command(
+            cargo(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", "fork"])
+                .args(["--exchanges", &exchanges])
+                .args(["--rounds", &rounds]),
+        );
+    }
+    let offshoot = offshoot_program()?;
+    println!(
+        "| exchanges | size | time | CPU | CPU per exchange | peak memory |\n|---:|---:|---:|---:|---:|---:|"
+    );
+    let mut lines = Vec::new();
+    for exchanges in [args.exchanges / 10, args.exchanges * 3 / 10, args.exchanges] {
+        lines.push(measure(&offshoot, exchanges, args.rounds)?);
+    }
+    print!("{}", judge(&lines));
+    Ok(())
+}
+
+fn measure(offshoot: &Path, exchanges: u32, rounds: u32) -> Result<Line> {
+    let folder = tempfile::Builder::new()
+        .prefix("bench-")
+        .tempdir_in(env::current_exe()?.parent().context("a program lies in a folder")?)
+        .context("could not create a folder to measure in")?;
+    let bytes = write_dumps(folder.path(), exchanges as usize)?;
+    check(offshoot, folder.path(), exchanges)?;
+    let mut runs = Vec::new();
+    for _ in 0..rounds {
+        let used = process::run(Command::new(offshoot).arg("cache").arg(folder.path()))?;
+        ensure!(used.status.success(), "`offshoot cache` ended with {}", used.status);
+        runs.push(used);
+    }
+    let fastest = |time: fn(&process::Used) -> Duration| {
+        runs.iter().map(time).min().map_or(0.0, |time| time.as_secs_f64())
+    };
+    let line = Line { exchanges, seconds: fastest(|used| used.took), cpu: fastest(|used| used.cpu) };
+    println!(
+        "| {exchanges} | {:.0} MB | {:.2} s | {:.2} s | {:.2} ms | {:.0} MB |",
+        bytes as f64 / 1e6,
+        line.seconds,
+        line.cpu,
+        line.each(),
+        runs.iter().map(|used| used.memory).max().unwrap_or_default() as f64 / 1e6
+    );
+    Ok(line)
+}
+
+/// A fast answer that is wrong is no answer: nothing is missed, and all but the first of each lane read.
+fn check(offshoot: &Path, folder: &Path, exchanges: u32) -> Result<()> {
+    let told = Command::new(offshoot).arg("cache").arg(folder).args(["--format", "json"]).output()?;
+    let told = String::from_utf8(told.stdout)?;
+    let lanes = (exchanges as usize).div_ceil(LANE);
+    let count = |what: &str| told.matches(what).count();
+    ensure!(told.contains(r#""missed":0,"#), "something was missed");
+    let (cold, hits) = (count(r#""reason":"cold""#), count(r#""reason":null"#));
+    let wanted = (lanes, exchanges as usize - lanes);
+    ensure!((cold, hits) == wanted, "{cold} cold and {hits} hits were found, not {wanted:?}");
+    Ok(())
+}
+
+fn judge(lines: &[Line]) -> String {
+    let mut text = "\n| figure | aim | measured | |\n|---|---|---|---|\n".to_owned();
+    let (Some(least), Some(most)) = (lines.first(), lines.last()) else { return text };
+    let growth = most.each() / least.each();
+    let rows = [
+        ("time", format!("under {SECONDS} s"), format!("{:.2} s", most.seconds), most.seconds < SECONDS),
+        (
+            "CPU per exchange, against a tenth as many",
+            format!("at most {GROWTH} ×"),
+            format!("{growth:.2} ×"),
+            growth <= GROWTH,
+        ),
+    ];
+    for (figure, aim, measured, is_met) in rows {
+        let met = if is_met { "met" } else { "**missed**" };
+        writeln!(text, "| {figure}, {} exchanges | {aim} | {measured} | {met} |", most.exchanges)
+            .expect("a string takes all");
+    }
+    text
+}
+
+/// Lanes that take turns, so that many are open at the same time. Returns the bytes written.
+fn write_dumps(folder: &Path, exchanges: usize) -> Result<usize> {
+    fs::create_dir_all(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+    let lanes = exchanges.div_ceil(LANE);
+    let mut written = 0;
+    for number in 0..exchanges {
+        let (lane, turn) = (number % lanes, number / lanes);
+        let (request, response) = exchange(lane, turn);
+        written += dumps::write(folder, number, &request, &response)?;
+    }
+    Ok(written)
+}
+
+/// The request of a turn with its whole history, its last message marked, and the reply.
+fn exchange(lane: usize, turn: usize) -> (String, String) {
+    let mark = r#","cache_control":{"type":"ephemeral"}"#;
+    let call = |turn: usize| {
+        format!(
+            r#"{{"type":"tool_use","id":"toolu_{lane:03}{turn:03}","name":"Read","input":{{"part":{turn}}}}}"#
+        )
+    };
+    let result = |turn: usize, mark: &str| {
+        let text = format!("line {turn} of {lane}; ").repeat(RESULT / 16);
+        format!(
+            r#"{{"type":"tool_result","tool_use_id":"toolu_{lane:03}{turn:03}","content":"{text}"{mark}}}"#
+        )
+    };
+    let first = if turn == 0 { mark } else { "" };
+    let mut messages = format!(
+        r#"{{"role":"user","content":[{{"type":"text","text":"Look into part {lane} of the work."{first}}}]}}"#
+    );
+    for before in 0..turn {
+        let marked = if before + 1 == turn { mark } else { "" };
+        write!(
+            messages,
+            r#",{{"role":"assistant","content":[{}]}},{{"role":"user","content":[{}]}}"#,
+            call(before),
+            result(before, marked)
+        )
+        .expect("a string takes everything");
+    }
+    let rules = format!("Rule of part {lane}: the cutting stands in wet sand until it has roots. ");
+    let rules = rules.repeat(BODY / rules.len());
+    let request = format!(
+        r#"{{"model":"claude-opus-5","max_tokens":100,"system":[{{"type":"text","text":"{rules}"{mark}}}],"tools":[{{"name":"Read","input_schema":{{}}}}],"messages":[{messages}]}}"#
+    );
+    let response = format!(
+        r#"{{"id":"msg_{lane:03}{turn:03}","type":"message","role":"assistant","model":"claude-opus-5","content":[{}],"stop_reason":"tool_use","usage":{{"input_tokens":1,"output_tokens":1}}}}"#,
+        call(turn)
+    );
+    (request, response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exchanges_are_of_the_promised_size() {
+        let sizes: Vec<usize> = (0..LANE)
+            .map(|turn| {
+                let (request, response) = exchange(1, turn);
+                serde_json::from_str::<serde_json::Value>(&request).expect("the request is JSON");
+                serde_json::from_str::<serde_json::Value>(&response).expect("the response is JSON");
+                request.len()
+            })
+            .collect();
+        let mean = sizes.iter().sum::<usize>() / sizes.len();
+        assert!((195_000..205_000).contains(&mean), "{mean} bytes on average");
+    }
+}
