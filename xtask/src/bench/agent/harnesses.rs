@@ -83,6 +83,7 @@ impl Target {
             timeout: None,
             out: None,
             arguments: Vec::new(),
+            clock: None,
             env: BTreeMap::new(),
             sealed: false,
             places: Places { data: folder.join("data"), cache: cache::folder()?, slots: slots.to_owned() },

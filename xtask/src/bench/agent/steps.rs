@@ -165,6 +165,7 @@ impl Walker {
             provider: "anthropic".to_owned(),
             settings: b"{}".to_vec(),
             chain: self.run.to_string(),
+            fork: None,
             depth: 0,
             messages: vec![self.message(Role::User, Origin::Prompt)],
             at: NOW,
