@@ -59,7 +59,23 @@ pub(crate) async fn start(
         }
         Ok(_) => return Ok(None),
     }
-    let (run, settings) = described(above, &id, by, wanted)?;
+    if let Err(width) = above.count_child().map_err(|error| error.to_string())? {
+        return Err(format!(
+            "{width} sub-agents were started already, which is the limit: do the rest yourself"
+        ));
+    }
+    let begun = begin(above, &id, by, wanted).await;
+    if begun.is_err() {
+        above.uncount_child();
+    }
+    begun.map(Some)
+}
+
+/// Writes a sub-agent down, and lets it work.
+async fn begin(above: &Arc<Run>, id: &RunId, by: &CallId, wanted: Wanted) -> Result<Member, String> {
+    let store = &above.kernel.store;
+    let in_background = wanted.in_background;
+    let (run, settings) = described(above, id, by, wanted)?;
     crash::point("spawn.before");
     match store.start_run(run, process::lease()).await {
         Err(StoreError::CancelRequested(_)) => {
@@ -69,8 +85,8 @@ pub(crate) async fn start(
         started => started.map_err(|error| error.to_string())?,
     }
     crash::point("spawn.after");
-    let row = store.run(&id).row().map_err(|error| error.to_string())?;
-    Ok(Some(above.tree.launch(Run::below(above, row, settings, in_background))))
+    let row = store.run(id).row().map_err(|error| error.to_string())?;
+    Ok(above.tree.launch(Run::below(above, row, settings, in_background)))
 }
 
 /// The run that is wanted, as it is written down.
@@ -80,12 +96,6 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<(Ne
         return Err(
             "an agent at this depth starts no others: do it yourself, or say what is left to do".into()
         );
-    }
-    let width = kernel.store.run(&above.id).width().map_err(|error| error.to_string())?;
-    if width >= kernel.family.width {
-        return Err(format!(
-            "{width} sub-agents were started already, which is the limit: do the rest yourself"
-        ));
     }
     if wanted.prompt.trim().is_empty() {
         return Err("`prompt` is empty: say what the sub-agent is to do".to_owned());
