@@ -84,6 +84,7 @@ impl Target {
             arguments: Vec::new(),
             env: BTreeMap::new(),
             sealed: false,
+            clock: None,
             places: Places { data: folder.join("data"), cache: cache::folder()?, slots: slots.to_owned() },
             user_env: BTreeMap::new(),
         };
