@@ -12,6 +12,7 @@ mod command;
 mod debian;
 mod deny;
 mod harnesses;
+mod provider;
 mod soak;
 mod test;
 

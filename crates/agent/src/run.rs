@@ -7,8 +7,8 @@ use std::time::Instant;
 use session::model;
 use session::{Block, Reply, RunId, ThreadId, Usage};
 use store::{
-    CallStatus, Ending, Filter, Head, Inbox, InboxKind, Limit, Origin, RunKind, RunStatus, StoreError,
-    ToolCall, Totals,
+    CallStatus, Ending, Head, Inbox, InboxKind, Limit, Origin, RunKind, RunStatus, StoreError, ToolCall,
+    Totals,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -32,6 +32,11 @@ use crate::workspace::Workspace;
 
 /// What is set aside for an answer where nobody counts the money: rarely is one longer.
 const USUAL_OUTPUT: u64 = 4096;
+
+/// How much of what waits is told in one turn; the next one has the rest. A thousand jobs that end while their parent is
+/// busy would fill its context at once.
+const TOLD: u32 = 1000;
+const TOLD_BYTES: usize = 64 << 10;
 
 /// How a loop comes to its end.
 pub(crate) enum End {
@@ -81,6 +86,8 @@ pub(crate) struct Run {
     is_root: bool,
     /// Its place among those at work.
     place: Mutex<Option<OwnedSemaphorePermit>>,
+    /// How many it has started, once somebody has counted them.
+    children: Mutex<Option<u64>>,
     started: AtomicBool,
 }
 
@@ -151,6 +158,7 @@ impl Run {
             allowed,
             is_root,
             place: Mutex::default(),
+            children: Mutex::default(),
             started: AtomicBool::new(false),
         }
     }
@@ -201,8 +209,34 @@ impl Run {
         if !reads.has_news()? {
             return Ok(Vec::new());
         }
-        let waiting = reads.inbox()?;
-        Ok(waiting.into_iter().filter(|entry| entry.kind != InboxKind::Cancel).collect())
+        let mut waiting = reads.oldest_in_inbox(TOLD)?;
+        waiting.retain(|entry| entry.kind != InboxKind::Cancel);
+        let mut bytes = 0;
+        let fits = waiting.iter().take_while(|entry| {
+            bytes += entry.body.len();
+            bytes <= TOLD_BYTES
+        });
+        let fits = fits.count().max(1);
+        waiting.truncate(fits);
+        Ok(waiting)
+    }
+
+    /// Counts one more run right below it; how many there are where there may be no more.
+    pub(crate) fn count_child(&self) -> Result<Result<(), u64>, StoreError> {
+        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = match *children {
+            Some(known) => known,
+            None => self.kernel.store.run(&self.id).width()?,
+        };
+        let may = known < self.kernel.family.width;
+        *children = Some(known + u64::from(may));
+        Ok(if may { Ok(()) } else { Err(known) })
+    }
+
+    /// One that was counted was not begun.
+    pub(crate) fn uncount_child(&self) {
+        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        *children = children.map(|known| known.saturating_sub(1));
     }
 
     /// The conversation as the journal has it.
@@ -365,9 +399,7 @@ impl Run {
 
     /// What it used, and all below it.
     fn totals(&self) -> Result<Totals, RunError> {
-        let filter = Filter { below: Some(self.id.clone()), ..Filter::default() };
-        let runs = self.kernel.store.runs(&filter)?;
-        Ok(runs.into_iter().find(|run| run.id == self.id).map(|run| run.inclusive).unwrap_or_default())
+        Ok(self.kernel.store.run(&self.id).totals()?)
     }
 
     /// Whether it works for that run, or for one that does.

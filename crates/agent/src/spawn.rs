@@ -75,8 +75,21 @@ pub(crate) async fn known(
     }
 }
 
-/// Writes a run down and lets it work.
+/// Writes a run down and lets it work, where there may be one more.
 pub(crate) async fn launch(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
+    if let Err(width) = above.count_child().map_err(|error| error.to_string())? {
+        return Err(format!(
+            "{width} sub-agents were started already, which is the limit: do the rest yourself"
+        ));
+    }
+    let begun = begin(above, run, in_background).await;
+    if begun.is_err() {
+        above.uncount_child();
+    }
+    begun
+}
+
+async fn begin(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
     let (id, store) = (run.id.clone(), &above.kernel.store);
     let settings = Settings::from_bytes(&run.settings).map_err(|error| error.to_string())?;
     crash::point("spawn.before");
@@ -99,12 +112,6 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<New
         return Err(
             "an agent at this depth starts no others: do it yourself, or say what is left to do".into()
         );
-    }
-    let width = kernel.store.run(&above.id).width().map_err(|error| error.to_string())?;
-    if width >= kernel.family.width {
-        return Err(format!(
-            "{width} sub-agents were started already, which is the limit: do the rest yourself"
-        ));
     }
     if wanted.prompt.trim().is_empty() {
         return Err("`prompt` is empty: say what the sub-agent is to do".to_owned());

@@ -106,12 +106,22 @@ pub(crate) fn amount(amount: i64, unit: &str) -> String {
     format!("${:.places$}", amount as f64 / 1e6)
 }
 
+/// How many jobs are named; a summary that named thousands would be as long as what it replaces.
+const JOBS: usize = 50;
+
 /// The jobs of a conversation, where what was said of them is out of sight.
 pub(crate) fn jobs<'a>(at_work: impl Iterator<Item = &'a store::Run>) -> Option<String> {
-    let lines: String = at_work.map(|run| format!("- {} ({})\n", run.id, run.agent)).collect();
-    (!lines.is_empty()).then(|| {
-        format!("<jobs>\nThese jobs are still at work; you will be told when they end:\n{lines}</jobs>")
-    })
+    let mut at_work = at_work.peekable();
+    at_work.peek()?;
+    let lines: String =
+        at_work.by_ref().take(JOBS).map(|run| format!("- {} ({})\n", run.id, run.agent)).collect();
+    let more = match at_work.count() {
+        0 => String::new(),
+        more => format!("- and {more} more\n"),
+    };
+    Some(format!(
+        "<jobs>\nThese jobs are still at work; you will be told when they end:\n{lines}{more}</jobs>"
+    ))
 }
 
 /// What closes the system prompt: the same for as long as a run lasts.

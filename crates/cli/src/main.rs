@@ -13,6 +13,7 @@ macro_rules! eprintln {
 mod child;
 mod commands;
 mod definitions;
+mod events;
 mod failure;
 mod journal;
 mod judge;

@@ -48,7 +48,11 @@ fn run(env: &TestEnv, arguments: &[&str]) -> Said {
 }
 
 fn lines(said: &Said) -> Vec<Value> {
-    said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    lines_of(&said.stdout)
+}
+
+fn lines_of(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn only_run(env: &TestEnv) -> Value {
@@ -230,6 +234,56 @@ fn interrupted_once_it_pauses_and_goes_on_later() {
     let attempts = &shown["model_calls"][1]["attempts"];
     assert_eq!((&attempts[0]["ending"], &attempts[1]["ending"]), (&"stopped".into(), &"complete".into()));
     assert!(attempts[0]["response"].as_str().unwrap().contains("message_start"), "what had come is kept");
+}
+
+#[test]
+fn a_reader_that_lost_its_pipe_fetches_the_rest_also_after_a_kill() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let env = world(&slow());
+    let mut going = start_slow(&env);
+    going.until("tool_finished", |_| true);
+    let seen = going.until("provisional", |_| true);
+    going.signal("KILL");
+    going.end();
+    let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+    let before = env.run(&["show", &id[..10], "--events"]);
+    let known = lines(&before);
+    let numbers = |events: &[Value]| events.iter().map(|it| it["seq"].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(numbers(&known), (1..=known.len() as u64).collect::<Vec<_>>(), "{before:?}");
+    assert!(known.contains(&seen), "what was seen is kept: {seen}");
+    // Killed while it wrote: nobody has seen such a line.
+    let file = format!("data/events/{id}.jsonl");
+    env.write(&file, &format!("{}{{\"seq\":99,\"ru", before.stdout));
+    assert_eq!(env.run(&["show", &id, "--events"]).stdout, before.stdout);
+    let said = run(&env, &["--resume", &id, "--json"]);
+    let more = lines(&said);
+    let from = known.len() as u64 + 1;
+    assert_eq!(numbers(&more), (from..from + more.len() as u64).collect::<Vec<_>>(), "{said:?}");
+    assert_eq!(more[0]["type"], "run_started");
+    let all = env.run(&["show", &id, "--events"]).stdout;
+    assert_eq!(all, format!("{}{}", before.stdout, said.stdout));
+    let rest = env.run(&["show", &id, "--events", "--after", &seen["seq"].to_string()]).stdout;
+    assert!(all.ends_with(&rest) && numbers(&lines_of(&rest))[0] == seen["seq"].as_u64().unwrap() + 1);
+    for (path, mode) in [("data/events".to_owned(), 0o700), (file, 0o600)] {
+        assert_eq!(env.path(&path).metadata().unwrap().permissions().mode() & 0o777, mode, "{path}");
+    }
+    // What could not be kept does not end a run, and is said.
+    std::fs::remove_dir_all(env.path("data/events")).unwrap();
+    env.write("data/events", "no folder");
+    let said = run(&env, &["--json", "What does it say?"]);
+    assert!(said.code == Some(0) && said.stderr.contains("events are not kept"), "{said:?}");
+    assert_eq!(numbers(&lines(&said)), (1..=lines(&said).len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn events_are_kept_of_what_was_printed_as_such() {
+    let env = world(SCRIPT);
+    run(&env, &["What does it say?"]);
+    let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+    let said = env.run(&["show", &id, "--events"]);
+    assert!(said.code == Some(2) && said.stderr.contains("run --json"), "{said:?}");
+    assert_eq!(env.run(&["show", &id, "--after", "3"]).code, Some(2));
+    assert_eq!(env.run(&["show", ".", "--events"]).code, Some(2));
 }
 
 #[test]

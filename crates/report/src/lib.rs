@@ -25,7 +25,7 @@ pub use html::{PageOf, RecordingPage, verdict_page};
 pub use junit::junit;
 pub use place::{Place, places};
 pub use runs::{
-    OneRun, cost_json, cost_text, ps_json, ps_text, run_json, run_text, search_json, search_text,
+    OneRun, Told, cost_json, cost_text, ps_json, ps_text, run_json, run_text, search_json, search_text,
 };
 pub use show::{About, show_json, show_text};
 pub use text::{duration, fit, harmless_json, plain, tokens, visible};

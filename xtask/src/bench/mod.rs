@@ -5,6 +5,7 @@
 //! says what is measured and how.
 
 mod agent;
+mod agents;
 mod body;
 mod chunked;
 mod dumps;
@@ -31,6 +32,8 @@ pub(crate) use upstream::{UpstreamArgs, serve as serve_upstream};
 pub(crate) enum Bench {
     /// Our kernel, Claude Code and OpenCode on the same twenty reads; and the journal against SQLite alone
     Agent(agent::AgentArgs),
+    /// A growing number of background sub-agents under one parent: time and memory
+    Agents(agents::AgentsArgs),
     /// `offshoot cache` on a growing number of exchanges: time and memory
     Fork(fork::ForkArgs),
     /// Direct, nginx, `offshoot proxy` and mitmproxy: throughput, first byte, CPU, memory
@@ -59,6 +62,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Bench::Agent(args) => agent::run(&args),
+            Bench::Agents(args) => agents::run(&args),
             Bench::Fork(args) => fork::run(&args),
             Bench::Proxy(args) => proxy::run(&args),
             Bench::Normalize(args) => normalize::run(&args),

@@ -1,4 +1,5 @@
-//! `cargo xtask soak replay`: each recording stands in for its model, and the harness must do the same again.
+//! `cargo xtask soak replay`: each recording stands in for its model, and the harness must do the same again: up to
+//! masks (E3), and our own to the byte (E4).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,6 +23,16 @@ pub(crate) struct ReplayArgs {
     /// Every provider that a harness speaks to, not only the first
     #[arg(long)]
     providers: bool,
+}
+
+/// Our own kernel: nothing in it differs from one run to the next.
+const OURS: &str = "offshoot";
+
+/// Up to which level a replay must hold.
+#[derive(Clone, Copy, PartialEq)]
+enum Wanted {
+    E3,
+    E4,
 }
 
 /// How the replays of one recording went.
@@ -100,9 +111,10 @@ fn replays(program: &Path, cell: &Cell, args: &ReplayArgs) -> Replays {
             return replays;
         }
     }
+    let wanted = if cell.harness == OURS { Wanted::E4 } else { Wanted::E3 };
     for round in 0..args.times {
         let again = place.path().join(format!("again-{round}"));
-        let outcome = replayed(program, place.path(), &golden, &again, &mut replays);
+        let outcome = replayed(program, (place.path(), &golden, &again), wanted, &mut replays);
         if let (Err(_), Some(keep)) = (&outcome, &args.which.keep) {
             let kept = keep.join(format!("{}_{round}", cell.label().replace([' ', '/'], "_")));
             let _ = std::fs::create_dir_all(&kept); // what cannot be kept is reported all the same
@@ -115,7 +127,12 @@ fn replays(program: &Path, cell: &Cell, args: &ReplayArgs) -> Replays {
 }
 
 /// One replay and its verdict.
-fn replayed(program: &Path, place: &Path, golden: &Path, again: &Path, replays: &mut Replays) -> Outcome {
+fn replayed(
+    program: &Path,
+    (place, golden, again): (&Path, &Path, &Path),
+    wanted: Wanted,
+    replays: &mut Replays,
+) -> Outcome {
     let begun = Instant::now();
     let mut command = Command::new(program);
     command.arg("replay").arg(golden).args(["--order", "recorded", "--out"]).arg(again);
@@ -129,7 +146,7 @@ fn replayed(program: &Path, place: &Path, golden: &Path, again: &Path, replays: 
     let ran = run(command, place)?;
     let verdict: Value =
         serde_json::from_slice(&ran.stdout).map_err(|error| format!("`verify` says no JSON: {error}"))?;
-    let racy = judged(&verdict)?;
+    let racy = judged(&verdict, wanted)?;
     for place in racy {
         *replays.racy.entry(place).or_default() += 1;
     }
@@ -139,10 +156,13 @@ fn replayed(program: &Path, place: &Path, golden: &Path, again: &Path, replays: 
     Ok(seconds)
 }
 
-/// Whether E3 holds, or would but for places where the golden is racy; gives those places.
-fn judged(verdict: &Value) -> Result<BTreeSet<String>, String> {
+/// Whether the level holds that is wanted, or E3 would but for places where the golden is racy; gives those places.
+fn judged(verdict: &Value, wanted: Wanted) -> Result<BTreeSet<String>, String> {
     let word = |of: &Value, key: &str| of[key].as_str().unwrap_or("?").to_owned();
-    let holds = |of: &Value, key: &str| matches!(of[key].as_str(), Some("E3" | "E4"));
+    let holds = |of: &Value, key: &str| match wanted {
+        Wanted::E3 => matches!(of[key].as_str(), Some("E3" | "E4")),
+        Wanted::E4 => of[key] == "E4",
+    };
     if holds(verdict, "level") {
         return Ok(BTreeSet::new());
     }
@@ -150,7 +170,8 @@ fn judged(verdict: &Value) -> Result<BTreeSet<String>, String> {
     let differences = verdict["differences"].as_array().into_iter().flatten();
     let mut racy = BTreeSet::new();
     for it in differences.filter(|it| !holds(it, "holds")) {
-        let Some(rule) = it["racy"].as_str() else {
+        let rule = it["racy"].as_str().filter(|_| wanted == Wanted::E3);
+        let Some(rule) = rule else {
             return Err(format!("only {level}: {} {}", word(it, "surface"), word(it, "what")));
         };
         racy.insert(format!(
@@ -181,11 +202,22 @@ mod tests {
         let verdict = |differences: Value| json!({"level": "E2", "differences": differences});
         let by_mask = difference("E3", Value::Null);
         let racy = difference("E2", json!("progress"));
-        let places = judged(&verdict(json!([by_mask, racy]))).expect("it is held");
+        let places = judged(&verdict(json!([by_mask, racy])), Wanted::E3).expect("it is held");
         assert_eq!(places, BTreeSet::from(["`progress` at main, turn 4 (/messages/6)".to_owned()]));
-        let lost = judged(&verdict(json!([racy, difference("E2", Value::Null)])));
+        let lost = judged(&verdict(json!([racy, difference("E2", Value::Null)])), Wanted::E3);
         assert_eq!(lost, Err("only E2: jobs a text differs".to_owned()));
-        assert_eq!(judged(&json!({"level": null, "differences": []})), Err("only nothing".to_owned()));
-        assert_eq!(judged(&json!({"level": "E3", "differences": [by_mask]})), Ok(BTreeSet::new()));
+        let e3 = |verdict: Value| judged(&verdict, Wanted::E3);
+        assert_eq!(e3(json!({"level": null, "differences": []})), Err("only nothing".to_owned()));
+        assert_eq!(e3(json!({"level": "E3", "differences": [by_mask]})), Ok(BTreeSet::new()));
+    }
+
+    #[test]
+    fn our_own_are_equal_to_the_byte() {
+        let e4 = |verdict: Value| judged(&verdict, Wanted::E4);
+        assert_eq!(e4(json!({"level": "E4", "differences": []})), Ok(BTreeSet::new()));
+        let masked = json!({"surface": "prompt", "holds": "E3", "what": "a text differs", "racy": "start"});
+        let verdict = json!({"level": "E3", "differences": [masked]});
+        assert_eq!(e4(verdict), Err("only E3: prompt a text differs".to_owned()));
+        assert_eq!(e4(json!({"level": "E3", "differences": []})), Err("only E3".to_owned()));
     }
 }

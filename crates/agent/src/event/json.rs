@@ -10,7 +10,7 @@ use crate::provider::BlockKind;
 pub const EVENTS_FORMAT: u32 = 1;
 
 impl Event {
-    /// The event as a JSON object; `seq` counts what one process told, from 1.
+    /// The event as a JSON object, with its number.
     pub fn json(&self, seq: u64) -> Value {
         let mut line = Map::new();
         line.insert("seq".into(), seq.into());

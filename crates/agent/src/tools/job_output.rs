@@ -128,10 +128,11 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
 /// The job of that id, where it is one of this agent.
 pub(super) fn job(run: &Run, id: &str) -> Result<RunId, Refusal> {
     let wanted = RunId::new(id.trim());
-    let jobs = run.kernel.store.run(&run.id).jobs()?;
-    if jobs.iter().any(|job| job.run == wanted) {
+    let own = run.kernel.store.run(&run.id);
+    if own.has_job(&wanted)? {
         return Ok(wanted);
     }
+    let jobs = own.jobs()?;
     let known: Vec<&str> = jobs.iter().rev().take(20).map(|job| job.run.as_str()).collect();
     let known = match known.is_empty() {
         true => "you have started none".to_owned(),

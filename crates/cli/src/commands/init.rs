@@ -33,7 +33,7 @@ const PROJECT: &str = r#"# What `offshoot run` takes in this folder where nothin
 #deny = ["bash(git push*)", "read(secrets)"]
 #ask = ["bash"]
 
-# Providers, tool servers and what is allowed are yours to say: see
+# Providers, tool servers, sub-agents and what is allowed are yours to say: see
 # `offshoot init --user`. Here they are refused until you have accepted this
 # file as it is: `offshoot agents accept offshoot.toml`.
 "#;
@@ -69,6 +69,18 @@ const USER: &str = r#"# What `offshoot run` takes where nothing else is said. A 
 # Whom `web_fetch` may ask although they are not on the public internet.
 #[web_fetch]
 #allow = ["127.0.0.1:8080"]
+
+# How far a tree of sub-agents may grow; see docs/subagents.md.
+#[sub_agents]
+# How many work at the same time, and how many requests are open at once.
+#at_once = 16
+#requests = 16
+# How many one agent may start, and how many may stand above one another.
+#width = 1000
+#depth = 1
+# What one of them may use, those below it included.
+#max_budget_usd = 0.50
+#max_budget_tokens = 200000
 
 # A tool server that speaks MCP: a command, or the url of one.
 #[mcp.files]

@@ -8,8 +8,9 @@ use super::{Format, print};
 use crate::failure::{Kind, OrFail};
 use crate::journal;
 
-/// How many runs are listed without `--all`.
+/// How many roots are listed without `--all`, and how many ended brothers below each.
 const USUAL: u32 = 30;
+const BROTHERS: usize = 10;
 
 /// List the runs of our own agents: where they stand, what they used and what that cost
 ///
@@ -21,7 +22,7 @@ pub(crate) struct Arguments {
     /// Only the runs that are at work
     #[arg(long)]
     live: bool,
-    /// All runs, not only the newest 30
+    /// All runs, not only the newest 30 with those below them
     #[arg(long)]
     all: bool,
     /// How to print it
@@ -31,8 +32,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
-    let limit = (!arguments.all && !arguments.live).then_some(USUAL);
-    let filter = Filter { live: arguments.live, limit, ..Filter::default() };
+    let roots = (!arguments.all && !arguments.live).then_some(USUAL);
+    let filter = Filter { live: arguments.live, roots, ..Filter::default() };
     let mut runs = store.runs(&filter).or_fail(Kind::Outside)?;
     runs.iter_mut().for_each(journal::as_it_is);
     if arguments.live {
@@ -40,7 +41,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     print(&match arguments.format {
         Format::Text if runs.is_empty() && arguments.live => "no run is at work\n".to_owned(),
-        Format::Text => report::ps_text(&runs, journal::now(), super::width()),
+        Format::Text => {
+            let brothers = if arguments.all { usize::MAX } else { BROTHERS };
+            report::ps_text(&runs, journal::now(), super::width(), brothers)
+        }
         Format::Json => format!("{}\n", report::ps_json(&runs)),
     });
     Ok(ExitCode::SUCCESS)

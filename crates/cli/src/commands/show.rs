@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use recording::source::Source;
-use report::{About, OneRun};
+use report::{About, OneRun, Told};
 use session::RunId;
 use store::{Filter, Store};
 
 use super::{Format, open, print};
+use crate::events;
 use crate::failure::{Kind, OrFail, marked};
 use crate::journal;
 
@@ -18,7 +19,8 @@ use crate::journal;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot show goldens/claude-code/2.1.325/wakeup/runs/20261115-101500
-  offshoot show 1m7g0c8g")]
+  offshoot show 1m7g0c8g
+  offshoot show 1m7g0c8g --events --after 120")]
 pub(crate) struct Arguments {
     /// The recording's folder, a folder of dumps, or a run; the beginning of its id is enough
     #[arg(value_name = "RECORDING|RUN")]
@@ -26,6 +28,12 @@ pub(crate) struct Arguments {
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Print the events of a run instead, line by line as `offshoot run --json` printed them
+    #[arg(long, conflicts_with = "format")]
+    events: bool,
+    /// Only those behind this number
+    #[arg(long, value_name = "SEQ", default_value_t = 0, requires = "events")]
+    after: u64,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -41,7 +49,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 anyhow::anyhow!("there is no folder `{}`, and {error}", arguments.what),
             )
         })?;
-        return show_run(&store, &run, arguments.format);
+        return match arguments.events {
+            true => show_events(&store, &run, arguments.after),
+            false => show_run(&store, &run, arguments.format),
+        };
+    }
+    if arguments.events {
+        let error = anyhow::anyhow!("`{}` is a folder, and events are kept of runs", arguments.what);
+        return Err(error).or_fail_with(Kind::Usage, || "offshoot ps".to_owned());
     }
     let source = open(path)?;
     let damage = source.recording().map(|recording| recording.damage()).transpose().or_fail(Kind::Outside)?;
@@ -71,6 +86,18 @@ fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
+fn show_events(store: &Store, run: &RunId, after: u64) -> anyhow::Result<ExitCode> {
+    let root = store.run(run).row().or_fail(Kind::Outside)?.root;
+    let Some(lines) = events::read(&root, run, after).or_fail(Kind::Outside)? else {
+        let error = anyhow::anyhow!("no events were kept of the run `{run}`");
+        return Err(error).or_fail_with(Kind::Usage, || {
+            format!("they are kept of what `offshoot run --json` prints; what happened is in `offshoot show {run}`")
+        });
+    };
+    print(&lines);
+    Ok(ExitCode::SUCCESS)
+}
+
 fn one(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::StoreError> {
     let reads = store.run(&summary.id);
     let mut calls = Vec::new();
@@ -82,6 +109,11 @@ fn one(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::Store
         let attempts = reads.attempts(call.id)?;
         calls.push((call, attempts));
     }
+    let told = reads.told()?.into_iter().filter_map(|(message, entry)| {
+        let text = String::from_utf8_lossy(&entry.body).into_owned();
+        Some(store.run(&entry.job?).row().map(|job| Told { message, job, text }))
+    });
+    let told = told.collect::<Result<_, _>>()?;
     let run = reads.row()?;
     let settings = agent::Settings::from_bytes(&run.settings);
     Ok(OneRun {
@@ -92,6 +124,7 @@ fn one(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::Store
         messages: reads.messages()?,
         tool_calls: reads.tool_calls()?,
         model_calls: calls,
+        told,
         summary,
     })
 }

@@ -1,40 +1,102 @@
 //! `ps`: all runs, where they stand and what they used.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Value, json};
 use store::{Millis, RunKind, RunStatus, RunSummary};
 
 use super::{FORMAT, columns, dollars, usage, usd};
 use crate::text::{fit, plain, short};
 
-/// The runs for people: a tree, newest roots first.
-pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize) -> String {
+/// The runs for people: each behind its parent, newest roots first. Of many brothers only those are listed that are at
+/// work, and the last of the others; of the rest it is said how many there are.
+pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, brothers: usize) -> String {
     if runs.is_empty() {
         return "no runs yet\n".to_owned();
     }
-    // What it is about counts most; whose model it was is in `show`.
-    let with_model = width >= WIDE;
-    let mut head = vec!["RUN", "STATUS", "BEGAN", "TOKENS", "COST"];
-    head.extend(with_model.then_some("MODEL"));
-    head.push("WHAT");
-    let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
-    for run in ordered(runs) {
-        let all = &run.inclusive;
-        let mut row = vec![
-            format!("{}{}", "  ".repeat(depth(runs, run)), run.id),
-            status(run.status),
-            ago(run.created_at, now),
-            short(all.usage.input_total() + all.usage.output),
-            dollars(all),
-        ];
-        row.extend(with_model.then(|| plain(&run.model)));
-        row.push(plain(if run.kind == RunKind::Main { &run.title } else { &run.agent }));
-        rows.push(row);
+    let places = Places::of(runs);
+    let mut lines = Vec::new();
+    for root in &places.roots {
+        places.walk(root, 0, brothers, &mut lines);
     }
-    columns(&rows).lines().map(|line| fit(line, width) + "\n").collect()
+    // What it is about counts most; whose model it was is in `show`, and so is when it began.
+    let mut left_out = Vec::new();
+    loop {
+        let text = table(&lines, now, &left_out);
+        let widest = text.lines().next().map_or(0, |head| head.chars().count() - "WHAT".len());
+        let next = [Column::Model, Column::Began, Column::Tokens].into_iter().nth(left_out.len());
+        let room = if next == Some(Column::Model) { WIDE } else { NARROW };
+        match next {
+            Some(column) if widest + room > width => left_out.push(column),
+            _ => return text.lines().map(|line| fit(line, width) + "\n").collect(),
+        }
+    }
 }
 
-/// From how many columns on a model's name has room.
-const WIDE: usize = 110;
+/// How much room there is for what a run is about before a model's name has any, and before anything else has.
+const WIDE: usize = 30;
+const NARROW: usize = 16;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Column {
+    Run,
+    Status,
+    Began,
+    Tokens,
+    Cost,
+    Model,
+    What,
+}
+
+const COLUMNS: [(Column, &str); 7] = [
+    (Column::Run, "RUN"),
+    (Column::Status, "STATUS"),
+    (Column::Began, "BEGAN"),
+    (Column::Tokens, "TOKENS"),
+    (Column::Cost, "COST"),
+    (Column::Model, "MODEL"),
+    (Column::What, "WHAT"),
+];
+
+/// A line of the list.
+enum Line<'r> {
+    Run(&'r RunSummary, usize),
+    /// So many brothers are not listed, each so far from its root.
+    More(usize, usize),
+}
+
+fn table(lines: &[Line<'_>], now: Millis, left_out: &[Column]) -> String {
+    let shown = || COLUMNS.iter().filter(|(column, _)| !left_out.contains(column));
+    let mut rows = vec![shown().map(|(_, name)| (*name).to_owned()).collect::<Vec<_>>()];
+    for line in lines {
+        rows.push(shown().map(|(column, _)| cell(line, *column, now)).collect());
+    }
+    columns(&rows)
+}
+
+/// An id begins with that of its parent, so it tells the place by itself; what a run is about is indented.
+fn cell(line: &Line<'_>, column: Column, now: Millis) -> String {
+    let (run, depth) = match line {
+        Line::Run(run, depth) => (run, *depth),
+        Line::More(count, depth) if column == Column::What => {
+            return format!("{}and {count} more: --all", "  ".repeat(*depth));
+        }
+        Line::More(..) => return String::new(),
+    };
+    let all = &run.inclusive;
+    match column {
+        Column::Run => run.id.to_string(),
+        Column::Status => status(run.status),
+        Column::Began => ago(run.created_at, now),
+        Column::Tokens => short(all.usage.input_total() + all.usage.output),
+        Column::Cost => dollars(all),
+        Column::Model => plain(&run.model),
+        Column::What if run.kind == RunKind::Main => plain(&run.title),
+        Column::What => {
+            format!("{}{}{}", "  ".repeat(depth), plain(&run.agent), if run.job { " (job)" } else { "" })
+        }
+    }
+}
 
 /// In as few words as tell it from others.
 fn status(status: RunStatus) -> String {
@@ -82,24 +144,60 @@ pub fn ps_json(runs: &[RunSummary]) -> Value {
 
 /// Each run behind its parent, brothers in the order they began; roots newest first.
 fn ordered(runs: &[RunSummary]) -> Vec<&RunSummary> {
-    let known = |run: &RunSummary| runs.iter().any(|other| Some(&other.id) == run.parent.as_ref());
-    let mut out = Vec::new();
-    for root in runs.iter().filter(|run| !known(run)) {
-        below(runs, root, &mut out);
+    let places = Places::of(runs);
+    let mut lines = Vec::new();
+    for root in &places.roots {
+        places.walk(root, 0, usize::MAX, &mut lines);
     }
-    out
+    let run = |line| match line {
+        Line::Run(run, _) => Some(run),
+        Line::More(..) => None,
+    };
+    lines.into_iter().filter_map(run).collect()
 }
 
-fn below<'r>(runs: &'r [RunSummary], run: &'r RunSummary, out: &mut Vec<&'r RunSummary>) {
-    out.push(run);
-    for child in runs.iter().rev().filter(|child| child.parent.as_ref() == Some(&run.id)) {
-        below(runs, child, out);
-    }
+/// Which runs stand below which.
+struct Places<'r> {
+    /// Those whose parent is not in the list, as they stand in it.
+    roots: Vec<&'r RunSummary>,
+    /// Brothers, in the order they began.
+    below: HashMap<&'r str, Vec<&'r RunSummary>>,
 }
 
-fn depth(runs: &[RunSummary], run: &RunSummary) -> usize {
-    let parent = runs.iter().find(|other| Some(&other.id) == run.parent.as_ref());
-    parent.map_or(0, |parent| depth(runs, parent) + 1)
+impl<'r> Places<'r> {
+    fn of(runs: &'r [RunSummary]) -> Self {
+        let known: HashSet<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+        let parent = |run: &'r RunSummary| {
+            run.parent.as_ref().map(|parent| parent.as_str()).filter(|parent| known.contains(parent))
+        };
+        let roots = runs.iter().filter(|run| parent(run).is_none()).collect();
+        let mut below: HashMap<&str, Vec<&RunSummary>> = HashMap::new();
+        for run in runs.iter().rev() {
+            if let Some(parent) = parent(run) {
+                below.entry(parent).or_default().push(run);
+            }
+        }
+        Self { roots, below }
+    }
+
+    fn walk(&self, run: &'r RunSummary, depth: usize, most: usize, out: &mut Vec<Line<'r>>) {
+        out.push(Line::Run(run, depth));
+        let brothers = self.below.get(run.id.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let over = brothers.iter().filter(|run| !run.status.is_live()).count();
+        // One that is left out would take a line, too.
+        let mut left_out = if over > most.saturating_add(1) { over - most } else { 0 };
+        let more = left_out;
+        for child in brothers {
+            if left_out > 0 && !child.status.is_live() {
+                left_out -= 1;
+                continue;
+            }
+            self.walk(child, depth + 1, most, out);
+        }
+        if more > 0 {
+            out.push(Line::More(more, depth + 1));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -110,9 +208,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_a_run_is_about_has_room_at_eighty_columns() {
-        let run = |id: &str, status, minutes: i64| RunSummary {
+    fn run(id: &str, status: RunStatus, minutes: i64) -> RunSummary {
+        RunSummary {
             id: RunId::new(id),
             thread: ThreadId::new("t"),
             title: "Find the bug in the parser, and say where it came from".to_owned(),
@@ -129,7 +226,21 @@ mod tests {
             ended_at: None,
             own: Totals::default(),
             inclusive: Totals { cost_microusd: 15_000, ..Totals::default() },
-        };
+        }
+    }
+
+    fn below(parent: &str, place: &str, agent: &str, status: RunStatus) -> RunSummary {
+        RunSummary {
+            kind: RunKind::Sub,
+            parent: Some(RunId::new(parent)),
+            job: place.starts_with('2'),
+            agent: agent.to_owned(),
+            ..run(&format!("{parent}-{place}"), status, 1)
+        }
+    }
+
+    #[test]
+    fn what_a_run_is_about_has_room_at_eighty_columns() {
         let runs = [
             run("1m7g0c8gs8ytqbbb", RunStatus::Interrupted, 0),
             run("1m7g0c8gs8ytqbba", RunStatus::CancelledByUser, 2),
@@ -141,7 +252,49 @@ mod tests {
             1m7g0c8gs8ytqbba  cancelled    -2 min  0       $0.0150  Find the bug in the par…
             1m7g0c8gs8ytqbb9  step cap     -3 d    0       $0.0150  Find the bug in the par…
         "#]]
-        .assert_eq(&ps_text(&runs, Millis(0), 80));
-        assert!(ps_text(&runs, Millis(0), 200).contains("claude-sonnet-5-5"), "a wide one has the model");
+        .assert_eq(&ps_text(&runs, Millis(0), 80, 10));
+        assert!(ps_text(&runs, Millis(0), 200, 10).contains("claude-sonnet-5-5"), "a wide one has the model");
+    }
+
+    #[test]
+    fn a_deep_tree_has_room_at_eighty_columns() {
+        const ROOT: &str = "1m7g0c8gs8ytqbbb";
+        // Newest first, as the journal lists them.
+        let runs = [
+            below("1m7g0c8gs8ytqbbb-2-0-4-1", "6-0", "reader", RunStatus::Running),
+            below("1m7g0c8gs8ytqbbb-2-0", "4-1", "grep-summarizer", RunStatus::Waiting),
+            below(ROOT, "2-1", "general-purpose", RunStatus::Completed),
+            below(ROOT, "2-0", "repo-scanner", RunStatus::Waiting),
+            run(ROOT, RunStatus::Waiting, 2),
+        ];
+        expect![[r#"
+            RUN                           STATUS     TOKENS  COST     WHAT
+            1m7g0c8gs8ytqbbb              waiting    0       $0.0150  Find the bug in the p…
+            1m7g0c8gs8ytqbbb-2-0          waiting    0       $0.0150    repo-scanner (job)
+            1m7g0c8gs8ytqbbb-2-0-4-1      waiting    0       $0.0150      grep-summarizer
+            1m7g0c8gs8ytqbbb-2-0-4-1-6-0  running    0       $0.0150        reader
+            1m7g0c8gs8ytqbbb-2-1          completed  0       $0.0150    general-purpose (jo…
+        "#]]
+        .assert_eq(&ps_text(&runs, Millis(0), 80, 10));
+    }
+
+    #[test]
+    fn of_many_brothers_those_at_work_and_the_last_are_listed() {
+        let place = |n: usize| format!("2-{n}");
+        let status = |n: usize| if n == 3 { RunStatus::Running } else { RunStatus::Completed };
+        let mut runs: Vec<RunSummary> =
+            (0..10_000).rev().map(|n| below("m", &place(n), "scanner", status(n))).collect();
+        runs.push(run("m", RunStatus::Waiting, 2));
+        expect![[r#"
+            RUN       STATUS     BEGAN   TOKENS  COST     WHAT
+            m         waiting    -2 min  0       $0.0150  Find the bug in the parser, and say…
+            m-2-3     running    -1 min  0       $0.0150    scanner (job)
+            m-2-9998  completed  -1 min  0       $0.0150    scanner (job)
+            m-2-9999  completed  -1 min  0       $0.0150    scanner (job)
+                                                            and 9997 more: --all
+        "#]]
+        .assert_eq(&ps_text(&runs, Millis(0), 82, 2));
+        assert_eq!(ps_text(&runs, Millis(0), 80, usize::MAX).lines().count(), 10_002);
+        assert_eq!(ordered(&runs).len(), 10_001);
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 use session::{Block, Role};
 use store::{
-    Attempt, Fork, Message, Millis, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunSummary, ToolCall,
+    Attempt, Fork, Message, Millis, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunStatus, RunSummary,
+    Seq, ToolCall,
 };
 
 use super::{FORMAT, dollars, usage, usd};
@@ -31,6 +32,19 @@ pub struct OneRun {
     pub tool_calls: Vec<ToolCall>,
     /// Its model calls, each with its attempts.
     pub model_calls: Vec<(ModelCall, Vec<Attempt>)>,
+    /// The jobs it was told of.
+    pub told: Vec<Told>,
+}
+
+/// A job whose end a message told.
+#[derive(Debug)]
+pub struct Told {
+    /// The message.
+    pub message: Seq,
+    /// The job as it is now.
+    pub job: Run,
+    /// What was told.
+    pub text: String,
 }
 
 /// One run for people.
@@ -45,6 +59,11 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
     let ended = run.ended_at.map(|ended| format!(", ended {}", when(ended))).unwrap_or_default();
     line(&mut out, format!("  began {}{ended}", when(run.created_at)));
     line(&mut out, format!("  in {}", plain(&one.workspace)));
+    if let Some(parent) = &run.parent {
+        let by = run.spawned_by.as_ref().map(|call| format!(", by its call {}", plain(call.as_str())));
+        let job = if summary.job { ", as a job" } else { "" };
+        line(&mut out, format!("  started by {parent}{}{job}", by.unwrap_or_default()));
+    }
     line(
         &mut out,
         format!("  agent {}, model {} ({})", plain(&run.agent), plain(&run.model), plain(&run.provider)),
@@ -57,12 +76,22 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         line(&mut out, format!("  {}", plain(error)));
     }
     for message in &one.messages {
+        let told = || one.told.iter().filter(|told| told.message == message.seq);
         match message.origin {
-            Origin::Carried | Origin::Results => continue,
+            Origin::Carried => continue,
+            Origin::Results if told().next().is_none() => continue,
             _ => {}
         }
         line(&mut out, String::new());
         line(&mut out, format!("{}{}", who(message), trouble(one, message)));
+        for Told { job, .. } in told() {
+            let sign = if job.status == RunStatus::Completed { "✓" } else { "✗" };
+            let (agent, status) = (plain(&job.agent), job.status.words());
+            line(&mut out, format!("  {sign} job {} ({agent}) {status}", job.id));
+            if let Some(said) = job.final_text.as_deref().or(job.error.as_deref()).and_then(first_line) {
+                line(&mut out, format!("      {said}"));
+            }
+        }
         // What was said is shown whole; the terminal breaks its lines.
         for text in message.text.as_deref().unwrap_or_default().lines() {
             out.push_str(&format!("  {}\n", crate::text::visible(text)));
@@ -130,6 +159,7 @@ pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
         "heads": one.heads.iter().map(|(digest, bytes)| (digest.clone(), String::from_utf8_lossy(bytes).into())).collect::<Map<_, _>>(),
         "messages": one.messages.iter().map(message_json).collect::<Vec<_>>(),
         "tool_calls": one.tool_calls.iter().map(call_json).collect::<Vec<_>>(),
+        "inbox": one.told.iter().map(told_json).collect::<Vec<_>>(),
         "model_calls": one.model_calls.iter().map(|(call, attempts)| model_call_json(call, attempts)).collect::<Vec<_>>(),
     })
 }
@@ -144,6 +174,10 @@ fn fork_json(fork: &Fork) -> Value {
         "source": fork.source,
         "ended": ended,
     })
+}
+
+fn told_json(told: &Told) -> Value {
+    json!({ "message": told.message.0, "job": told.job.id, "text": told.text })
 }
 
 /// A run as recordings show a lane.
@@ -248,7 +282,8 @@ fn who(message: &Message) -> &'static str {
     match message.origin {
         Origin::Summary => "summary",
         Origin::Kernel => "offshoot",
-        Origin::Inbox => "inbox",
+        // What stands in it beside results of calls, which are shown with them.
+        Origin::Inbox | Origin::Results => "inbox",
         _ => role(message.role),
     }
 }
@@ -291,18 +326,19 @@ fn mark(call: &ToolCall) -> &'static str {
 /// The first line of what a tool answered.
 fn first_words(call: &ToolCall) -> Option<String> {
     let result = call.result.as_ref()?;
-    let text = result.blocks.iter().find_map(|block| match block {
-        Block::Text { text } => text.lines().find(|line| !line.trim().is_empty()),
+    let texts = result.blocks.iter().filter_map(|block| match block {
+        Block::Text { text } => Some(text.as_str()),
         _ => None,
     });
-    let lines = result.blocks.iter().map(|block| match block {
-        Block::Text { text } => text.lines().count(),
-        _ => 0,
-    });
-    let more = lines.sum::<usize>().saturating_sub(1);
-    text.map(|text| match more {
-        0 => plain(text),
-        1 => format!("{} (and 1 more line)", plain(text)),
-        more => format!("{} (and {more} more lines)", plain(text)),
+    first_line(&texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// The first line that says something, and how many there are behind.
+fn first_line(text: &str) -> Option<String> {
+    let first = text.lines().find(|line| !line.trim().is_empty())?;
+    Some(match text.lines().count().saturating_sub(1) {
+        0 => plain(first),
+        1 => format!("{} (and 1 more line)", plain(first)),
+        more => format!("{} (and {more} more lines)", plain(first)),
     })
 }

@@ -1,6 +1,6 @@
 //! The list of all runs: where they stand and what they used. Nothing that an agent said is read here.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, ToSql};
 use session::{RunId, ThreadId};
 
 use super::columns::{self, TOTALS};
@@ -17,10 +17,20 @@ pub struct Filter {
     pub live: bool,
     /// At most so many.
     pub limit: Option<u32>,
+    /// Only those of so many trees, the newest ones.
+    pub roots: Option<u32>,
 }
 
 pub(crate) fn runs(conn: &Connection, filter: &Filter) -> Result<Vec<RunSummary>, StoreError> {
-    let mut find = conn.prepare_cached(
+    // Said in two ways: one that is right for both would look at every run that there is for each of those below one.
+    let which = match (&filter.below, filter.roots) {
+        (Some(_), _) => "r.id IN (SELECT id FROM below)",
+        (None, Some(_)) => {
+            "r.root IN (SELECT id FROM runs WHERE parent IS NULL ORDER BY created_at DESC, rowid DESC LIMIT ?5)"
+        }
+        (None, None) => "?2 IS NULL",
+    };
+    let sql = format!(
         "WITH RECURSIVE below (id) AS (
              SELECT id FROM runs WHERE id = ?2
              UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
@@ -28,14 +38,17 @@ pub(crate) fn runs(conn: &Connection, filter: &Filter) -> Result<Vec<RunSummary>
          SELECT r.id, r.thread, r.kind, r.root, r.parent, EXISTS (SELECT 1 FROM jobs WHERE run = r.id), r.agent,
              r.model, r.provider, r.status, root.writer_pid, root.writer_start, r.created_at, r.ended_at, t.title
          FROM runs r JOIN runs root ON root.id = r.root JOIN threads t ON t.id = r.thread
-         WHERE (?1 IS NULL OR r.thread = ?1) AND (?2 IS NULL OR r.id IN (SELECT id FROM below))
-             AND (?3 = 0 OR r.status IN ('running', 'waiting'))
-         ORDER BY r.created_at DESC, r.rowid DESC LIMIT ?4",
-    )?;
+         WHERE (?1 IS NULL OR r.thread = ?1) AND {which} AND (?3 = 0 OR r.status IN ('running', 'waiting'))
+         ORDER BY r.created_at DESC, r.rowid DESC LIMIT ?4"
+    );
+    let mut find = conn.prepare_cached(&sql)?;
     let thread = filter.thread.as_ref().map(ThreadId::as_str);
     let below = filter.below.as_ref().map(RunId::as_str);
     let limit = filter.limit.map_or(-1, i64::from);
-    let found = find.query_map(params![thread, below, filter.live, limit], |row| summary(conn, row))?;
+    // The statement counts only the parameters that it names.
+    let named: &[&dyn ToSql] = &[&thread, &below, &filter.live, &limit, &filter.roots];
+    let named = &named[..find.parameter_count()];
+    let found = find.query_map(named, |row| summary(conn, row))?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 

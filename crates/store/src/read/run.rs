@@ -4,13 +4,13 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use session::{CallId, RunId};
 
 use super::columns::{self, MESSAGE, MODEL_CALL, RUN, TOOL_CALL};
 use crate::{
     Attempt, Child, Digest, Fork, Inbox, InboxKind, Job, Journal, Lease, Message, ModelCall, ModelCallId,
-    Run, RunStatus, SeenFile, Seq, Store, StoreError, ToolCall,
+    Run, RunStatus, SeenFile, Seq, Store, StoreError, ToolCall, Totals,
 };
 
 /// What one run left.
@@ -140,7 +140,24 @@ impl<'a> RunReads<'a> {
 
     /// What waits for its next turn, oldest first.
     pub fn inbox(&self) -> Result<Vec<Inbox>, StoreError> {
-        self.store.read_all(|conn| inbox(conn, &self.run))
+        self.store.read_all(|conn| inbox(conn, &self.run, u32::MAX))
+    }
+
+    /// The oldest of that, at most so many.
+    pub fn oldest_in_inbox(&self, most: u32) -> Result<Vec<Inbox>, StoreError> {
+        self.store.read_all(|conn| inbox(conn, &self.run, most))
+    }
+
+    /// What it was told of its inbox, with the message that told it, oldest first.
+    pub fn told(&self) -> Result<Vec<(Seq, Inbox)>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT id, kind, job, body, created_at, delivered_seq FROM inbox
+                 WHERE run = ?1 AND delivered_seq IS NOT NULL ORDER BY delivered_seq, id",
+            )?;
+            let found = find.query_map([self.run.as_str()], |row| Ok((row.get(5)?, entry(row)?)))?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
     }
 
     /// The jobs it started, oldest first.
@@ -148,11 +165,24 @@ impl<'a> RunReads<'a> {
         self.store.read_all(|conn| jobs(conn, &self.run))
     }
 
+    /// Whether it started that job.
+    pub fn has_job(&self, job: &RunId) -> Result<bool, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached("SELECT 1 FROM jobs WHERE run = ?2 AND parent = ?1")?;
+            Ok(find.exists([self.run.as_str(), job.as_str()])?)
+        })
+    }
+
+    /// What it used, and all below it.
+    pub fn totals(&self) -> Result<Totals, StoreError> {
+        self.store.read_all(|conn| Ok(super::inclusive(conn, &self.run)?))
+    }
+
     /// Whether something waits for its next turn.
     pub fn has_news(&self) -> Result<bool, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
-                "SELECT 1 FROM inbox
+                "SELECT 1 FROM inbox INDEXED BY inbox_waiting
                  WHERE run = ?1 AND kind <> 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL LIMIT 1",
             )?;
             Ok(find.exists([self.run.as_str()])?)
@@ -195,7 +225,7 @@ impl<'a> RunReads<'a> {
     pub fn cancels(&self) -> Result<Vec<RunId>, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
-                "SELECT i.run FROM inbox i JOIN runs r ON r.id = i.run
+                "SELECT i.run FROM inbox i INDEXED BY inbox_waiting CROSS JOIN runs r ON r.id = i.run
                  WHERE i.kind = 'cancel' AND i.delivered_seq IS NULL AND i.consumed_at IS NULL AND r.root = ?1",
             )?;
             let found = find.query_map([self.run.as_str()], |row| Ok(RunId::new(columns::text(row, 0)?)))?;
@@ -219,7 +249,7 @@ impl<'a> RunReads<'a> {
                 last_seq: messages.last().map(|message| message.seq),
                 last_call: last_call(conn, &run.id)?,
                 calls: calls.unwrap_or_default(),
-                inbox: inbox(conn, &run.id)?,
+                inbox: inbox(conn, &run.id, u32::MAX)?,
                 messages,
                 run,
             })
@@ -336,21 +366,24 @@ fn attempts(conn: &Connection, run: &RunId, call: ModelCallId) -> Result<Vec<Att
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-fn inbox(conn: &Connection, run: &RunId) -> Result<Vec<Inbox>, StoreError> {
+fn inbox(conn: &Connection, run: &RunId, most: u32) -> Result<Vec<Inbox>, StoreError> {
     let mut find = conn.prepare_cached(
-        "SELECT id, kind, job, body, created_at FROM inbox
-         WHERE run = ?1 AND delivered_seq IS NULL AND consumed_at IS NULL ORDER BY id",
+        // What was told before is looked at by nobody, however much that is.
+        "SELECT id, kind, job, body, created_at FROM inbox INDEXED BY inbox_waiting
+         WHERE run = ?1 AND delivered_seq IS NULL AND consumed_at IS NULL ORDER BY id LIMIT ?2",
     )?;
-    let found = find.query_map([run.as_str()], |row| {
-        Ok(Inbox {
-            id: row.get(0)?,
-            kind: row.get(1)?,
-            job: row.get::<_, Option<String>>(2)?.map(RunId::new),
-            body: row.get(3)?,
-            at: row.get(4)?,
-        })
-    })?;
+    let found = find.query_map(params![run.as_str(), most], entry)?;
     Ok(found.collect::<Result<_, _>>()?)
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Inbox> {
+    Ok(Inbox {
+        id: row.get(0)?,
+        kind: row.get(1)?,
+        job: row.get::<_, Option<String>>(2)?.map(RunId::new),
+        body: row.get(3)?,
+        at: row.get(4)?,
+    })
 }
 
 fn jobs(conn: &Connection, parent: &RunId) -> Result<Vec<Job>, StoreError> {

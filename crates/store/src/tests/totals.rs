@@ -44,6 +44,12 @@ async fn own_and_inclusive_totals_count_each_call_once() {
     assert_eq!(names(Filter { below: Some(run_id("s")), ..Filter::default() }), ["f", "s"]);
     assert_eq!(names(Filter { thread: Some(thread_id("other")), ..Filter::default() }), ["other"]);
     assert_eq!(names(Filter { limit: Some(2), ..Filter::default() }).len(), 2);
+    assert_eq!(names(Filter { roots: Some(2), ..Filter::default() }), ["f", "m", "other", "s"]);
+    assert_eq!(names(Filter { roots: Some(1), ..Filter::default() }), ["other"]);
+    let now = runs(&Filter::default());
+    for run in ["m", "s", "f"] {
+        assert_eq!(store.run(&run_id(run)).totals().expect("totals"), now[run].inclusive, "{run}");
+    }
     store.end_run(&run_id("f"), ending(RunStatus::Completed, "bye")).await.expect("ended");
     assert_eq!(names(Filter { live: true, ..Filter::default() }), ["m", "other", "s"]);
     assert_eq!(store.main().session_info(&thread_id("m")).expect("info").totals, all["m"].own);

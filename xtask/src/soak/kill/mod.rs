@@ -3,6 +3,7 @@
 //! The tests kill it at every durable point by name. Here it is killed by the clock, wherever it happens to be: while
 //! it starts, while SQLite writes, between two events of a stream. What is resumed is killed again.
 
+mod tree;
 mod verdict;
 mod world;
 
@@ -13,8 +14,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::{cargo, output};
-use verdict::{Moment, Whole};
-use world::World;
+use verdict::{Moment, Wholes};
+use world::{Scene, World};
 
 /// How much of it.
 #[derive(clap::Args)]
@@ -25,6 +26,9 @@ pub(crate) struct KillArgs {
     /// The first run's seed; each further one has the next. `--times 1 --seed S` does one again
     #[arg(long)]
     seed: Option<u64>,
+    /// A tree of runs: jobs, one of them fetched and one that wakes its parent, and an agent that is waited for
+    #[arg(long)]
+    tree: bool,
     /// The `offshoot` to kill, with the feature `agent/crash-points`; it is built without
     #[arg(long)]
     program: Option<PathBuf>,
@@ -37,9 +41,13 @@ const UNDISTURBED: u32 = 3;
 
 /// One kind of run, and what it is when nobody disturbs it.
 struct Kind {
-    script: String,
+    scene: Scene,
     takes: Duration,
-    whole: Whole,
+    wholes: Wholes,
+    /// What models were asked.
+    requests: usize,
+    /// How many questions may be open at the same time, and are asked again where nobody saw their answers.
+    open: usize,
 }
 
 /// What came of one run that was killed.
@@ -53,13 +61,16 @@ struct Killed {
 pub(super) fn soak(args: &KillArgs) -> Result<()> {
     let program = program(args)?;
     let first = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
-    let kinds: Vec<Kind> = [world::SCRIPT.to_owned(), world::long_script()]
-        .into_iter()
-        .map(|script| undisturbed(&program, script))
-        .collect::<Result<_>>()?;
+    let scenes = match args.tree {
+        true => vec![Scene::Tree],
+        false => vec![Scene::Alone(world::SCRIPT.to_owned()), Scene::Alone(world::long_script())],
+    };
+    let kinds: Vec<Kind> =
+        scenes.into_iter().map(|scene| undisturbed(&program, scene)).collect::<Result<_>>()?;
     for kind in &kinds {
-        let (ms, asked) = (kind.takes.as_millis(), kind.whole.requests);
-        eprintln!("undisturbed: {ms} ms, {asked} requests, {} messages", kind.whole.messages.len());
+        let (ms, asked, runs) = (kind.takes.as_millis(), kind.requests, kind.wholes.len());
+        let messages: usize = kind.wholes.values().map(|whole| whole.messages.len()).sum();
+        eprintln!("undisturbed: {ms} ms, runs: {runs}, {asked} requests, {messages} messages");
     }
     let (mut all, mut failed) = (Vec::new(), 0);
     for seed in (first..).take(args.times as usize) {
@@ -88,21 +99,29 @@ fn program(args: &KillArgs) -> Result<PathBuf> {
     super::built()
 }
 
-fn undisturbed(program: &Path, script: String) -> Result<Kind> {
+fn undisturbed(program: &Path, scene: Scene) -> Result<Kind> {
     let mut times = Vec::new();
-    let mut whole: Option<Whole> = None;
+    let mut whole: Option<(Wholes, usize)> = None;
     for _ in 0..UNDISTURBED {
-        let mut world = World::new(program, &script)?;
+        let mut world = World::new(program, &scene)?;
         let attempt = world.attempt(None, None)?;
         attempt.is_good()?;
-        let now = Whole::of(&world.shown()?.context("no run is there")?, world.requests)?;
-        now.is_well_formed()?;
+        let now = (world.wholes()?, world.requests);
+        verdict::compare(&now.0, &now.0)?;
         ensure!(whole.as_ref().is_none_or(|before| *before == now), "two runs that nobody disturbed differ");
         whole = Some(now);
         times.push(attempt.took);
     }
     times.sort();
-    Ok(Kind { script, takes: times[times.len() / 2], whole: whole.context("it was never run")? })
+    let (wholes, requests) = whole.context("it was never run")?;
+    let open = match scene {
+        Scene::Alone(_) => 1,
+        Scene::Tree => {
+            tree::is_told_once(&wholes)?;
+            tree::AT_ONCE
+        }
+    };
+    Ok(Kind { scene, takes: times[times.len() / 2], wholes, requests, open })
 }
 
 /// One run, killed and resumed until it is whole.
@@ -110,7 +129,7 @@ fn killed(program: &Path, kinds: &[Kind], seed: u64) -> Result<Killed> {
     let mut chance = fastrand::Rng::with_seed(seed);
     let kind = &kinds[chance.usize(..kinds.len())];
     let kills = chance.usize(1..=MOST_KILLS);
-    let mut world = World::new(program, &kind.script)?;
+    let mut world = World::new(program, &kind.scene)?;
     let mut killed = Killed::default();
     let mut left = kind.takes;
     let mut run = None;
@@ -132,21 +151,17 @@ fn killed(program: &Path, kinds: &[Kind], seed: u64) -> Result<Killed> {
         if told.is_none() || chance.bool() {
             let shown = world.shown()?;
             world.check()?;
-            if let Some(shown) = &shown {
-                attempt.is_kept(shown)?;
-            }
-            ensure!(shown.is_some() || run.is_none() && told.is_none(), "the run is gone");
-            run = shown.and_then(|shown| Some(shown["run"]["run"].as_str()?.to_owned()));
+            attempt.is_kept(&shown)?;
+            ensure!(!shown.is_empty() || run.is_none() && told.is_none(), "the run is gone");
+            run = shown.into_iter().find(|(_, run)| run["run"]["parent"].is_null()).map(|(id, _)| id);
         } else {
             run = told;
         }
     }
-    let shown = world.shown()?.context("the run is gone")?;
-    let now = Whole::of(&shown, world.requests)?;
     world.check()?;
-    now.is_well_formed()?;
-    killed.may_have_run = now.compare(&kind.whole)?;
-    killed.asked_again = now.asked_again(&kind.whole, killed.moments.len())?;
+    killed.may_have_run = verdict::compare(&world.wholes()?, &kind.wholes)?;
+    let most = killed.moments.len() * kind.open;
+    killed.asked_again = verdict::asked_again(world.requests, kind.requests, most)?;
     verdict::nothing_twice(&world.points(), &world.stamps())?;
     Ok(killed)
 }

@@ -1,12 +1,14 @@
 //! Whether a run that was killed is the run it would have been.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 /// The calls that must not happen twice, and therefore may have run.
-const UNSAFE: [&str; 2] = ["toolu_d", "toolu_h"];
+const UNSAFE: [&str; 4] = ["toolu_d", "toolu_h", "toolu_m2", "toolu_c2"];
+/// Each scene has so many of them.
+const STAMPS: usize = 2;
 /// What is said of them then.
 const MAY_HAVE_RUN: &str = "It may have run";
 
@@ -17,6 +19,7 @@ pub(super) enum Moment {
     Asking,
     Listening,
     Calling,
+    Waiting,
     Ending,
 }
 
@@ -27,6 +30,7 @@ impl Moment {
             None => Moment::Starting,
             Some("provisional") => Moment::Listening,
             Some("message" | "tool_started") => Moment::Calling,
+            Some("waiting") => Moment::Waiting,
             Some("run_finished") => Moment::Ending,
             Some(_) => Moment::Asking,
         }
@@ -38,7 +42,8 @@ impl Moment {
             Moment::Asking => "while a model was to be asked, or had not said anything yet",
             Moment::Listening => "in the middle of a reply, or while it was written down",
             Moment::Calling => "while tools were to be called, or were at work",
-            Moment::Ending => "after its end, before it was gone",
+            Moment::Waiting => "while it waited for its jobs",
+            Moment::Ending => "after an end, before anything else was said",
         }
     }
 }
@@ -58,13 +63,14 @@ pub(super) struct Whole {
     numbers: Vec<i64>,
     /// Calls without a result.
     open: usize,
-    /// What models were asked.
-    pub(super) requests: usize,
 }
 
+/// All runs of a scene, by their ids.
+pub(super) type Wholes = BTreeMap<String, Whole>;
+
 impl Whole {
-    /// What `show` says of a run whose models were asked so often.
-    pub(super) fn of(shown: &Value, requests: usize) -> Result<Whole> {
+    /// What `show` says of a run.
+    pub(super) fn of(shown: &Value) -> Result<Whole> {
         let list = |name: &str| shown[name].as_array().with_context(|| format!("`show` has no {name}"));
         let (messages, calls) = (list("messages")?, list("tool_calls")?);
         let number = |value: &Value| value.as_i64().context("a place is no number");
@@ -79,7 +85,6 @@ impl Whole {
                 .collect::<Result<_>>()?,
             numbers: messages.iter().map(|it| number(&it["seq"])).collect::<Result<_>>()?,
             open: calls.iter().filter(|it| it["result"].is_null()).count(),
-            requests,
         })
     }
 
@@ -104,14 +109,25 @@ impl Whole {
         same(&self.messages, &undisturbed.messages)?;
         same(&self.calls, &undisturbed.calls)
     }
+}
 
-    /// How many questions were asked again: one for each kill at most. What is written down is not asked again.
-    pub(super) fn asked_again(&self, undisturbed: &Whole, kills: usize) -> Result<usize> {
-        let again = self.requests.checked_sub(undisturbed.requests);
-        again.filter(|again| *again <= kills).with_context(|| {
-            format!("{} requests, not {}, after {kills} kills", self.requests, undisturbed.requests)
-        })
+/// Compares all runs with those that nobody disturbed, and counts the calls that may have run.
+pub(super) fn compare(now: &Wholes, undisturbed: &Wholes) -> Result<usize> {
+    ensure!(now.keys().eq(undisturbed.keys()), "there are the runs {:?}", now.keys());
+    let mut may_have_run = 0;
+    for (id, whole) in now {
+        whole.is_well_formed().with_context(|| format!("run {id}"))?;
+        may_have_run += whole.compare(&undisturbed[id]).with_context(|| format!("run {id}"))?;
     }
+    Ok(may_have_run)
+}
+
+/// How many questions were asked again: so many at most. What is written down is not asked again.
+pub(super) fn asked_again(requests: usize, undisturbed: usize, most: usize) -> Result<usize> {
+    let again = requests.checked_sub(undisturbed);
+    again
+        .filter(|again| *again <= most)
+        .with_context(|| format!("{requests} requests, not {undisturbed}, and at most {most} again"))
 }
 
 /// Equal, but for what says that it may have run; how many do.
@@ -157,7 +173,7 @@ pub(super) fn nothing_twice(points: &[String], stamps: &str) -> Result<()> {
         ensure!(times <= 1, "{call} happened {times} times");
     }
     let stamped = stamps.lines().count();
-    ensure!(stamped <= UNSAFE.len(), "{stamped} stamps");
+    ensure!(stamped <= STAMPS, "{stamped} stamps");
     Ok(())
 }
 
@@ -182,7 +198,7 @@ mod tests {
     }
 
     fn whole(calls: &[(&str, &str)]) -> Whole {
-        Whole::of(&shown(calls), 6).expect("it is a run")
+        Whole::of(&shown(calls)).expect("it is a run")
     }
 
     #[test]
@@ -201,7 +217,7 @@ mod tests {
         let broken = |change: &dyn Fn(&mut Value)| {
             let mut shown = shown(&[("toolu_a", "alpha"), ("toolu_d", "stamped")]);
             change(&mut shown);
-            Whole::of(&shown, 6).expect("it is a run").is_well_formed().is_err()
+            Whole::of(&shown).expect("it is a run").is_well_formed().is_err()
         };
         assert!(!broken(&|_| ()));
         assert!(broken(&|shown| shown["messages"][2]["seq"] = json!(4)));
@@ -225,10 +241,21 @@ mod tests {
 
     #[test]
     fn each_kill_may_cost_one_question() {
-        let undisturbed = whole(&[]);
-        let asked = |requests, kills| Whole { requests, ..whole(&[]) }.asked_again(&undisturbed, kills);
-        assert_eq!(asked(6, 2).expect("none"), 0);
-        assert_eq!(asked(8, 2).expect("two"), 2);
-        assert!(asked(9, 2).is_err() && asked(5, 2).is_err());
+        assert_eq!(asked_again(6, 6, 2).expect("none"), 0);
+        assert_eq!(asked_again(8, 6, 2).expect("two"), 2);
+        assert!(asked_again(9, 6, 2).is_err() && asked_again(5, 6, 2).is_err());
+    }
+
+    #[test]
+    fn a_tree_is_whole_only_with_all_its_runs() {
+        let tree = |ids: &[&str]| -> Wholes {
+            ids.iter().map(|id| ((*id).to_owned(), whole(&[("toolu_a", "alpha")]))).collect()
+        };
+        assert_eq!(compare(&tree(&["m", "m-2-0"]), &tree(&["m", "m-2-0"])).expect("the same"), 0);
+        assert!(compare(&tree(&["m"]), &tree(&["m", "m-2-0"])).is_err());
+        assert!(compare(&tree(&["m", "m-2-1"]), &tree(&["m", "m-2-0"])).is_err());
+        let mut other = tree(&["m", "m-2-0"]);
+        other.insert("m-2-0".to_owned(), whole(&[("toolu_a", "beta")]));
+        assert!(compare(&other, &tree(&["m", "m-2-0"])).is_err());
     }
 }

@@ -1,5 +1,6 @@
-//! A journal, a workspace and a scripted model for one run.
+//! A journal, a workspace and a model for one run, or for a tree of them.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -9,11 +10,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use store::{Options, Store};
 
-use super::verdict::Moment;
+use super::tree::{self, Lines};
+use super::verdict::{Moment, Whole, Wholes};
 use crate::command::wait;
 
 /// A run with everything in it that is written down: calls side by side, calls that change files, two that must not
@@ -66,21 +68,44 @@ pub(super) fn long_script() -> String {
 /// How long an attempt may take that nobody kills.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What is played.
+#[derive(Clone)]
+pub(super) enum Scene {
+    /// One run, and the script of its model.
+    Alone(String),
+    /// A tree of runs.
+    Tree,
+}
+
+/// Who answers.
+enum Models {
+    /// A process for each attempt that has not said anything yet; so many until now.
+    Scripted(u32),
+    /// Somebody who remembers nothing.
+    Lines(Lines),
+}
+
 pub(super) struct World {
     program: PathBuf,
     place: tempfile::TempDir,
-    models: u32,
+    models: Models,
     /// Requests that models have seen until now.
     pub(super) requests: usize,
 }
 
 impl World {
-    pub(super) fn new(program: &Path, script: &str) -> Result<World> {
+    pub(super) fn new(program: &Path, scene: &Scene) -> Result<World> {
         let place = tempfile::tempdir()?;
         fs::create_dir(place.path().join("w"))?;
         fs::write(place.path().join("w/a.txt"), "alpha\nbeta\n")?;
-        fs::write(place.path().join("script.yaml"), script)?;
-        Ok(World { program: program.to_owned(), place, models: 0, requests: 0 })
+        let models = match scene {
+            Scene::Alone(script) => {
+                fs::write(place.path().join("script.yaml"), script)?;
+                Models::Scripted(0)
+            }
+            Scene::Tree => Models::Lines(Lines::start(place.path().join("data/store.db"))?),
+        };
+        Ok(World { program: program.to_owned(), place, models, requests: 0 })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -101,17 +126,38 @@ impl World {
     /// Starts the run, or goes on with it, against a model that has not said anything yet; kills it after a while
     /// unless it was faster.
     pub(super) fn attempt(&mut self, resume: Option<&str>, kill_after: Option<Duration>) -> Result<Attempt> {
+        if let Models::Lines(lines) = &self.models {
+            let (answered, before) = (lines.answered()?, lines.asked());
+            let attempt = self.attempt_with(lines.address(), resume, kill_after)?;
+            lines.never_again(&answered, &before)?;
+            self.requests = lines.asked().values().sum();
+            return Ok(attempt);
+        }
         let model = self.model()?;
+        let attempt = self.attempt_with(model.address, resume, kill_after)?;
+        self.requests += model.end()?;
+        Ok(attempt)
+    }
+
+    fn attempt_with(
+        &self,
+        model: SocketAddr,
+        resume: Option<&str>,
+        kill_after: Option<Duration>,
+    ) -> Result<Attempt> {
         let (said, erred) = (self.path("stdout"), self.path("stderr"));
         let mut command = self.offshoot();
+        if let Models::Lines(_) = self.models {
+            command.env("OFFSHOOT_RUN_ID", tree::ROOT);
+        }
         command
             .args(["run", "--json", "--events", "all"])
             .args(match resume {
                 Some(run) => ["--resume", run].to_vec(),
-                None => ["--model", "sonnet", "Look around."].to_vec(),
+                None => ["--model", "sonnet", tree::PROMPT].to_vec(),
             })
             .current_dir(self.path("w"))
-            .env("ANTHROPIC_BASE_URL", format!("http://{}", model.address))
+            .env("ANTHROPIC_BASE_URL", format!("http://{model}"))
             .env("ANTHROPIC_API_KEY", "sk-test-0123456789")
             .env("OFFSHOOT_CLOCK", "2026-01-01T12:00:00+00:00[UTC]")
             .env("OFFSHOOT_TEST_TOOLS", "1")
@@ -129,7 +175,6 @@ impl World {
             None => wait(&mut child, begin + PATIENCE, "a run that nobody killed did not end")?,
         };
         let took = begin.elapsed();
-        self.requests += model.end()?;
         let lines = fs::read_to_string(&said)?;
         Ok(Attempt {
             status,
@@ -141,8 +186,11 @@ impl World {
     }
 
     fn model(&mut self) -> Result<Model> {
-        self.models += 1;
-        let recording = self.path(&format!("rec-{}", self.models));
+        if let Models::Scripted(models) = &mut self.models {
+            *models += 1;
+        }
+        let Models::Scripted(nth) = self.models else { bail!("no script answers here") };
+        let recording = self.path(&format!("rec-{nth}"));
         let mut command = self.offshoot();
         command.args(["proxy", "--script"]).arg(self.path("script.yaml")).arg("--out").arg(&recording);
         command.stdout(Stdio::piped()).stderr(File::create(self.path("model.log"))?);
@@ -155,13 +203,21 @@ impl World {
         Ok(model)
     }
 
-    /// The one run there is, as `show` has it; nothing where it was never written down.
-    pub(super) fn shown(&self) -> Result<Option<Value>> {
-        let ps = self.json(&["ps"])?;
+    /// All runs there are, as `show` has them; none where nothing was ever written down.
+    pub(super) fn shown(&self) -> Result<BTreeMap<String, Value>> {
+        let ps = self.json(&["ps", "--all"])?;
         let runs = ps["runs"].as_array().context("`ps` lists no runs")?;
-        ensure!(runs.len() < 2, "there are {} runs", runs.len());
-        let Some(run) = runs.first().and_then(|run| run["run"].as_str()) else { return Ok(None) };
-        self.json(&["show", run]).map(Some)
+        let ids = runs.iter().filter_map(|run| run["run"].as_str());
+        let shown: BTreeMap<String, Value> =
+            ids.map(|id| Ok((id.to_owned(), self.json(&["show", id])?))).collect::<Result<_>>()?;
+        let roots = shown.values().filter(|run| run["run"]["parent"].is_null()).count();
+        ensure!(roots < 2, "there are {roots} roots");
+        Ok(shown)
+    }
+
+    /// The same, as far as it must be the same every time.
+    pub(super) fn wholes(&self) -> Result<Wholes> {
+        self.shown()?.iter().map(|(id, run)| Ok((id.clone(), Whole::of(run)?))).collect()
     }
 
     fn json(&self, arguments: &[&str]) -> Result<Value> {
@@ -252,11 +308,13 @@ impl Attempt {
     }
 
     /// What it said was done is in the journal.
-    pub(super) fn is_kept(&self, shown: &Value) -> Result<()> {
-        let has = |list: &str, key: &str, value: &Value, fits: fn(&Value) -> bool| {
-            shown[list].as_array().into_iter().flatten().any(|it| it[key] == *value && fits(it))
-        };
+    pub(super) fn is_kept(&self, runs: &BTreeMap<String, Value>) -> Result<()> {
         for event in &self.events {
+            let shown = event["run"].as_str().and_then(|run| runs.get(run));
+            let shown = shown.with_context(|| format!("its run is not in the journal: {event}"))?;
+            let has = |list: &str, key: &str, value: &Value, fits: fn(&Value) -> bool| {
+                shown[list].as_array().into_iter().flatten().any(|it| it[key] == *value && fits(it))
+            };
             let kept = match event["type"].as_str() {
                 Some("message" | "compacted") => has("messages", "seq", &event["message"], |_| true),
                 Some("tool_finished") => {

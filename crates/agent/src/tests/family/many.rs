@@ -98,3 +98,34 @@ async fn a_thousand_jobs_are_told_of_once_each() {
     assert!(stage.runs().iter().all(|(_, status)| *status == RunStatus::Completed));
     assert!(stage.play.asked().iter().filter(|((who, _), _)| who == "Do it.").all(|(_, times)| *times == 1));
 }
+
+#[tokio::test]
+async fn what_ends_while_the_parent_is_busy_is_told_in_parts() {
+    const JOBS: usize = 10;
+    let launch = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
+    let mut main = vec![vec![launch; JOBS].join(" + "), "@ended I wait.".to_owned()];
+    main.extend((0..=JOBS).map(|n| format!("I wait {n}.")));
+    let work = ("Work.".to_owned(), vec!["word ".repeat(4000)]);
+    let mut stage = Stage::new(&[]);
+    stage.play = Arc::new(Play::of(vec![("Do it.".to_owned(), main), work]));
+    let (ends, mut seen) = watch::channel(Vec::new());
+    stage.watch = Arc::new(Ends(ends));
+    let run = stage.start("Do it.").await;
+    let open = async {
+        seen.wait_for(|seen| seen.len() == JOBS).await.expect("it lives");
+        stage.play.open("ended");
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), open);
+    assert_eq!(ended.status, RunStatus::Completed, "{:?}", ended.error);
+    for n in 0..JOBS {
+        assert_eq!(stage.told_of("m", &format!("m-2-{n}")), 1, "{n}");
+    }
+    let told: Vec<usize> = stage
+        .said_to("m")
+        .lines()
+        .filter(|line| line.contains("<job_ended"))
+        .map(|line| line.matches("<job_ended").count())
+        .collect();
+    // Some may have ended before the first results were told; whatever waits is told up to 64 KiB at a time.
+    assert!(told.len() >= 3 && told.iter().all(|jobs| *jobs <= 3), "{told:?}");
+}

@@ -1,10 +1,10 @@
 //! Who watches a run: a person at a terminal, a program that reads lines, or nobody.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::board::Board;
+use crate::events::Log;
 use agent::provider::BlockKind;
 use agent::{Event, Watch, What};
 use store::{CallStatus, RunStatus};
@@ -29,17 +29,56 @@ impl LostOutput {
     }
 }
 
-/// One JSON object a line.
+/// One JSON object a line, kept in a file before it is printed.
 pub(super) struct Lines {
     lost: LostOutput,
-    seq: AtomicU64,
+    written: Mutex<Written>,
     /// Those of all agents are told, and pieces of replies on their way.
     all: bool,
 }
 
+/// Where the lines are kept. Which tree it is, the first event says.
+enum Written {
+    Nothing,
+    In(Log),
+    /// Nowhere any more, after so many; why was said.
+    Lost(u64),
+}
+
 impl Lines {
     pub(super) fn new(all: bool, lost: LostOutput) -> Self {
-        Self { lost, seq: AtomicU64::new(1), all }
+        Self { lost, written: Mutex::new(Written::Nothing), all }
+    }
+}
+
+impl Written {
+    /// The number of the next line.
+    fn next(&mut self, event: &Event) -> u64 {
+        if let Written::Nothing = self {
+            *self = Log::open(&event.run).map_or_else(|error| Written::lost(0, &error), Written::In);
+        }
+        match self {
+            Written::Nothing => 1,
+            Written::In(log) => log.next(),
+            Written::Lost(last) => {
+                *last += 1;
+                *last
+            }
+        }
+    }
+
+    fn keep(&mut self, line: &str, seq: u64) {
+        if let Written::In(log) = self
+            && let Err(error) = log.append(line)
+        {
+            *self = Written::lost(seq, &error);
+        }
+    }
+
+    /// The run goes on: whoever reads along has all of them.
+    fn lost(last: u64, error: &std::io::Error) -> Self {
+        eprintln!("warning: the events are not kept from here on: {error}");
+        Written::Lost(last)
     }
 }
 
@@ -65,9 +104,12 @@ impl Watch for Lines {
     fn see(&self, event: &Event) {
         let event = if self.all { Some(event.clone()) } else { for_everybody(event) };
         let Some(event) = event else { return };
-        // Numbered with the output in hand, so that the numbers stand in their order.
+        // Numbered with the file and the output in hand, so that the numbers stand in their order in both.
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = std::io::stdout().lock();
-        let line = report::harmless_json(&event.json(self.seq.fetch_add(1, Ordering::Relaxed)));
+        let seq = written.next(&event);
+        let line = report::harmless_json(&event.json(seq));
+        written.keep(&line, seq);
         self.lost.note(writeln!(out, "{line}").and_then(|()| out.flush()));
     }
 }
