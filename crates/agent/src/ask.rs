@@ -229,10 +229,13 @@ async fn write_down(run: &Run, asked: NewModelCall) -> Result<Result<ModelCallId
             Err(StoreError::OverBudget { used, wanted, most, reserved, .. })
                 if reserved > 0 && used + wanted <= most =>
             {
+                // Whoever has set it aside may be waiting for a place.
+                run.leave_place();
                 tokio::select! {
                     _ = settling.changed() => {}
                     () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
                 }
+                run.take_place().await;
             }
             Err(StoreError::OverBudget { limit, unit, used, wanted, most, .. }) => {
                 let whose = if limit.run == run.id { "" } else { " in all" };

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use session::model::{self, Seat};
 use session::{Message, Role, RunId, ThreadId, Usage};
-use store::{Ending, Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
+use store::{Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
 use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
 
 use crate::calls;
 use crate::crash;
 use crate::error::RunError;
+use crate::jobs;
 use crate::kernel::{Kernel, Start};
 use crate::process::{self, AtWork};
 use crate::provider;
@@ -66,12 +67,9 @@ impl Kernel {
         Ok(id)
     }
 
-    /// Ends a run that was paused here, for good.
+    /// Ends a run that was paused here, and all below it, for good.
     pub async fn give_up(&self, id: &RunId) -> Result<(), RunError> {
-        let row = self.store.run(id).row()?;
-        let (final_text, at) = (row.final_text, self.clock.millis());
-        let ending = Ending { status: RunStatus::CancelledByUser, final_text, error: None, fork: None, at };
-        Ok(self.store.end_run(id, ending).await?)
+        Ok(jobs::end_tree(&self.store, id, self.clock.millis()).await?)
     }
 
     /// Takes a run up again, so that [`Kernel::run`] goes on with it. A run that had come to its end needs a `prompt`.

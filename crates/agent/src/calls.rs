@@ -12,6 +12,7 @@ use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
 use crate::fork;
+use crate::jobs;
 use crate::narrow;
 use crate::permission::{Answer, Judgement, Question, Rules};
 use crate::preview;
@@ -19,7 +20,7 @@ use crate::run::Run;
 use crate::spawn;
 use crate::stop::Wish;
 use crate::tool::{Output, Scene};
-use crate::tools::{SPAWNING, spawned};
+use crate::tools::{SPAWN, answered, ended, spawned};
 use crate::words;
 
 /// Calls what has no result yet. Ends early, between two batches, where the run is told to stop.
@@ -86,7 +87,7 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
     crash::point("call.intent.after");
     let scene = run.scene(&to_start[0])?;
     // Who only waits for others leaves them its place.
-    let waits = to_start.iter().any(|call| run.tools.waits(&call.name));
+    let waits = to_start.iter().any(|call| run.tools.waits(&call.name) && !is_launch(call));
     if waits {
         run.leave_place();
     }
@@ -201,6 +202,12 @@ async fn judged(
     Ok(Some((may, may_not)))
 }
 
+/// It starts a sub-agent and does not wait for it.
+fn is_launch(call: &ToolCall) -> bool {
+    let input: serde_json::Value = serde_json::from_slice(&call.input).unwrap_or_default();
+    input["run_in_background"] == true
+}
+
 /// It was started in a process that is gone, and must not be started twice.
 fn may_have_run(call: &ToolCall) -> bool {
     call.policy == Policy::Unsafe && call.status == CallStatus::Running
@@ -280,14 +287,32 @@ async fn finish_with(
     Ok(call)
 }
 
+/// Answers a call that waited for a sub-agent, and will not any more. What that has answered is not lost, and what still
+/// works goes on in the background.
+async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
+    let child = spawn::id(&call.key);
+    let output = match run.kernel.store.run(&child).row() {
+        Err(StoreError::NoRun(_)) => Output::error(words::NO_RESULT),
+        Err(error) => return Err(error.into()),
+        Ok(_) if run.stop.wish() == Wish::Cancel => {
+            Output::error(spawned(&child, RunStatus::CancelledByParent, words::ENDED_WITH_YOU))
+        }
+        Ok(row) if jobs::goes_on(row.status) => {
+            run.kernel.store.make_job(&child, run.kernel.clock.millis()).await?;
+            Output::error(spawned(&child, RunStatus::Paused, words::GOES_ON))
+        }
+        Ok(row) => answered(&ended(row), None),
+    };
+    let status = if output.is_error { CallStatus::Failed } else { CallStatus::Done };
+    let Output { blocks, is_error, .. } = output;
+    let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
+    finish(run, call, status, None, result).await
+}
+
 /// Gives a call a result that it will never get by being run.
 pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     let (status, sentence) = match (call.status, call.policy) {
-        (CallStatus::Running, _) if SPAWNING.first() == Some(&call.name.as_str()) => {
-            let text = spawned(&spawn::id(&call.key), RunStatus::Paused, words::GOES_ON);
-            let result = placeholder(&call, &text);
-            return finish(run, call, CallStatus::Failed, None, result).await;
-        }
+        (CallStatus::Running, _) if call.name == SPAWN => return leave(run, call).await,
         (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::NO_RESULT),
         (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
         _ => (CallStatus::Failed, words::NO_RESULT),

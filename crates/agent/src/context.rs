@@ -102,6 +102,7 @@ fn attempt(run: &RunId, status: RunStatus, text: &str) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     };
+    let said = said.replace("</attempt", "<\\/attempt").replace("</prior", "<\\/prior");
     format!("<attempt run_id=\"{run}\" status=\"{status}\">\n{said}\n</attempt>\n")
 }
 

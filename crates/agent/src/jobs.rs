@@ -17,7 +17,7 @@ use crate::schema;
 use crate::settings::Settings;
 use crate::spawn;
 use crate::stop::Wish;
-use crate::tools::SPAWNING;
+use crate::tools::SPAWN;
 use crate::tree::Member;
 use crate::words;
 
@@ -29,7 +29,7 @@ const MOST: usize = 16 << 10;
 /// A sub-agent that a call still waits for is taken up by that call. One whose call has its result already, since it was
 /// paused together with its parent, goes on in the background.
 pub(crate) async fn take_up(run: &Arc<Run>, talk: &Conversation) -> Result<(), RunError> {
-    if !run.tools.names().any(|name| name == SPAWNING[0]) {
+    if !run.tools.names().any(|name| name == SPAWN) {
         return Ok(());
     }
     let awaited: Vec<RunId> =
@@ -47,14 +47,24 @@ pub(crate) async fn take_up(run: &Arc<Run>, talk: &Conversation) -> Result<(), R
             run.kernel.store.make_job(&row.id, run.kernel.clock.millis()).await?;
             crash::point("job.made.after");
         }
-        again(run, &row.id, true).await?;
+        match again(run, &row.id, true).await {
+            Ok(_) => {}
+            // What cannot go on is told of, and keeps nobody else from it.
+            Err(error @ RunError::Settings { .. }) => {
+                let (error, at) = (Some(error.to_string()), run.kernel.clock.millis());
+                let ending = Ending { status: RunStatus::Failed, final_text: None, error, fork: None, at };
+                let told = news(&row.id, &row.agent, &ending, None).into_bytes();
+                run.kernel.store.finish_job_and_notify_parent(&row.id, ending, told).await?;
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }
 
 /// Whether a run that stands like that has not come to its end.
 pub(crate) fn goes_on(status: RunStatus) -> bool {
-    status.is_live() || matches!(status, RunStatus::Paused | RunStatus::Interrupted)
+    status.is_live() || status.is_paused()
 }
 
 /// Lets a run go on that was begun before; one that is at work already goes on as it is.
@@ -63,6 +73,7 @@ pub(crate) async fn again(above: &Arc<Run>, id: &RunId, is_job: bool) -> Result<
         return Ok(member);
     }
     let kernel = &above.kernel;
+    Settings::of(&kernel.store.run(id).row()?)?;
     crash::point("child.resume.before");
     kernel.store.take_lease(id, process::lease(), kernel.clock.millis(), process::is_alive).await?;
     crash::point("child.resume.after");
@@ -86,7 +97,12 @@ pub async fn end_tree(store: &Store, run: &RunId, at: Millis) -> Result<(), Stor
 
 /// Whether a run that has nothing more to say waits for others.
 pub(crate) fn are_waited_for(run: &Run) -> bool {
-    !run.kernel.family.leaves_jobs && run.tree.below(&run.id) > 0
+    !leaves(run) && run.tree.below(&run.id) > 0
+}
+
+/// Whether it leaves its jobs. Only what can be taken up again by itself does.
+fn leaves(run: &Run) -> bool {
+    run.kernel.family.leaves_jobs && run.is_root()
 }
 
 /// Waits until something waits for the run, nobody is left below it, or it is told to stop.
@@ -125,8 +141,8 @@ pub(crate) async fn gather(run: &Run, status: RunStatus) {
             run.tree.ask_below(&run.id, Wish::Cancel)
         }
         RunStatus::Paused => run.tree.ask_below(&run.id, Wish::Pause),
-        _ if run.kernel.family.leaves_jobs => run.tree.ask_below(&run.id, Wish::Pause),
-        _ => {}
+        _ if leaves(run) => run.tree.ask_below(&run.id, Wish::Pause),
+        _ => run.tell(What::Waiting { jobs: run.tree.below(&run.id) }),
     }
     run.leave_place();
     run.tree.alone(&run.id).await;
@@ -142,11 +158,13 @@ pub(crate) fn news(job: &RunId, agent: &str, ending: &Ending, wanted: Option<&Va
         said.truncate(cut);
         said += &format!("\n[{rest} bytes more: `job_output` has them]");
     }
-    let wrong = wanted.filter(|_| *status == RunStatus::Completed);
+    let wrong = wanted.filter(|_| matches!(status, RunStatus::Completed | RunStatus::StepCap));
     let wrong =
         wrong.and_then(|schema| schema::check(schema, final_text.as_deref().unwrap_or_default()).err());
     let wrong = wrong.map(|why| words::not_as_asked(&why));
     let error = error.as_deref().or(wrong.as_deref());
     let error = error.map(|error| format!("\nerror: {error}")).unwrap_or_default();
+    // Nobody ends another one's job by what it says.
+    let said = said.replace("</job_ended", "<\\/job_ended");
     format!("<job_ended job_id=\"{job}\" agent=\"{agent}\" status=\"{status}\">{error}\n{said}\n</job_ended>")
 }

@@ -176,10 +176,12 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
         if let Some(status) = run.told_to_stop()? {
             return run.end(&talk, End::At(status)).await;
         }
+        // Who is at work is looked for first: whoever leaves after that has put its news there before.
+        let waits = jobs::are_waited_for(run);
         talk.hears(run.news()?);
         let asked = match talk.next(&run.settings) {
             Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,
-            Next::End(RunStatus::Completed) if jobs::are_waited_for(run) => {
+            Next::End(RunStatus::Completed) if waits => {
                 jobs::wait(run).await?;
                 continue;
             }

@@ -332,6 +332,10 @@ impl Run {
             End::GaveUp(failure) => (given_up(&failure), Some(failure.to_string()), Some(failure)),
         };
         jobs::gather(self, status).await;
+        if matches!(status, RunStatus::CancelledByUser | RunStatus::CancelledByParent) {
+            // What somebody finished still needs may run until its tree ends; of what was cancelled nobody needs any.
+            self.tree.processes.end_of(&self.id);
+        }
         let final_text = talk.last_text.clone();
         self.write_end(status, final_text.clone(), error.clone()).await?;
         self.tell_end(status, final_text.clone(), error.clone(), self.totals()?);
@@ -377,7 +381,8 @@ impl Run {
             RunError::NoSummary | RunError::Encode(_) | RunError::Broke => RunStatus::Failed,
             _ => RunStatus::Interrupted, // as it is called when its process is gone
         };
-        self.tree.ask_below(&self.id, Wish::Pause);
+        // Only a root can be taken up again by itself, and with it what it has started.
+        self.tree.ask_below(&self.id, if self.is_root { Wish::Pause } else { Wish::Cancel });
         self.tree.alone(&self.id).await;
         let words = chain(error);
         let final_text = self.read().ok().and_then(|talk| talk.last_text);

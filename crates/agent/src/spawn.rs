@@ -140,13 +140,13 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<New
         above.within.iter().filter_map(|limit| limit.microusd).chain(kernel.family.max_budget_microusd).min();
     let fewest =
         above.within.iter().filter_map(|limit| limit.tokens).chain(kernel.family.max_budget_tokens).min();
-    let limits = Limits { max_budget_microusd: tightest, max_budget_tokens: fewest, ..usual };
-    let limits = affordable(limits, &model).map_err(|error| error.to_string())?;
+    let max_tokens = longest_answer(kernel.family.at_once, &usual, tightest, fewest, &model)?;
     let limits = Limits {
         max_steps: agent.max_steps.map_or(Limits::SUB_STEPS, |steps| steps.min(Limits::SUB_STEPS)),
         max_budget_microusd: kernel.family.max_budget_microusd,
         max_budget_tokens: kernel.family.max_budget_tokens,
-        ..limits
+        max_tokens,
+        ..usual
     };
     let context = kernel.sub_context(above, task.as_ref()).map_err(|error| error.to_string())?;
     let dialect = above.settings.dialect();
@@ -189,6 +189,32 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<New
         at,
     })
 }
+
+/// How long an answer may be so that several can be asked for at once: what could be written is set aside for each.
+fn longest_answer(
+    at_once: usize,
+    usual: &Limits,
+    microusd: Option<i64>,
+    tokens: Option<u64>,
+    model: &str,
+) -> Result<u64, String> {
+    let of = |part: u64| {
+        let share = i64::try_from(part).unwrap_or(i64::MAX);
+        let limits = Limits {
+            max_budget_microusd: microusd.map(|microusd| microusd / share),
+            max_budget_tokens: tokens.map(|tokens| tokens / part),
+            ..usual.clone()
+        };
+        affordable(limits, model).map(|limits| limits.max_tokens).map_err(|error| error.to_string())
+    };
+    // As long as one alone could be where that is short anyway.
+    Ok(of(at_once.clamp(1, SIDE_BY_SIDE) as u64)?.max(of(1)?.min(SHORT)))
+}
+
+/// How many share a budget.
+const SIDE_BY_SIDE: usize = 8;
+/// Tokens of an answer that is long enough for most.
+const SHORT: u64 = 4096;
 
 /// The model by what the provider calls it. All agents of a tree are answered by one provider.
 fn model(above: &Run, wanted: Option<&str>) -> Result<String, String> {

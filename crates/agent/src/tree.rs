@@ -126,6 +126,7 @@ impl Tree {
             }
         }
         drop(members);
+        self.settled(); // what it had set aside is free
         self.ended.send_modify(|count| *count += 1);
     }
 

@@ -97,6 +97,9 @@ pub(crate) fn not_as_asked(why: &str) -> String {
 pub(crate) const GOES_ON: &str = "It was stopped together with you before it had an answer. It goes on in the background \
 now, and you will be told when it has ended. Do not start it again.";
 
+/// What a parent is told of a sub-agent that was ended together with it.
+pub(crate) const ENDED_WITH_YOU: &str = "It was ended together with you before it had an answer.";
+
 /// What is counted, as people write it.
 pub(crate) fn amount(amount: i64, unit: &str) -> String {
     if unit == "tokens" {

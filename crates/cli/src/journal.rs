@@ -61,11 +61,20 @@ pub(crate) fn find(store: &Store, beginning: &str) -> anyhow::Result<RunId> {
         (Some(run), _) => Ok(run.id.clone()),
         (None, [run]) => Ok(run.id.clone()),
         (None, []) => Err(anyhow::anyhow!("there is no run `{beginning}`")).or_fail_with(Kind::Usage, list),
+        // A tree is meant by its top.
+        (None, several) if top(several).is_some() => Ok(top(several).expect("there is one").clone()),
         (None, several) => {
             let error = anyhow::anyhow!("{} runs begin with `{beginning}`", several.len());
             Err(error).or_fail_with(Kind::Usage, || format!("give more of it, as in `{}`", several[0].id))
         }
     }
+}
+
+/// The run that all the others belong to.
+fn top<'a>(runs: &[&'a RunSummary]) -> Option<&'a RunId> {
+    let root = &runs.first()?.root;
+    let all = runs.iter().all(|run| run.root == *root);
+    runs.iter().map(|run| &run.id).find(|id| all && *id == root)
 }
 
 /// A run that is said to be at work in a process that is gone was interrupted.

@@ -321,7 +321,22 @@ fn killed_while_it_is_taken_up_again() {
 fn every_point_of_the_list_is_met() {
     let (hits, _, _) = undisturbed(SCRIPT);
     // Those of the other tests, which fail where one of them is not met.
-    let elsewhere = ["compact.", "resume.", "ask.failed.", "ask.gave_up.", "ask.other."];
+    let elsewhere = [
+        "compact.",
+        "resume.",
+        "ask.failed.",
+        "ask.gave_up.",
+        "ask.other.",
+        "spawn.",
+        "park.",
+        "wake.",
+        "inbox.",
+        "fetch.",
+        "cancel.",
+        "job.",
+        "child.",
+        "fork.",
+    ];
     let here = |point: &&&str| !elsewhere.iter().any(|prefix| point.starts_with(prefix));
     for point in agent::CRASH_POINTS.iter().filter(here) {
         assert!(hits.contains_key(*point), "`{point}` was never met: {hits:?}");

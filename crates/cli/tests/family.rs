@@ -58,11 +58,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::saying(LINES)
+    }
+
+    fn saying(lines: &[(&str, &[&str])]) -> Self {
         let env = TestEnv::in_memory();
         std::fs::create_dir_all(env.path("w")).unwrap();
         env.write("w/given.txt", "given\n");
         let journal = env.path("data/store.db");
-        let provider = Provider::start(LINES, move |gate| may_pass(&journal, gate));
+        let provider = Provider::start(lines, move |gate| may_pass(&journal, gate));
         Self { env, provider }
     }
 
@@ -295,4 +299,31 @@ fn every_point_of_a_tree_is_met_often_enough() {
     }
     let cases: u64 = hits.values().map(|hits| (*hits).min(3)).sum();
     assert!(hits.len() >= 24 && cases + 16 >= 72, "{} points, {cases} cases: {hits:?}", hits.len());
+}
+
+#[test]
+fn who_is_told_something_else_gets_what_was_answered_and_no_empty_promise() {
+    let lines: &[(&str, &[&str])] = &[
+        ("Do it.", &["toolu_c=spawn_sub_agent{\"prompt\":\"Work on C.\"}", "Done."]),
+        ("Work on C.", &["C is done."]),
+        ("And now?", &["Now this.", "And that."]),
+    ];
+    for (point, said, runs) in [
+        ("spawn.before:1", "This call has no result here", 1),
+        ("spawn.after:1", "goes on in the background", 2),
+        ("run.end.before:1", "goes on in the background", 2),
+        ("run.end.after:1", "C is done.", 2),
+    ] {
+        let world = World::saying(lines);
+        assert_eq!(world.start(point).status.signal(), Some(9), "{point}");
+        let resumed = Said::of(world.offshoot(&["run", "--resume", ROOT, "And now?"], ""));
+        assert_eq!(resumed.code, Some(0), "{point}: {resumed:?}");
+        let transcripts = world.transcripts();
+        assert_eq!(transcripts.len(), runs, "{point}");
+        let main = transcripts[ROOT].join("\n");
+        let result = main.lines().find(|line| line.starts_with("\"toolu_c\"")).unwrap();
+        assert!(result.contains(said), "{point}: {result}");
+        let promised = said.contains("goes on");
+        assert_eq!(main.matches("<job_ended").count(), usize::from(promised), "{point}: {main}");
+    }
 }

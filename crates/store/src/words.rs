@@ -99,6 +99,11 @@ impl RunStatus {
         self.as_str().replace('_', " ")
     }
 
+    /// It goes on when whoever it belongs to is taken up again.
+    pub fn is_paused(self) -> bool {
+        matches!(self, Self::Paused | Self::Interrupted)
+    }
+
     /// A loop is supposed to be at work on it.
     pub fn is_live(self) -> bool {
         matches!(self, Self::Running | Self::Waiting)

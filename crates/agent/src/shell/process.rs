@@ -27,7 +27,7 @@ pub struct Processes {
     /// How many commands have something that still runs.
     live: watch::Sender<usize>,
     /// Those that outlive their call; they end when these are closed.
-    background: Mutex<Vec<ChildStdin>>,
+    background: Mutex<Vec<(RunId, ChildStdin)>>,
 }
 
 /// A command that was started. It ends when this is dropped.
@@ -152,6 +152,7 @@ impl Processes {
     /// Lets a command go on after its call: what it says goes to `log`, up to `most` bytes, until the tree's root ends.
     pub(crate) async fn keep(
         self: &Arc<Self>,
+        of: RunId,
         started: Started,
         log: tokio::fs::File,
         most: u64,
@@ -161,7 +162,7 @@ impl Processes {
         if let Some((store, root)) = &self.journal {
             store.process_started(root, process, at).await.map_err(|error| error.to_string())?;
         }
-        self.background.lock().unwrap_or_else(PoisonError::into_inner).push(lifeline);
+        self.background.lock().unwrap_or_else(PoisonError::into_inner).push((of, lifeline));
         self.live.send_modify(|live| *live += 1);
         let this = Arc::clone(self);
         tokio::spawn(async move {
@@ -190,6 +191,11 @@ impl Processes {
             store.process_gone(root, process).await?;
         }
         Ok(())
+    }
+
+    /// Ends what a run has left in the background.
+    pub(crate) fn end_of(&self, run: &RunId) {
+        self.background.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| of != run);
     }
 
     /// Ends everything, and waits until it is gone.

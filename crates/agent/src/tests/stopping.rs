@@ -247,7 +247,7 @@ async fn a_cancel_that_came_before_the_loop_is_seen_before_anything_is_asked() {
     .await;
     assert_eq!(room.model.asked().len(), 1, "the open question is not asked again");
     let calls = room.store.run(&room.run()).model_calls().expect("calls");
-    assert_eq!(calls[0].status, ModelCallStatus::Asked);
+    assert_eq!(calls[0].status, ModelCallStatus::Failed);
 }
 
 #[tokio::test(start_paused = true)]

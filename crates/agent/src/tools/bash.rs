@@ -129,7 +129,7 @@ async fn background(started: Started, scene: &Scene) -> Output {
         let mut new = tokio::fs::File::options();
         let file = new.write(true).create_new(true).open(&log).await.map_err(|error| error.to_string())?;
         let at = Millis(scene.now.timestamp().as_millisecond());
-        scene.processes.keep(started, file, LOG, at).await.map(|()| log)
+        scene.processes.keep(scene.call.run.clone(), started, file, LOG, at).await.map(|()| log)
     };
     match kept.await {
         Ok(log) => Output::text(format!(

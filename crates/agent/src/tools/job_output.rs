@@ -11,7 +11,7 @@ use super::spawn_sub_agent::{caller, json, stored};
 use super::{Refusal, input};
 use crate::run::Run;
 use crate::stop::Wish;
-use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, jobs, preview};
+use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Settings, Tool, jobs, preview, schema, words};
 
 /// How long it is waited for where nothing is said, and at most.
 const USUAL_MS: u64 = 30_000;
@@ -108,6 +108,12 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         Some(from) => transcript(run, job, from).map(|(text, next)| (Some(text), Some(next)))?,
         None => (None, None),
     };
+    let wanted = Settings::from_bytes(&run.kernel.store.run(job).row()?.settings).ok();
+    let misfit = wanted.filter(|_| has_ended).and_then(|settings| {
+        let answer = ended.final_text.as_deref().unwrap_or_default();
+        schema::check(settings.output_schema.as_ref()?, answer).err()
+    });
+    let misfit = misfit.map(|why| words::not_as_asked(&why));
     let answer = Answer {
         job_id: job,
         run_id: job,
@@ -116,7 +122,7 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         } else {
             "running"
         },
-        error: ended.error.filter(|_| has_ended),
+        error: ended.error.filter(|_| has_ended).or(misfit),
         final_text: has_ended.then(|| ended.final_text.unwrap_or_else(|| NO_FINAL_TEXT.to_owned())),
         transcript,
         next_cursor,

@@ -37,11 +37,14 @@ use serde_json::Value;
 
 use crate::{Doing, Output, Scene, Tool, Workspace, WorkspaceError};
 
-pub(crate) use spawn_sub_agent::spawned;
+pub(crate) use spawn_sub_agent::{answered, ended, spawned};
 pub use web_fetch::Allowed;
 
+/// What starts one.
+pub(crate) const SPAWN: &str = "spawn_sub_agent";
+
 /// What it takes to have sub-agents; who may have none does not have these either.
-pub(crate) const SPAWNING: [&str; 3] = ["spawn_sub_agent", "job_output", "job_cancel"];
+pub(crate) const SPAWNING: [&str; 3] = [SPAWN, "job_output", "job_cancel"];
 
 /// What only the main agent has: planning is its own.
 pub(crate) const MAIN_ONLY: [&str; 1] = ["manage_tasks"];

@@ -14,7 +14,7 @@ use crate::kernel::Ended;
 use crate::run::Run;
 use crate::spawn::{self, Wanted};
 use crate::tree::Member;
-use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, schema, words};
+use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, jobs, schema, words};
 
 /// Lets another agent work, and waits for it or not.
 pub(super) struct SpawnSubAgent;
@@ -127,7 +127,10 @@ async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     if in_background {
         return Ok(launched(&id));
     }
-    Ok(answered(&end(run, &id, member).await?, schema.as_ref()))
+    let output = answered(&end(run, &id, member).await?, schema.as_ref());
+    // It may have become a job before its parent was broken off; whoever has waited for it is not told again.
+    let owes = run.kernel.store.run(&run.id).has_job(&id)? && !jobs::goes_on(stored(run, &id)?.status);
+    Ok(if owes { output.fetching(id) } else { output })
 }
 
 /// Starts a fork: what it shares with its parent cannot be chosen.
@@ -163,7 +166,12 @@ pub(super) async fn end(run: &Run, id: &RunId, member: Option<Member>) -> Result
         Some(member) => member.end().await,
         None => None,
     };
-    ended.map_or_else(|| stored(run, id), Ok)
+    let ended = ended.map_or_else(|| stored(run, id), Ok)?;
+    if ended.status == RunStatus::Paused {
+        // Nobody waits for it from now on: it owes its answer.
+        run.kernel.store.make_job(id, run.kernel.clock.millis()).await?;
+    }
+    Ok(ended)
 }
 
 /// The run that calls.
@@ -173,28 +181,30 @@ pub(super) fn caller(scene: &Scene) -> Result<&Arc<Run>, Refusal> {
 
 /// How a run ended, as the journal has it.
 pub(super) fn stored(run: &Run, id: &RunId) -> Result<Ended, Refusal> {
-    let row = run.kernel.store.run(id).row()?;
-    let (status, final_text, error) = (row.status, row.final_text, row.error);
-    Ok(Ended { run: id.clone(), status, final_text, error, failure: None })
+    Ok(ended(run.kernel.store.run(id).row()?))
+}
+
+/// How the run of that row ended.
+pub(crate) fn ended(row: store::Run) -> Ended {
+    let store::Run { id, status, final_text, error, .. } = row;
+    Ended { run: id, status, final_text, error, failure: None }
 }
 
 fn launched(id: &RunId) -> Output {
     Output::text(json(&Launched { job_id: id, run_id: id, status: "running" }))
 }
 
-pub(super) fn answered(ended: &Ended, schema: Option<&Value>) -> Output {
+pub(crate) fn answered(ended: &Ended, schema: Option<&Value>) -> Output {
     let Ended { run: run_id, status, final_text, error, .. } = ended;
     let said = final_text.as_deref();
     match status {
-        RunStatus::Completed => {
+        RunStatus::Completed | RunStatus::StepCap if said.is_some() || *status == RunStatus::Completed => {
             let wrong = schema.and_then(|schema| schema::check(schema, said.unwrap_or_default()).err());
             let wrong = wrong.map(|why| words::not_as_asked(&why));
             let final_text = Some(said.unwrap_or(NO_FINAL_TEXT));
-            let text = json(&Answer { run_id, status: None, error: wrong.as_deref(), final_text });
+            let status = (*status == RunStatus::StepCap).then_some("step_cap");
+            let text = json(&Answer { run_id, status, error: wrong.as_deref(), final_text });
             if wrong.is_some() { Output::error(text) } else { Output::text(text) }
-        }
-        RunStatus::StepCap if said.is_some() => {
-            Output::text(json(&Answer { run_id, status: Some("step_cap"), error: None, final_text: said }))
         }
         RunStatus::Paused => Output::error(spawned(run_id, *status, words::GOES_ON)),
         _ => {

@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let asked = Instant::now();
         loop {
             let row = store.run(&id).row().or_fail(Kind::Outside)?;
-            if !row.status.is_live() && row.status.is_final() {
+            if row.status.is_final() {
                 break;
             }
             // Nobody is at work on it: then it ends here.

@@ -132,9 +132,10 @@ fn fits(conn: &Connection, limit: &Limit, call: &NewModelCall) -> Result<(), Sto
     let used = crate::read::inclusive(conn, &limit.run)?;
     let tokens = count(used.usage.input_total().saturating_add(used.usage.output));
     let (money, counted) = (limit.microusd, limit.tokens.map(count));
+    let aside = set_aside(conn, &limit.run)?;
     let checks = [
-        ("microusd", money, used.cost_microusd, used.reserved_microusd, call.reserved_microusd),
-        ("tokens", counted, tokens, open_tokens(conn, &limit.run)?, count(call.reserved_tokens)),
+        ("microusd", money, used.cost_microusd, aside.0, call.reserved_microusd),
+        ("tokens", counted, tokens, aside.1, count(call.reserved_tokens)),
     ];
     for (unit, most, used, reserved, wanted) in checks {
         let Some(most) = most else { continue };
@@ -145,16 +146,18 @@ fn fits(conn: &Connection, limit: &Limit, call: &NewModelCall) -> Result<(), Sto
     Ok(())
 }
 
-/// The tokens that are set aside for open questions of a run and of those below it.
-fn open_tokens(conn: &Connection, run: &RunId) -> Result<i64, StoreError> {
+/// The money and the tokens that are set aside for open questions of a run and of those below it. What was broken off
+/// sets nothing aside until it goes on.
+fn set_aside(conn: &Connection, run: &RunId) -> Result<(i64, i64), StoreError> {
     let mut find = conn.prepare_cached(
         "WITH RECURSIVE below (id) AS (
              SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
          )
-         SELECT coalesce(sum(t.tokens), 0) FROM reserved_tokens t JOIN model_calls c ON c.id = t.model_call
-         WHERE c.status = 'asked' AND c.run IN (SELECT id FROM below)",
+         SELECT coalesce(sum(c.reserved_microusd), 0), coalesce(sum(t.tokens), 0)
+         FROM model_calls c JOIN runs r ON r.id = c.run LEFT JOIN reserved_tokens t ON t.model_call = c.id
+         WHERE c.status = 'asked' AND r.status IN ('running', 'waiting') AND c.run IN (SELECT id FROM below)",
     )?;
-    Ok(find.query_row([run.as_str()], |row| row.get(0))?)
+    Ok(find.query_row([run.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
 fn keep_head(conn: &Connection, head: &Head) -> Result<(), StoreError> {

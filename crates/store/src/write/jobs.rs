@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{CallId, RunId};
 
-use super::{calls, runs, standing};
+use super::{Standing, calls, runs, standing};
 use crate::{
     Ending, FinishedCall, InboxId, InboxKind, Millis, NewInbox, NewRun, RunStatus, Seq, Store, StoreError,
 };
@@ -62,8 +62,10 @@ impl Store {
             let mut ended = Vec::new();
             for found in found.collect::<Result<Vec<_>, _>>()? {
                 let (id, final_text) = found;
-                if standing(conn, &id)?.status.is_final() {
-                    continue;
+                let status = standing(conn, &id)?.status;
+                let is_over = id != run && !status.is_live() && !status.is_paused();
+                if status.is_final() || is_over {
+                    continue; // what it came to stays
                 }
                 let by_whom =
                     if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
@@ -100,8 +102,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {
-            let status = standing(conn, &run)?.status;
-            if status.is_final() {
+            let Standing { status, root, .. } = standing(conn, &run)?;
+            let ended = root != run && !status.is_live() && !status.is_paused();
+            if status.is_final() || ended {
                 return Err(StoreError::Over { run: run.clone(), status });
             }
             let mut find = conn.prepare_cached(

@@ -232,6 +232,14 @@ pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(),
         "UPDATE runs SET status = ?2, final_text = ?3, error = ?4, ended_at = ?5, updated_at = ?5 WHERE id = ?1",
     )?;
     update.execute(params![run.as_str(), ending.status, ending.final_text, ending.error, ending.at])?;
+    if ending.status != RunStatus::Paused {
+        // Nobody waits for an answer any more, and what was set aside for it is free.
+        let mut close = conn.prepare_cached(
+            "UPDATE model_calls SET status = 'failed', error = 'the run ended', ended_at = ?2
+             WHERE run = ?1 AND status = 'asked'",
+        )?;
+        close.execute(params![run.as_str(), ending.at])?;
+    }
     if let (RunStatus::Completed | RunStatus::StepCap, Some(answer)) = (ending.status, &ending.final_text) {
         answer_task(conn, run, answer, ending.at)?;
     }

@@ -201,3 +201,37 @@ async fn what_others_have_set_aside_is_waited_for() {
         assert_eq!(stage.status(&format!("m-2-{n}")), RunStatus::Completed);
     }
 }
+
+/// Longer than anything here takes.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
+#[tokio::test]
+async fn what_a_job_had_set_aside_is_free_when_it_is_ended() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[&jobs(1), r#"job_cancel{"job_id":"m-2-0"}"#, "echo{\"say\":\"x\"}", "Done."]),
+        ("Work.", &["@never Worked."]),
+    ]);
+    // Both fit together once, and never again while the job's part is set aside.
+    stage.room.limits.max_budget_tokens = Some(60_000);
+    stage.family.max_budget_tokens = Some(45_000);
+    let ended = tokio::time::timeout(PATIENCE, stage.run("Do it.")).await.expect("it does not wait for ever");
+    assert_eq!(ended.status, RunStatus::Completed, "{:?}", ended.error);
+}
+
+#[tokio::test]
+async fn those_who_share_a_budget_work_at_the_same_time() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[&jobs(4).replace(",\"run_in_background\":true", ""), "Done."]),
+        ("Work.", &["@four Worked."]),
+    ]);
+    stage.room.limits.max_budget_tokens = Some(200_000);
+    let run = stage.start("Do it.").await;
+    let four = async {
+        stage.play.wait_for(4).await;
+        stage.play.open("four");
+    };
+    let both = async { tokio::join!(stage.go(&run), four) };
+    let (ended, ()) =
+        tokio::time::timeout(PATIENCE, both).await.expect("all four are asked before one is answered");
+    assert_eq!(ended.status, RunStatus::Completed, "{:?}", ended.error);
+}

@@ -144,3 +144,55 @@ async fn jobs_that_are_left_go_on_when_the_run_does() {
     let again = stage.kernel().resume(&RunId::new("m"), None).await;
     assert!(matches!(again, Err(RunError::Over { .. })), "nothing is owed any more: {again:?}");
 }
+
+#[tokio::test]
+async fn one_that_was_paused_with_its_parent_and_ended_meanwhile_is_told_of() {
+    let stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Look."}"#, "I wait for it.", "It was ended."]),
+        ("Look.", &["@later It is here."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let pause = async {
+        stage.play.wait_for(1).await;
+        stage.brake().ask(Wish::Pause);
+    };
+    tokio::join!(stage.go(&run), pause);
+    end_tree(stage.store(), &RunId::new("m-2-0"), Millis(0)).await.expect("ended");
+    stage.resume(None).await;
+    assert_eq!(stage.told_of("m", "m-2-0"), 1, "{}", stage.said_to("m"));
+    assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByUser);
+}
+
+#[tokio::test]
+async fn a_run_that_is_given_up_takes_all_below_it_along() {
+    let stage = Stage::new(&[("Do it.", &[LAUNCH, "I wait."]), ("Work.", &["@never Worked."])]);
+    let run = stage.start("Do it.").await;
+    let pause = async {
+        stage.play.wait_for(1).await;
+        stage.brake().ask(Wish::Pause);
+    };
+    tokio::join!(stage.go(&run), pause);
+    stage.kernel().give_up(&run).await.expect("given up");
+    assert_eq!(stage.status("m"), RunStatus::CancelledByUser);
+    assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByParent);
+}
+
+#[tokio::test]
+async fn what_has_ended_stays_as_it_ended() {
+    let stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Try."}"#, "@never Done."]),
+        ("Try.", &["!400 no"]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let end = async {
+        stage.play.wait_for(1).await;
+        let late =
+            stage.store().request_cancel(&RunId::new("m-2-0"), RunStatus::CancelledByUser, Millis(0)).await;
+        assert!(matches!(late, Err(store::StoreError::Over { .. })), "{late:?}");
+        stage.brake().ask(Wish::Pause);
+    };
+    tokio::join!(stage.go(&run), end);
+    end_tree(stage.store(), &run, Millis(0)).await.expect("ended");
+    assert_eq!((stage.status("m"), stage.status("m-2-0")), (RunStatus::CancelledByUser, RunStatus::Failed));
+    assert!(stage.row("m-2-0").error.is_some(), "and why");
+}

@@ -13,14 +13,28 @@ pub(super) struct Terminal(pub(super) Board);
 impl Asker for Terminal {
     fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
         Box::pin(async move {
-            self.0.hide();
+            let _shown = Hidden::behind(&self.0);
             // Whatever was typed before nobody has asked for: it is no answer to this.
             let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
             eprintln!("{}", text(question));
-            let answer = answer().await;
-            self.0.show();
-            answer
+            answer().await
         })
+    }
+}
+
+/// The lines of the others are away for as long as this lives, also where nobody waits for the answer any more.
+struct Hidden<'a>(&'a Board);
+
+impl<'a> Hidden<'a> {
+    fn behind(board: &'a Board) -> Self {
+        board.hide();
+        Self(board)
+    }
+}
+
+impl Drop for Hidden<'_> {
+    fn drop(&mut self) {
+        self.0.show();
     }
 }
 

@@ -342,7 +342,8 @@ fn conclude(ended: &Ended, script: Option<&Path>) -> anyhow::Result<ExitCode> {
         }
         RunStatus::Budget => {
             let why = error.as_deref().unwrap_or("the money was used up");
-            eprintln!("{why}; `{go_on} --max-budget-usd N` gives it more");
+            let flag = if why.contains("tokens") { "--max-budget-tokens" } else { "--max-budget-usd" };
+            eprintln!("{why}; `{go_on} {flag} N` gives it more");
             Ok(no)
         }
         _ => {
