@@ -17,7 +17,7 @@ pub struct Filter {
     pub live: bool,
     /// At most so many.
     pub limit: Option<u32>,
-    /// Only those of so many trees, the newest ones.
+    /// Only those of so many conversations, the newest ones: forks that are trees of their own belong to one.
     pub roots: Option<u32>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn runs(conn: &Connection, filter: &Filter) -> Result<Vec<RunSummary>
     let which = match (&filter.below, filter.roots) {
         (Some(_), _) => "r.id IN (SELECT id FROM below)",
         (None, Some(_)) => {
-            "r.root IN (SELECT id FROM runs WHERE parent IS NULL ORDER BY created_at DESC, rowid DESC LIMIT ?5)"
+            "r.thread IN (SELECT thread FROM runs WHERE parent IS NULL ORDER BY created_at DESC, rowid DESC LIMIT ?5)"
         }
         (None, None) => "?2 IS NULL",
     };
