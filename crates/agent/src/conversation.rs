@@ -166,6 +166,26 @@ impl Conversation {
         }
     }
 
+    /// A conversation that consists of these messages.
+    pub(crate) fn with(dialect: Dialect, head: Head, messages: Vec<Said>) -> Self {
+        Self {
+            dialect,
+            head,
+            messages,
+            step: 1,
+            since_prompt: 1,
+            filled: 0,
+            last_text: None,
+            refused: 0,
+            refused_in_all: 0,
+            too_long: false,
+            mark_up_to: None,
+            last: Last::Question,
+            open: None,
+            news: Vec::new(),
+        }
+    }
+
     /// This waits for the next turn.
     pub(crate) fn hears(&mut self, news: Vec<Inbox>) {
         self.news = news;

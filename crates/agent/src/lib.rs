@@ -5,6 +5,8 @@
 
 mod ask;
 mod begin;
+#[doc(hidden)]
+pub mod bench;
 mod calls;
 mod clock;
 mod compact;

@@ -3,10 +3,12 @@
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
+use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use agent::bench::Parent;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
@@ -61,6 +63,7 @@ pub(super) fn run(args: &ForkArgs) -> Result<()> {
                 .args(["--rounds", &rounds]),
         );
     }
+    print!("{}", built(args.rounds)?);
     let offshoot = offshoot_program()?;
     println!(
         "| exchanges | size | time | CPU | CPU per exchange | peak memory |\n|---:|---:|---:|---:|---:|---:|"
@@ -71,6 +74,42 @@ pub(super) fn run(args: &ForkArgs) -> Result<()> {
     }
     print!("{}", judge(&lines));
     Ok(())
+}
+
+/// How many messages a parent has, and how long each is: a megabyte in all.
+const MESSAGES: i64 = 100;
+const MESSAGE: usize = 10_500;
+/// What it may take to build a fork's request, in milliseconds.
+const BUILT: f64 = 1.0;
+/// How many are built for one figure.
+const BUILDS: u32 = 200;
+
+/// Builds the first request of forks of a long conversation, beside copying as many bytes: a ratio that says how often the
+/// conversation is copied.
+fn built(rounds: u32) -> Result<String> {
+    let mut parent = Parent::new(MESSAGES, MESSAGE);
+    let size = parent.fork("Which files have you read so far?").len();
+    ensure!(size > 1_000_000, "a request of {size} bytes is no megabyte");
+    let original = vec![b'x'; size];
+    let (mut fastest, mut copied) = (f64::MAX, f64::MAX);
+    for _ in 0..rounds {
+        let begun = Instant::now();
+        for _ in 0..BUILDS {
+            black_box(parent.fork(black_box("Which files have you read so far?")));
+        }
+        fastest = fastest.min(begun.elapsed().as_secs_f64() * 1e3 / f64::from(BUILDS));
+        let begun = Instant::now();
+        for _ in 0..BUILDS {
+            black_box(black_box(&original).clone());
+        }
+        copied = copied.min(begun.elapsed().as_secs_f64() * 1e3 / f64::from(BUILDS));
+    }
+    let met = if fastest < BUILT { "met" } else { "**missed**" };
+    Ok(format!(
+        "| request of a fork | aim | built | a copy of it | |\n|---:|---|---:|---:|---|\n\
+         | {:.2} MB | under {BUILT} ms | {fastest:.3} ms | {copied:.3} ms | {met} |\n\n",
+        size as f64 / 1e6
+    ))
 }
 
 fn measure(offshoot: &Path, exchanges: u32, rounds: u32) -> Result<Line> {

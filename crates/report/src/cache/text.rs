@@ -60,6 +60,16 @@ pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
     out
 }
 
+/// As much of a lane's name as fits. Runs of one tree differ in their ends.
+fn cut(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().skip(length + 1 - width).collect();
+    format!("…{kept}")
+}
+
 fn row(request: &Explanation, lane: usize) -> String {
     let said = request.predicted;
     let written = said.cache_write_5m + said.cache_write_1h;
@@ -69,7 +79,7 @@ fn row(request: &Explanation, lane: usize) -> String {
     });
     format!(
         "{:<lane$} {:>4} {:<7} {:>6} {:>6} {:>6} {:>12} {}",
-        fit(&plain(&request.lane), lane),
+        cut(&plain(&request.lane), lane),
         request.turn,
         request.id.as_str(),
         short(said.cache_read),
@@ -117,7 +127,7 @@ fn sums(name: &str, totals: &Totals, lane: usize) -> String {
     let said = totals.predicted;
     format!(
         "{:<lane$} {:>8} {:>6} {:>6} {:>6} {:>7} {:>9} {:>9}",
-        fit(&plain(name), lane),
+        cut(&plain(name), lane),
         totals.requests,
         short(said.cache_read),
         short(said.cache_write_5m + said.cache_write_1h),

@@ -93,7 +93,7 @@ fn cell(line: &Line<'_>, column: Column, now: Millis) -> String {
         Column::Model => plain(&run.model),
         Column::What if run.kind == RunKind::Main => plain(&run.title),
         Column::What => {
-            format!("{}{}{}", "  ".repeat(depth), plain(&run.agent), if run.job { " (job)" } else { "" })
+            format!("{}{}{}", "  ".repeat(depth), plain(name(run)), if run.job { " (job)" } else { "" })
         }
     }
 }
@@ -198,6 +198,11 @@ impl<'r> Places<'r> {
             out.push(Line::More(more, depth + 1));
         }
     }
+}
+
+/// What a run is called: a fork is its parent again.
+fn name(run: &RunSummary) -> &str {
+    if run.kind == RunKind::Fork { "fork" } else { &run.agent }
 }
 
 #[cfg(test)]

@@ -119,14 +119,14 @@ fn about_fork(one: &OneRun, fork: &Fork) -> Vec<String> {
     if let Some((asked, attempt)) = first {
         let waited = attempt.started_at.0.saturating_sub(asked.0);
         if (WORTH_SAYING..HOUR).contains(&waited) {
-            lines.push(format!("sent {waited} ms after it was ready: another fork of that turn went ahead"));
+            lines.push(format!("sent {waited} ms after it was ready: the first fork of a turn goes ahead"));
         }
     }
     lines
 }
 
-/// Shorter waits are nobody's, and longer ones another clock's; in milliseconds.
-const WORTH_SAYING: i64 = 5;
+/// Shorter ones are what it takes to send anything, and longer ones another clock's; in milliseconds.
+const WORTH_SAYING: i64 = 50;
 const HOUR: i64 = 3_600_000;
 
 /// One run for programs. Bytes are given as text; everything of ours and of providers is UTF-8.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use agent::{Event, What};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use session::{RunId, Usage};
-use store::RunStatus;
+use store::{RunKind, RunStatus};
 
 /// How many have a line; of the others it is said how many there are.
 const LINES: usize = 10;
@@ -74,8 +74,9 @@ impl Board {
     /// What a sub-agent does. What is to be said of its end, where it has ended.
     pub(super) fn see(&self, event: &Event) -> Option<String> {
         let mut rows = self.rows();
-        if let What::Started { agent, .. } = &event.what {
-            rows.begin(&event.run, report::plain(agent));
+        if let What::Started { kind, agent, .. } = &event.what {
+            let name = if *kind == RunKind::Fork { "fork" } else { agent };
+            rows.begin(&event.run, report::plain(name));
             return None;
         }
         if let What::Finished { status, error, .. } = &event.what {
@@ -125,7 +126,12 @@ impl Rows {
             self.lines.remove(line);
         }
         self.count();
-        let sign = if status == RunStatus::Completed { "✓" } else { "✗" };
+        let sign = match status {
+            RunStatus::Completed => "✓",
+            // It goes on, or has answered all the same.
+            RunStatus::Paused | RunStatus::StepCap => "·",
+            _ => "✗",
+        };
         let took = report::duration(u64::try_from(row.since.elapsed().as_micros()).unwrap_or(u64::MAX));
         let why = error.map(|error| format!(": {}", report::plain(error))).unwrap_or_default();
         Some(format!("{sign} {} {run} {} in {took}{}{why}", row.agent, status.words(), row.used()))

@@ -273,9 +273,11 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         ended => ended,
     };
     servers.stop().await;
+    let jobs = kernel.store.run(&id).jobs().unwrap_or_default(); // what cannot be read is not counted
+    let left = jobs.iter().filter(|job| job.ended_at.is_none()).count();
     let lost = lost_output.take();
     let code = match ended {
-        Ok(ended) => conclude(&ended, arguments.script.as_deref()),
+        Ok(ended) => conclude(&ended, left, arguments.script.as_deref()),
         // The loop could not even end itself: the run stays as it is in the journal.
         Err(error) => Err(resumable(error, &id, arguments.script.as_deref())),
     };
@@ -316,7 +318,7 @@ fn brake_by(signal: i32, brake: &Brake, board: &board::Board) {
 }
 
 /// Says where the run stands, and finds the exit code.
-fn conclude(ended: &Ended, script: Option<&Path>) -> anyhow::Result<ExitCode> {
+fn conclude(ended: &Ended, left: usize, script: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Ended { run, status, error, .. } = ended;
     let go_on = go_on(run, script);
     let no = ExitCode::from(Kind::Verdict as u8);
@@ -325,7 +327,11 @@ fn conclude(ended: &Ended, script: Option<&Path>) -> anyhow::Result<ExitCode> {
             if ended.final_text.is_none() {
                 eprintln!("{}", agent::NO_FINAL_TEXT);
             }
-            eprintln!("run {run}");
+            match left {
+                0 => eprintln!("run {run}"),
+                1 => eprintln!("run {run}; one job is paused, and `{go_on}` goes on with it"),
+                left => eprintln!("run {run}; {left} jobs are paused, and `{go_on}` goes on with them"),
+            }
             Ok(ExitCode::SUCCESS)
         }
         RunStatus::Paused => {
