@@ -103,7 +103,7 @@ async fn a_thousand_jobs_are_told_of_once_each() {
 async fn what_ends_while_the_parent_is_busy_is_told_in_parts() {
     const JOBS: usize = 10;
     let launch = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
-    let mut main = vec![vec![launch; JOBS].join(" + "), "@ended I wait.".to_owned()];
+    let mut main = vec![[launch; JOBS].join(" + "), "@ended I wait.".to_owned()];
     main.extend((0..=JOBS).map(|n| format!("I wait {n}.")));
     let work = ("Work.".to_owned(), vec!["word ".repeat(4000)]);
     let mut stage = Stage::new(&[]);
