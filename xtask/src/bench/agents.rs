@@ -1,13 +1,14 @@
 //! `cargo xtask bench agents`: what a growing number of background sub-agents under one parent takes.
 //!
 //! It is our own program from its start to its exit, as a user has it: the journal on the disk, requests over HTTP. The
-//! model is in this process and answers at once, so what is left is the kernel.
+//! model is in this process and answers at once, so what is left is the kernel. A second time it answers sub-agents only
+//! when all are launched: then all of them wait at the same time, and their parent is woken by their ends.
 
 use std::env;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -49,9 +50,25 @@ pub(crate) struct AgentsArgs {
     budget: bool,
 }
 
+/// When sub-agents are answered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Answers {
+    AtOnce,
+    WhenAllAreLaunched,
+}
+
+/// A model that launches so many, and how many it has launched.
+struct Model {
+    agents: usize,
+    answers: Answers,
+    launched: Mutex<usize>,
+    all: Condvar,
+}
+
 /// One tree that came to its end.
 struct Row {
     agents: usize,
+    answers: Answers,
     seconds: f64,
     cpu: f64,
     megabytes: f64,
@@ -71,12 +88,14 @@ pub(super) fn run(args: &AgentsArgs) -> Result<()> {
     }
     let offshoot = offshoot_program()?;
     let mut rows: Vec<Row> = Vec::new();
-    for agents in &args.agents {
+    let each = |answers| args.agents.iter().map(move |agents| (answers, *agents));
+    for (answers, agents) in each(Answers::AtOnce).chain(each(Answers::WhenAllAreLaunched)) {
         let mut fastest: Option<Row> = None;
         for round in 1..=args.rounds {
-            let row =
-                one(&offshoot, *agents, args.budget).with_context(|| format!("with {agents} agents"))?;
-            eprintln!("round {round}, {agents} agents: {:.2} s, {:.0} MB", row.seconds, row.megabytes);
+            let row = one(&offshoot, agents, answers, args.budget);
+            let row = row.with_context(|| format!("with {agents} agents, {answers:?}"))?;
+            let (s, mb) = (row.seconds, row.megabytes);
+            eprintln!("round {round}, {agents} agents, {answers:?}: {s:.2} s, {mb:.0} MB");
             if fastest.as_ref().is_none_or(|before| row.seconds < before.seconds) {
                 fastest = Some(row);
             }
@@ -84,13 +103,18 @@ pub(super) fn run(args: &AgentsArgs) -> Result<()> {
         rows.extend(fastest);
     }
     println!("Rounds: {}, cores: {}.\n", args.rounds, thread::available_parallelism()?);
-    println!("{}", table(&rows));
-    print!("{}", aims(&rows));
+    for (answers, title) in [
+        (Answers::AtOnce, "Answered at once"),
+        (Answers::WhenAllAreLaunched, "Answered when all are launched"),
+    ] {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.answers == answers).collect();
+        println!("#### {title}\n\n{}\n{}", table(&rows), aims(&rows));
+    }
     Ok(())
 }
 
 /// One tree, in a data folder of its own.
-fn one(offshoot: &Path, agents: usize, budget: bool) -> Result<Row> {
+fn one(offshoot: &Path, agents: usize, answers: Answers, budget: bool) -> Result<Row> {
     let here = env::current_exe()?;
     // Beside the program, not in the system's temporary folder: that may be memory, and a journal's disk is not.
     let folder = tempfile::Builder::new()
@@ -101,9 +125,11 @@ fn one(offshoot: &Path, agents: usize, budget: bool) -> Result<Row> {
     for name in ["config", "w"] {
         fs::create_dir(path(name))?;
     }
-    fs::write(path("config/offshoot.toml"), format!("[sub_agents]\nwidth = {agents}\n"))?;
-    let launched = AtomicUsize::new(0);
-    let provider = Provider::start(Pace::Whole, move |body| answer(body, agents, &launched))?;
+    // One request more than agents at work: those that are not answered yet must not keep their parent from launching.
+    let limits = format!("[sub_agents]\nwidth = {agents}\nat_once = 16\nrequests = 17\n");
+    fs::write(path("config/offshoot.toml"), limits)?;
+    let model = Model { agents, answers, launched: Mutex::default(), all: Condvar::new() };
+    let provider = Provider::start(Pace::Whole, move |body| model.answer(body))?;
     let mut command = Command::new(offshoot);
     command
         .args(["run", "--json", "--model", "sonnet", "--max-steps", "100000", "Let them all look."])
@@ -120,25 +146,32 @@ fn one(offshoot: &Path, agents: usize, budget: bool) -> Result<Row> {
     let used = process::run_tree(&mut command, PATIENCE)?;
     let words = || fs::read_to_string(path("stderr")).unwrap_or_default();
     ensure!(used.status.success(), "it ended with {}\n{}", used.status, words());
-    checked(&path("data/store.db"), agents, &used)
+    checked(&path("data/store.db"), agents, answers, &used)
 }
 
-/// The parent launches all of them, message by message, and then waits; the others have one thing to say.
-fn answer(body: &[u8], agents: usize, launched: &AtomicUsize) -> Reply {
-    // As many as a tokenizer would count: a conversation that gets too long is summed up, as it always is.
-    let usage = Usage { input: body.len() as u64 / 4, output: 20, ..Usage::default() };
-    let says = |blocks: Vec<Block>| reply("msg_bench".to_owned(), blocks, usage);
-    let begins = &body[..body.len().min(64 << 10)];
-    let ends = &body[body.len().saturating_sub(4 << 10)..];
-    if !holds(begins, PARENTS_TOOL) {
-        return says(vec![text("There is a tide table in it, and nothing else.")]);
+impl Model {
+    /// The parent launches all of them, message by message, and then waits; the others have one thing to say.
+    fn answer(&self, body: &[u8]) -> Reply {
+        // As many as a tokenizer would count: a conversation that gets too long is summed up, as it always is.
+        let usage = Usage { input: body.len() as u64 / 4, output: 20, ..Usage::default() };
+        let says = |blocks: Vec<Block>| reply("msg_bench".to_owned(), blocks, usage);
+        let begins = &body[..body.len().min(64 << 10)];
+        let ends = &body[body.len().saturating_sub(4 << 10)..];
+        let mut launched = self.launched.lock().unwrap_or_else(PoisonError::into_inner);
+        if !holds(begins, PARENTS_TOOL) {
+            while self.answers == Answers::WhenAllAreLaunched && *launched < self.agents {
+                launched = self.all.wait(launched).unwrap_or_else(PoisonError::into_inner);
+            }
+            return says(vec![text("There is a tide table in it, and nothing else.")]);
+        }
+        if holds(ends, TOO_LONG) {
+            return says(vec![text("Some were launched, and some of them have ended.")]);
+        }
+        let calls: Vec<Block> = (*launched..self.agents).take(IN_A_MESSAGE).map(launch).collect();
+        *launched += calls.len();
+        self.all.notify_all();
+        if calls.is_empty() { says(vec![text("I wait for those that are at work.")]) } else { says(calls) }
     }
-    if holds(ends, TOO_LONG) {
-        return says(vec![text("Some were launched, and some of them have ended.")]);
-    }
-    let from = launched.fetch_add(IN_A_MESSAGE, Ordering::Relaxed).min(agents);
-    let calls: Vec<Block> = (from..agents.min(from + IN_A_MESSAGE)).map(launch).collect();
-    if calls.is_empty() { says(vec![text("I wait for those that are at work.")]) } else { says(calls) }
 }
 
 fn launch(n: usize) -> Block {
@@ -151,7 +184,7 @@ fn holds(text: &[u8], wanted: &[u8]) -> bool {
 }
 
 /// A fast end that is wrong is no end: all have answered, and of each the parent was told once.
-fn checked(journal: &Path, agents: usize, used: &Used) -> Result<Row> {
+fn checked(journal: &Path, agents: usize, answers: Answers, used: &Used) -> Result<Row> {
     let store = Store::open(journal, Options::default())?;
     let runs = store.runs(&Filter::default())?;
     let completed = runs.iter().filter(|run| run.status == RunStatus::Completed).count();
@@ -169,6 +202,7 @@ fn checked(journal: &Path, agents: usize, used: &Used) -> Result<Row> {
     let of = |origin| messages.iter().filter(|message| message.origin == origin).count();
     Ok(Row {
         agents,
+        answers,
         seconds: used.took.as_secs_f64(),
         cpu: used.cpu.as_secs_f64(),
         megabytes: used.memory as f64 / 1e6,
@@ -178,11 +212,11 @@ fn checked(journal: &Path, agents: usize, used: &Used) -> Result<Row> {
     })
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[&Row]) -> String {
     let mut text = "| sub-agents | time | time per agent | CPU per agent | peak memory | parent asked | woken | summed up |\n\
                     |---:|---:|---:|---:|---:|---:|---:|---:|\n"
         .to_owned();
-    for Row { agents, seconds, cpu, megabytes, asked, woken, summaries } in rows {
+    for Row { agents, seconds, cpu, megabytes, asked, woken, summaries, .. } in rows {
         let each = |seconds: &f64| seconds * 1e3 / *agents as f64;
         text += &format!(
             "| {agents} | {seconds:.2} s | {:.2} ms | {:.2} ms | {megabytes:.0} MB | {asked} | {woken} | {summaries} |\n",
@@ -193,7 +227,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-fn aims(rows: &[Row]) -> String {
+fn aims(rows: &[&Row]) -> String {
     let mut text = "| figure | aim | measured | |\n|---|---|---|---|\n".to_owned();
     let mut line = |figure: &str, aim: String, measured: String, met: bool| {
         let verdict = if met { "met" } else { "**missed**" };
@@ -211,7 +245,7 @@ fn aims(rows: &[Row]) -> String {
     }
     for pair in rows.windows(2).filter(|pair| pair[0].agents >= 100) {
         let each = |row: &Row| row.cpu / row.agents as f64;
-        let ratio = each(&pair[1]) / each(&pair[0]);
+        let ratio = each(pair[1]) / each(pair[0]);
         let figure = format!("CPU per agent, {} against {}", pair[1].agents, pair[0].agents);
         line(&figure, format!("at most {LINEAR:.1} ×"), format!("{ratio:.2} ×"), ratio <= LINEAR);
     }
@@ -226,18 +260,24 @@ mod tests {
 
     #[test]
     fn the_parent_launches_all_and_then_waits() {
-        let launched = AtomicUsize::new(0);
+        let (answers, launched) = (Answers::WhenAllAreLaunched, Mutex::default());
+        let model = Model { agents: 150, answers, launched, all: Condvar::new() };
         let parent = br#"{"tools":[{"name":"job_cancel"}],"messages":[]}"#;
-        let calls = || answer(parent, 150, &launched).calls().count();
-        assert_eq!([calls(), calls(), calls()], [100, 50, 0]);
-        let other = answer(br#"{"tools":[{"name":"read"}]}"#, 150, &launched);
-        assert_eq!(other.calls().count(), 0);
+        thread::scope(|scope| {
+            let other = scope.spawn(|| model.answer(br#"{"tools":[{"name":"read"}]}"#));
+            let calls = || model.answer(parent).calls().count();
+            assert_eq!(calls(), 100);
+            assert!(!other.is_finished(), "it waits for the others to be launched");
+            assert_eq!([calls(), calls()], [50, 0]);
+            assert_eq!(other.join().expect("answered").calls().count(), 0);
+        });
     }
 
     #[test]
     fn growth_is_told_by_cpu() {
         let row = |agents: usize, cpu: f64| Row {
             agents,
+            answers: Answers::AtOnce,
             seconds: 2.0 * cpu,
             cpu,
             megabytes: 50.0,
@@ -253,6 +293,6 @@ mod tests {
             | peak memory, 10,000 | under 1000 MB | 50 MB | met |
             | CPU per agent, 10000 against 1000 | at most 1.5 × | 2.00 × | **missed** |
         "#]]
-        .assert_eq(&aims(&rows));
+        .assert_eq(&aims(&rows.each_ref()));
     }
 }

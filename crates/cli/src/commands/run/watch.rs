@@ -169,11 +169,8 @@ impl Watch for Person {
                 }
             }
             What::CallStarted { name, input, .. } => {
-                self.note(&format!(
-                    "· {} {}",
-                    report::plain(name),
-                    report::fit(&report::plain(input), SHOWN)
-                ));
+                let (name, input) = (report::plain(name), report::fit(&report::plain(input), SHOWN));
+                self.note(&report::fit(&format!("· {name} {input}"), crate::commands::width()));
             }
             // Nothing was said of it before, since it was never begun.
             What::CallFinished { name, input, reason: Some(why), .. } => {
