@@ -20,7 +20,7 @@ use crate::run::Run;
 use crate::spawn;
 use crate::stop::Wish;
 use crate::tool::{Output, Scene};
-use crate::tools::{SPAWN, answered, ended, spawned};
+use crate::tools::{STARTING, answered, ended, spawned};
 use crate::words;
 
 /// Calls what has no result yet. Ends early, between two batches, where the run is told to stop.
@@ -312,7 +312,7 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
 /// Gives a call a result that it will never get by being run.
 pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     let (status, sentence) = match (call.status, call.policy) {
-        (CallStatus::Running, _) if call.name == SPAWN => return leave(run, call).await,
+        (CallStatus::Running, _) if STARTING.contains(&call.name.as_str()) => return leave(run, call).await,
         (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::NO_RESULT),
         (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
         _ => (CallStatus::Failed, words::NO_RESULT),

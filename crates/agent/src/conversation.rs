@@ -148,32 +148,18 @@ impl Conversation {
             Some(_) => u64::MAX,
             None => filled.map_or(0, |call| call.usage.input_total().saturating_add(call.usage.output)),
         };
-        Self {
-            dialect,
-            head,
-            messages: said.collect(),
-            step,
-            since_prompt: step,
-            filled,
-            last_text,
-            refused: 0,
-            refused_in_all: 0,
-            too_long: false,
-            mark_up_to: None,
-            last,
-            open,
-            news: Vec::new(),
-        }
+        let said = Self::with(dialect, head, said.collect());
+        Self { step, since_prompt: step, filled, last_text, last, open, ..said }
     }
 
-    /// A conversation that consists of these messages.
+    /// A conversation that consists of these messages, and the last is a question.
     pub(crate) fn with(dialect: Dialect, head: Head, messages: Vec<Said>) -> Self {
         Self {
             dialect,
             head,
             messages,
-            step: 1,
-            since_prompt: 1,
+            step: 0,
+            since_prompt: 0,
             filled: 0,
             last_text: None,
             refused: 0,

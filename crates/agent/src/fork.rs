@@ -28,6 +28,7 @@ use crate::settings::Settings;
 use crate::spawn;
 use crate::stop::Brake;
 use crate::tool;
+use crate::tools::{MAIN_ONLY, SPAWNING};
 use crate::tree::Member;
 use crate::words;
 
@@ -160,22 +161,12 @@ pub struct ForkEnded {
     pub depth: u32,
 }
 
-impl ForkEnded {
-    /// The part of what was sent that the cache had.
-    pub(crate) fn rate(usage: &Usage) -> Option<f64> {
-        let all = usage.input_total();
-        (all > 0).then(|| usage.cache_read as f64 / all as f64)
-    }
-}
-
-/// What a fork may not do, since it is its parent's: its tools are there, and refuse.
-pub(crate) const REFUSED: [&str; 4] = ["spawn_sub_agent", "job_output", "job_cancel", "manage_tasks"];
-
-/// What becomes of a call of a fork that would otherwise be judged like that.
+/// What becomes of a call of a fork that would otherwise be judged like that. Its parent's tools are all there, since they
+/// are part of what is cached; those that are its parent's to use refuse.
 pub(crate) fn judge(run: &Run, tool: &str, otherwise: Judgement) -> Judgement {
     let Some(settings) = run.settings.fork.as_ref() else { return otherwise };
     match otherwise {
-        _ if REFUSED.contains(&tool) => {
+        _ if SPAWNING.contains(&tool) || MAIN_ONLY.contains(&tool) => {
             Judgement::Deny("a fork neither plans nor starts others: that is its parent's to do".to_owned())
         }
         Judgement::Allow if settings.always_ask => {
@@ -419,7 +410,7 @@ impl Run {
             cache_write_5m: usage.cache_write_5m,
             cache_write_1h: usage.cache_write_1h,
             service_tier: tier,
-            hit_rate: ForkEnded::rate(&usage),
+            hit_rate: usage.hit_rate(),
             chain: self.chain.to_string(),
             parent_chain: self.parent_chain.as_deref().map(str::to_owned),
             depth: self.depth,

@@ -73,12 +73,11 @@ pub(crate) async fn again(above: &Arc<Run>, id: &RunId, is_job: bool) -> Result<
         return Ok(member);
     }
     let kernel = &above.kernel;
-    Settings::of(&kernel.store.run(id).row()?)?;
+    let settings = Settings::of(&kernel.store.run(id).row()?)?;
     crash::point("child.resume.before");
     kernel.store.take_lease(id, process::lease(), kernel.clock.millis(), process::is_alive).await?;
     crash::point("child.resume.after");
     let row = kernel.store.run(id).row()?;
-    let settings = Settings::of(&row)?;
     Ok(above.tree.launch(Run::below(above, row, settings, is_job)))
 }
 

@@ -15,9 +15,11 @@ use crate::workspace::Workspace;
 /// The tool that gives skills; it stays, so that an agent can read what else there is.
 const SKILL: &str = "skill";
 
-/// The skills that were read since the user last said something and that say which tools they need.
+/// The skills that were read since the user last said something and that say which tools they need. What a fork did
+/// for one leaves whoever asked for it as it was.
 pub(crate) fn skills_in_use(run: &Run) -> Result<Vec<&Skill>, RunError> {
-    let narrowing: Vec<&Skill> = run.kernel.skills.iter().filter(|skill| skill.tools.is_some()).collect();
+    let narrowing: Vec<&Skill> =
+        run.kernel.skills.iter().filter(|skill| skill.tools.is_some() && !skill.in_fork).collect();
     if narrowing.is_empty() {
         return Ok(narrowing);
     }

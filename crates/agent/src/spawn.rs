@@ -77,6 +77,11 @@ pub(crate) async fn known(
 
 /// Writes a run down and lets it work, where there may be one more.
 pub(crate) async fn launch(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
+    if !may_start(above) {
+        return Err(
+            "an agent at this depth starts no others: do it yourself, or say what is left to do".into()
+        );
+    }
     if let Err(width) = above.count_child().map_err(|error| error.to_string())? {
         return Err(format!(
             "{width} sub-agents were started already, which is the limit: do the rest yourself"
@@ -87,6 +92,11 @@ pub(crate) async fn launch(above: &Arc<Run>, run: NewRun, in_background: bool) -
         above.uncount_child();
     }
     begun
+}
+
+/// Whether there may be anybody below a run.
+pub(crate) fn may_start(run: &Run) -> bool {
+    run.depth < run.kernel.family.depth
 }
 
 async fn begin(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
@@ -108,11 +118,6 @@ async fn begin(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Mem
 /// The run that is wanted, as it is written down.
 fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<NewRun, String> {
     let kernel = &above.kernel;
-    if above.depth >= kernel.family.depth {
-        return Err(
-            "an agent at this depth starts no others: do it yourself, or say what is left to do".into()
-        );
-    }
     if wanted.prompt.trim().is_empty() {
         return Err("`prompt` is empty: say what the sub-agent is to do".to_owned());
     }

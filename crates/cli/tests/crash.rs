@@ -165,7 +165,7 @@ fn kill_at(script: &str, point: &str, hit: u64, expected: &[String], requests: u
     let shown = world.shown().unwrap();
     assert_eq!(shown["run"]["status"], "completed", "{case}");
     same(&transcript(&shown), expected, &case);
-    nothing_twice(&world.points(), &case);
+    common::nothing_twice(&world.points(), "toolu_d", &case);
     let asked_again = usize::from(ASKED_AGAIN.contains(&point));
     assert_eq!(world.requests(), requests + asked_again, "{case}: requests that the provider saw");
 }
@@ -180,18 +180,6 @@ fn same(got: &[String], expected: &[String], case: &str) {
         }
         assert_eq!(got, expected, "{case}");
     }
-}
-
-/// A call whose result is written down is never made again, and the one that must not happen twice does not.
-fn nothing_twice(points: &[String], case: &str) {
-    for line in points {
-        let Some(call) = line.strip_prefix("recorded ") else { continue };
-        let recorded = points.iter().position(|other| other == line).unwrap();
-        let again = points[recorded..].iter().any(|later| *later == format!("effect {call}"));
-        assert!(!again, "{case}: {call} was made again");
-    }
-    let stamps = points.iter().filter(|line| *line == "effect toolu_d").count();
-    assert!(stamps <= 1, "{case}: what must not happen twice happened {stamps} times");
 }
 
 fn every_hit_of(script: &str, only: impl Fn(&str) -> bool) {

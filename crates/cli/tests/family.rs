@@ -196,7 +196,7 @@ fn kill_at(points: &[&str], expected: &Transcripts) {
     assert!(had_ended || said.code == Some(0), "{case}: {said:?}");
     never_again(&answered, &before, &world, &case);
     same(&world.transcripts(), expected, &case);
-    nothing_twice(&world.points(), &case);
+    common::nothing_twice(&world.points(), "toolu_m2", &case);
 }
 
 /// What is in the journal is not asked for again.
@@ -219,18 +219,6 @@ fn same(got: &Transcripts, expected: &Transcripts, case: &str) {
             assert_eq!(got, expected, "{case}: {run}");
         }
     }
-}
-
-/// A call whose result is written down is never made again, and the one that must not happen twice does not.
-fn nothing_twice(points: &[String], case: &str) {
-    for line in points {
-        let Some(call) = line.strip_prefix("recorded ") else { continue };
-        let recorded = points.iter().position(|other| other == line).unwrap();
-        let again = points[recorded..].iter().any(|later| *later == format!("effect {call}"));
-        assert!(!again, "{case}: {call} was made again");
-    }
-    let stamps = points.iter().filter(|line| *line == "effect toolu_m2").count();
-    assert!(stamps <= 1, "{case}: what must not happen twice happened {stamps} times");
 }
 
 fn every_hit_of(only: impl Fn(&str) -> bool) {

@@ -27,6 +27,12 @@ impl Usage {
         let cached = self.cache_read.saturating_add(self.cache_write_5m).saturating_add(self.cache_write_1h);
         self.input.saturating_add(cached)
     }
+
+    /// The part of what was sent that a cache had; nothing where nothing was sent.
+    pub fn hit_rate(&self) -> Option<f64> {
+        let all = self.input_total();
+        (all > 0).then(|| self.cache_read as f64 / all as f64)
+    }
 }
 
 impl std::ops::AddAssign for Usage {

@@ -225,8 +225,6 @@ pub struct Journal {
     pub last_call: Option<ModelCall>,
     /// All tool calls of the last reply, in order, those with a result and those without.
     pub calls: Vec<ToolCall>,
-    /// What waits for the next turn.
-    pub inbox: Vec<Inbox>,
 }
 
 /// Something in an inbox.

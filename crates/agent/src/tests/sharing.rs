@@ -83,7 +83,6 @@ impl World {
             messages: lane.messages.clone(),
             last_call: lane.last.clone(),
             calls: lane.calls.clone(),
-            inbox: Vec::new(),
         };
         Conversation::of(journal, self.dialect, self.head.clone())
     }

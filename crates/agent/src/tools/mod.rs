@@ -43,6 +43,9 @@ pub use web_fetch::Allowed;
 /// What starts one.
 pub(crate) const SPAWN: &str = "spawn_sub_agent";
 
+/// Calls that a run is called after: a sub-agent, or the fork that follows a skill.
+pub(crate) const STARTING: [&str; 2] = [SPAWN, "skill"];
+
 /// What it takes to have sub-agents; who may have none does not have these either.
 pub(crate) const SPAWNING: [&str; 3] = [SPAWN, "job_output", "job_cancel"];
 

@@ -1,14 +1,16 @@
 //! `skill`: instructions for one kind of work, read when they are needed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::spawn_sub_agent::{answered, caller, end};
+use super::spawn_sub_agent::{DEADLINE, waited};
 use super::{Refusal, input};
 use crate::definition::Tools;
 use crate::fork::{self, Fork};
+use crate::run::Run;
 use crate::spawn;
 use crate::{Doing, Output, Policy, Scene, Tool};
 
@@ -49,7 +51,7 @@ impl Tool for Skill {
     }
 
     fn deadline(&self) -> Duration {
-        Duration::from_secs(30 * 24 * 3600)
+        DEADLINE
     }
 
     fn waits(&self) -> bool {
@@ -60,8 +62,10 @@ impl Tool for Skill {
         Box::pin(async move {
             let done = async {
                 let args: Args = input::parse(self, input)?;
-                match scene.skills.iter().find(|skill| skill.name == args.name && skill.in_fork) {
-                    Some(skill) => forked(skill, &args, scene).await,
+                let forks = scene.skills.iter().find(|skill| skill.name == args.name && skill.in_fork);
+                match forks.zip(scene.run.as_ref().filter(|run| spawn::may_start(run))) {
+                    Some((skill, run)) => forked(skill, &args, run, scene).await,
+                    // Who may start nobody follows it itself.
                     None => find(&args, scene),
                 }
             };
@@ -71,13 +75,12 @@ impl Tool for Skill {
 }
 
 /// Lets a fork do what a skill says. What the skill allows it may do without a question; what is forbidden stays so.
-async fn forked(skill: &crate::Skill, args: &Args, scene: &Scene) -> Result<Output, Refusal> {
-    let run = caller(scene)?;
+async fn forked(skill: &crate::Skill, args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Refusal> {
     let allow = skill.tools.as_ref().map(Tools::rules).unwrap_or_default();
     let fork = Fork { allow, ..Fork::new(skill.filled_in(&args.arguments), &skill.name, "skill") };
     let id = spawn::id(&scene.call);
     let member = fork::spawn(run, &scene.call, &scene.call_id, &fork, false).await.map_err(Refusal)?;
-    Ok(answered(&end(run, &id, member).await?, None))
+    waited(run, &id, member, None).await
 }
 
 fn find(args: &Args, scene: &Scene) -> Result<Output, Refusal> {

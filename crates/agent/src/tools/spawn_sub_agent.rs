@@ -16,6 +16,9 @@ use crate::spawn::{self, Wanted};
 use crate::tree::Member;
 use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, jobs, schema, words};
 
+/// When a run below this one is given up: it has limits of its own, which come first.
+pub(super) const DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Lets another agent work, and waits for it or not.
 pub(super) struct SpawnSubAgent;
 
@@ -91,9 +94,8 @@ impl Tool for SpawnSubAgent {
         Policy::Idempotent
     }
 
-    /// A sub-agent has limits of its own.
     fn deadline(&self) -> Duration {
-        Duration::from_secs(30 * 24 * 3600)
+        DEADLINE
     }
 
     fn waits(&self) -> bool {
@@ -127,10 +129,7 @@ async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     if in_background {
         return Ok(launched(&id));
     }
-    let output = answered(&end(run, &id, member).await?, schema.as_ref());
-    // It may have become a job before its parent was broken off; whoever has waited for it is not told again.
-    let owes = run.kernel.store.run(&run.id).has_job(&id)? && !jobs::goes_on(stored(run, &id)?.status);
-    Ok(if owes { output.fetching(id) } else { output })
+    waited(run, &id, member, schema.as_ref()).await
 }
 
 /// Starts a fork: what it shares with its parent cannot be chosen.
@@ -156,12 +155,26 @@ async fn forked(args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Re
     let member = member.map_err(Refusal)?;
     match args.run_in_background {
         true => Ok(launched(&id)),
-        false => Ok(answered(&end(run, &id, member).await?, None)),
+        false => waited(run, &id, member, None).await,
     }
 }
 
+/// What comes back from a run that is waited for.
+pub(super) async fn waited(
+    run: &Run,
+    id: &RunId,
+    member: Option<Member>,
+    schema: Option<&Value>,
+) -> Result<Output, Refusal> {
+    let ended = end(run, id, member).await?;
+    let output = answered(&ended, schema);
+    // It may have become a job before its parent was broken off; whoever has waited for it is not told again.
+    let owes = !jobs::goes_on(ended.status) && run.kernel.store.run(&run.id).has_job(id)?;
+    Ok(if owes { output.fetching(id.clone()) } else { output })
+}
+
 /// Waits for a run to end; one that has ended before, or whose task is gone, ended as the journal says.
-pub(super) async fn end(run: &Run, id: &RunId, member: Option<Member>) -> Result<Ended, Refusal> {
+async fn end(run: &Run, id: &RunId, member: Option<Member>) -> Result<Ended, Refusal> {
     let ended = match member {
         Some(member) => member.end().await,
         None => None,

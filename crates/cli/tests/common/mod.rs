@@ -95,6 +95,19 @@ pub(crate) fn replays(env: &TestEnv, recording: &str, again: &str) {
     );
 }
 
+/// What a run that was killed and resumed has written down of its calls: one whose result was kept is never made again,
+/// and `once`, which must not happen twice, does not.
+pub(crate) fn nothing_twice(points: &[String], once: &str, case: &str) {
+    for line in points {
+        let Some(call) = line.strip_prefix("recorded ") else { continue };
+        let recorded = points.iter().position(|other| other == line).unwrap();
+        let again = points[recorded..].iter().any(|later| *later == format!("effect {call}"));
+        assert!(!again, "{case}: {call} was made again");
+    }
+    let times = points.iter().filter(|line| **line == format!("effect {once}")).count();
+    assert!(times <= 1, "{case}: what must not happen twice happened {times} times");
+}
+
 /// A secret that no recording may hold.
 pub(crate) const CANARY: &str = "wX4jPq9TzR2bLm7";
 

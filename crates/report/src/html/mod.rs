@@ -92,15 +92,7 @@ fn excerpt(from: &str, most: usize) -> String {
 
 /// As in `12,345`.
 fn grouped(count: usize) -> String {
-    let digits = count.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    cache::grouped(count as u64)
 }
 
 #[cfg(test)]

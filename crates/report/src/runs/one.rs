@@ -110,10 +110,8 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
 /// What a fork shares, and how long it waited for another one to go ahead.
 fn about_fork(one: &OneRun, fork: &Fork) -> Vec<String> {
     let mut lines = vec![format!("fork `{}` of {} by {}", plain(&fork.label), fork.of, plain(&fork.source))];
-    let used = &one.summary.own.usage;
-    if used.input_total() > 0 {
-        let rate = used.cache_read as f64 / used.input_total() as f64 * 100.0;
-        lines.push(format!("{rate:.1} % of what it sent came from the cache"));
+    if let Some(rate) = one.summary.own.usage.hit_rate() {
+        lines.push(format!("{:.1} % of what it sent came from the cache", rate * 100.0));
     }
     let first = one.model_calls.first().and_then(|(call, attempts)| Some((call.asked_at, attempts.first()?)));
     if let Some((asked, attempt)) = first {

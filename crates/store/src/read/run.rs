@@ -249,7 +249,6 @@ impl<'a> RunReads<'a> {
                 last_seq: messages.last().map(|message| message.seq),
                 last_call: last_call(conn, &run.id)?,
                 calls: calls.unwrap_or_default(),
-                inbox: inbox(conn, &run.id, u32::MAX)?,
                 messages,
                 run,
             })

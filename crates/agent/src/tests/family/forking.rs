@@ -193,7 +193,7 @@ async fn each_ends_with_one_event_also_when_it_fails() {
         cache_write_1h: 10,
         ..Default::default()
     };
-    assert_eq!(ForkEnded::rate(&usage), Some(0.9));
+    assert_eq!(usage.hit_rate(), Some(0.9));
 }
 
 /// A run with one turn, and a fork of it.
@@ -318,7 +318,7 @@ async fn who_may_do_what_is_asked_of_its_own() {
 #[tokio::test]
 async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
     let mut stage = Stage::new(&[
-        ("Do it.", &["skill{\"name\":\"look\",\"arguments\":\"here\"}", "Done."]),
+        ("Do it.", &["skill{\"name\":\"look\",\"arguments\":\"here\"}", "count{}", "Done."]),
         ("Look here.", &["echo{\"say\":\"y\"} + put{\"n\":1} + peek{\"n\":2}", "Looked."]),
     ]);
     stage.rules.add(List::Ask, "echo").expect("a rule");
@@ -343,6 +343,47 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
     );
     let fork = stage.store().run(&RunId::new("m-2-0")).fork().expect("read").expect("a fork");
     assert_eq!((fork.label.as_str(), fork.source.as_str()), ("look", "skill"));
+    assert_eq!(stage.results("m")[1], "1", "what its fork was left is not what main is left");
+}
+
+/// A skill that a fork follows.
+fn look() -> Arc<[Skill]> {
+    let (name, body) = ("look".to_owned(), "Look again.".to_owned());
+    Arc::from([Skill { name, body, in_fork: true, ..Skill::default() }])
+}
+
+#[tokio::test]
+async fn a_fork_that_may_start_nobody_follows_a_skill_itself() {
+    let stage = Stage::new(&[
+        ("Do it.", &["skill{\"name\":\"look\"}", "Done."]),
+        ("Look again.", &["skill{\"name\":\"look\"}", "Looked."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let kernel = Kernel { skills: look(), ..stage.kernel() };
+    kernel.run(&run, &More::default(), &Brake::new()).await.expect("it runs");
+    assert_eq!(stage.results("m-2-0"), ["Look again."], "its text, and no fork of a fork");
+    assert_eq!(stage.runs().len(), 2);
+}
+
+#[tokio::test]
+async fn a_skill_that_was_broken_off_is_told_of_when_its_fork_has_ended() {
+    let stage = Stage::new(&[
+        ("Do it.", &["skill{\"name\":\"look\"}", "Something else.", "Looked, too."]),
+        ("Look again.", &["@later Looked."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let kernel = Kernel { skills: look(), ..stage.kernel() };
+    let (brake, more) = (Brake::new(), More::default());
+    let pause = async {
+        stage.play.wait_for(1).await;
+        brake.ask(Wish::Pause);
+    };
+    let (_, ()) = tokio::join!(kernel.run(&run, &more, &brake), pause);
+    assert_eq!(stage.result("m", 0)["error"], words::GOES_ON);
+    stage.play.open("later");
+    kernel.resume(&run, Some("Do something else.")).await.expect("it can be taken up");
+    kernel.run(&run, &more, &Brake::new()).await.expect("it runs");
+    assert_eq!(stage.told_of("m", "m-2-0"), 1);
 }
 
 #[tokio::test]

@@ -199,56 +199,19 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         max_budget_microusd: budget,
         max_budget_tokens: arguments.max_budget_tokens,
     };
-    let id = match resumed {
-        None if forked.is_some() => {
-            let (of, prompt) = (forked.expect("it is there"), prompt.unwrap_or_default());
-            let fork = Fork {
-                max_turns: arguments.max_steps,
-                ..Fork::new(prompt, "side question", "run --fork-of")
-            };
-            match kernel.start_fork(&of, &fork).await {
-                Ok(run) => run,
-                Err(error) => {
-                    answering.abandon().await;
-                    return Err(failure(error));
-                }
-            }
+    let begun = match (resumed, forked) {
+        (Some(run), _) => kernel.resume(&run, prompt.as_deref()).await.map(|()| run),
+        (None, Some(of)) => {
+            let fork = Fork::new(prompt.unwrap_or_default(), "side question", "run --fork-of");
+            kernel.start_fork(&of, &Fork { max_turns: arguments.max_steps, ..fork }).await
         }
-        Some(run) => match kernel.resume(&run, prompt.as_deref()).await {
-            Ok(()) => run,
-            Err(error) => {
-                answering.abandon().await;
-                return Err(failure(error));
-            }
-        },
-        None => {
-            let limits = Limits {
-                max_steps: arguments.max_steps.or(chosen.max_steps()).unwrap_or(Limits::MAIN_STEPS),
-                max_budget_microusd: budget,
-                max_budget_tokens: arguments.max_budget_tokens,
-                ..Limits::of(&answering.id)
-            };
-            let start = Start {
-                id: std::env::var("OFFSHOOT_RUN_ID")
-                    .ok()
-                    .filter(|id| !id.is_empty())
-                    .map(session::RunId::new),
-                prompt: prompt.unwrap_or_default(),
-                agent: chosen.name.clone(),
-                instructions: chosen.instructions(),
-                tools: chosen.tools(&kernel.tools),
-                rules: [chosen.rules(), denied(&arguments)].concat(),
-                provider: answering.provider.clone(),
-                model: answering.id.clone(),
-                limits,
-            };
-            match kernel.start(start).await {
-                Ok(run) => run,
-                Err(error) => {
-                    answering.abandon().await;
-                    return Err(failure(error));
-                }
-            }
+        (None, None) => kernel.start(start(&arguments, &chosen, &answering, &kernel, budget)).await,
+    };
+    let id = match begun {
+        Ok(run) => run,
+        Err(error) => {
+            answering.abandon().await;
+            return Err(failure(error));
         }
     };
     let brake = Brake::new();
@@ -293,6 +256,33 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (code, _) => code,
     };
     answering.finish(code, &mut signals).await
+}
+
+/// The run that was asked for.
+fn start(
+    arguments: &Arguments,
+    chosen: &choose::Chosen,
+    answering: &Answering,
+    kernel: &Kernel,
+    budget: Option<i64>,
+) -> Start {
+    let wanted = std::env::var("OFFSHOOT_RUN_ID").ok().filter(|id| !id.is_empty());
+    Start {
+        id: wanted.map(session::RunId::new),
+        prompt: chosen.prompt.clone().unwrap_or_default(),
+        agent: chosen.name.clone(),
+        instructions: chosen.instructions(),
+        tools: chosen.tools(&kernel.tools),
+        rules: [chosen.rules(), denied(arguments)].concat(),
+        provider: answering.provider.clone(),
+        model: answering.id.clone(),
+        limits: Limits {
+            max_steps: arguments.max_steps.or(chosen.max_steps()).unwrap_or(Limits::MAIN_STEPS),
+            max_budget_microusd: budget,
+            max_budget_tokens: arguments.max_budget_tokens,
+            ..Limits::of(&answering.id)
+        },
+    }
 }
 
 /// A run that Ctrl-C has paused may be ended by another one, for a moment longer.
