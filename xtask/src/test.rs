@@ -10,8 +10,11 @@ use crate::debian::{self, Program};
 use crate::{check, harnesses};
 
 /// What tests start that neither cargo nor npm brings.
-const PROGRAMS: [Program; 2] =
-    [Program { name: "node", package: "nodejs" }, Program { name: "npm", package: "npm" }];
+const PROGRAMS: [Program; 3] = [
+    Program { name: "node", package: "nodejs" },
+    Program { name: "npm", package: "npm" },
+    Program { name: "chromium", package: "chromium" },
+];
 
 /// Real providers' answers, beside the project where it has them; they are not ours to include.
 const TRAFFIC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/provider-traffic");

@@ -17,6 +17,7 @@ mod events;
 mod failure;
 mod journal;
 mod judge;
+mod page;
 mod paths;
 mod progress;
 mod record;
@@ -52,6 +53,7 @@ enum Command {
     Proxy(commands::proxy::Arguments),
     Ps(commands::ps::Arguments),
     Replay(commands::replay::Arguments),
+    Report(commands::report::Arguments),
     Review(commands::review::Arguments),
     Run(commands::run::Arguments),
     Search(commands::search::Arguments),
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Command::Proxy(arguments) => commands::proxy::run(arguments),
         Command::Ps(arguments) => commands::ps::run(&arguments),
         Command::Replay(arguments) => commands::replay::run(arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
         Command::Review(arguments) => commands::review::run(&arguments),
         Command::Run(arguments) => commands::run::run(arguments),
         Command::Search(arguments) => commands::search::run(&arguments),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cache::{Around, Ask, Explained, Finding, Prompt, Shown};
 use recording::lanes::{Heard, LaneKind, Lanes};
-use recording::source::{Answered, Asked, Happened, Moment, Problem, Source, Watch};
+use recording::source::{Answered, Asked, Happened, Moment, Ordered, Source, Watch};
 use session::{RequestId, Usage};
 use wire::json::Document;
 
@@ -18,8 +18,8 @@ pub struct Cached {
     pub explained: Explained,
     /// The first bytes that differ, by request.
     pub shown: HashMap<RequestId, Shown>,
-    /// What could not be used as it is.
-    pub problems: Vec<Problem>,
+    /// Its lanes and exchanges, and what could not be used as it is.
+    pub ordered: Ordered,
 }
 
 /// Explains what the provider's cache should have done with a recording.
@@ -28,7 +28,7 @@ pub fn cached(source: &Source) -> Cached {
     let ordered = source.order_watched(&mut gathering);
     let explained = cache::explain(gathering.asks(&ordered.lanes));
     let shown = shown(&explained, |id| body(source, id));
-    Cached { explained, shown, problems: ordered.problems }
+    Cached { explained, shown, ordered }
 }
 
 /// Volatile text before the last marker of each lane.

@@ -1,14 +1,14 @@
 //! Values in, text out: what people read.
 //!
-//! Start at [`show_text`] for people, at [`har_entry`] for programs, at [`verdict_page`] for browsers. Nothing here reads a file or decides anything.
+//! Start at [`show_text`] for people, at [`har_entry`] for programs, at [`Page`] for browsers. Nothing here reads a file or decides anything.
 
 mod cache;
 mod check;
 mod diff;
 mod difference;
 mod har;
-mod html;
 mod junit;
+mod page;
 mod place;
 mod runs;
 mod show;
@@ -21,8 +21,8 @@ pub use self::cache::{CacheOf, cache_json, cache_text, lint_json, lint_text};
 pub use check::check_text;
 pub use difference::difference_text;
 pub use har::{HarEntry, HarWriter, har_entry};
-pub use html::{PageOf, RecordingPage, verdict_page};
 pub use junit::junit;
+pub use page::{Crossed, GoldenOf, Mood, Page, PageKind, PageOf, Ran, Worked, ran};
 pub use place::{Place, places};
 pub use runs::{
     OneRun, Told, cost_json, cost_text, ps_json, ps_text, run_json, run_text, search_json, search_text,

@@ -14,7 +14,7 @@ use session::{RequestId, RunId};
 use store::{Filter, ModelCallId, Run, RunKind, Store};
 
 use super::{Format, open, print};
-use crate::failure::{Kind, OrFail, marked};
+use crate::failure::{Kind, OrFail};
 use crate::journal;
 
 /// Explain what the provider's prompt cache should have read and written, and every miss
@@ -46,9 +46,9 @@ pub(crate) struct Arguments {
 }
 
 /// What is told, wherever it comes from.
-struct Told {
-    explained: Explained,
-    shown: HashMap<RequestId, Shown>,
+pub(crate) struct Told {
+    pub(crate) explained: Explained,
+    pub(crate) shown: HashMap<RequestId, Shown>,
     volatile: Vec<Finding>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn of_recording(source: &Source) -> Told {
     let cached = parity::cached(source);
-    for problem in &cached.problems {
+    for problem in &cached.ordered.problems {
         eprintln!("warning: {}: {}", report::plain(&problem.what), report::plain(&problem.why));
     }
     let body = |id: &RequestId| parity::body(source, id);
@@ -105,10 +105,12 @@ fn accepted(arguments: &Arguments, path: &Path) -> anyhow::Result<Option<Explain
 
 fn of_run(beginning: &str) -> anyhow::Result<Told> {
     let store = journal::open()?;
-    let root = journal::find(&store, beginning).map_err(|error| {
-        let hint = "give a recording's folder, or a run: `offshoot ps` lists them".to_owned();
-        marked(Kind::Usage, Some(hint), anyhow::anyhow!("there is no folder `{beginning}`, and {error}"))
-    })?;
+    let root = super::run_or_folder(&store, beginning)?;
+    explained(&store, &root)
+}
+
+/// What the cache made of a run and of all below it.
+pub(crate) fn explained(store: &Store, root: &RunId) -> anyhow::Result<Told> {
     let below = Filter { below: Some(root.clone()), ..Filter::default() };
     let mut asks = Vec::new();
     let mut calls = HashMap::new();

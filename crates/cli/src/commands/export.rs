@@ -1,16 +1,16 @@
 //! `offshoot export`: a recording in the form that other tools read.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use recording::normalize;
 use recording::source::Source;
-use report::{About, HarEntry, HarWriter, PageOf, RecordingPage};
+use report::{HarEntry, HarWriter};
 
 use super::open;
 use crate::failure::{Kind, OrFail};
+use crate::page;
 
 /// Write a recording as a HAR file, as a session, or as a page to look at
 ///
@@ -46,22 +46,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let damage = source.recording().map(|recording| recording.damage()).transpose().or_fail(Kind::Outside)?;
     let damage = damage.unwrap_or_default();
     match &arguments.out {
-        None => {
-            // A reader that has seen enough, as `head` has, is no failure.
-            let mut out = BufWriter::new(io::stdout().lock());
-            match export(&source, &damage, arguments.format, &mut out).and_then(|()| out.flush()) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                    Err(error).or_fail(Kind::Outside)?
-                }
-                _ => {}
-            }
-        }
+        None => page::print(|out| export(&source, &damage, arguments.format, out))?,
         Some(path) => {
-            check_place(path, source.dir())?;
-            let written = write(path, |out| export(&source, &damage, arguments.format, out));
-            let context =
-                |error| anyhow::Error::from(error).context(format!("cannot write `{}`", path.display()));
-            written.map_err(context).or_fail(Kind::Outside)?;
+            page::check_place(path, Some(source.dir()))?;
+            page::write(path, |out| export(&source, &damage, arguments.format, out))?;
         }
     }
     for file in &damage {
@@ -70,55 +58,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file in a recording would be one that was not there when it was sealed.
-fn check_place(path: &Path, recording: &Path) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let real = |path: &Path| path.canonicalize();
-    let is_inside = real(folder).ok().zip(real(recording).ok()).is_some_and(|(it, rec)| it.starts_with(rec));
-    let problem = match path {
-        _ if path.is_dir() => format!("`{}` is a folder", path.display()),
-        _ if is_inside => format!("`{}` is in the recording, which is never changed", path.display()),
-        _ if !folder.is_dir() => format!("there is no folder `{}`", folder.display()),
-        _ => return Ok(()),
-    };
-    Err(anyhow::anyhow!(problem)).or_fail_with(Kind::Usage, || "give another file with `--out`".to_owned())
-}
-
-/// Written beside and renamed over: the file is whole, or as it was.
-fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = File::create(&beside).and_then(|file| {
-        let mut out = BufWriter::new(file);
-        fill(&mut out)?;
-        out.flush()?;
-        fs::rename(&beside, path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&beside); // the error that matters is the one we return
-    }
-    written
-}
-
 fn export(source: &Source, damage: &[String], to: To, out: &mut dyn Write) -> io::Result<()> {
     let exported = harness::import::from_exports(source.dir());
     match to {
         To::Har => har(source, out),
         To::Session => out.write_all(&normalize::session(source, exported.as_ref()).1.to_json()),
-        To::Html => {
-            let (ordered, envelope) = normalize::session(source, exported.as_ref());
-            let title = title(source);
-            let about = About { recording: source.recording(), damage };
-            let of = PageOf { title: &title, about, ordered: &ordered, envelope: &envelope };
-            let mut page = RecordingPage::begin(out, &of)?;
-            for n in 0..source.len() {
-                // What cannot be read is among the problems, which the page names.
-                if let Ok(asked) = source.asked(n) {
-                    page.exchange(&asked, source.answered(n).ok().flatten().as_ref())?;
-                }
-            }
-            page.end().map(drop)
-        }
+        To::Html => page::recording(source, damage, out),
     }
 }
 
@@ -142,22 +87,4 @@ fn har(source: &Source, out: &mut dyn Write) -> io::Result<()> {
         eprintln!("{}: {}", report::plain(&problem.what), report::plain(&problem.why));
     }
     har.end().map(drop)
-}
-
-fn title(source: &Source) -> String {
-    let harness = source.recording().and_then(|recording| recording.manifest()?.harness.as_ref());
-    match harness {
-        Some(harness) => {
-            format!(
-                "{} {}, {}",
-                harness.name,
-                harness.version.as_deref().unwrap_or_default(),
-                harness.scenario
-            )
-        }
-        None => {
-            let real = source.dir().canonicalize().unwrap_or_else(|_| source.dir().to_owned());
-            real.file_name().unwrap_or_default().to_string_lossy().into_owned()
-        }
-    }
 }

@@ -15,6 +15,7 @@ pub(crate) mod normalize;
 pub(crate) mod proxy;
 pub(crate) mod ps;
 pub(crate) mod replay;
+pub(crate) mod report;
 pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod search;
@@ -27,8 +28,11 @@ use std::path::Path;
 
 use recording::source::Source;
 use recording::{LogError, OpenError};
+use session::RunId;
+use store::Store;
 
 use crate::failure::{Kind, marked};
+use crate::journal;
 
 /// Columns where nobody says how many there are.
 const USUAL_WIDTH: usize = 80;
@@ -40,6 +44,14 @@ pub(crate) enum Format {
     Text,
     /// For programs: stable and versioned
     Json,
+}
+
+/// The run that was meant where a folder might have been.
+pub(crate) fn run_or_folder(store: &Store, beginning: &str) -> anyhow::Result<RunId> {
+    journal::find(store, beginning).map_err(|error| {
+        let hint = "give a recording's folder, or a run: `offshoot ps` lists them".to_owned();
+        marked(Kind::Usage, Some(hint), anyhow::anyhow!("there is no folder `{beginning}`, and {error}"))
+    })
 }
 
 /// Opens a recording or a folder of dumps.

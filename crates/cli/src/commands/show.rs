@@ -12,7 +12,7 @@ use store::{Filter, Store};
 
 use super::{Format, open, print};
 use crate::events;
-use crate::failure::{Kind, OrFail, marked};
+use crate::failure::{Kind, OrFail};
 use crate::journal;
 
 /// Show the lanes of a recording, or what a run of our own did: calls, results, tokens and time
@@ -41,14 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // Ids of runs have no slash, and a folder that is there is what was meant.
     if !path.exists() && !arguments.what.contains('/') {
         let store = journal::open()?;
-        let run = journal::find(&store, &arguments.what).map_err(|error| {
-            let hint = "give a recording's folder, or a run: `offshoot ps` lists them".to_owned();
-            marked(
-                Kind::Usage,
-                Some(hint),
-                anyhow::anyhow!("there is no folder `{}`, and {error}", arguments.what),
-            )
-        })?;
+        let run = super::run_or_folder(&store, &arguments.what)?;
         return match arguments.events {
             true => show_events(&store, &run, arguments.after),
             false => show_run(&store, &run, arguments.format),
@@ -67,15 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCode> {
-    let tree =
-        store.runs(&Filter { below: Some(run.clone()), ..Filter::default() }).or_fail(Kind::Outside)?;
-    let mut runs = Vec::new();
-    for mut summary in tree {
-        journal::as_it_is(&mut summary);
-        runs.push(one(store, summary).or_fail(Kind::Outside)?);
-    }
-    // Oldest first: the run itself, then what it started.
-    runs.reverse();
+    let runs = below(store, run)?;
     let Some(first) = runs.iter().find(|one| one.run.id == *run) else {
         return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(Kind::Usage);
     };
@@ -84,6 +69,19 @@ fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCo
         Format::Json => format!("{}\n", report::run_json(first, &runs)),
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// A run and everything below it, oldest first: the run itself, then what it started.
+pub(crate) fn below(store: &Store, run: &RunId) -> anyhow::Result<Vec<OneRun>> {
+    let tree =
+        store.runs(&Filter { below: Some(run.clone()), ..Filter::default() }).or_fail(Kind::Outside)?;
+    let mut runs = Vec::new();
+    for mut summary in tree {
+        journal::as_it_is(&mut summary);
+        runs.push(one(store, summary).or_fail(Kind::Outside)?);
+    }
+    runs.reverse();
+    Ok(runs)
 }
 
 fn show_events(store: &Store, run: &RunId, after: u64) -> anyhow::Result<ExitCode> {

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use parity::{Level, Outcome, Rules};
+use parity::{Level, Outcome, Rules, Verdict};
 
 use super::{open, print};
 use crate::failure::{Kind, OrFail};
+use crate::page;
 
 /// Compare two recordings of one scenario, surface by surface
 #[derive(clap::Args)]
@@ -49,11 +50,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
     let rules = Rules::find(&arguments.golden, arguments.rules.as_deref()).or_fail_with(Kind::Usage, hint)?;
     let verdict = parity::verify(&golden, &candidate, &rules, arguments.level);
+    if arguments.format == VerdictFormat::Html {
+        let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
+        page::print(|out| page::verdict(&told, Some((&golden, &candidate)), out))?;
+        return Ok(exit_code(&verdict));
+    }
     print(&match arguments.format {
         VerdictFormat::Text => report::verdict_text(&verdict, super::width()),
         VerdictFormat::Junit => report::junit(&verdict),
-        VerdictFormat::Html => report::verdict_page(&verdict),
-        VerdictFormat::Json => format!("{}\n", serde_json::to_string(&verdict).or_fail(Kind::Bug)?),
+        VerdictFormat::Html | VerdictFormat::Json => {
+            format!("{}\n", serde_json::to_string(&verdict).or_fail(Kind::Bug)?)
+        }
     });
-    Ok(ExitCode::from(if verdict.outcome == Outcome::Match { 0 } else { Kind::Verdict as u8 }))
+    Ok(exit_code(&verdict))
+}
+
+fn exit_code(verdict: &Verdict) -> ExitCode {
+    ExitCode::from(if verdict.outcome == Outcome::Match { 0 } else { Kind::Verdict as u8 })
 }

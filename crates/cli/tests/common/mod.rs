@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
+pub(crate) mod browser;
 pub(crate) mod lanes;
 pub(crate) mod provider;
 

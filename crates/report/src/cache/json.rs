@@ -58,7 +58,7 @@ fn request(request: &Explanation, shown: Option<&Shown>) -> Value {
     })
 }
 
-fn section(section: Section) -> &'static str {
+pub(crate) fn section(section: Section) -> &'static str {
     match section {
         Section::Tools => "tools",
         Section::System => "system",

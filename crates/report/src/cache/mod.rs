@@ -10,6 +10,7 @@ use ::cache::{Explained, Shown, Sure};
 use session::RequestId;
 
 pub use json::cache_json;
+pub(crate) use json::section;
 pub use lint::{lint_json, lint_text};
 pub use text::cache_text;
 
@@ -22,6 +23,13 @@ pub struct CacheOf<'a> {
     pub shown: &'a HashMap<RequestId, Shown>,
     /// The month whose prices were used.
     pub prices_of: &'a str,
+}
+
+impl CacheOf<'_> {
+    /// As in `exact in 3 requests, within 1.2 % in 2`.
+    pub(crate) fn sure(&self) -> String {
+        Counted::of(self.explained).in_words()
+    }
 }
 
 /// How many requests were predicted how well.

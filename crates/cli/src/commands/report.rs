@@ -1,0 +1,156 @@
+//! `offshoot report`: one page with everything, for a browser.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use parity::{Level, Rules, VERDICT_FORMAT};
+use serde_json::Value;
+
+use super::{open, print, run_or_folder};
+use crate::failure::{Kind, OrFail};
+use crate::{journal, page};
+
+/// A verdict is text; one that is longer was not written by us.
+const LONGEST_VERDICT: u64 = 1 << 30;
+
+/// Make one page of a recording, of a run of ours, or of a verdict, and look at it in a browser
+///
+/// The page has everything in it and needs no network: a timeline of all agents, every turn with its prompt, tools,
+/// calls, results and raw bytes, what the prompt cache did, and the verdict. It can be kept as an artefact of a build.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot report goldens/claude-code/2.1.325/wakeup/runs/RUN --open
+  offshoot report 1m7g0c8g --out run.html
+  offshoot report rec --golden accepted-rec --out compared.html
+  offshoot verify golden rec --format json > verdict.json
+  offshoot report verdict.json")]
+pub(crate) struct Arguments {
+    /// A recording's folder, a folder of dumps, a run, or the file that `verify --format json` wrote
+    #[arg(value_name = "RECORDING|RUN|VERDICT")]
+    what: String,
+    /// Compare the recording with this one, and show the verdict too
+    #[arg(long, value_name = "DIR")]
+    golden: Option<PathBuf>,
+    /// The file to write; `-` prints it
+    #[arg(long, value_name = "FILE", default_value = "offshoot-report.html")]
+    out: PathBuf,
+    /// Show it in the browser
+    #[arg(long)]
+    open: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let path = Path::new(&arguments.what);
+    let is_run = !path.exists() && !arguments.what.contains('/');
+    if let Some(golden) = arguments.golden.as_ref().filter(|_| is_run || path.is_file()) {
+        let error = anyhow::anyhow!("`{}` is no recording: it cannot be compared", arguments.what);
+        let hint = || format!("offshoot report RECORDING --golden {}", golden.display());
+        return Err(error).or_fail_with(Kind::Usage, hint);
+    }
+    match path {
+        _ if is_run => of_run(arguments)?,
+        file if file.is_file() => of_verdict(arguments, file)?,
+        folder => of_recording(arguments, folder)?,
+    }
+    if arguments.out != Path::new("-") {
+        print(&format!("{}\n", arguments.out.display()));
+    }
+    if arguments.open {
+        show(&arguments.out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_run(arguments: &Arguments) -> anyhow::Result<()> {
+    let store = journal::open()?;
+    let run = run_or_folder(&store, &arguments.what)?;
+    // What goes wrong while a run is read is not the page's fault, and is told as it is.
+    let mut trouble = None;
+    write(arguments, None, |out| {
+        page::run(&store, &run, out).or_else(|error| {
+            trouble = Some(error);
+            Err(io::Error::other("the run cannot be read"))
+        })
+    })
+    .map_err(|error| trouble.unwrap_or(error))
+}
+
+fn of_recording(arguments: &Arguments, folder: &Path) -> anyhow::Result<()> {
+    let source = open(folder)?;
+    let Some(golden) = &arguments.golden else {
+        let damage =
+            source.recording().map(|recording| recording.damage()).transpose().or_fail(Kind::Outside)?;
+        let damage = damage.unwrap_or_default();
+        return write(arguments, Some(folder), |out| page::recording(&source, &damage, out));
+    };
+    let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
+    let rules = Rules::find(golden, None).or_fail_with(Kind::Usage, hint)?;
+    let golden = open(golden)?;
+    let verdict = parity::verify(&golden, &source, &rules, Level::E3);
+    let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
+    write(arguments, Some(folder), |out| page::verdict(&told, Some((&golden, &source)), out))
+}
+
+fn of_verdict(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
+    let hint = || "offshoot verify GOLDEN CANDIDATE --format json > verdict.json".to_owned();
+    let length = fs::metadata(file).or_fail(Kind::Outside)?.len();
+    let read = match length <= LONGEST_VERDICT {
+        true => fs::read(file).or_fail(Kind::Outside)?,
+        false => Vec::new(),
+    };
+    let verdict: Option<Value> = serde_json::from_slice(&read).ok();
+    let verdict = verdict.filter(|it| it["surfaces"].is_array() && it["outcome"]["is"].is_string());
+    let Some(verdict) = verdict else {
+        let error = anyhow::anyhow!("`{}` is no verdict", file.display());
+        return Err(error).or_fail_with(Kind::Usage, hint);
+    };
+    if verdict["format"] != VERDICT_FORMAT {
+        let error = anyhow::anyhow!(
+            "`{}` is a verdict of format {}, and this version knows {VERDICT_FORMAT}",
+            file.display(),
+            verdict["format"]
+        );
+        return Err(error).or_fail_with(Kind::Usage, hint);
+    }
+    // The folders are named as they were when it was given; they need not be there any more.
+    let side = |name: &str| verdict[name].as_str().map(Path::new).and_then(|dir| open(dir).ok());
+    let both = side("golden").zip(side("candidate"));
+    if both.is_none() {
+        eprintln!("the recordings are not where the verdict names them: the page has the verdict alone");
+    }
+    let both = both.as_ref().map(|(golden, candidate)| (golden, candidate));
+    write(arguments, None, |out| page::verdict(&verdict, both, out))
+}
+
+fn write(
+    arguments: &Arguments,
+    recording: Option<&Path>,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    if arguments.out == Path::new("-") {
+        return page::print(fill);
+    }
+    page::check_place(&arguments.out, recording)?;
+    page::write(&arguments.out, fill)
+}
+
+/// Hands the file to whatever the system opens pages with.
+fn show(path: &Path) -> anyhow::Result<()> {
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let file = path.canonicalize().or_fail(Kind::Outside)?;
+    let started = Command::new(opener)
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match started {
+        Ok(status) if status.success() => Ok(()),
+        _ => {
+            let error = anyhow::anyhow!("no browser could be started with `{opener}`");
+            Err(error).or_fail_with(Kind::Outside, || format!("open file://{} yourself", file.display()))
+        }
+    }
+}

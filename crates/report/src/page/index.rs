@@ -1,0 +1,314 @@
+//! What is known of all exchanges: lanes, turns, times, tools, and what led to what.
+
+use std::collections::{HashMap, HashSet};
+
+use recording::lanes::{Job, Lane, LaneKind, Turn};
+use recording::source::Summary;
+use serde_json::{Value, json};
+use session::{Usage, model};
+
+use super::{Mood, PageKind, PageOf, Worked, cached};
+use crate::text::fit;
+
+const FORMAT: u32 = 1;
+/// So much of what was said stands beside a turn.
+const SAID: usize = 160;
+/// More differences than these are counted and not shown.
+const DIFFERENCES: usize = 2_000;
+/// So much of either value of a difference is shown.
+const VALUE: usize = 40_000;
+
+/// A lane in the order of the tree, a child behind its parent.
+pub(super) struct InTree<'l> {
+    pub(super) lane: &'l Lane,
+    parent: Option<usize>,
+    depth: usize,
+}
+
+/// All lanes, depth first; those whose parent is not known come as they are, side calls last.
+pub(super) fn tree(lanes: &[Lane]) -> Vec<InTree<'_>> {
+    let known: HashSet<&str> = lanes.iter().map(|lane| lane.id.as_str()).collect();
+    let mut below: HashMap<&str, Vec<&Lane>> = HashMap::new();
+    let mut roots: Vec<&Lane> = Vec::new();
+    for lane in lanes {
+        match lane.parent.as_deref().filter(|parent| known.contains(parent) && *parent != lane.id) {
+            Some(parent) => below.entry(parent).or_default().push(lane),
+            None => roots.push(lane),
+        }
+    }
+    roots.sort_by_key(|lane| lane.kind == LaneKind::Side);
+    let mut tree: Vec<InTree<'_>> = Vec::new();
+    let mut next: Vec<(&Lane, Option<usize>, usize)> =
+        roots.into_iter().rev().map(|lane| (lane, None, 0)).collect();
+    while let Some((lane, parent, depth)) = next.pop() {
+        tree.push(InTree { lane, parent, depth });
+        let number = Some(tree.len() - 1);
+        let children = below.remove(lane.id.as_str()).unwrap_or_default();
+        next.extend(children.into_iter().rev().map(|child| (child, number, depth + 1)));
+    }
+    tree
+}
+
+/// The whole index.
+pub(super) fn index(page: &PageOf<'_>) -> Value {
+    let tree = tree(&page.ordered.lanes.lanes);
+    let all = Numbers::of(&tree, &page.ordered.exchanges, page.first_bytes);
+    let jobs: HashMap<&str, &Job> = page.jobs.iter().map(|job| (job.lane.as_str(), job)).collect();
+    let golden = page.golden.map(|golden| json!({"title": golden.title, "of": golden.of}));
+    json!({
+        "format": FORMAT,
+        "kind": match page.kind {
+            PageKind::Recording => "recording",
+            PageKind::Run => "run",
+            PageKind::Verdict => "verdict",
+        },
+        "title": page.title,
+        "badge": {"class": mood(page.badge.0), "word": page.badge.1},
+        "facts": page.facts,
+        "began": page.began,
+        "lanes": tree.iter().map(|it| all.lane(it, jobs.get(it.lane.id.as_str()), page)).collect::<Vec<_>>(),
+        "turns": all.turns.iter().map(|(lane, turn)| all.turn(*lane, turn)).collect::<Vec<_>>(),
+        "exchanges": (0..all.exchanges.len()).map(|n| all.exchange(n)).collect::<Vec<_>>(),
+        "tools": tree.iter().enumerate().flat_map(|(n, it)| all.tools(n, it.lane, page)).collect::<Vec<_>>(),
+        "arrows": page.jobs.iter().flat_map(|job| all.arrows(job)).collect::<Vec<_>>(),
+        "cache": page.cache.map(|of| cached::cached(of, &all.lanes, &all.ids)),
+        "verdict": page.verdict.map(verdict),
+        "golden": golden,
+    })
+}
+
+fn mood(mood: Mood) -> &'static str {
+    match mood {
+        Mood::Good => "good",
+        Mood::Warn => "warn",
+        Mood::Bad => "bad",
+    }
+}
+
+/// Everything by its number on the page.
+struct Numbers<'p> {
+    exchanges: &'p [Summary],
+    first_bytes: &'p HashMap<usize, u64>,
+    ids: HashMap<&'p str, usize>,
+    lanes: HashMap<&'p str, usize>,
+    /// In the order of the whole.
+    turns: Vec<(usize, &'p Turn)>,
+    /// A turn by its lane and its number there.
+    of_lane: HashMap<(usize, u32), usize>,
+    /// Each request's turn, and which attempt at it.
+    places: HashMap<&'p str, (usize, usize)>,
+    /// The lane that a call of a lane started.
+    started: HashMap<(&'p str, &'p str), usize>,
+}
+
+impl<'p> Numbers<'p> {
+    fn of(tree: &[InTree<'p>], exchanges: &'p [Summary], first_bytes: &'p HashMap<usize, u64>) -> Self {
+        let mut turns: Vec<(usize, &Turn)> = tree
+            .iter()
+            .enumerate()
+            .flat_map(|(n, it)| it.lane.turns.iter().map(move |turn| (n, turn)))
+            .collect();
+        turns.sort_by_key(|(_, turn)| turn.seq);
+        let places = turns.iter().enumerate().flat_map(|(n, (_, turn))| {
+            let attempts = turn.attempts.iter().enumerate();
+            attempts.map(move |(attempt, id)| (id.as_str(), (n, attempt + 1)))
+        });
+        let started = tree.iter().enumerate().filter_map(|(n, it)| {
+            Some(((it.lane.parent.as_deref()?, it.lane.spawned_by.as_ref()?.as_str()), n))
+        });
+        Self {
+            exchanges,
+            first_bytes,
+            ids: exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect(),
+            lanes: tree.iter().enumerate().map(|(n, it)| (it.lane.id.as_str(), n)).collect(),
+            of_lane: turns.iter().enumerate().map(|(n, (lane, turn))| ((*lane, turn.turn), n)).collect(),
+            places: places.collect(),
+            started: started.collect(),
+            turns,
+        }
+    }
+
+    fn lane(&self, it: &InTree<'_>, job: Option<&&Job>, page: &PageOf<'_>) -> Value {
+        let lane = it.lane;
+        let costs: Option<f64> = lane.turns.iter().map(|turn| self.usd(turn)).sum();
+        let spawned = lane.spawned_by.as_ref().map(|call| {
+            let turn = it.parent.zip(job).and_then(|(parent, job)| self.of_lane.get(&(parent, job.launched)));
+            json!({"turn": turn, "call": call})
+        });
+        json!({
+            "id": lane.id,
+            "kind": lane.kind,
+            "parent": it.parent,
+            "depth": it.depth,
+            "agent": lane.agent_type,
+            "model": lane.turns.first().and_then(|turn| self.model(turn)),
+            "background": job.is_some_and(|job| job.background),
+            "state": page.states.get(&lane.id),
+            "spawned": spawned,
+            "usage": usage(&lane.usage()),
+            "usd": costs.filter(|_| !lane.turns.is_empty()),
+            "final": lane.final_text().map(|text| fit(text, SAID)),
+        })
+    }
+
+    fn turn(&self, lane: usize, turn: &Turn) -> Value {
+        json!({
+            "lane": lane,
+            "turn": turn.turn,
+            "seq": turn.seq,
+            "exchanges": turn.attempts.iter().filter_map(|id| self.ids.get(id.as_str())).collect::<Vec<_>>(),
+            "marks": turn.marks,
+            "calls": turn.calls.iter().map(|call| &call.name).collect::<Vec<_>>(),
+            "said": turn.text.as_deref().map(|text| fit(text, SAID)),
+            "results": turn.results.len(),
+            "errors": turn.results.iter().filter(|result| result.is_error).count(),
+            "stop": turn.stop,
+            "usage": usage(&turn.usage),
+            "usd": self.usd(turn),
+        })
+    }
+
+    fn exchange(&self, number: usize) -> Value {
+        let it = &self.exchanges[number];
+        let place = self.places.get(it.id.as_str());
+        json!({
+            "id": it.id,
+            "lane": place.map(|(turn, _)| self.turns[*turn].0),
+            "turn": place.map(|(turn, _)| turn),
+            "attempt": place.map_or(1, |(_, attempt)| *attempt),
+            "at": it.started_us,
+            "first": it.started_us.and_then(|_| self.first_bytes.get(&number)),
+            "end": self.end(it),
+            "status": it.status,
+            "ending": it.ending,
+            "model": it.model,
+        })
+    }
+
+    /// What happens between the reply that calls a tool and the request that brings its result.
+    fn tools(&self, number: usize, lane: &Lane, page: &PageOf<'_>) -> Vec<Value> {
+        let mut tools = Vec::new();
+        for (at, turn) in lane.turns.iter().enumerate() {
+            for call in &turn.calls {
+                let measured = page.tools.get(&(lane.id.clone(), call.id.clone()));
+                let brings = |later: &&Turn| later.results.iter().any(|result| result.call == call.id);
+                let answered = lane.turns[at + 1..].iter().find(brings);
+                let seen = || {
+                    let from = self.last(turn).and_then(|it| self.end(it))?;
+                    let result =
+                        answered.and_then(|later| later.results.iter().find(|result| result.call == call.id));
+                    Some(Worked {
+                        from,
+                        to: answered.and_then(|later| self.first(later)?.started_us),
+                        failed: result.is_some_and(|result| result.is_error),
+                    })
+                };
+                let Some(worked) = measured.copied().or_else(seen) else { continue };
+                tools.push(json!({
+                    "lane": number,
+                    "turn": self.of_lane.get(&(number, turn.turn)),
+                    "name": call.name,
+                    "call": call.id,
+                    "at": worked.from,
+                    "end": worked.to,
+                    "exact": measured.is_some(),
+                    "error": worked.failed,
+                    "starts": self.started.get(&(lane.id.as_str(), call.id.as_str())),
+                }));
+            }
+        }
+        tools
+    }
+
+    /// From the call to the agent it started, and from the agent's end to the turn that heard of it.
+    fn arrows(&self, job: &Job) -> Vec<Value> {
+        let (Some(&parent), Some(&child)) =
+            (self.lanes.get(job.parent.as_str()), self.lanes.get(job.lane.as_str()))
+        else {
+            return Vec::new();
+        };
+        let of = |lane: usize, turn: u32| {
+            let number = *self.of_lane.get(&(lane, turn))?;
+            Some((number, self.turns[number].1))
+        };
+        let own = || self.turns.iter().filter(|(lane, _)| *lane == child).map(|(_, turn)| *turn);
+        let arrow = |kind: &str, from: (usize, u64), to: (usize, u64), turn: usize| {
+            json!({
+                "kind": kind,
+                "from": {"lane": from.0, "at": from.1},
+                "to": {"lane": to.0, "at": to.1},
+                "turn": turn,
+            })
+        };
+        let spawn = || {
+            let (number, turn) = of(parent, job.launched)?;
+            let from = self.last(turn).and_then(|it| self.end(it))?;
+            let to = self.first(own().min_by_key(|turn| turn.turn)?)?.started_us?;
+            Some(arrow("spawn", (parent, from), (child, to), number))
+        };
+        let woken = job.notices.iter().find(|notice| notice.wakes).map(|notice| notice.turn);
+        let back = || {
+            let (number, turn) = of(parent, woken.or(job.delivered)?)?;
+            let to = self.first(turn)?.started_us?;
+            let from = self.last(own().max_by_key(|turn| turn.turn)?).and_then(|it| self.end(it))?;
+            let kind = if job.background { "wake" } else { "result" };
+            Some(arrow(kind, (child, from), (parent, to), number))
+        };
+        spawn().into_iter().chain(back()).collect()
+    }
+
+    fn first(&self, turn: &Turn) -> Option<&Summary> {
+        turn.attempts.first().and_then(|id| self.summary(id.as_str()))
+    }
+
+    fn last(&self, turn: &Turn) -> Option<&Summary> {
+        turn.attempts.last().and_then(|id| self.summary(id.as_str()))
+    }
+
+    fn summary(&self, id: &str) -> Option<&Summary> {
+        self.ids.get(id).map(|n| &self.exchanges[*n])
+    }
+
+    fn end(&self, it: &Summary) -> Option<u64> {
+        Some(it.started_us?.saturating_add(it.took_us?))
+    }
+
+    fn model(&self, turn: &Turn) -> Option<&str> {
+        self.last(turn)?.model.as_deref()
+    }
+
+    fn usd(&self, turn: &Turn) -> Option<f64> {
+        model::price(self.model(turn)?).map(|price| price.of(&turn.usage))
+    }
+}
+
+fn usage(usage: &Usage) -> Value {
+    json!({
+        "input": usage.input,
+        "output": usage.output,
+        "read": usage.cache_read,
+        "write": usage.cache_write_5m.saturating_add(usage.cache_write_1h),
+    })
+}
+
+/// A verdict without its ids, and with no more than a page should hold.
+fn verdict(verdict: &Value) -> Value {
+    let mut told = verdict.clone();
+    let pairs = told["ids"].as_array().map_or(0, Vec::len);
+    if let Some(told) = told.as_object_mut() {
+        told.remove("ids");
+    }
+    told["id_pairs"] = json!(pairs);
+    let Some(differences) = told["differences"].as_array_mut() else { return told };
+    let left_out = differences.len().saturating_sub(DIFFERENCES);
+    differences.truncate(DIFFERENCES);
+    for it in differences {
+        for side in ["golden", "candidate"] {
+            let Some(value) = it[side].as_str().filter(|value| value.len() > VALUE) else { continue };
+            let end = value.floor_char_boundary(VALUE);
+            it[side] = json!(format!("{} … {} more bytes", &value[..end], value.len() - end));
+        }
+    }
+    told["differences_left_out"] = json!(left_out);
+    told
+}

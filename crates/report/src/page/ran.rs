@@ -1,0 +1,220 @@
+//! Runs of our own as lanes: what the journal knows of them, as a recording would tell it.
+
+use std::collections::HashMap;
+
+use recording::lanes::{CallNote, Carried, Job, Lane, LaneKind, Lanes, Notice, Turn};
+use recording::source::{Ordered, Summary};
+use session::{CallId, RequestId};
+use store::{Attempt, Millis, ModelCall, ModelCallId, RunKind, ToolCall};
+use wire::Ending;
+use wire::dialect::Dialect;
+
+use super::Worked;
+use crate::runs::OneRun;
+
+/// Runs as lanes.
+#[derive(Debug)]
+pub struct Ran {
+    /// The lanes and exchanges.
+    pub ordered: Ordered,
+    /// Every agent that was started.
+    pub jobs: Vec<Job>,
+    /// When the answers began.
+    pub first_bytes: HashMap<usize, u64>,
+    /// Where each run stands.
+    pub states: HashMap<String, &'static str>,
+    /// When its tools ran.
+    pub tools: HashMap<(String, CallId), Worked>,
+    /// Where each exchange is kept: the run by its number, and the model call and its attempt there.
+    pub kept: Vec<(usize, usize, usize)>,
+    /// When the first of them began.
+    pub began: Millis,
+}
+
+/// The name of a model call among requests; an attempt before the last one adds its number.
+fn name(call: ModelCallId, attempt: Option<u32>) -> RequestId {
+    match attempt {
+        None => RequestId::new(format!("call-{call}")),
+        Some(n) => RequestId::new(format!("call-{call}-{n}")),
+    }
+}
+
+/// Takes a run and everything below it for a recording. `dialect_of` says how a run's requests are written.
+pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> Ran {
+    let began = runs.iter().map(|one| one.run.created_at).min().unwrap_or_default();
+    let since = |at: Millis| u64::try_from(at.0.saturating_sub(began.0)).unwrap_or_default() * 1_000;
+    let mut exchanges: Vec<(Summary, Option<u64>, (usize, usize, usize))> = Vec::new();
+    for (run, one) in runs.iter().enumerate() {
+        for (call, (asked, attempts)) in one.model_calls.iter().enumerate() {
+            for (n, attempt) in attempts.iter().enumerate() {
+                let summary = summary(asked, attempt, n + 1 == attempts.len(), dialect_of(one), since);
+                exchanges.push((summary, attempt.first_byte_at.map(since), (run, call, n)));
+            }
+        }
+    }
+    exchanges.sort_by_key(|(summary, _, _)| summary.started_us);
+    let first_bytes = exchanges.iter().enumerate().filter_map(|(n, (_, first, _))| Some((n, (*first)?)));
+    let tools = runs.iter().flat_map(|one| one.tool_calls.iter().map(move |call| (one, call)));
+    let tools = tools.filter_map(|(one, call)| {
+        let worked = Worked {
+            from: since(call.started_at?),
+            to: call.ended_at.map(since),
+            failed: call.result.as_ref().is_some_and(|result| result.is_error),
+        };
+        Some(((one.run.id.to_string(), call.call.clone()), worked))
+    });
+    Ran {
+        first_bytes: first_bytes.collect(),
+        states: runs.iter().map(|one| (one.run.id.to_string(), one.summary.status.as_str())).collect(),
+        tools: tools.collect(),
+        jobs: runs.iter().filter_map(|one| job(one, runs)).collect(),
+        ordered: Ordered { lanes: lanes(runs), exchanges: Vec::new(), problems: Vec::new() },
+        kept: exchanges.iter().map(|(_, _, kept)| *kept).collect(),
+        began,
+    }
+    .with(exchanges.into_iter().map(|(summary, _, _)| summary).collect())
+}
+
+impl Ran {
+    fn with(mut self, exchanges: Vec<Summary>) -> Self {
+        self.ordered.exchanges = exchanges;
+        self
+    }
+}
+
+fn summary(
+    asked: &ModelCall,
+    attempt: &Attempt,
+    is_last: bool,
+    dialect: Option<Dialect>,
+    since: impl Fn(Millis) -> u64,
+) -> Summary {
+    Summary {
+        id: name(asked.id, (!is_last).then_some(attempt.n)),
+        method: "POST".to_owned(),
+        url: asked.provider.clone(),
+        dialect,
+        model: Some(asked.model.clone()),
+        status: attempt.status,
+        ending: ending(&attempt.ending),
+        started_us: Some(since(attempt.started_at)),
+        took_us: Some(since(attempt.ended_at).saturating_sub(since(attempt.started_at))),
+        error: attempt.error.clone(),
+    }
+}
+
+fn ending(word: &str) -> Option<Ending> {
+    serde_json::from_value(word.into()).ok()
+}
+
+/// One lane a run, turns numbered over all of them in the order they were asked.
+fn lanes(runs: &[OneRun]) -> Lanes {
+    let mut order: Vec<(Millis, usize, usize)> = runs
+        .iter()
+        .enumerate()
+        .flat_map(|(run, one)| {
+            one.model_calls.iter().enumerate().map(move |(n, (call, _))| (call.asked_at, run, n))
+        })
+        .collect();
+    order.sort();
+    let seqs: HashMap<(usize, usize), u32> =
+        order.iter().zip(1..).map(|((_, run, n), seq)| ((*run, *n), seq)).collect();
+    let lane = |(run, one): (usize, &OneRun)| Lane {
+        id: one.run.id.to_string(),
+        kind: match one.run.kind {
+            RunKind::Main => LaneKind::Main,
+            RunKind::Sub => LaneKind::Sub,
+            RunKind::Fork => LaneKind::Fork,
+        },
+        parent: one.run.parent.as_ref().map(ToString::to_string),
+        spawned_by: one.run.spawned_by.clone(),
+        agent_type: Some(one.run.agent.clone()),
+        session: None,
+        agent: None,
+        turns: (0..one.model_calls.len())
+            .map(|n| turn(one, n, seqs.get(&(run, n)).copied().unwrap_or_default()))
+            .collect(),
+    };
+    Lanes { lanes: runs.iter().enumerate().map(lane).collect() }
+}
+
+fn turn(one: &OneRun, n: usize, seq: u32) -> Turn {
+    let (call, attempts) = &one.model_calls[n];
+    let last = attempts.len();
+    let note = |call: &ToolCall| CallNote {
+        id: call.call.clone(),
+        name: call.name.clone(),
+        input: String::from_utf8_lossy(&call.input).into_owned(),
+    };
+    let carried = |call: &ToolCall| Carried {
+        call: call.call.clone(),
+        text: String::new(),
+        is_error: call.result.as_ref().is_some_and(|result| result.is_error),
+    };
+    let before = n.checked_sub(1).map(|before| &one.model_calls[before].0);
+    Turn {
+        turn: number(n),
+        seq,
+        attempts: attempts
+            .iter()
+            .enumerate()
+            .map(|(at, attempt)| name(call.id, (at + 1 < last).then_some(attempt.n)))
+            .collect(),
+        calls: made(one, call).map(note).collect(),
+        results: before
+            .into_iter()
+            .flat_map(|before| made(one, before))
+            .filter(|call| call.result.is_some())
+            .map(carried)
+            .collect(),
+        text: reply(one, call).and_then(|message| message.text.clone()),
+        usage: call.usage,
+        whole: true,
+        ..Turn::default()
+    }
+}
+
+/// Turns are counted from 1.
+fn number(n: usize) -> u32 {
+    u32::try_from(n + 1).unwrap_or(u32::MAX)
+}
+
+fn reply<'r>(one: &'r OneRun, call: &ModelCall) -> Option<&'r store::Message> {
+    one.messages
+        .iter()
+        .find(|message| message.model_call == Some(call.id) && message.role == session::Role::Assistant)
+}
+
+/// The tool calls that a reply makes.
+fn made<'r>(one: &'r OneRun, call: &ModelCall) -> impl Iterator<Item = &'r ToolCall> {
+    let message = reply(one, call).map(|message| message.seq);
+    one.tool_calls.iter().filter(move |call| Some(call.key.message) == message)
+}
+
+/// How a run was started and heard of.
+fn job(one: &OneRun, runs: &[OneRun]) -> Option<Job> {
+    let parent = runs.iter().find(|other| Some(&other.run.id) == one.run.parent.as_ref())?;
+    let call = one.run.spawned_by.clone()?;
+    let launched =
+        parent.model_calls.iter().position(|(asked, _)| made(parent, asked).any(|made| made.call == call))?;
+    let told = parent.told.iter().find(|told| told.job.id == one.run.id);
+    let heard = told.and_then(|told| {
+        parent.model_calls.iter().position(|(asked, _)| (asked.from..=asked.to).contains(&told.message))
+    });
+    let next = (launched + 1 < parent.model_calls.len()).then(|| number(launched + 1));
+    // A reply that calls nothing ends the parent's turn: what comes then wakes it.
+    let idle = |turn: usize| {
+        turn.checked_sub(1).is_some_and(|before| made(parent, &parent.model_calls[before].0).next().is_none())
+    };
+    Some(Job {
+        lane: one.run.id.to_string(),
+        parent: parent.run.id.to_string(),
+        call,
+        launched: number(launched),
+        acknowledged: next,
+        background: one.summary.job,
+        touches: Vec::new(),
+        notices: heard.map(|turn| Notice { turn: number(turn), wakes: idle(turn) }).into_iter().collect(),
+        delivered: if one.summary.job { heard.map(number) } else { next },
+    })
+}

@@ -1,0 +1,81 @@
+//! The page round what it shows.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::text::{fit, is_harmless, plain};
+
+/// Nobody reads a title that is longer.
+const TITLE: usize = 200;
+
+const STYLE: &str = include_str!("style.css");
+/// Joined to one script: a page from a disk cannot load another file.
+const SCRIPT: &str = concat!(
+    include_str!("text.js"),
+    include_str!("data.js"),
+    include_str!("dom.js"),
+    include_str!("longtext.js"),
+    include_str!("diff.js"),
+    include_str!("compare.js"),
+    include_str!("timeline.js"),
+    include_str!("chart.js"),
+    include_str!("lanes.js"),
+    include_str!("turn.js"),
+    include_str!("cache.js"),
+    include_str!("verdict.js"),
+    include_str!("search.js"),
+    include_str!("app.js"),
+);
+
+/// Everything before the blocks: the page is there while they are still being read.
+pub(super) fn head(title: &str, index: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{}'; \
+         script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
+         <noscript><p>This report is drawn by a script of its own, and scripts are turned off.</p></noscript>\n\
+         <div id=\"app\"></div>\n\
+         <script type=\"application/json\" id=\"index\">{index}</script>\n\
+         <script>{SCRIPT}</script>\n",
+        digest(STYLE),
+        digest(SCRIPT),
+        escaped(&fit(&plain(title), TITLE)),
+    )
+}
+
+/// Everything behind them.
+pub(super) fn foot() -> &'static str {
+    "</body>\n</html>\n"
+}
+
+fn digest(text: &str) -> String {
+    let hex = recording::sha256(text.as_bytes());
+    let byte = |pair: &[u8]| {
+        let digit = |c: u8| char::from(c).to_digit(16).unwrap_or_default() as u8;
+        digit(pair[0]) * 16 + digit(pair[1])
+    };
+    STANDARD.encode(hex.as_bytes().chunks_exact(2).map(byte).collect::<Vec<_>>())
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// JSON that can neither end its block nor begin a comment in it, and in which nothing turns the direction of writing:
+/// such characters stand only in strings, where they may be escaped.
+pub(super) fn inert(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() + json.len() / 16);
+    for c in json.chars() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            c if is_harmless(c) => out.push(c),
+            c => write!(out, "\\u{:04x}", u32::from(c)).expect("a string takes everything"),
+        }
+    }
+    out
+}
