@@ -1,0 +1,367 @@
+// The timeline as a drawing: only what is in sight is drawn, and it can be zoomed and moved.
+
+const LEGEND = [["wait", "waiting for the first byte"], ["stream", "streaming"], ["failed", "failed"], ["tool", "tool"],
+  ["tool vague", "tool, times not exact"], ["spawn", "starts"], ["wake", "wakes"], ["result", "result"]];
+
+function pattern(id, name) {
+  return s("pattern", { id, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    s("rect." + name + "-ground", { width: 5, height: 5 }), s("rect." + name + "-line", { width: 2, height: 5 }));
+}
+
+function arrowHead(kind) {
+  return s("marker.head." + kind, { id: "head-" + kind, viewBox: "0 0 6 6", refX: 5, refY: 3, markerWidth: 6, markerHeight: 6, orient: "auto" },
+    s("path", { d: "M0,0L6,3L0,6z" }));
+}
+
+function chartDefs() {
+  return s("defs", null, pattern("hatch-tool", "vague"), pattern("hatch-failed", "failed"), ["spawn", "wake", "result"].map(arrowHead));
+}
+
+function legendSample(kind) {
+  const box = s("svg.sample", { width: 22, height: 12, "aria-hidden": "true" });
+  const name = kind.split(" ").join(".");
+  if (["spawn", "wake", "result"].includes(kind)) {
+    box.append(s("path.arrow." + name, { d: "M2,6H19", "marker-end": "url(#head-" + kind + ")" }));
+  } else {
+    const thin = kind.startsWith("tool");
+    box.append(s("rect." + name, { x: 1, y: thin ? 4 : 1, width: 20, height: thin ? 5 : 10, rx: 1 }));
+  }
+  return box;
+}
+
+class Chart {
+  constructor(model, onOpen) {
+    Object.assign(this, { model, onOpen, from: model.start, to: model.end, cursor: null, drawn: false });
+    const room = (model.end - model.start) * 0.01;
+    this.whole = [model.start - room, model.end + room];
+    [this.from, this.to] = this.whole;
+    this.tip = h("div.tip", { role: "tooltip", hidden: true });
+    this.overview = s("svg.overview", { height: 38, "aria-hidden": "true" });
+    this.axis = s("svg.axis", { height: 22, "aria-hidden": "true" });
+    this.names = h("div.names");
+    this.plot = s("svg.plot", { role: "img", "aria-label": this.summary() });
+    this.frame = h("div.frame", { tabindex: "0", role: "group", "aria-label": "timeline; + and - zoom, arrow keys move" },
+      h("div.corner"), h("div.top", null, this.overview, this.axis), this.names, this.plot);
+    this.names.style.height = model.height + "px";
+    this.plot.setAttribute("height", model.height);
+    this.element = h("div.chart", null, this.toolbar(), this.frame, this.tip);
+    this.listen();
+  }
+
+  summary() {
+    const peak = concurrency(this.model.spans).reduce((most, [, now]) => Math.max(most, now), 0);
+    const what = many(report.exchanges.length, "request") + " in " + many(report.lanes.length, "lane");
+    return this.model.timed ? what + " over " + duration(this.model.end - this.model.start) + ", up to " + peak + " at once" : what;
+  }
+
+  toolbar() {
+    const tool = (label, name, act) => button(label, act, { "aria-label": name, title: name });
+    return h("div.bar", null,
+      h("span.group", null, tool("−", "zoom out", () => this.zoom(1.6)), tool("+", "zoom in", () => this.zoom(1 / 1.6)),
+        tool("fit", "show all of it", () => this.show(...this.whole)), tool("◂", "earlier", () => this.pan(-0.3)), tool("▸", "later", () => this.pan(0.3))),
+      h("span.says", null, this.summary()),
+      h("span.legend", null, chartDefsHolder(), LEGEND.filter(([kind]) => this.has(kind))
+        .map(([kind, text]) => h("span", null, legendSample(kind), " ", text))));
+  }
+
+  has(kind) {
+    if (["spawn", "wake", "result"].includes(kind)) return this.model.arrows.some((it) => it.kind === kind);
+    if (kind === "failed") return report.exchanges.some(hasFailed);
+    if (kind === "tool") return this.model.timed && report.tools.some((it) => it.exact);
+    if (kind === "tool vague") return this.model.timed && report.tools.some((it) => !it.exact);
+    return kind === "stream" || this.model.timed;
+  }
+
+  listen() {
+    const soon = () => this.soon();
+    this.frame.addEventListener("scroll", soon, { passive: true });
+    new ResizeObserver(soon).observe(this.frame);
+    this.frame.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
+    this.plot.addEventListener("pointerdown", (event) => this.onDown(event));
+    this.plot.addEventListener("pointermove", (event) => this.onHover(event));
+    this.plot.addEventListener("pointerleave", () => (this.tip.hidden = true));
+    this.plot.addEventListener("click", (event) => this.onClick(event));
+    this.overview.addEventListener("pointerdown", (event) => this.onOverview(event));
+    this.overview.addEventListener("pointermove", (event) => event.buttons && this.onOverview(event));
+    this.frame.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  width() {
+    return Math.max(60, this.frame.clientWidth - this.names.offsetWidth);
+  }
+
+  x(at) {
+    return ((at - this.from) / (this.to - this.from)) * this.width();
+  }
+
+  soon() {
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => {
+      this.waiting = 0;
+      if (this.frame.isConnected && this.frame.clientWidth) this.draw();
+    });
+  }
+
+  show(from, to) {
+    const [first, last] = this.whole;
+    const least = this.model.timed ? 200 : 2;
+    const span = Math.min(Math.max(to - from, least), last - first);
+    this.from = Math.min(Math.max(from, first), last - span);
+    this.to = this.from + span;
+    this.soon();
+  }
+
+  zoom(by, at = (this.from + this.to) / 2) {
+    this.show(at - (at - this.from) * by, at + (this.to - at) * by);
+  }
+
+  pan(share) {
+    const by = (this.to - this.from) * share;
+    this.show(this.from + by, this.to + by);
+  }
+
+  timeAt(event) {
+    const box = this.plot.getBoundingClientRect();
+    return this.from + ((event.clientX - box.left) / this.width()) * (this.to - this.from);
+  }
+
+  onWheel(event) {
+    const sideways = event.shiftKey ? event.deltaY : event.deltaX;
+    if (event.ctrlKey || event.metaKey) this.zoom(Math.exp(Math.max(-60, Math.min(60, event.deltaY)) / 150), this.timeAt(event));
+    else if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) this.pan(sideways / this.width());
+    else return;
+    event.preventDefault();
+  }
+
+  onDown(event) {
+    if (event.button !== 0) return;
+    this.moved = false;
+    const [x, from, to] = [event.clientX, this.from, this.to];
+    const move = (next) => {
+      const by = next.clientX - x;
+      if (!this.moved && Math.abs(by) < 4) return;
+      this.moved = true;
+      this.tip.hidden = true;
+      const time = (by / this.width()) * (to - from);
+      this.show(from - time, to - time);
+    };
+    const up = () => {
+      window.removeEventListener("pointermove", move);
+      window.removeEventListener("pointerup", up);
+      window.removeEventListener("pointercancel", up);
+    };
+    window.addEventListener("pointermove", move);
+    window.addEventListener("pointerup", up);
+    window.addEventListener("pointercancel", up);
+  }
+
+  onClick(event) {
+    const hit = event.target.closest("[data-exchange],[data-turn]");
+    if (hit && !this.moved) this.onOpen(hit.dataset);
+  }
+
+  onOverview(event) {
+    const box = this.overview.getBoundingClientRect();
+    const [first, last] = this.whole;
+    const at = first + ((event.clientX - box.left) / box.width) * (last - first);
+    const half = (this.to - this.from) / 2;
+    this.show(at - half, at + half);
+  }
+
+  onKey(event) {
+    const by = { ArrowLeft: -0.15, ArrowRight: 0.15 }[event.key];
+    if (by === undefined) return;
+    this.pan(by);
+    event.preventDefault();
+  }
+
+  // Brings a turn into sight and marks it.
+  point(turn) {
+    this.cursor = turn;
+    const span = this.model.spans[turn === null ? -1 : lastExchange(report.turns[turn])];
+    const row = this.model.rows[report.turns[turn]?.lane];
+    if (span && (span.at < this.from || (span.end ?? span.at) > this.to)) {
+      const half = (this.to - this.from) / 2;
+      this.show(span.at - half, span.at + half);
+    }
+    if (row) {
+      const top = row.y + 60;
+      if (top < this.frame.scrollTop + 60) this.frame.scrollTop = row.y;
+      else if (top + row.height > this.frame.scrollTop + this.frame.clientHeight) this.frame.scrollTop = top + row.height - this.frame.clientHeight + 20;
+    }
+    this.soon();
+  }
+
+  onHover(event) {
+    const hit = event.target.closest("[data-tip]");
+    this.tip.hidden = !hit || this.moved && event.buttons;
+    if (this.tip.hidden) return;
+    this.tip.replaceChildren(...tipOf(hit.dataset.tip, this.model));
+    const { innerWidth, innerHeight } = window;
+    const { offsetWidth, offsetHeight } = this.tip;
+    const left = Math.max(4, Math.min(event.clientX + 14, innerWidth - offsetWidth - 8));
+    const below = event.clientY + 18 + offsetHeight < innerHeight;
+    this.tip.style.left = left + "px";
+    this.tip.style.top = (below ? event.clientY + 18 : event.clientY - offsetHeight - 10) + "px";
+  }
+
+  draw() {
+    const width = this.width();
+    for (const part of [this.plot, this.axis, this.overview]) part.setAttribute("width", width);
+    const head = this.frame.querySelector(".top").offsetHeight;
+    const top = this.frame.scrollTop - 40;
+    const bottom = this.frame.scrollTop + this.frame.clientHeight - head + 40;
+    const rows = this.model.rows.filter((row) => row.y + row.height > top && row.y < bottom);
+    this.drawAxis(width);
+    drawOverview(this, width);
+    this.names.replaceChildren(...rows.map(rowName));
+    this.plot.replaceChildren(...this.gridLines(width), ...rows.map((row) => this.drawRow(row, width)), this.drawArrows(top, bottom, width));
+    this.drawn = true;
+  }
+
+  drawAxis(width) {
+    const { ticks, step } = ticksOf(this.from, this.to, width, this.model.timed);
+    this.ticks = ticks;
+    this.axis.replaceChildren(...ticks.map((at) => s("text", { x: Math.round(this.x(at)) + 3, y: 15 },
+      this.model.timed ? clock(at, step) : "#" + (at + 1))));
+  }
+
+  gridLines(width) {
+    return this.ticks.map((at) => s("line.grid", { x1: Math.round(this.x(at)) + 0.5, x2: Math.round(this.x(at)) + 0.5, y1: 0, y2: this.model.height }));
+  }
+
+  drawRow(row, width) {
+    const group = s("g", { transform: "translate(0," + row.y + ")", data: row.lane === null ? null : { lane: report.lanes[row.lane].id } });
+    group.append(s("line.rule", { x1: 0, x2: width, y1: row.height - 0.5, y2: row.height - 0.5 }));
+    for (const { tool, track } of row.tools) group.append(...this.drawTool(tool, track, width));
+    for (const bar of row.bars) group.append(...this.drawBar(bar, width));
+    return group;
+  }
+
+  // Nothing for what is out of sight.
+  box(at, end, width) {
+    const left = Math.max(-4, this.x(at));
+    const right = Math.min(width + 4, Math.max(this.x(end), left + 2));
+    return right < 0 || left > width ? null : { left, wide: right - left };
+  }
+
+  drawTool(tool, track, width) {
+    const box = this.box(tool.at, tool.end ?? this.model.end, width);
+    if (!box) return [];
+    const name = "rect.tool" + (tool.exact ? "" : ".vague") + (tool.error ? ".error" : "");
+    return [s(name, { x: box.left, y: 4 + BAR + 3 + track * TRACK, width: box.wide, height: TRACK - 2, rx: 1,
+      data: { tip: "tool:" + tool.index, tool: tool.name, turn: turnKey(report.turns[tool.turn]) } })];
+  }
+
+  drawBar(bar, width) {
+    const exchange = report.exchanges[bar.exchange];
+    const end = bar.end ?? bar.first ?? bar.at;
+    const box = this.box(bar.at, end, width);
+    if (!box) return [];
+    const failed = hasFailed(exchange);
+    const first = Math.min(bar.first ?? end, end);
+    const group = s("g.request" + (failed ? ".failed" : "") + (exchange.turn !== null && exchange.turn === this.cursor ? ".cursor" : ""),
+      { data: { tip: "exchange:" + bar.exchange, exchange: exchange.id } });
+    if (exchange.turn !== null) group.dataset.turn = turnKey(report.turns[exchange.turn]);
+    if (first > bar.at || bar.first === null) {
+      const wait = this.box(bar.at, first, width);
+      if (wait) group.append(s("rect.wait", { x: wait.left, y: 4, width: wait.wide, height: BAR, rx: 1 }));
+    }
+    const stream = first < end ? this.box(first, end, width) : null;
+    if (stream) group.append(s("rect.stream", { x: stream.left, y: 4, width: stream.wide, height: BAR, rx: 1 }));
+    if (failed) group.append(s("path.cross", { d: "M" + (box.left - 1) + ",3l5,5m0,-5l-5,5" }));
+    if (group.classList.contains("cursor")) group.append(s("rect.ring", { x: box.left - 2.5, y: 1.5, width: box.wide + 5, height: BAR + 5, rx: 3 }));
+    return [group];
+  }
+
+  drawArrows(top, bottom, width) {
+    const group = s("g.arrows");
+    for (const arrow of this.model.arrows) {
+      const [a, b] = [this.model.rows[arrow.from.lane], this.model.rows[arrow.to.lane]];
+      const [x1, x2] = [this.x(arrow.from.at), this.x(arrow.to.at)];
+      const outside = Math.max(a.y, b.y) + 30 < top || Math.min(a.y, b.y) > bottom || Math.max(x1, x2) < 0 || Math.min(x1, x2) > width;
+      if (outside) continue;
+      const down = b.y > a.y;
+      const [y1, y2] = [a.y + 4 + (down ? BAR : 0), b.y + 4 + (down ? 0 : BAR)];
+      const bend = Math.max(8, Math.min(24, Math.abs(y2 - y1) / 2)) * (down ? 1 : -1);
+      const d = "M" + x1 + "," + y1 + "C" + x1 + "," + (y2 - bend * 0.2) + " " + x2 + "," + (y1 + bend * 0.2) + " " + x2 + "," + y2;
+      group.append(s("path.arrow." + arrow.kind, { d, "marker-end": "url(#head-" + arrow.kind + ")",
+        data: { tip: "arrow:" + this.model.arrows.indexOf(arrow), arrow: arrow.kind } }));
+    }
+    return group;
+  }
+}
+
+// Shared by the drawing and its legend.
+function chartDefsHolder() {
+  return s("svg.away", { width: 0, height: 0, "aria-hidden": "true" }, chartDefs());
+}
+
+function rowName(row) {
+  const lane = row.lane === null ? null : report.lanes[row.lane];
+  const made = lane
+    ? h("a", { href: address({ lane: lane.id }), title: [lane.id, lane.kind, lane.agent, lane.model].filter(Boolean).join(" · "), data: { lane: lane.id } },
+      h("span.kind." + lane.kind, { "aria-hidden": "true" }), h("b", null, lane.id),
+      h("span.faint", null, [lane.agent, lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null].filter(Boolean).join(" · ")))
+    : h("a", { title: "requests that belong to no lane" }, h("b", null, "no lane"));
+  Object.assign(made.style, { top: row.y + "px", height: row.height + "px", paddingLeft: 8 + Math.min(lane?.depth ?? 0, 8) * 12 + "px" });
+  return made;
+}
+
+function drawOverview(chart, width) {
+  const [first, last] = chart.whole;
+  const x = (at) => ((at - first) / (last - first)) * width;
+  chart.steps ??= concurrency(chart.model.spans);
+  const peak = chart.steps.reduce((most, [, now]) => Math.max(most, now), 1);
+  const y = (now) => 36 - (now / peak) * 32;
+  let [d, height] = ["M0,36", 36];
+  for (const [at, now] of chart.steps) {
+    d += "L" + x(at).toFixed(1) + "," + height.toFixed(1) + "V" + y(now).toFixed(1);
+    height = y(now);
+  }
+  const parts = [s("path.flight", { d: d + "V36Z" }), s("text", { x: 3, y: 11 }, "in flight, up to " + peak)];
+  if (chart.from > first || chart.to < last) {
+    parts.push(s("rect.window", { x: x(chart.from), y: 0.5, width: Math.max(2, x(chart.to) - x(chart.from)), height: 37 }));
+  }
+  chart.overview.replaceChildren(...parts);
+}
+
+function tipOf(what, model) {
+  const [kind, at] = [what.slice(0, what.indexOf(":")), Number(what.slice(what.indexOf(":") + 1))];
+  if (kind === "tool") return tipOfTool(report.tools[at]);
+  if (kind === "arrow") return tipOfArrow(model.arrows[at], model);
+  return tipOfExchange(report.exchanges[at], model.spans[at], model);
+}
+
+function tipOfTool(tool) {
+  return [h("b", null, tool.name), h("div", null, tool.end === null ? "no end seen" : duration(tool.end - tool.at), tool.error && " · error"),
+    h("div.faint", null, tool.exact ? "measured" : "as far as the wire tells"),
+    h("div.faint", null, turnKey(report.turns[tool.turn]).replace(":", " · "), " · at " + clock(tool.at, 1e3))];
+}
+
+function tipOfArrow(arrow, model) {
+  const says = { spawn: " starts ", wake: " wakes ", result: " gives its result to " };
+  return [h("b", null, report.lanes[arrow.from.lane].id + (says[arrow.kind] ?? " → ") + report.lanes[arrow.to.lane].id),
+    model.timed && h("div.faint", null, "at " + clock(arrow.to.at, 1e3))].filter(Boolean);
+}
+
+function tipOfExchange(exchange, span, model) {
+  const turn = report.turns[exchange.turn];
+  const lines = [h("b", null, turn ? turnKey(turn).replace(/:(\d+)$/, " · $1") : exchange.id, exchange.attempt > 1 && " · attempt " + exchange.attempt)];
+  if (turn?.calls.length) lines.push(h("div", null, oneLine(turn.calls.join(", "), 120)));
+  if (turn?.said) lines.push(h("div", null, oneLine(turn.said, 120)));
+  const state = [exchange.status, exchange.ending && exchange.ending !== "complete" ? words(exchange.ending) : null].filter(Boolean).join(" · ");
+  if (state) lines.push(h("div", { class: hasFailed(exchange) ? "ink-bad" : "faint" }, state));
+  if (model.timed) {
+    const wait = span.first === null ? null : span.first - span.at;
+    lines.push(h("div", null, wait === null ? "no byte came" : "waited " + duration(wait),
+      span.end !== null && span.first !== null && " · streamed " + duration(span.end - span.first)));
+    lines.push(h("div.faint", null, "at " + clock(span.at, 1e3) + wallClock(span.at)));
+  }
+  return [...lines, h("div.faint", null, exchange.id + " · sent " + bytes(exchange.sent) + " · received " + bytes(exchange.received))];
+}
+
+function wallClock(us) {
+  const began = Date.parse(report.began ?? "");
+  return Number.isNaN(began) ? "" : " · " + new Date(began + us / 1e3).toISOString().slice(11, 23) + " UTC";
+}

@@ -1,0 +1,89 @@
+// The tree of lanes with their turns, and a page about one lane.
+
+// More turns than these are only listed for lanes that are opened.
+const MOST_LISTED = 1500;
+
+function turnRow(at) {
+  const turn = report.turns[at];
+  const did = turn.calls.length ? oneLine(callsInShort(turn.calls), 80) : null;
+  const signs = [...turn.marks.map((mark) => chip(words(mark), "warn")),
+    turn.exchanges.length > 1 && chip(turn.exchanges.length + " attempts", "warn"),
+    turn.errors > 0 && chip(many(turn.errors, "error"), "bad"),
+    hasFailed(report.exchanges[lastExchange(turn)]) && chip("failed", "bad")];
+  return h("a.turn", { href: address({ turn: turnKey(turn) }), data: { turn: turnKey(turn) } },
+    h("span.number", null, String(turn.turn)), signs,
+    did && h("span.did", null, did), h("span.said", null, turn.said ? oneLine(turn.said, 120) : did ? "" : words(turn.stop ?? "")));
+}
+
+// As in "Read ×3, Task".
+function callsInShort(calls) {
+  const times = new Map();
+  for (const name of calls) times.set(name, (times.get(name) ?? 0) + 1);
+  return [...times].map(([name, n]) => (n > 1 ? name + " ×" + n : name)).join(", ");
+}
+
+function laneFold(at) {
+  const lane = report.lanes[at];
+  const of = turnsOfLane[at];
+  const title = [h("span.kind." + lane.kind, { "aria-hidden": "true" }),
+    h("a", { href: address({ lane: lane.id }) }, lane.id), lane.agent && h("span.agent", null, lane.agent),
+    h("span.faint", null, [lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null, many(of.length, "turn")].filter(Boolean).join(" · ")),
+    lane.state && lane.state !== "completed" && chip(words(lane.state), /fail|error|interrupt/.test(lane.state) ? "bad" : "warn")];
+  const made = fold(title, (inside) => inside.append(...of.map(turnRow)),
+    { name: "details.lane", open: report.turns.length <= MOST_LISTED || lane.kind === "main", data: { lane: lane.id } });
+  made.style.marginLeft = Math.min(lane.depth, 8) * 14 + "px";
+  return made;
+}
+
+function lanesTree() {
+  return h("nav.tree", { "aria-label": "lanes and turns" }, report.lanes.map((_, at) => laneFold(at)));
+}
+
+// The first turn of a lane is in sight even where its lane was closed.
+function rowInTree(tree, key) {
+  const lane = tree.querySelector(".lane[data-lane=\"" + CSS.escape(key.slice(0, key.lastIndexOf(":"))) + "\"]");
+  if (lane && !lane.open) {
+    lane.open = true;
+    lane.dispatchEvent(new Event("toggle"));
+  }
+  return tree.querySelector(".turn[data-turn=\"" + CSS.escape(key) + "\"]");
+}
+
+function usageLine(usage, usd) {
+  return [["read", usage.read], ["written", usage.write], ["input", usage.input], ["output", usage.output]]
+    .map(([name, n]) => h("span.figure", null, h("b", null, count(n)), " " + name))
+    .concat(usd === null || usd === undefined ? [] : [h("span.figure", null, h("b", null, dollars(usd)))]);
+}
+
+function laneTimes(at) {
+  const spans = report.exchanges.filter((it) => it.lane === at && it.at !== null && it.end !== null);
+  if (!spans.length) return null;
+  const sum = (of) => spans.reduce((all, it) => all + of(it), 0);
+  const from = Math.min(...spans.map((it) => it.at));
+  const to = Math.max(...spans.map((it) => it.end));
+  return duration(to - from) + ": " + duration(sum((it) => (it.first ?? it.end) - it.at)) + " waiting for first bytes, "
+    + duration(sum((it) => it.end - (it.first ?? it.end))) + " streaming";
+}
+
+function lanePage(at) {
+  const lane = report.lanes[at];
+  const children = report.lanes.flatMap((it, child) => (it.parent === at ? [child] : []));
+  const by = lane.spawned?.turn ?? null;
+  return h("article", { data: { page: "lane", lane: lane.id } },
+    h("h2", { tabindex: "-1" }, lane.id, " ", chip(lane.kind), lane.background && chip("background")),
+    definitions([["agent", lane.agent], ["model", lane.model], ["state", lane.state && words(lane.state)],
+      ["parent", lane.parent === null ? null : laneLink(lane.parent)],
+      ["started by", by === null ? lane.spawned?.call : [turnLink(by), lane.spawned.call && h("code.faint", null, " " + lane.spawned.call)]],
+      ["started", children.length ? h("span.list", null, children.map((child) => laneLink(child))) : null],
+      ["tokens", usageLine(lane.usage, lane.usd)], ["time", laneTimes(at)]]),
+    lane.final && h("section", null, h("h3", null, "Last words"), longText(lane.final)),
+    h("h3", null, many(turnsOfLane[at].length, "turn")),
+    table([{ head: "turn", n: true, cell: (turn) => turnLink(turn, null, String(report.turns[turn].turn)) },
+      { head: "calls", cell: (turn) => oneLine(callsInShort(report.turns[turn].calls), 60) },
+      { head: "said", long: true, cell: (turn) => oneLine(report.turns[turn].said ?? "", 160) },
+      { head: "results", n: true, cell: (turn) => count(report.turns[turn].results) },
+      { head: "read", n: true, cell: (turn) => tokens(report.turns[turn].usage?.read) },
+      { head: "output", n: true, cell: (turn) => tokens(report.turns[turn].usage?.output) },
+      { head: "cost", n: true, cell: (turn) => dollars(report.turns[turn].usd) }],
+    turnsOfLane[at], (turn) => ({ data: { turn: turnKey(report.turns[turn]) } })));
+}

@@ -1,0 +1,188 @@
+// Finds a text in the index at once, and then in all blocks, a slice at a time.
+
+const MOST_GROUPS = 400;
+const SNIPPETS = 3;
+const BLOCK_KEYS = /^"(request|response|line|headers|body|text|base|head|tail|base64|lost|turn|system|tools|injected|role|cut|results|call|name|error|thinking|text_cut|calls|id|input|starts)":/;
+
+// Blocks are JSON that holds JSON: a character may stand there itself or escaped, once or several times.
+function needle(query) {
+  const hex = (c) => "\\\\+u" + c.charCodeAt(0).toString(16).padStart(4, "0");
+  const plain = (c) => c.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&");
+  const one = (c) => {
+    if (c === "\\") return "\\\\+";
+    if (c === "\n") return "(?:\\r?\\n|\\\\+n)";
+    if (c === "\t") return "(?:\\t|\\\\+t)";
+    if (c === "/") return "\\\\*/";
+    if (c === "\"") return "(?:\\\\*\"|" + hex(c) + ")";
+    if (/[a-z0-9 _]/i.test(c)) return c;
+    return "(?:" + plain(c) + "|" + hex(c) + ")";
+  };
+  return new RegExp([...query].map((c) => (c.length === 2 ? "(?:" + c + "|" + hex(c[0]) + hex(c[1]) + ")" : one(c))).join(""), "gi");
+}
+
+// A piece of a block without the escapes of JSON, for reading.
+function unescaped(raw) {
+  return raw.replace(/\\+u([0-9a-f]{4})/gi, (_, code) => String.fromCharCode(parseInt(code, 16)))
+    .replace(/\\+[nrt]/g, " ").replace(/\\+(["/])/g, "$1").replace(/\\\\/g, "\\");
+}
+
+function snippetOf(raw, at, length) {
+  return { before: unescaped(raw.slice(Math.max(0, at - 60), at)).replace(/^\S{0,12}\\?u?[0-9a-f]{0,3}/, ""), hit: unescaped(raw.slice(at, at + Math.min(length, 200))), after: unescaped(raw.slice(at + length, at + length + 100)) };
+}
+
+// The names of our own fields are no finds.
+function isKey(raw, at) {
+  const start = raw.lastIndexOf("\"", at);
+  return start >= 0 && at - start < 12 && raw[start - 1] !== "\\" && BLOCK_KEYS.test(raw.slice(start, start + 14));
+}
+
+function hitsIn(raw, find) {
+  const found = { total: 0, snippets: [] };
+  find.lastIndex = 0;
+  for (let match; (match = find.exec(raw)) && found.total < 1000; ) {
+    if (!match[0].length) break;
+    if (isKey(raw, match.index)) continue;
+    found.total++;
+    if (found.snippets.length < SNIPPETS) found.snippets.push(snippetOf(raw, match.index, match[0].length));
+  }
+  return found;
+}
+
+// {where, title, text}: what the index knows.
+function indexEntries() {
+  const entries = [];
+  report.lanes.forEach((lane) => entries.push({ to: { lane: lane.id }, title: "lane " + lane.id,
+    text: [lane.id, lane.agent, lane.model, lane.kind, lane.state, lane.spawned?.call, lane.final].filter(Boolean).join(" · ") }));
+  report.turns.forEach((turn) => entries.push({ to: { turn: turnKey(turn) }, title: turnKey(turn).replace(/:(\d+)$/, " · $1"), finds: true,
+    text: [turnKey(turn), ...turn.exchanges.map((it) => report.exchanges[it].id), ...new Set(turn.calls), ...turn.marks, turn.said].filter(Boolean).join(" · ") }));
+  report.exchanges.forEach((it) => it.turn === null && entries.push({ to: { exchange: it.id }, title: it.id, text: it.id }));
+  (report.verdict?.differences ?? []).forEach((it, at) => entries.push({ to: { difference: at }, title: "difference " + (at + 1) + " · " + it.lane + " · " + it.turn,
+    text: [it.surface, it.what, it.pointer, it.golden?.slice(0, 20000), it.candidate?.slice(0, 20000)].filter(Boolean).join(" · ") }));
+  return entries;
+}
+let indexText = null;
+
+function inIndex(find) {
+  indexText ??= indexEntries();
+  return indexText.flatMap((entry) => {
+    const at = entry.text.search(find);
+    if (at < 0) return [];
+    const hit = entry.text.slice(at).match(find)[0];
+    return [{ ...entry, snippet: { before: entry.text.slice(Math.max(0, at - 60), at), hit, after: entry.text.slice(at + hit.length, at + hit.length + 100) } }];
+  });
+}
+
+// All blocks, own ones first; a shared one is found through the first turn that uses it.
+function blockIds() {
+  const ids = [];
+  for (let el = document.getElementById("index"); el; el = el.nextElementSibling) if (/^[xgst]\d+$/.test(el.id)) ids.push(el.id);
+  const rank = { x: 0, s: 1, t: 2, g: 3 };
+  return ids.sort((a, b) => rank[a[0]] - rank[b[0]] || Number(a.slice(1)) - Number(b.slice(1)));
+}
+
+function noteShared(raw, exchange, shared) {
+  for (const name of ["system", "tools"]) {
+    const id = raw.match(name === "system" ? /"system":\s?"(s\d+)"/ : /"tools":\s?"(t\d+)"/)?.[1];
+    if (!id) continue;
+    const use = shared.get(id) ?? { exchange, turns: 0 };
+    use.turns++;
+    shared.set(id, use);
+  }
+}
+
+const goldenToExchange = new Map(Object.entries(report.golden?.of ?? {}).map(([own, theirs]) => ["g" + theirs, Number(own)]));
+
+function placeOf(id, shared) {
+  const at = Number(id.slice(1));
+  if (id[0] === "x") return { exchange: at, note: "" };
+  if (id[0] === "g") return { exchange: goldenToExchange.get(id), note: "in the golden's request", extra: { compare: "golden" } };
+  const use = shared.get(id);
+  const what = id[0] === "s" ? "system prompt" : "tool definitions";
+  return { exchange: use?.exchange, note: what + (use?.turns > 1 ? " of this and " + many(use.turns - 1, "more turn") : "") };
+}
+
+// Calls `found` for each block that holds it; `wanted` says whether anybody still asks.
+async function searchBlocks(find, { found, progress, wanted }) {
+  await blocksAreThere;
+  const ids = blockIds();
+  const shared = new Map();
+  let read = 0;
+  for (const [n, id] of ids.entries()) {
+    await breathe();
+    if (!wanted()) return;
+    const raw = document.getElementById(id).textContent;
+    read += raw.length;
+    if (id[0] === "x") noteShared(raw, Number(id.slice(1)), shared);
+    const hits = hitsIn(raw, find);
+    if (hits.total) found({ id, ...hits, ...placeOf(id, shared) });
+    if (n % 20 === 0) progress(n / ids.length, read);
+  }
+  progress(1, read);
+}
+
+function snippetLine(it) {
+  return h("span.snippet", null, it.before, h("mark", null, it.hit), it.after);
+}
+
+class SearchPage {
+  constructor() {
+    this.status = h("p.faint", { role: "status", data: { searched: "" } });
+    this.meter = h("progress", { max: "1", value: "0", "aria-label": "searched so far" });
+    this.quick = h("div.finds");
+    this.deep = h("div.finds");
+    this.element = h("div", null, h("div.bar", null, this.status, this.meter), this.quick, this.deep);
+    this.query = null;
+  }
+
+  run(query) {
+    if (query === this.query) return;
+    this.query = query;
+    this.quick.replaceChildren();
+    this.deep.replaceChildren();
+    this.meter.hidden = !query;
+    if (!query) return void (this.status.textContent = "type something to look for");
+    this.find = needle(query);
+    this.groups = new Map();
+    this.showIndex(inIndex(this.find));
+    const wanted = () => this.query === query;
+    busy(searchBlocks(this.find, { wanted, found: (hit) => this.add(hit), progress: (share, read) => this.progress(share, read) }));
+  }
+
+  showIndex(finds) {
+    if (!finds.length) return;
+    const row = (it) => h("li", null, link(it.finds ? { ...it.to, find: this.query } : it.to, it.title), snippetLine(it.snippet));
+    this.quick.append(h("h2", null, "In the index ", h("span.faint", null, count(finds.length))), h("ul.plain", null, finds.slice(0, 40).map(row)));
+    if (finds.length <= 40) return;
+    const more = moreButton("show all " + count(finds.length), () => {
+      more.previousSibling.append(...finds.slice(40, 2000).map(row));
+      more.remove();
+    });
+    this.quick.append(more);
+  }
+
+  progress(share, read) {
+    this.meter.value = share;
+    this.meter.hidden = share === 1;
+    const where = many(this.groups.size, "turn");
+    this.status.textContent = share === 1 ? "found in the texts of " + where + "; searched " + bytes(read) : "searching … " + Math.floor(share * 100) + " %, found in " + where;
+  }
+
+  add(hit) {
+    if (!this.groups.size) this.deep.append(h("h2", null, "In the texts"));
+    const exchange = report.exchanges[hit.exchange];
+    const turn = exchange?.turn ?? null;
+    const key = turn === null ? hit.id : turnKey(report.turns[turn]);
+    const known = this.groups.has(key);
+    if (!known && this.groups.size === MOST_GROUPS) this.deep.append(h("p.more", null, "more turns hold it; only the first " + MOST_GROUPS + " are listed"));
+    if (!known) this.groups.set(key, h("section.find", { data: { find: key } }));
+    const group = this.groups.get(key);
+    if (this.groups.size > MOST_GROUPS && !known) return;
+    const to = turn === null ? { exchange: exchange?.id, find: this.query } : { turn: key, find: this.query, ...hit.extra };
+    if (!known) {
+      group.append(h("h3", null, link(to, key.replace(/:(\d+)$/, " · $1")), " ", turn !== null && h("span.faint", null, oneLine(callsInShort(report.turns[turn].calls), 60))));
+      this.deep.append(group);
+    }
+    group.append(h("p", null, link(to, ...hit.snippets.map((it) => h("span.line", null, snippetLine(it)))),
+      h("span.faint", null, [hit.note, hit.total > SNIPPETS ? count(hit.total) + (hit.total >= 1000 ? " or more" : "") + " matches" : ""].filter(Boolean).join(" · "))));
+  }
+}

@@ -1,0 +1,124 @@
+// Whether two recordings agree: surfaces, lanes, and every difference with its place.
+
+const SURFACES = ["prompt", "tools", "settings", "calls", "results", "jobs", "routing"];
+const LEVELS = ["E1", "E2", "E3", "E4"];
+
+function levelTick(it, level, wanted) {
+  if (it.compared === 0) return h("td.is-none", { title: "nothing to compare" }, "–");
+  if (it.level !== null && it.level >= level) return h("td.is-good", null, "✓");
+  return h(level > wanted ? "td.is-none" : "td.is-bad", { title: level > wanted ? "not asked for" : null }, "✗");
+}
+
+function surfaceTable(verdict) {
+  const numbers = ["compared", "equal", "masked", "excluded", "echoed", "absent"];
+  return table([{ head: "surface", cell: (it) => it.surface },
+    ...LEVELS.map((level) => ({ head: level, cell: (it) => levelTick(it, level, verdict.wanted) })),
+    ...numbers.map((name) => ({ head: name, n: true, cell: (it) => count(it[name]) }))],
+  verdict.surfaces, (it) => ({ data: { surface: it.surface } }));
+}
+
+function levelCell(it, wanted) {
+  if (!it || it.compared === 0) return h("td.is-none", null, "–");
+  if (it.level === null) return h("td.is-bad", null, "✗");
+  return h(it.level >= wanted ? "td.is-good" : "td.is-bad", null, (it.level >= wanted ? "✓ " : "✗ ") + it.level);
+}
+
+function laneTable(verdict) {
+  const name = (lane) => (lane.golden === lane.candidate ? lane.golden : (lane.golden ?? "nothing") + " ↔ " + (lane.candidate ?? "nothing"));
+  const place = (lane) => (laneById.has(lane.candidate) ? laneLink(laneById.get(lane.candidate), name(lane)) : name(lane));
+  return table([{ head: "lane", cell: place },
+    ...SURFACES.map((surface) => ({ head: surface, cell: (lane) => levelCell(lane.surfaces.find((it) => it.surface === surface), verdict.wanted) }))],
+  verdict.lanes, (lane) => ({ data: { lane: lane.candidate ?? lane.golden ?? "" } }));
+}
+
+// The turn of this recording that a difference is about; its lane is named as in the golden.
+function turnOfDifference(difference) {
+  const pair = report.verdict.lanes.find((it) => it.golden === difference.lane);
+  return turnByKey.get((pair ? pair.candidate : difference.lane) + ":" + difference.turn) ?? null;
+}
+
+const isCounted = (difference, wanted) => difference.holds === null || difference.holds < wanted;
+
+function differenceBody(difference, at) {
+  const turn = turnOfDifference(difference);
+  const compare = turn !== null && goldenBlock(lastExchange(report.turns[turn]));
+  return [bothValues(difference.golden, difference.candidate, ["golden", "candidate"]),
+    h("p.links", null, compare && turnLink(turn, { compare: "golden", at: difference.pointer }, "compare the requests"), " ",
+      turn !== null && turnLink(turn, null, "open the turn"), " ", link({ difference: at }, "link to this")),
+    difference.mask && h("div.mask", null, h("p.label", null, "the rule for parity.toml that would cover it ", copyButton(difference.mask)), h("pre", { tabindex: "0" }, difference.mask))];
+}
+
+function differenceRow(at, open) {
+  const difference = report.verdict.differences[at];
+  const counted = isCounted(difference, report.verdict.wanted);
+  const title = [h("b.sign", { "aria-hidden": "true" }, counted ? "✗" : "·"), chip(difference.surface), h("span", null, difference.what),
+    h("code", null, difference.pointer),
+    h("span.faint", null, (difference.holds ? difference.holds + " holds" : "nothing holds") + (difference.racy ? ", racy: " + difference.racy : "") + (counted ? "" : ", not counted"))];
+  return fold(title, (inside) => fill(inside, differenceBody(difference, at)),
+    { open, name: "details.difference" + (counted ? ".counted" : ""), data: { difference: String(at), surface: difference.surface } });
+}
+
+function groupsOf(differences) {
+  const groups = [];
+  differences.forEach((it, at) => {
+    const last = groups[groups.length - 1];
+    if (last && last.lane === it.lane && last.turn === it.turn) last.of.push(at);
+    else groups.push({ lane: it.lane, turn: it.turn, of: [at] });
+  });
+  return groups;
+}
+
+function differenceGroup(group, mayOpen) {
+  const turn = turnOfDifference(report.verdict.differences[group.of[0]]);
+  return h("section.group", null, h("h3", null, group.lane + ", turn " + group.turn, " ", turn !== null && turnLink(turn, null, "open")),
+    group.of.map((at) => differenceRow(at, mayOpen(at))));
+}
+
+function differencesSection(verdict) {
+  if (!verdict.differences.length) return "";
+  let opened = 0;
+  const mayOpen = (at) => isCounted(verdict.differences[at], verdict.wanted) && ++opened <= 12;
+  const left = verdict.differences_left_out ?? 0;
+  return h("section", null, h("h2", null, "Differences ", h("span.faint", null, count(verdict.differences.length + left))),
+    groupsOf(verdict.differences).map((group) => differenceGroup(group, mayOpen)),
+    left > 0 && h("p.more", null, many(left, "more difference"), " left out; `offshoot verify --format json` has them all"));
+}
+
+function listSection(title, lines) {
+  return lines.length ? h("section", null, h("h2", null, title), h("ul", null, lines.map((it) => h("li", null, it)))) : "";
+}
+
+function verdictHead(verdict) {
+  const sides = (name, path, about) => [name, [h("code", null, path), h("div.faint", null, about)]];
+  const word = { match: "good", differs: "bad", inconclusive: "warn" }[verdict.outcome.is] ?? "warn";
+  return h("section", null,
+    h("h2", null, h("span.badge." + word, null, verdict.outcome.is), (verdict.level ?? "not even E0") + " holds, " + verdict.wanted + " was asked for"),
+    verdict.outcome.because && h("p", null, verdict.outcome.because),
+    definitions([sides("golden", verdict.golden, verdict.about[0]), sides("candidate", verdict.candidate, verdict.about[1]),
+      ["ids paired", verdict.id_pairs ? count(verdict.id_pairs) : null]]));
+}
+
+function masksAndRules(verdict) {
+  return [verdict.masks.length > 0 && h("section", null, h("h2", null, "Masks"), table([{ head: "mask", cell: (it) => it.name },
+    { head: "covers", long: true, cell: (it) => it.covers }, { head: "hits", n: true, cell: (it) => count(it.hits) },
+    { head: "differed", n: true, cell: (it) => count(it.differed) }], verdict.masks)),
+  verdict.rules.length > 0 && h("section", null, h("h2", null, "Rules of parity.toml"), table([
+    { head: "surface", cell: (it) => [it.surface, it.stale && [" ", chip("stale", "bad")]] }, { head: "pointer", cell: (it) => h("code", null, it.pointer) },
+    { head: "reason", long: true, cell: (it) => it.reason }, { head: "hits", n: true, cell: (it) => count(it.hits) }], verdict.rules))];
+}
+
+function verdictCache(verdict) {
+  if (!verdict.cache?.length) return "";
+  return h("section", null, h("h2", null, "What it does to the cache"), table([
+    { head: "lane", cell: (it) => (laneById.has(it.lane) ? laneLink(laneById.get(it.lane)) : it.lane) }, { head: "from block", n: true, cell: (it) => count(it.block) },
+    { head: "pointer", cell: (it) => h("code", null, it.pointer) }, { head: "reason", cell: (it) => (it.reason ? words(it.reason) : "the first request differs") },
+    { head: "turns", n: true, cell: (it) => count(it.turns) }, { head: "tokens each", n: true, cell: (it) => count(it.tokens) },
+    { head: "cost", n: true, cell: (it) => dollars(it.usd) }], verdict.cache));
+}
+
+function verdictView(verdict) {
+  return [verdictHead(verdict), listSection("What changed", verdict.summary),
+    h("h2", null, "Surfaces"), surfaceTable(verdict),
+    verdict.lanes.length > 0 && [h("h2", null, "Lanes"), laneTable(verdict)],
+    differencesSection(verdict), masksAndRules(verdict), verdictCache(verdict), listSection("Notes", verdict.notes)];
+}
