@@ -55,13 +55,20 @@ function viewOf(id) {
   return made;
 }
 
+// The drawing comes first; what stands below it can wait.
+function laterLanes(timed) {
+  const place = h("section", null, h("h2", null, timed ? "Where the time went" : "Lanes"));
+  busy(blocksAreThere.then(() => place.append(lanesTable(timed))));
+  return place;
+}
+
 const MAKERS = {
   timeline: () => {
     const model = timelineModel(report);
     page.chart = new Chart(model, (data) => go(data.turn ? { turn: data.turn } : { exchange: data.exchange }));
     return [facts(), !model.timed && h("p.notice", null, "This recording has no times: requests stand in their order, one step each."),
       model.timed && model.without > 0 && h("p.notice", null, many(model.without, "request") + " without times " + (model.without === 1 ? "is" : "are") + " not drawn."),
-      page.chart.element];
+      page.chart.element, laterLanes(model.timed)];
   },
   lanes: () => {
     page.tree = lanesTree();
@@ -133,7 +140,7 @@ async function followLanes(route, stillWanted) {
   const exchange = exchangeById.get(route.exchange);
   const turn = turnByKey.get(route.turn) ?? (exchange === undefined ? null : report.exchanges[exchange].turn);
   const lane = laneById.get(route.lane);
-  markInTree(turn, lane);
+  page.tree.complete.then(() => stillWanted() && markInTree(turn, lane));
   const alone = turn !== null || lane !== undefined || exchange !== undefined;
   page.tree.parentElement.classList.toggle("has-detail", alone);
   page.detail.scrollTop = 0;
@@ -161,8 +168,10 @@ function markInTree(turn, lane) {
   row?.scrollIntoView({ block: "nearest" });
 }
 
-function followCache(route) {
+async function followCache(route, stillWanted) {
   if (route.at === undefined) return;
+  await viewOf("cache").querySelector(".requests").complete;
+  if (!stillWanted()) return;
   const row = viewOf("cache").querySelector(".request-row[data-exchange=\"" + CSS.escape(route.at) + "\"]");
   if (!row) return;
   row.hidden = false;
@@ -171,8 +180,10 @@ function followCache(route) {
   mark(row);
 }
 
-function followVerdict(route) {
+async function followVerdict(route, stillWanted) {
   if (route.difference === undefined) return;
+  await viewOf("verdict").querySelector(".differences")?.complete;
+  if (!stillWanted()) return;
   page.difference = Number(route.difference);
   const row = viewOf("verdict").querySelector(".difference[data-difference=\"" + CSS.escape(route.difference) + "\"]");
   if (!row) return;

@@ -31,7 +31,7 @@ function legendSample(kind) {
 
 class Chart {
   constructor(model, onOpen) {
-    Object.assign(this, { model, onOpen, from: model.start, to: model.end, cursor: null, drawn: false });
+    Object.assign(this, { model, onOpen, from: model.start, to: model.end, cursor: null, width: 600 });
     const room = (model.end - model.start) * 0.01;
     this.whole = [model.start - room, model.end + room];
     [this.from, this.to] = this.whole;
@@ -86,12 +86,14 @@ class Chart {
     this.frame.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  width() {
-    return Math.max(60, this.frame.clientWidth - this.names.offsetWidth);
+  // Asking for it makes the browser lay out the page: once a drawing is enough.
+  measure() {
+    this.width = Math.max(60, this.frame.clientWidth - this.names.offsetWidth);
+    this.sight = { top: this.frame.scrollTop - 40, bottom: this.frame.scrollTop + this.frame.clientHeight };
   }
 
   x(at) {
-    return ((at - this.from) / (this.to - this.from)) * this.width();
+    return ((at - this.from) / (this.to - this.from)) * this.width;
   }
 
   soon() {
@@ -122,13 +124,13 @@ class Chart {
 
   timeAt(event) {
     const box = this.plot.getBoundingClientRect();
-    return this.from + ((event.clientX - box.left) / this.width()) * (this.to - this.from);
+    return this.from + ((event.clientX - box.left) / this.width) * (this.to - this.from);
   }
 
   onWheel(event) {
     const sideways = event.shiftKey ? event.deltaY : event.deltaX;
     if (event.ctrlKey || event.metaKey) this.zoom(Math.exp(Math.max(-60, Math.min(60, event.deltaY)) / 150), this.timeAt(event));
-    else if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) this.pan(sideways / this.width());
+    else if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) this.pan(sideways / this.width);
     else return;
     event.preventDefault();
   }
@@ -142,7 +144,7 @@ class Chart {
       if (!this.moved && Math.abs(by) < 4) return;
       this.moved = true;
       this.tip.hidden = true;
-      const time = (by / this.width()) * (to - from);
+      const time = (by / this.width) * (to - from);
       this.show(from - time, to - time);
     };
     const up = () => {
@@ -206,17 +208,14 @@ class Chart {
   }
 
   draw() {
-    const width = this.width();
+    this.measure();
+    const { width, sight: { top, bottom } } = this;
     for (const part of [this.plot, this.axis, this.overview]) part.setAttribute("width", width);
-    const head = this.frame.querySelector(".top").offsetHeight;
-    const top = this.frame.scrollTop - 40;
-    const bottom = this.frame.scrollTop + this.frame.clientHeight - head + 40;
     const rows = this.model.rows.filter((row) => row.y + row.height > top && row.y < bottom);
     this.drawAxis(width);
     drawOverview(this, width);
     this.names.replaceChildren(...rows.map(rowName));
-    this.plot.replaceChildren(...this.gridLines(width), ...rows.map((row) => this.drawRow(row, width)), this.drawArrows(top, bottom, width));
-    this.drawn = true;
+    this.plot.replaceChildren(...this.gridLines(), ...rows.map((row) => this.drawRow(row, width)), this.drawArrows(top, bottom, width));
   }
 
   drawAxis(width) {
@@ -226,7 +225,7 @@ class Chart {
       this.model.timed ? clock(at, step) : "#" + (at + 1))));
   }
 
-  gridLines(width) {
+  gridLines() {
     return this.ticks.map((at) => s("line.grid", { x1: Math.round(this.x(at)) + 0.5, x2: Math.round(this.x(at)) + 0.5, y1: 0, y2: this.model.height }));
   }
 
@@ -276,7 +275,7 @@ class Chart {
 
   drawArrows(top, bottom, width) {
     const group = s("g.arrows");
-    for (const arrow of this.model.arrows) {
+    for (const [at, arrow] of this.model.arrows.entries()) {
       const [a, b] = [this.model.rows[arrow.from.lane], this.model.rows[arrow.to.lane]];
       const [x1, x2] = [this.x(arrow.from.at), this.x(arrow.to.at)];
       const outside = Math.max(a.y, b.y) + 30 < top || Math.min(a.y, b.y) > bottom || Math.max(x1, x2) < 0 || Math.min(x1, x2) > width;
@@ -286,7 +285,7 @@ class Chart {
       const bend = Math.max(8, Math.min(24, Math.abs(y2 - y1) / 2)) * (down ? 1 : -1);
       const d = "M" + x1 + "," + y1 + "C" + x1 + "," + (y2 - bend * 0.2) + " " + x2 + "," + (y1 + bend * 0.2) + " " + x2 + "," + y2;
       group.append(s("path.arrow." + arrow.kind, { d, "marker-end": "url(#head-" + arrow.kind + ")",
-        data: { tip: "arrow:" + this.model.arrows.indexOf(arrow), arrow: arrow.kind } }));
+        data: { tip: "arrow:" + at, arrow: arrow.kind } }));
     }
     return group;
   }
