@@ -68,7 +68,7 @@ function cacheTotals(cache) {
 }
 
 function cacheRequests(cache) {
-  const most = Math.max(1, ...cache.requests.map((it) => Object.values(sharesOf(it)).reduce((a, b) => a + b, 0)));
+  const most = cache.requests.reduce((most, it) => Math.max(most, sumOf(it.reported ?? it.predicted)), 1);
   const list = h("div.requests", null, h("div.request-head", { "aria-hidden": "true" }, h("span.place", null, "turn"), h("span.stack-room", null, "tokens sent"),
     ["read", "written", "input", "missed"].map((name) => h("span.n", null, name)), h("span.why", null, "why")),
   );

@@ -29,7 +29,7 @@ function laneFold(at) {
     h("a", { href: address({ lane: lane.id }) }, lane.id), lane.agent && h("span.agent", null, lane.agent),
     h("span.faint", null, [lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null, many(of.length, "turn")].filter(Boolean).join(" · ")),
     lane.state && lane.state !== "completed" && chip(words(lane.state), /fail|error|interrupt/.test(lane.state) ? "bad" : "warn")];
-  const made = fold(title, (inside) => inside.append(...of.map(turnRow)),
+  const made = fold(title, (inside) => appendSlowly(inside, of, turnRow, 300).complete,
     { name: "details.lane", open: report.turns.length <= MOST_LISTED || lane.kind === "main", data: { lane: lane.id } });
   made.style.marginLeft = Math.min(lane.depth, 8) * 14 + "px";
   return made;
@@ -39,13 +39,15 @@ function lanesTree() {
   return appendSlowly(h("nav.tree", { "aria-label": "lanes and turns" }), report.lanes, (_, at) => laneFold(at), 30);
 }
 
-// The first turn of a lane is in sight even where its lane was closed.
-function rowInTree(tree, key) {
+// A turn is in sight even where its lane was closed.
+async function rowInTree(tree, key) {
+  await tree.complete;
   const lane = tree.querySelector(".lane[data-lane=\"" + CSS.escape(key.slice(0, key.lastIndexOf(":"))) + "\"]");
   if (lane && !lane.open) {
     lane.open = true;
     lane.dispatchEvent(new Event("toggle"));
   }
+  await lane?.querySelector(".inside")?.complete;
   return tree.querySelector(".turn[data-turn=\"" + CSS.escape(key) + "\"]");
 }
 
@@ -81,7 +83,7 @@ function laneTimes(at) {
 
 function lanesTable(timed) {
   const times = timesOfLanes();
-  const us = (at, name) => (times[at].to < times[at].from ? "–" : duration(times[at][name]));
+  const us = (at, name) => (times[at].to < times[at].from || !times[at][name] ? "–" : duration(times[at][name]));
   const when = timed ? [{ head: "from", n: true, cell: (at) => (times[at].to < times[at].from ? "–" : clock(times[at].from, 1e5)) },
     { head: "lasts", n: true, cell: (at) => (times[at].to < times[at].from ? "–" : duration(times[at].to - times[at].from)) },
     { head: "waiting", n: true, title: "for first bytes", cell: (at) => us(at, "wait") }, { head: "streaming", n: true, cell: (at) => us(at, "stream") },

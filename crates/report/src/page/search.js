@@ -39,8 +39,11 @@ function bestOf(snippets) {
   const noise = (it) => (it.before + it.after).replace(/[^{}[\]"\\]/g, "").length;
   const known = new Set();
   return snippets.sort((a, b) => noise(a) - noise(b)).filter((it) => {
-    const words = (it.before.slice(-25) + it.hit + it.after.slice(0, 25)).replace(/\W+/g, "");
-    return !known.has(words) && known.add(words);
+    const letters = (text) => text.replace(/[^\p{L}\p{N}]+/gu, "");
+    const sides = [letters(it.before).slice(-25) + "<", ">" + letters(it.after).slice(0, 25)];
+    const isKnown = sides.some((side) => side.length > 10 && known.has(side)) || known.has(sides.join());
+    [...sides, sides.join()].forEach((side) => known.add(side));
+    return !isKnown;
   }).slice(0, SNIPPETS);
 }
 
