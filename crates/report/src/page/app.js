@@ -55,13 +55,20 @@ function viewOf(id) {
   return made;
 }
 
+// The drawing comes first; what stands below it can wait.
+function laterLanes(timed) {
+  const place = h("section", null, h("h2", null, timed ? "Where the time went" : "Lanes"));
+  busy(blocksAreThere.then(() => place.append(lanesTable(timed))));
+  return place;
+}
+
 const MAKERS = {
   timeline: () => {
     const model = timelineModel(report);
     page.chart = new Chart(model, (data) => go(data.turn ? { turn: data.turn } : { exchange: data.exchange }));
     return [facts(), !model.timed && h("p.notice", null, "This recording has no times: requests stand in their order, one step each."),
       model.timed && model.without > 0 && h("p.notice", null, many(model.without, "request") + " without times " + (model.without === 1 ? "is" : "are") + " not drawn."),
-      page.chart.element];
+      page.chart.element, laterLanes(model.timed)];
   },
   lanes: () => {
     page.tree = lanesTree();
@@ -120,6 +127,7 @@ function onRoute() {
     if (tab.dataset.view === id) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
+  if (document.activeElement !== page.box) page.box.value = route.search ?? route.find ?? "";
   const follow = { timeline: followTimeline, lanes: followLanes, cache: followCache, verdict: followVerdict, search: followSearch }[id];
   page.routing = Promise.resolve(follow(route, () => shown === page.shown)).catch((error) => console.error(error));
 }
@@ -133,7 +141,7 @@ async function followLanes(route, stillWanted) {
   const exchange = exchangeById.get(route.exchange);
   const turn = turnByKey.get(route.turn) ?? (exchange === undefined ? null : report.exchanges[exchange].turn);
   const lane = laneById.get(route.lane);
-  markInTree(turn, lane);
+  busy(markInTree(turn, lane));
   const alone = turn !== null || lane !== undefined || exchange !== undefined;
   page.tree.parentElement.classList.toggle("has-detail", alone);
   page.detail.scrollTop = 0;
@@ -145,6 +153,8 @@ async function followLanes(route, stillWanted) {
   } else if (lane !== undefined) page.detail.replaceChildren(lanePage(lane));
   else if (exchange !== undefined) await exchangeInto(page.detail, exchange, route.find ? needle(route.find) : null);
   else page.detail.replaceChildren(notFound(route) ?? h("p.faint.pick", null, "Pick a turn, or a lane. j and k go through the turns, Enter opens one."));
+  // Whoever came by key goes on from there.
+  if (alone && document.activeElement === document.body) page.detail.querySelector("h2")?.focus({ preventScroll: true });
   if (alone) page.detail.prepend(h("p.back", null, link({ view: "lanes" }, "‹ all lanes")));
 }
 
@@ -153,16 +163,22 @@ function notFound(route) {
   return asked === undefined ? null : h("p.notice", null, "This page has nothing called ", h("code", null, asked), ".");
 }
 
-function markInTree(turn, lane) {
+let marked = 0;
+async function markInTree(turn, lane) {
+  const asked = ++marked;
+  const selector = lane === undefined ? null : ".lane[data-lane=\"" + CSS.escape(report.lanes[lane].id) + "\"] > summary a";
+  const isTurn = turn !== null && turn !== undefined;
+  const row = isTurn ? await rowInTree(page.tree, turnKey(report.turns[turn])) : (await page.tree.complete, selector && page.tree.querySelector(selector));
+  if (asked !== marked) return;
   for (const old of page.tree.querySelectorAll("[aria-current]")) old.removeAttribute("aria-current");
-  const row = turn !== null && turn !== undefined ? rowInTree(page.tree, turnKey(report.turns[turn]))
-    : lane !== undefined ? page.tree.querySelector(".lane[data-lane=\"" + CSS.escape(report.lanes[lane].id) + "\"] > summary a") : null;
   row?.setAttribute("aria-current", "true");
   row?.scrollIntoView({ block: "nearest" });
 }
 
-function followCache(route) {
+async function followCache(route, stillWanted) {
   if (route.at === undefined) return;
+  await viewOf("cache").querySelector(".requests").complete;
+  if (!stillWanted()) return;
   const row = viewOf("cache").querySelector(".request-row[data-exchange=\"" + CSS.escape(route.at) + "\"]");
   if (!row) return;
   row.hidden = false;
@@ -171,8 +187,10 @@ function followCache(route) {
   mark(row);
 }
 
-function followVerdict(route) {
+async function followVerdict(route, stillWanted) {
   if (route.difference === undefined) return;
+  await viewOf("verdict").querySelector(".differences")?.complete;
+  if (!stillWanted()) return;
   page.difference = Number(route.difference);
   const row = viewOf("verdict").querySelector(".difference[data-difference=\"" + CSS.escape(route.difference) + "\"]");
   if (!row) return;
@@ -182,7 +200,6 @@ function followVerdict(route) {
 }
 
 function followSearch(route) {
-  if (document.activeElement !== page.box) page.box.value = route.search;
   page.search.run(route.search.trim());
 }
 
@@ -230,7 +247,7 @@ function step(by) {
 // A turn that is open follows the cursor, once the key is let go.
 let following = 0;
 function stepInLanes() {
-  markInTree(page.cursor);
+  busy(markInTree(page.cursor));
   if (page.route.turn === undefined) return;
   clearTimeout(following);
   following = setTimeout(() => go({ turn: turnKey(report.turns[page.cursor]) }, true), 120);

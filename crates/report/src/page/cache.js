@@ -43,7 +43,7 @@ function cacheRow(request, most) {
   const place = exchange.turn === null ? exchange.id : turnLink(exchange.turn);
   const why = request.reason ? words(request.reason) : "";
   const title = [h("span.place", null, place), cacheBar(shares, most),
-    ...CACHE_PARTS.map(([name]) => h("span.n." + name, null, tokens(shares[name]))),
+    ...CACHE_PARTS.map(([name]) => h("span.n." + name + (shares[name] ? "" : ".none"), null, tokens(shares[name]))),
     h("span.why", null, request.missed ? [chip(why || "missed", "warn"), " ", request.pointer && h("code", null, request.pointer)] : h("span.faint", null, why),
       request.missed > 0 && request.usd !== null && h("span.faint", null, " " + dollars(request.usd)))];
   const made = fold(title, (inside) => inside.append(...missDetails(request)), { name: "details.request-row", data: { exchange: exchange.id } });
@@ -68,12 +68,14 @@ function cacheTotals(cache) {
 }
 
 function cacheRequests(cache) {
-  const most = Math.max(1, ...cache.requests.map((it) => Object.values(sharesOf(it)).reduce((a, b) => a + b, 0)));
+  const most = cache.requests.reduce((most, it) => Math.max(most, sumOf(it.reported ?? it.predicted)), 1);
   const list = h("div.requests", null, h("div.request-head", { "aria-hidden": "true" }, h("span.place", null, "turn"), h("span.stack-room", null, "tokens sent"),
     ["read", "written", "input", "missed"].map((name) => h("span.n", null, name)), h("span.why", null, "why")),
-  cache.requests.map((it) => cacheRow(it, most)));
+  );
+  appendSlowly(list, cache.requests, (it) => cacheRow(it, most));
   const missed = cache.requests.filter((it) => it.missed).length;
-  const only = button("only misses (" + count(missed) + ")", () => {
+  const only = button("only misses (" + count(missed) + ")", async () => {
+    await list.complete;
     const on = only.getAttribute("aria-pressed") !== "true";
     only.setAttribute("aria-pressed", String(on));
     cache.requests.forEach((it, at) => (list.children[at + 1].hidden = on && !it.missed));
@@ -84,7 +86,7 @@ function cacheRequests(cache) {
 
 function cacheView(cache) {
   return [h("h2", null, "Cost"), cacheTotals(cache),
-    h("p.faint", null, ["predicted ", cache.sure, cache.prices_of && " · prices of " + cache.prices_of,
+    h("p.faint", null, ["prediction: ", cache.sure, cache.prices_of && " · prices of " + cache.prices_of,
       cache.rules.length > 0 && " · rules: " + cache.rules.map((it) => it.name + (it.documented ? " (" + it.documented + ")" : "")).join(", ")]),
     cacheRequests(cache)];
 }

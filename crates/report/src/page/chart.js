@@ -1,5 +1,8 @@
 // The timeline as a drawing: only what is in sight is drawn, and it can be zoomed and moved.
 
+// With more arrows than these in sight they step back behind the bars.
+const MANY_ARROWS = 60;
+
 const LEGEND = [["wait", "waiting for the first byte"], ["stream", "streaming"], ["failed", "failed"], ["tool", "tool"],
   ["tool vague", "tool, times not exact"], ["spawn", "starts"], ["wake", "wakes"], ["result", "result"]];
 
@@ -31,7 +34,9 @@ function legendSample(kind) {
 
 class Chart {
   constructor(model, onOpen) {
-    Object.assign(this, { model, onOpen, from: model.start, to: model.end, cursor: null, drawn: false });
+    Object.assign(this, { model, onOpen, from: model.start, to: model.end, cursor: null, width: 600 });
+    this.steps = model.timed ? concurrency(model.spans) : [];
+    this.peak = this.steps.reduce((most, [, now]) => Math.max(most, now), 1);
     const room = (model.end - model.start) * 0.01;
     this.whole = [model.start - room, model.end + room];
     [this.from, this.to] = this.whole;
@@ -41,7 +46,7 @@ class Chart {
     this.names = h("div.names");
     this.plot = s("svg.plot", { role: "img", "aria-label": this.summary() });
     this.frame = h("div.frame", { tabindex: "0", role: "group", "aria-label": "timeline; + and - zoom, arrow keys move" },
-      h("div.corner"), h("div.top", null, this.overview, this.axis), this.names, this.plot);
+      h("div.corner", null, this.model.timed && "in flight, up to " + this.peak), h("div.top", null, this.overview, this.axis), this.names, this.plot);
     this.names.style.height = model.height + "px";
     this.plot.setAttribute("height", model.height);
     this.element = h("div.chart", null, this.toolbar(), this.frame, this.tip);
@@ -49,9 +54,8 @@ class Chart {
   }
 
   summary() {
-    const peak = concurrency(this.model.spans).reduce((most, [, now]) => Math.max(most, now), 0);
     const what = many(report.exchanges.length, "request") + " in " + many(report.lanes.length, "lane");
-    return this.model.timed ? what + " over " + duration(this.model.end - this.model.start) + ", up to " + peak + " at once" : what;
+    return this.model.timed ? what + " over " + duration(this.model.end - this.model.start) + ", up to " + this.peak + " at once" : what;
   }
 
   toolbar() {
@@ -61,7 +65,7 @@ class Chart {
         tool("fit", "show all of it", () => this.show(...this.whole)), tool("◂", "earlier", () => this.pan(-0.3)), tool("▸", "later", () => this.pan(0.3))),
       h("span.says", null, this.summary()),
       h("span.legend", null, chartDefsHolder(), LEGEND.filter(([kind]) => this.has(kind))
-        .map(([kind, text]) => h("span", null, legendSample(kind), " ", text))));
+        .map(([kind, text]) => h("span", null, legendSample(kind), " ", kind === "stream" && !this.model.timed ? "request" : text))));
   }
 
   has(kind) {
@@ -86,12 +90,14 @@ class Chart {
     this.frame.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  width() {
-    return Math.max(60, this.frame.clientWidth - this.names.offsetWidth);
+  // Asking for it makes the browser lay out the page: once a drawing is enough.
+  measure() {
+    this.width = Math.max(60, this.frame.clientWidth - this.names.offsetWidth);
+    this.sight = { top: this.frame.scrollTop - 40, bottom: this.frame.scrollTop + this.frame.clientHeight };
   }
 
   x(at) {
-    return ((at - this.from) / (this.to - this.from)) * this.width();
+    return ((at - this.from) / (this.to - this.from)) * this.width;
   }
 
   soon() {
@@ -122,13 +128,13 @@ class Chart {
 
   timeAt(event) {
     const box = this.plot.getBoundingClientRect();
-    return this.from + ((event.clientX - box.left) / this.width()) * (this.to - this.from);
+    return this.from + ((event.clientX - box.left) / this.width) * (this.to - this.from);
   }
 
   onWheel(event) {
     const sideways = event.shiftKey ? event.deltaY : event.deltaX;
     if (event.ctrlKey || event.metaKey) this.zoom(Math.exp(Math.max(-60, Math.min(60, event.deltaY)) / 150), this.timeAt(event));
-    else if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) this.pan(sideways / this.width());
+    else if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) this.pan(sideways / this.width);
     else return;
     event.preventDefault();
   }
@@ -142,7 +148,7 @@ class Chart {
       if (!this.moved && Math.abs(by) < 4) return;
       this.moved = true;
       this.tip.hidden = true;
-      const time = (by / this.width()) * (to - from);
+      const time = (by / this.width) * (to - from);
       this.show(from - time, to - time);
     };
     const up = () => {
@@ -206,17 +212,14 @@ class Chart {
   }
 
   draw() {
-    const width = this.width();
+    this.measure();
+    const { width, sight: { top, bottom } } = this;
     for (const part of [this.plot, this.axis, this.overview]) part.setAttribute("width", width);
-    const head = this.frame.querySelector(".top").offsetHeight;
-    const top = this.frame.scrollTop - 40;
-    const bottom = this.frame.scrollTop + this.frame.clientHeight - head + 40;
     const rows = this.model.rows.filter((row) => row.y + row.height > top && row.y < bottom);
     this.drawAxis(width);
     drawOverview(this, width);
     this.names.replaceChildren(...rows.map(rowName));
-    this.plot.replaceChildren(...this.gridLines(width), ...rows.map((row) => this.drawRow(row, width)), this.drawArrows(top, bottom, width));
-    this.drawn = true;
+    this.plot.replaceChildren(...this.gridLines(), ...this.withArrows(rows.map((row) => this.drawRow(row, width)), this.drawArrows(top, bottom, width)));
   }
 
   drawAxis(width) {
@@ -226,7 +229,7 @@ class Chart {
       this.model.timed ? clock(at, step) : "#" + (at + 1))));
   }
 
-  gridLines(width) {
+  gridLines() {
     return this.ticks.map((at) => s("line.grid", { x1: Math.round(this.x(at)) + 0.5, x2: Math.round(this.x(at)) + 0.5, y1: 0, y2: this.model.height }));
   }
 
@@ -274,19 +277,26 @@ class Chart {
     return [group];
   }
 
+  withArrows(rows, arrows) {
+    if (arrows.childElementCount <= MANY_ARROWS) return [...rows, arrows];
+    arrows.classList.add("faded");
+    return [arrows, ...rows];
+  }
+
+  // An arrow that only passes by, with both of its ends out of sight, says nothing.
   drawArrows(top, bottom, width) {
     const group = s("g.arrows");
-    for (const arrow of this.model.arrows) {
+    for (const [at, arrow] of this.model.arrows.entries()) {
       const [a, b] = [this.model.rows[arrow.from.lane], this.model.rows[arrow.to.lane]];
       const [x1, x2] = [this.x(arrow.from.at), this.x(arrow.to.at)];
-      const outside = Math.max(a.y, b.y) + 30 < top || Math.min(a.y, b.y) > bottom || Math.max(x1, x2) < 0 || Math.min(x1, x2) > width;
-      if (outside) continue;
+      const inSight = (row) => row.y + row.height > top && row.y < bottom;
+      if (!(inSight(a) || inSight(b)) || Math.max(x1, x2) < 0 || Math.min(x1, x2) > width) continue;
       const down = b.y > a.y;
       const [y1, y2] = [a.y + 4 + (down ? BAR : 0), b.y + 4 + (down ? 0 : BAR)];
       const bend = Math.max(8, Math.min(24, Math.abs(y2 - y1) / 2)) * (down ? 1 : -1);
       const d = "M" + x1 + "," + y1 + "C" + x1 + "," + (y2 - bend * 0.2) + " " + x2 + "," + (y1 + bend * 0.2) + " " + x2 + "," + y2;
       group.append(s("path.arrow." + arrow.kind, { d, "marker-end": "url(#head-" + arrow.kind + ")",
-        data: { tip: "arrow:" + this.model.arrows.indexOf(arrow), arrow: arrow.kind } }));
+        data: { tip: "arrow:" + at, arrow: arrow.kind } }));
     }
     return group;
   }
@@ -303,7 +313,7 @@ function rowName(row) {
     ? h("a", { href: address({ lane: lane.id }), title: [lane.id, lane.kind, lane.agent, lane.model].filter(Boolean).join(" · "), data: { lane: lane.id } },
       h("span.kind." + lane.kind, { "aria-hidden": "true" }), h("b", null, lane.id),
       h("span.faint", null, [lane.agent, lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null].filter(Boolean).join(" · ")))
-    : h("a", { title: "requests that belong to no lane" }, h("b", null, "no lane"));
+    : h("span.stray", { title: "requests that belong to no lane" }, h("b", null, "no lane"));
   Object.assign(made.style, { top: row.y + "px", height: row.height + "px", paddingLeft: 8 + Math.min(lane?.depth ?? 0, 8) * 12 + "px" });
   return made;
 }
@@ -311,15 +321,13 @@ function rowName(row) {
 function drawOverview(chart, width) {
   const [first, last] = chart.whole;
   const x = (at) => ((at - first) / (last - first)) * width;
-  chart.steps ??= concurrency(chart.model.spans);
-  const peak = chart.steps.reduce((most, [, now]) => Math.max(most, now), 1);
-  const y = (now) => 36 - (now / peak) * 32;
+  const y = (now) => 36 - (now / chart.peak) * 32;
   let [d, height] = ["M0,36", 36];
   for (const [at, now] of chart.steps) {
     d += "L" + x(at).toFixed(1) + "," + height.toFixed(1) + "V" + y(now).toFixed(1);
     height = y(now);
   }
-  const parts = [s("path.flight", { d: d + "V36Z" }), s("text", { x: 3, y: 11 }, "in flight, up to " + peak)];
+  const parts = [s("path.flight", { d: d + "V36Z" })];
   if (chart.from > first || chart.to < last) {
     parts.push(s("rect.window", { x: x(chart.from), y: 0.5, width: Math.max(2, x(chart.to) - x(chart.from)), height: 37 }));
   }

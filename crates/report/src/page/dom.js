@@ -67,7 +67,7 @@ function chip(text, kind = "") {
 
 function definitions(pairs) {
   return h("dl.two", null, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+    .map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 }
 
 // Columns: {head, n: is a number, cell(row)}.
@@ -97,6 +97,19 @@ function fold(title, fillIn, { open = false, name = "details", data } = {}) {
   // The event comes late, and a caller may want to look at what is inside at once.
   onOpen();
   return made;
+}
+
+// Long lists come a part at once and the rest in slices; `complete` is when all is there.
+function appendSlowly(inside, items, make, atOnce = 120) {
+  inside.append(...items.slice(0, atOnce).map(make));
+  const rest = async () => {
+    for (const [at, item] of items.slice(atOnce).entries()) {
+      if (at % 10 === 0) await breathe();
+      inside.append(make(item, at + atOnce));
+    }
+  };
+  inside.complete = busy(rest());
+  return inside;
 }
 
 // What is still being fetched or computed; scripts wait for it with `offshootReport.idle()`.

@@ -29,23 +29,25 @@ function laneFold(at) {
     h("a", { href: address({ lane: lane.id }) }, lane.id), lane.agent && h("span.agent", null, lane.agent),
     h("span.faint", null, [lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null, many(of.length, "turn")].filter(Boolean).join(" · ")),
     lane.state && lane.state !== "completed" && chip(words(lane.state), /fail|error|interrupt/.test(lane.state) ? "bad" : "warn")];
-  const made = fold(title, (inside) => inside.append(...of.map(turnRow)),
+  const made = fold(title, (inside) => appendSlowly(inside, of, turnRow, 300).complete,
     { name: "details.lane", open: report.turns.length <= MOST_LISTED || lane.kind === "main", data: { lane: lane.id } });
   made.style.marginLeft = Math.min(lane.depth, 8) * 14 + "px";
   return made;
 }
 
 function lanesTree() {
-  return h("nav.tree", { "aria-label": "lanes and turns" }, report.lanes.map((_, at) => laneFold(at)));
+  return appendSlowly(h("nav.tree", { "aria-label": "lanes and turns" }), report.lanes, (_, at) => laneFold(at), 30);
 }
 
-// The first turn of a lane is in sight even where its lane was closed.
-function rowInTree(tree, key) {
+// A turn is in sight even where its lane was closed.
+async function rowInTree(tree, key) {
+  await tree.complete;
   const lane = tree.querySelector(".lane[data-lane=\"" + CSS.escape(key.slice(0, key.lastIndexOf(":"))) + "\"]");
   if (lane && !lane.open) {
     lane.open = true;
     lane.dispatchEvent(new Event("toggle"));
   }
+  await lane?.querySelector(".inside")?.complete;
   return tree.querySelector(".turn[data-turn=\"" + CSS.escape(key) + "\"]");
 }
 
@@ -55,14 +57,47 @@ function usageLine(usage, usd) {
     .concat(usd === null || usd === undefined ? [] : [h("span.figure", null, h("b", null, dollars(usd)))]);
 }
 
+// Where the time of each lane went; null where it has none.
+function timesOfLanes() {
+  const lanes = report.lanes.map(() => ({ from: Infinity, to: -Infinity, wait: 0, stream: 0, tools: 0, requests: 0, failed: 0 }));
+  for (const it of report.exchanges) {
+    const lane = lanes[it.lane];
+    if (!lane) continue;
+    lane.requests++;
+    lane.failed += hasFailed(it) ? 1 : 0;
+    if (it.at === null || it.end === null) continue;
+    lane.from = Math.min(lane.from, it.at);
+    lane.to = Math.max(lane.to, it.end);
+    lane.wait += (it.first ?? it.end) - it.at;
+    lane.stream += it.end - (it.first ?? it.end);
+  }
+  for (const it of report.tools) if (it.end !== null) lanes[it.lane].tools += it.end - it.at;
+  return lanes;
+}
+
 function laneTimes(at) {
-  const spans = report.exchanges.filter((it) => it.lane === at && it.at !== null && it.end !== null);
-  if (!spans.length) return null;
-  const sum = (of) => spans.reduce((all, it) => all + of(it), 0);
-  const from = Math.min(...spans.map((it) => it.at));
-  const to = Math.max(...spans.map((it) => it.end));
-  return duration(to - from) + ": " + duration(sum((it) => (it.first ?? it.end) - it.at)) + " waiting for first bytes, "
-    + duration(sum((it) => it.end - (it.first ?? it.end))) + " streaming";
+  const it = timesOfLanes()[at];
+  if (it.to < it.from) return null;
+  return duration(it.to - it.from) + ": " + duration(it.wait) + " waiting for first bytes, " + duration(it.stream) + " streaming";
+}
+
+function lanesTable(timed) {
+  const times = timesOfLanes();
+  const us = (at, name) => (times[at].to < times[at].from || !times[at][name] ? "–" : duration(times[at][name]));
+  const when = timed ? [{ head: "from", n: true, cell: (at) => (times[at].to < times[at].from ? "–" : clock(times[at].from, 1e5)) },
+    { head: "lasts", n: true, cell: (at) => (times[at].to < times[at].from ? "–" : duration(times[at].to - times[at].from)) },
+    { head: "waiting", n: true, title: "for first bytes", cell: (at) => us(at, "wait") }, { head: "streaming", n: true, cell: (at) => us(at, "stream") },
+    { head: "in tools", n: true, title: "summed, also of those that ran side by side", cell: (at) => us(at, "tools") }] : [];
+  const name = (at) => {
+    const cell = h("td", null, h("span.kind." + report.lanes[at].kind, { "aria-hidden": "true" }), " ", laneLink(at), " ", h("span.faint", null, report.lanes[at].agent ?? report.lanes[at].kind));
+    cell.style.paddingLeft = .7 + Math.min(report.lanes[at].depth, 8) * .8 + "rem";
+    return cell;
+  };
+  return table([{ head: "lane", cell: name }, { head: "turns", n: true, cell: (at) => count(turnsOfLane[at].length) },
+    { head: "requests", n: true, cell: (at) => [times[at].failed > 0 && h("span.ink-bad", null, times[at].failed + " failed of "), count(times[at].requests)] },
+    ...when, { head: "in", n: true, title: "tokens sent, cached or not", cell: (at) => tokens(report.lanes[at].usage.input + report.lanes[at].usage.read + report.lanes[at].usage.write) },
+    { head: "out", n: true, cell: (at) => tokens(report.lanes[at].usage.output) }, { head: "cost", n: true, cell: (at) => dollars(report.lanes[at].usd) }],
+  report.lanes.map((_, at) => at), (at) => ({ data: { lane: report.lanes[at].id } }));
 }
 
 function lanePage(at) {

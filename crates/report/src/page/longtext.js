@@ -3,6 +3,31 @@
 const STEP = 200000;
 const MOST_MARKS = 500;
 
+// So much text is laid out at once; what is out of sight is not.
+const PIECE = 16000;
+
+// Pieces end where lines end, unless a line is longer than a piece.
+function piecesOf(text) {
+  const pieces = [];
+  for (let from = 0; from < text.length; ) {
+    let to = Math.min(text.length, from + PIECE);
+    const line = to < text.length ? text.lastIndexOf("\n", to) : -1;
+    if (line > from) to = line + 1;
+    else if (to < text.length) to = from + cutAt(text.slice(from, to), to - from).length;
+    pieces.push(text.slice(from, to));
+    from = to;
+  }
+  return pieces;
+}
+
+function paintPieces(inside, text, find) {
+  for (const piece of piecesOf(text)) {
+    const made = h(piece.endsWith("\n") ? "div.piece" : "div.piece.goes-on");
+    paint(made, piece, find);
+    inside.append(made);
+  }
+}
+
 // Text with what matches marked; the marks are counted so that no text makes too many of them.
 function paint(inside, text, find) {
   if (!find) return inside.append(visible(text));
@@ -38,7 +63,7 @@ function longText(text, { step = STEP, find = null, cut = 0 } = {}) {
       box.append(moreButton("show " + count(Math.min(step, from)) + " characters before this, of " + count(from), () => {
         const start = Math.max(0, from - step);
         const part = document.createDocumentFragment();
-        paint(part, text.slice(start, from), find);
+        paintPieces(part, text.slice(start, from), find);
         place.prepend(part);
         from = start;
         put();
@@ -49,7 +74,7 @@ function longText(text, { step = STEP, find = null, cut = 0 } = {}) {
       box.append(moreButton("show " + count(Math.min(step, text.length - to)) + " more characters, of " + count(text.length - to), () => {
         const end = Math.min(text.length, to + step);
         const part = document.createDocumentFragment();
-        paint(part, text.slice(to, end), find);
+        paintPieces(part, text.slice(to, end), find);
         place.append(part);
         to = end;
         put();
@@ -58,7 +83,7 @@ function longText(text, { step = STEP, find = null, cut = 0 } = {}) {
       box.append(h("p.more", null, "… " + bytes(cut) + " more; the raw bytes have them all"));
     }
   };
-  paint(place, text.slice(from, to), find);
+  paintPieces(place, text.slice(from, to), find);
   put();
   return box;
 }

@@ -2,6 +2,7 @@
 
 const MOST_GROUPS = 400;
 const SNIPPETS = 3;
+const MOST_COUNTED = 100;
 const BLOCK_KEYS = /^"(request|response|line|headers|body|text|base|head|tail|base64|lost|turn|system|tools|injected|role|cut|results|call|name|error|thinking|text_cut|calls|id|input|starts)":/;
 
 // Blocks are JSON that holds JSON: a character may stand there itself or escaped, once or several times.
@@ -26,25 +27,43 @@ function unescaped(raw) {
     .replace(/\\+[nrt]/g, " ").replace(/\\+(["/])/g, "$1").replace(/\\\\/g, "\\");
 }
 
+// A quote without an escape is where our own string ends: what is beyond it was said by nobody.
 function snippetOf(raw, at, length) {
-  return { before: unescaped(raw.slice(Math.max(0, at - 60), at)).replace(/^\S{0,12}\\?u?[0-9a-f]{0,3}/, ""), hit: unescaped(raw.slice(at, at + Math.min(length, 200))), after: unescaped(raw.slice(at + length, at + length + 100)) };
+  const before = raw.slice(Math.max(0, at - 80), at).split(/(?<!\\)"/).pop().replace(/^u?[0-9a-f]{0,4}(?=\\)|^\\+/, "");
+  const after = raw.slice(at + length, at + length + 120).split(/(?<!\\)"/, 1)[0];
+  return { before: unescaped(before), hit: unescaped(raw.slice(at, at + Math.min(length, 200))), after: unescaped(after) };
+}
+
+// The same words often stand in a request's JSON and in what a turn says: those that read best are shown, each once.
+function bestOf(snippets) {
+  const noise = (it) => (it.before + it.after).replace(/[^{}[\]"\\]/g, "").length;
+  const known = new Set();
+  return snippets.sort((a, b) => noise(a) - noise(b)).filter((it) => {
+    const letters = (text) => text.replace(/[^\p{L}\p{N}]+/gu, "");
+    const sides = [letters(it.before).slice(-25) + "<", ">" + letters(it.after).slice(0, 25)];
+    const isKnown = sides.some((side) => side.length > 10 && known.has(side)) || known.has(sides.join());
+    [...sides, sides.join()].forEach((side) => known.add(side));
+    return !isKnown;
+  }).slice(0, SNIPPETS);
 }
 
 // The names of our own fields are no finds.
 function isKey(raw, at) {
-  const start = raw.lastIndexOf("\"", at);
-  return start >= 0 && at - start < 12 && raw[start - 1] !== "\\" && BLOCK_KEYS.test(raw.slice(start, start + 14));
+  const near = raw.slice(Math.max(0, at - 12), at + 1);
+  const start = at - near.length + 1 + near.lastIndexOf("\"");
+  return near.includes("\"") && raw[start - 1] !== "\\" && BLOCK_KEYS.test(raw.slice(start, start + 14));
 }
 
 function hitsIn(raw, find) {
   const found = { total: 0, snippets: [] };
   find.lastIndex = 0;
-  for (let match; (match = find.exec(raw)) && found.total < 1000; ) {
+  for (let match; (match = find.exec(raw)) && found.total < MOST_COUNTED; ) {
     if (!match[0].length) break;
     if (isKey(raw, match.index)) continue;
     found.total++;
-    if (found.snippets.length < SNIPPETS) found.snippets.push(snippetOf(raw, match.index, match[0].length));
+    if (found.snippets.length < 12) found.snippets.push(snippetOf(raw, match.index, match[0].length));
   }
+  found.snippets = bestOf(found.snippets);
   return found;
 }
 
@@ -183,6 +202,6 @@ class SearchPage {
       this.deep.append(group);
     }
     group.append(h("p", null, link(to, ...hit.snippets.map((it) => h("span.line", null, snippetLine(it)))),
-      h("span.faint", null, [hit.note, hit.total > SNIPPETS ? count(hit.total) + (hit.total >= 1000 ? " or more" : "") + " matches" : ""].filter(Boolean).join(" · "))));
+      h("span.faint", null, [hit.note, hit.total > SNIPPETS ? count(hit.total) + (hit.total >= MOST_COUNTED ? " or more" : "") + " matches" : ""].filter(Boolean).join(" · "))));
   }
 }

@@ -38,7 +38,7 @@ function rowsOf(of, times) {
   let y = 0;
   for (const row of rows) {
     row.tools = packed(row.tools);
-    const tracks = Math.max(0, ...row.tools.map((it) => it.track + 1));
+    const tracks = row.tools.reduce((most, it) => Math.max(most, it.track + 1), 0);
     row.height = Math.max(26, 4 + BAR + 3 + tracks * TRACK + 3);
     row.y = y;
     y += row.height;

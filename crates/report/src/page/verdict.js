@@ -80,7 +80,7 @@ function differencesSection(verdict) {
   const mayOpen = (at) => isCounted(verdict.differences[at], verdict.wanted) && ++opened <= 12;
   const left = verdict.differences_left_out ?? 0;
   return h("section", null, h("h2", null, "Differences ", h("span.faint", null, count(verdict.differences.length + left))),
-    groupsOf(verdict.differences).map((group) => differenceGroup(group, mayOpen)),
+    appendSlowly(h("div.differences"), groupsOf(verdict.differences), (group) => differenceGroup(group, mayOpen), 40),
     left > 0 && h("p.more", null, many(left, "more difference"), " left out; `offshoot verify --format json` has them all"));
 }
 
