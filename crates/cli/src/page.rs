@@ -333,17 +333,14 @@ fn facts(source: &Source, ordered: &Ordered, damage: &[String]) -> Vec<(String, 
 }
 
 fn title(source: &Source) -> String {
+    let real = source.dir().canonicalize().unwrap_or_else(|_| source.dir().to_owned());
+    let folder = || real.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let harness = source.recording().and_then(|recording| recording.manifest()?.harness.as_ref());
-    match harness {
-        Some(harness) => {
-            let version = harness.version.as_deref().map(|it| format!(" {it}")).unwrap_or_default();
-            format!("{}{version}, {}", harness.name, harness.scenario)
-        }
-        None => {
-            let real = source.dir().canonicalize().unwrap_or_else(|_| source.dir().to_owned());
-            real.file_name().unwrap_or_default().to_string_lossy().into_owned()
-        }
-    }
+    let Some(harness) = harness else { return folder() };
+    let version = harness.version.as_deref().map(|it| format!(" {it}")).unwrap_or_default();
+    // What is recorded of a run of ours has no scenario.
+    let of = if harness.scenario.is_empty() { folder() } else { harness.scenario.clone() };
+    format!("{}{version}, {of}", harness.name)
 }
 
 /// Prints something long. A reader that has seen enough, as `head` has, is no failure.

@@ -117,12 +117,12 @@ pub(crate) fn explained(store: &Store, root: &RunId) -> anyhow::Result<Told> {
     let mut around = Around::default();
     for summary in store.runs(&below).or_fail(Kind::Outside)? {
         let row = store.run(&summary.id).row().or_fail(Kind::Outside)?;
-        of_one(&store, &row, &mut asks, &mut calls, &mut around)?;
+        of_one(store, &row, &mut asks, &mut calls, &mut around)?;
     }
     let explained = cache::explain(asks);
     let body = |id: &RequestId| {
         let (run, call): &(RunId, ModelCallId) = calls.get(id)?;
-        agent::request_bytes(&store, run, *call).ok()
+        agent::request_bytes(store, run, *call).ok()
     };
     let shown = parity::shown(&explained, body);
     let volatile = parity::volatile(&explained, &around, body);

@@ -69,9 +69,9 @@ fn of_run(arguments: &Arguments) -> anyhow::Result<()> {
     // What goes wrong while a run is read is not the page's fault, and is told as it is.
     let mut trouble = None;
     write(arguments, None, |out| {
-        page::run(&store, &run, out).or_else(|error| {
+        page::run(&store, &run, out).map_err(|error| {
             trouble = Some(error);
-            Err(io::Error::other("the run cannot be read"))
+            io::Error::other("the run cannot be read")
         })
     })
     .map_err(|error| trouble.unwrap_or(error))

@@ -99,11 +99,12 @@ impl Browser {
 
     /// Presses a key, as in `j`, `Enter`, `Escape`.
     pub(crate) fn press(&mut self, key: &str) {
-        let text = (key.chars().count() == 1).then_some(key);
-        for kind in ["keyDown", "keyUp"] {
-            let text = text.filter(|_| kind == "keyDown");
-            self.tell("Input.dispatchKeyEvent", json!({"type": kind, "key": key, "text": text}));
+        let mut event = json!({"type": "keyDown", "key": key});
+        if key.chars().count() == 1 {
+            event["text"] = key.into();
         }
+        self.tell("Input.dispatchKeyEvent", event);
+        self.tell("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key}));
     }
 
     pub(crate) fn type_text(&mut self, text: &str) {

@@ -247,8 +247,10 @@ impl<'p> Numbers<'p> {
             Some(arrow("spawn", (parent, from), (child, to), number))
         };
         let woken = job.notices.iter().find(|notice| notice.wakes).map(|notice| notice.turn);
+        // Who is waited for is back when its call is answered, in whatever words.
+        let answered = job.acknowledged.filter(|_| !job.background);
         let back = || {
-            let (number, turn) = of(parent, woken.or(job.delivered)?)?;
+            let (number, turn) = of(parent, woken.or(job.delivered).or(answered)?)?;
             let to = self.first(turn)?.started_us?;
             let from = self.last(own().max_by_key(|turn| turn.turn)?).and_then(|it| self.end(it))?;
             let kind = if job.background { "wake" } else { "result" };

@@ -43,17 +43,21 @@ fn name(call: ModelCallId, attempt: Option<u32>) -> RequestId {
 pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> Ran {
     let began = runs.iter().map(|one| one.run.created_at).min().unwrap_or_default();
     let since = |at: Millis| u64::try_from(at.0.saturating_sub(began.0)).unwrap_or_default() * 1_000;
-    let mut exchanges: Vec<(Summary, Option<u64>, (usize, usize, usize))> = Vec::new();
+    let mut exchanges: Vec<Kept> = Vec::new();
     for (run, one) in runs.iter().enumerate() {
         for (call, (asked, attempts)) in one.model_calls.iter().enumerate() {
             for (n, attempt) in attempts.iter().enumerate() {
-                let summary = summary(asked, attempt, n + 1 == attempts.len(), dialect_of(one), since);
-                exchanges.push((summary, attempt.first_byte_at.map(since), (run, call, n)));
+                let is_last = n + 1 == attempts.len();
+                exchanges.push(Kept {
+                    summary: summary(asked, attempt, is_last, dialect_of(one), since),
+                    first_byte: attempt.first_byte_at.map(since),
+                    at: (run, call, n),
+                });
             }
         }
     }
-    exchanges.sort_by_key(|(summary, _, _)| summary.started_us);
-    let first_bytes = exchanges.iter().enumerate().filter_map(|(n, (_, first, _))| Some((n, (*first)?)));
+    exchanges.sort_by_key(|kept| kept.summary.started_us);
+    let first_bytes = exchanges.iter().enumerate().filter_map(|(n, kept)| Some((n, kept.first_byte?)));
     let tools = runs.iter().flat_map(|one| one.tool_calls.iter().map(move |call| (one, call)));
     let tools = tools.filter_map(|(one, call)| {
         let worked = Worked {
@@ -63,23 +67,27 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
         };
         Some(((one.run.id.to_string(), call.call.clone()), worked))
     });
+    let state = |one: &OneRun| (one.run.id.to_string(), one.summary.status.as_str());
     Ran {
         first_bytes: first_bytes.collect(),
-        states: runs.iter().map(|one| (one.run.id.to_string(), one.summary.status.as_str())).collect(),
+        states: runs.iter().map(state).collect(),
         tools: tools.collect(),
         jobs: runs.iter().filter_map(|one| job(one, runs)).collect(),
-        ordered: Ordered { lanes: lanes(runs), exchanges: Vec::new(), problems: Vec::new() },
-        kept: exchanges.iter().map(|(_, _, kept)| *kept).collect(),
+        kept: exchanges.iter().map(|kept| kept.at).collect(),
+        ordered: Ordered {
+            lanes: lanes(runs),
+            exchanges: exchanges.into_iter().map(|kept| kept.summary).collect(),
+            problems: Vec::new(),
+        },
         began,
     }
-    .with(exchanges.into_iter().map(|(summary, _, _)| summary).collect())
 }
 
-impl Ran {
-    fn with(mut self, exchanges: Vec<Summary>) -> Self {
-        self.ordered.exchanges = exchanges;
-        self
-    }
+/// An exchange, and where it is kept.
+struct Kept {
+    summary: Summary,
+    first_byte: Option<u64>,
+    at: (usize, usize, usize),
 }
 
 fn summary(

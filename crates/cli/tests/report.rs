@@ -1,0 +1,409 @@
+//! `offshoot report`, looked at in a real browser.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use common::browser::Browser;
+use common::*;
+use serde_json::{Value, json};
+
+/// Markup, a script's end, an escape, a turn of the direction of writing, and a name that is not one.
+const HOSTILE: &str = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">\\u001b[2J\\u202eevil\\u202c {\\\"__proto__\\\": 1}";
+
+/// Main starts two jobs, does something itself, and is woken; what they say is hostile.
+const SCRIPT: &str = r#"
+format: 1
+lanes:
+  - lane: one
+    match: { prompt_contains: "First errand" }
+    turns:
+      - reply: [ { call: { tool: read, input: { path: notes.txt } } } ]
+      - reply: [ { text: "HOSTILE" } ]
+  - lane: two
+    match: { prompt_contains: "Second errand" }
+    turns:
+      - wait_for: [ { lane: main, turn: 3 } ]
+        reply: [ { text: "the needle of the second" } ]
+  - lane: main
+    match: { tools_include: spawn_sub_agent }
+    turns:
+      - reply:
+          - text: "Both go."
+          - call: { tool: spawn_sub_agent, id: toolu_one, input: { prompt: "First errand" } }
+          - call: { tool: spawn_sub_agent, id: toolu_two, input: { prompt: "Second errand", run_in_background: true } }
+      - reply: [ { call: { tool: read, id: toolu_gone, input: { path: gone.txt } } } ]
+      - reply: [ { text: "I end my turn." } ]
+      - reply: [ { text: "All is done." } ]
+"#;
+
+/// A recording `rec` and the run it was made of.
+fn recorded(env: &TestEnv, rec: &str) {
+    env.write(
+        "script.yaml",
+        &SCRIPT.replace("HOSTILE", &HOSTILE.replace('"', "\\\"").replace("\\\\\"", "\\\\\\\"")),
+    );
+    env.write("notes.txt", "some notes\n");
+    let said = env.run(&["run", "--script", "script.yaml", "--cache-sim", "--record", rec, "Do both."]);
+    assert_eq!((said.code, said.stdout.trim()), (Some(0), "All is done."), "{said:?}");
+}
+
+fn report(env: &TestEnv, arguments: &[&str], out: &str) -> std::path::PathBuf {
+    let said = env.run(&[&["report"], arguments, &["--out", out]].concat());
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), format!("{out}\n").as_str()), "{said:?}");
+    env.path(out)
+}
+
+/// Goes to an address in the page and waits until it is drawn.
+fn visit(browser: &mut Browser, hash: &str) {
+    browser.eval(&format!(
+        "(location.hash = {}, new Promise(requestAnimationFrame).then(() => offshootReport.idle()))",
+        json!(hash)
+    ));
+}
+
+/// Opens request and response of what is shown.
+fn open_halves(browser: &mut Browser) {
+    browser.eval("document.querySelectorAll('[data-half]').forEach(it => { it.open = true; })");
+    browser.until("document.querySelectorAll('[data-half] pre').length > 1");
+    browser.eval("offshootReport.idle()");
+}
+
+fn count(browser: &mut Browser, selector: &str) -> u64 {
+    browser.eval(&format!("document.querySelectorAll({}).length", json!(selector))).as_u64().unwrap()
+}
+
+/// The lane of the errand that main waits for: the two are begun at once, and either may ask first.
+fn waited_for(browser: &mut Browser) -> String {
+    let found = "offshootReport.report.lanes.find(it => it.kind === 'sub' && !it.background).id";
+    browser.eval(found).as_str().unwrap().to_owned()
+}
+
+fn text(browser: &mut Browser, selector: &str) -> String {
+    let text = browser.eval(&format!(
+        "[...document.querySelectorAll({})].map(it => it.innerText).join('\\n')",
+        json!(selector)
+    ));
+    text.as_str().unwrap().to_owned()
+}
+
+/// Nothing sticks out to the side, and the page has nothing to complain of.
+fn is_in_order(browser: &mut Browser, what: &str) {
+    let wide = browser.eval("document.documentElement.scrollWidth - innerWidth").as_i64().unwrap();
+    assert!(wide <= 0, "{what}: {wide} pixels too wide");
+    assert_eq!(browser.complaints, Vec::<String>::new(), "{what}");
+}
+
+#[test]
+fn a_recording_is_a_page_that_opens_expands_searches_and_compares() {
+    let env = TestEnv::new();
+    recorded(&env, "rec");
+    let page = report(&env, &["rec"], "page.html");
+    let mut browser = Browser::open(&page, 1280, 800);
+    // The timeline: a row for each lane, what started whom and who woke whom.
+    visit(&mut browser, "view=timeline");
+    assert_eq!(
+        browser.eval("offshootReport.report.lanes.map(it => it.id)"),
+        json!(["main", "sub-1", "sub-2"])
+    );
+    for lane in ["main", "sub-1", "sub-2"] {
+        assert!(count(&mut browser, &format!("[data-view] [data-lane='{lane}']")) > 0, "{lane}");
+    }
+    let arrows =
+        browser.eval("[...document.querySelectorAll('[data-arrow]')].map(it => it.dataset.arrow).sort()");
+    assert_eq!(arrows, json!(["result", "spawn", "spawn", "wake"]));
+    // A turn opens to what went in, the tools, the calls, the results and the bytes.
+    visit(&mut browser, "turn=main:2");
+    let shown = text(&mut browser, "main");
+    assert!(shown.contains("read") && shown.contains("gone.txt"), "{shown}");
+    visit(&mut browser, "turn=main:1&show=tools");
+    assert!(text(&mut browser, "[data-section='tools']").contains("spawn_sub_agent"));
+    visit(&mut browser, "turn=main:1&show=raw");
+    open_halves(&mut browser);
+    assert!(text(&mut browser, "main").contains("POST "));
+    // With the one before it: what came is named by its pointer.
+    visit(&mut browser, "turn=main:2&compare=before");
+    let pointers =
+        browser.eval("[...document.querySelectorAll('[data-pointer]')].map(it => it.dataset.pointer)");
+    let added = |it: &Value| it.as_str().is_some_and(|it| it.starts_with("/messages/"));
+    assert!(pointers.as_array().unwrap().iter().any(added), "{pointers}");
+    // By the keyboard: search, and go to what was found.
+    browser.press("/");
+    browser.type_text("needle of the second");
+    browser.until("document.querySelector('[data-find]')");
+    browser.eval("offshootReport.idle()");
+    let found = text(&mut browser, "[data-find]");
+    assert!(found.contains("needle of the second"), "{found}");
+    browser.press("Escape");
+    visit(&mut browser, "view=cache");
+    assert!(text(&mut browser, "main").to_lowercase().contains("read"), "the cache has its view");
+    is_in_order(&mut browser, "a recording");
+}
+
+#[test]
+fn hostile_text_is_shown_and_does_nothing() {
+    let env = TestEnv::new();
+    recorded(&env, "rec");
+    let page = report(&env, &["rec"], "page.html");
+    let mut browser = Browser::open(&page, 1280, 800);
+    let says = format!("turn={}:2", waited_for(&mut browser));
+    for hash in [&says, "turn=main:2", "turn=main:2&show=raw", "search=evil", "view=timeline", "lane=sub-1"] {
+        visit(&mut browser, hash);
+        assert_ne!(browser.eval("document.title"), "taken", "{hash}");
+        assert_eq!(count(&mut browser, "img, iframe, object, main script, #app script"), 0, "{hash}");
+        let odd = browser.eval("/[\\u0000-\\u0008\\u000b-\\u001f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)");
+        assert_eq!(odd, false, "{hash}");
+    }
+    visit(&mut browser, &says);
+    let shown = text(&mut browser, "main");
+    assert!(shown.contains("<img src=x onerror=") && shown.contains("\\u{202e}evil"), "{shown}");
+    is_in_order(&mut browser, "hostile text");
+}
+
+#[test]
+fn every_view_fits_a_wide_and_a_narrow_window_by_day_and_by_night() {
+    let env = TestEnv::new();
+    recorded(&env, "rec");
+    recorded(&env, "again");
+    let page = report(&env, &["again", "--golden", "rec"], "page.html");
+    let mut browser = Browser::open(&page, 1280, 800);
+    let mut grounds = Vec::new();
+    for (width, scheme) in [(1280, "light"), (1280, "dark"), (400, "light"), (400, "dark")] {
+        browser.resize(width, 800);
+        browser.scheme(scheme);
+        for hash in [
+            "view=timeline",
+            "view=lanes",
+            "view=cache",
+            "view=verdict",
+            "turn=main:2",
+            "turn=main:2&compare=golden",
+            "search=errand",
+        ] {
+            visit(&mut browser, hash);
+            is_in_order(&mut browser, &format!("{hash} at {width} in the {scheme}"));
+            let seen = browser.screenshot();
+            assert!(seen.len() > 4_000, "{hash} at {width} in the {scheme} is empty");
+            // To be looked at: OFFSHOOT_SCREENSHOTS=folder
+            if let Some(folder) = std::env::var_os("OFFSHOOT_SCREENSHOTS") {
+                use base64::Engine as _;
+                let name = format!("{}-{width}-{scheme}.png", hash.replace(['=', ':', '&'], "-"));
+                let png = base64::engine::general_purpose::STANDARD.decode(seen).unwrap();
+                std::fs::write(std::path::Path::new(&folder).join(name), png).unwrap();
+            }
+        }
+        grounds.push(browser.eval("getComputedStyle(document.body).backgroundColor"));
+    }
+    assert!(grounds[0] == grounds[2] && grounds[1] == grounds[3] && grounds[0] != grounds[1], "{grounds:?}");
+}
+
+#[test]
+fn a_run_of_ours_is_a_page_with_measured_tools() {
+    let env = TestEnv::new();
+    recorded(&env, "rec");
+    let runs: Value = serde_json::from_str(&env.run(&["ps", "--format", "json"]).stdout).unwrap();
+    let main = runs["runs"].as_array().unwrap().iter().find(|run| run["kind"] == "main").unwrap();
+    let page = report(&env, &[main["run"].as_str().unwrap()], "page.html");
+    let mut browser = Browser::open(&page, 1280, 800);
+    let index = browser.eval("offshootReport.report");
+    assert_eq!((&index["kind"], &index["badge"]["word"]), (&json!("run"), &json!("completed")));
+    let lanes: Vec<String> = index["lanes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| format!("{} {} {} {}", it["kind"], it["depth"], it["background"], it["state"]))
+        .collect();
+    let sub = |background: bool| format!(r#""sub" 1 {background} "completed""#);
+    assert_eq!(lanes[0], r#""main" 0 false "completed""#);
+    assert!(lanes.contains(&sub(true)) && lanes.contains(&sub(false)), "{lanes:?}");
+    assert!(index["tools"].as_array().unwrap().iter().all(|it| it["exact"] == true), "{}", index["tools"]);
+    let kinds =
+        |kind: &str| index["arrows"].as_array().unwrap().iter().filter(|it| it["kind"] == kind).count();
+    assert_eq!((kinds("spawn"), kinds("wake"), kinds("result")), (2, 1, 1), "{}", index["arrows"]);
+    let turn = format!("turn={}:2", main["run"].as_str().unwrap());
+    visit(&mut browser, &turn);
+    assert!(text(&mut browser, "main").contains("gone.txt"));
+    visit(&mut browser, &format!("{turn}&show=raw"));
+    open_halves(&mut browser);
+    assert!(text(&mut browser, "main").contains("\"messages\""), "the request is there to the byte");
+    is_in_order(&mut browser, "a run");
+}
+
+#[test]
+fn a_verdict_is_a_page_with_or_without_its_recordings() {
+    let env = TestEnv::new();
+    recorded(&env, "rec");
+    recorded(&env, "again");
+    // The second one says something else.
+    env.write(
+        "script.yaml",
+        &SCRIPT.replace("HOSTILE", "nothing").replace("First errand\" }", "First errand, quite another\" }"),
+    );
+    let said = env.run(&["run", "--script", "script.yaml", "--record", "other", "Do both."]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let verdict = env.run(&["verify", "rec", "other", "--format", "json"]);
+    assert_eq!(verdict.code, Some(1), "{verdict:?}");
+    env.write("verdict.json", &verdict.stdout);
+    let page = report(&env, &["verdict.json"], "page.html");
+    let printed = env.run(&["verify", "rec", "other", "--format", "html"]);
+    assert_eq!((printed.code, printed.stdout == env.read("page.html")), (Some(1), true), "the same page");
+    let mut browser = Browser::open(&page, 1280, 800);
+    let shown = text(&mut browser, "main");
+    assert!(shown.contains("prompt") && shown.contains("E4") && shown.contains("routing"), "{shown}");
+    assert!(count(&mut browser, "[data-difference]") > 0);
+    let lane = waited_for(&mut browser);
+    visit(&mut browser, &format!("turn={lane}:1&compare=golden"));
+    assert!(text(&mut browser, "main").contains("quite another"));
+    is_in_order(&mut browser, "a verdict");
+    // The folders are gone, and the verdict is not.
+    std::fs::rename(env.path("rec"), env.path("moved")).unwrap();
+    let said = env.run(&["report", "verdict.json", "--out", "alone.html"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains("the page has the verdict alone"), "{said:?}");
+    let mut browser = Browser::open(&env.path("alone.html"), 1280, 800);
+    assert!(count(&mut browser, "[data-difference]") > 0);
+    is_in_order(&mut browser, "a verdict alone");
+}
+
+#[test]
+fn what_is_no_recording_no_run_and_no_verdict_is_refused() {
+    let env = TestEnv::new();
+    env.write("some.json", "{\"format\": 1}");
+    env.write("newer.json", "{\"format\": 99, \"surfaces\": [], \"outcome\": {\"is\": \"match\"}}");
+    for (arguments, error) in [
+        (&["nothing"][..], "there is no folder `nothing`, and "),
+        (&["no/folder"], "no/folder"),
+        (&["some.json"], "`some.json` is no verdict"),
+        (&["newer.json"], "`newer.json` is a verdict of format 99"),
+        (&["some.json", "--golden", "rec"], "`some.json` is no recording: it cannot be compared"),
+    ] {
+        let said = env.run(&[&["report"], arguments].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains(error) && said.stderr.contains("\nhint: "), "{said:?}");
+    }
+    assert!(!env.path("offshoot-report.html").exists());
+}
+
+#[test]
+fn a_page_of_a_thousand_exchanges_and_a_hundred_megabytes_is_read_as_it_is_looked_at() {
+    let env = TestEnv::in_memory();
+    big::write(&env.path("big.html"), 1_000, 100_000);
+    assert!(std::fs::metadata(env.path("big.html")).unwrap().len() > 100_000_000);
+    let mut browser = Browser::open(&env.path("big.html"), 1280, 800);
+    let parsed = browser.eval("document.querySelectorAll('#app *').length").as_u64().unwrap();
+    assert!(parsed < 20_000, "{parsed} elements");
+    visit(&mut browser, "view=lanes");
+    visit(&mut browser, "turn=main:999");
+    assert!(text(&mut browser, "main").contains("reply 999"));
+    visit(&mut browser, "turn=main:1000&show=raw");
+    open_halves(&mut browser);
+    let length =
+        browser.eval("Math.max(...[...document.querySelectorAll('pre')].map(it => it.textContent.length))");
+    assert!(length.as_u64().unwrap() <= 400_000, "{length}: a long text is shown in part");
+    visit(&mut browser, "search=needle-in-the-last");
+    browser.until("document.querySelector('[data-find]')");
+    is_in_order(&mut browser, "a large page");
+}
+
+/// A page that is larger than any recording we could make in a test.
+mod big {
+    use std::collections::HashMap;
+    use std::fs::File;
+    use std::io::BufWriter;
+    use std::path::Path;
+
+    use recording::lanes::{Lane, LaneKind, Lanes, Turn};
+    use recording::source::{Answered, Asked, Content, Named, Ordered, Origin, Summary};
+    use report::{Crossed, Mood, Page, PageKind, PageOf};
+    use session::RequestId;
+    use wire::dialect::Dialect;
+
+    const DIALECT: Dialect = Dialect::AnthropicMessages;
+
+    pub(crate) fn write(path: &Path, exchanges: usize, bytes: usize) {
+        let id = |n: usize| RequestId::nth(n as u64 + 1);
+        let turn = |n: usize| Turn {
+            turn: n as u32 + 1,
+            seq: n as u32 + 1,
+            attempts: vec![id(n)],
+            text: Some(format!("reply {}", n + 1)),
+            whole: true,
+            ..Turn::default()
+        };
+        let lane = Lane {
+            id: "main".into(),
+            kind: LaneKind::Main,
+            parent: None,
+            spawned_by: None,
+            agent_type: None,
+            session: None,
+            agent: None,
+            turns: (0..exchanges).map(turn).collect(),
+        };
+        let summary = |n: usize| Summary {
+            id: id(n),
+            method: "POST".into(),
+            url: "http://localhost/v1/messages".into(),
+            dialect: Some(DIALECT),
+            model: None,
+            status: Some(200),
+            ending: None,
+            started_us: Some(n as u64 * 1_000),
+            took_us: Some(900),
+            error: None,
+        };
+        let ordered = Ordered {
+            lanes: Lanes { lanes: vec![lane] },
+            exchanges: (0..exchanges).map(summary).collect(),
+            problems: vec![],
+        };
+        let page = PageOf {
+            kind: PageKind::Recording,
+            title: "large",
+            badge: (Mood::Good, "sealed"),
+            facts: vec![],
+            began: None,
+            ordered: &ordered,
+            jobs: &[],
+            first_bytes: &HashMap::new(),
+            states: &HashMap::new(),
+            tools: &HashMap::new(),
+            cache: None,
+            verdict: None,
+            golden: None,
+        };
+        let mut page = Page::begin(BufWriter::new(File::create(path).unwrap()), &page).unwrap();
+        let content = |text: String| Content { bytes: Some(text.into()), sha256: None, origin: Origin::Raw };
+        for n in 0..exchanges {
+            let needle = if n + 1 == exchanges { "needle-in-the-last" } else { "" };
+            // Every one has its own, so that nothing can be taken from the one before.
+            let own = format!("{n:08} ").repeat(bytes / 9);
+            let asked = Asked {
+                id: id(n),
+                timestamp: None,
+                method: "POST".into(),
+                url: "http://localhost/v1/messages".into(),
+                headers: vec![],
+                named: Named::default(),
+                body: content(format!(
+                    "{{\"model\":\"m\",\"messages\":[{{\"role\":\"user\",\"content\":\"{own}{needle}\"}}]}}"
+                )),
+            };
+            let answered = Answered {
+                timestamp: None,
+                status: Some(200),
+                headers: vec![],
+                ending: None,
+                error: None,
+                first_byte_us: None,
+                end_us: None,
+                body: content(format!(
+                    "{{\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[{{\"type\":\"text\",\"text\":\"reply {}\"}}],\"stop_reason\":\"end_turn\",\"usage\":{{\"input_tokens\":1,\"output_tokens\":1}}}}",
+                    n + 1
+                )),
+            };
+            let crossed = Crossed { dialect: Some(DIALECT), asked: &asked, answered: Some(&answered) };
+            page.exchange(crossed, None).unwrap();
+        }
+        page.end().unwrap();
+    }
+}
