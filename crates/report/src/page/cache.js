@@ -54,10 +54,10 @@ function cacheRow(request, most) {
 const sumOf = (usage) => (usage ? usage.read + usage.write + usage.input : 0);
 
 function cacheTotals(cache) {
-  const rows = [...cache.lanes, { ...cache.total, lane: null }];
+  const rows = [{ ...cache.total, lane: null }, ...cache.lanes];
   const used = (row) => row.reported && sumOf(row.reported) ? row.reported : row.predicted;
   const share = (row) => (sumOf(used(row)) ? Math.round((used(row).read / sumOf(used(row))) * 100) + " %" : "–");
-  return table([{ head: "lane", cell: (row) => (row.lane === null ? h("b", null, "all") : laneLink(row.lane)) },
+  const made = table([{ head: "lane", cell: (row) => (row.lane === null ? h("b", null, "all") : laneLink(row.lane)) },
     { head: "read", n: true, cell: (row) => count(used(row).read) }, { head: "of all", n: true, cell: share },
     { head: "written", n: true, cell: (row) => count(used(row).write) }, { head: "input", n: true, cell: (row) => count(used(row).input) },
     { head: "missed", n: true, cell: (row) => h(row.missed ? "span.ink-warn" : "span.faint", null, count(row.missed)) },
@@ -65,6 +65,8 @@ function cacheTotals(cache) {
     { head: "perfect", n: true, title: "what it would cost if nothing had been missed", cell: (row) => dollars(row.perfect_usd) },
     { head: "more than perfect", n: true, cell: (row) => (row.usd === null || row.perfect_usd === null ? "–" : dollars(Math.max(0, row.usd - row.perfect_usd))) }],
   rows, (row) => (row.lane === null ? { class: "total" } : { data: { lane: report.lanes[row.lane].id } }));
+  made.classList.add("tall");
+  return made;
 }
 
 function cacheRequests(cache) {

@@ -29,7 +29,10 @@ function unescaped(raw) {
 
 // A quote without an escape is where our own string ends: what is beyond it was said by nobody.
 function snippetOf(raw, at, length) {
-  const before = raw.slice(Math.max(0, at - 80), at).split(/(?<!\\)"/).pop().replace(/^u?[0-9a-f]{0,4}(?=\\)|^\\+/, "");
+  const near = raw.slice(Math.max(0, at - 80), at);
+  const own = near.split(/(?<!\\)"/).pop();
+  // A piece from the middle begins at a word, not inside of one or of an escape.
+  const before = own.length === near.length ? own.replace(/^\S{0,20}\s/, "… ").replace(/^\\*u?[0-9a-f]{0,4}(?=\\)|^\\+/, "") : own;
   const after = raw.slice(at + length, at + length + 120).split(/(?<!\\)"/, 1)[0];
   return { before: unescaped(before), hit: unescaped(raw.slice(at, at + Math.min(length, 200))), after: unescaped(after) };
 }
