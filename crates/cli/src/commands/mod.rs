@@ -7,6 +7,7 @@ pub(crate) mod cancel;
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod cost;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod import;
