@@ -17,7 +17,7 @@ use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
 use crate::journal;
 
-/// Explain what the provider's prompt cache should have read and written, and every miss
+/// Explain what the prompt cache should have done, and every miss
 ///
 /// Everything is computed from the bytes, the cache markers, the times and the dated rules of the provider; beside it
 /// stands what the usage says. docs/cache.md has the rules, and how far they can be trusted.

@@ -9,8 +9,14 @@ use recording::source::Source;
 use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
 
-/// Check that a recording is complete and shows what its scenario should
+/// Check that a recording is complete and shows what it should
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot check rec
+  offshoot check rec --format json
+
+Exit codes: 0 every criterion holds or does not apply; 1 one does not hold;
+2 you can fix it.")]
 pub(crate) struct Arguments {
     /// The recording's folder
     recording: PathBuf,

@@ -8,10 +8,13 @@ use super::print;
 use crate::failure::{Kind, OrFail};
 use crate::{journal, paths};
 
-/// Say what is missing on this machine, and the command that fixes it
+/// Say what this machine lacks, and the command that fixes it
 ///
 /// Exit code 1 when something is missing that captures need, or the journal of our own runs is damaged.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot doctor
+  offshoot doctor --format json")]
 pub(crate) struct Arguments {
     /// How to print it
     #[arg(long, value_name = "FORMAT", default_value = "text")]

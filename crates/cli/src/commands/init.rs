@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::failure::{Kind, OrFail};
 use crate::paths;
 
-/// Write an `offshoot.toml` into this folder, with the usual settings in it as comments
+/// Write settings to begin with, and a first scenario
 ///
 /// What is there already stays as it is.
 #[derive(clap::Args)]

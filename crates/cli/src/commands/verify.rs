@@ -10,7 +10,17 @@ use crate::failure::{Kind, OrFail};
 use crate::page;
 
 /// Compare two recordings of one scenario, surface by surface
+///
+/// The first one is what should be, the second what is judged. docs/verify.md says what the surfaces and levels mean.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot verify goldens/claude-code/2.1.325/wakeup/runs/RUN rec
+  offshoot verify rec again --level E4
+  offshoot verify rec again --format junit > verdict.xml
+  offshoot verify rec again --format html > verdict.html
+
+Exit codes: 0 the wanted level holds; 1 it does not, or nobody can say;
+2 you can fix it.")]
 pub(crate) struct Arguments {
     /// The recording that somebody accepted
     golden: PathBuf,

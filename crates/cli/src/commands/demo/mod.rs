@@ -15,9 +15,9 @@ use self::typed::Typed;
 use super::print;
 use crate::failure::{Kind, OrFail, marked};
 
-/// Show all of it in seconds: agents at work, killed, resumed, recorded, replayed, verified
+/// Show all of it in seconds, without a key
 ///
-/// It needs no key, no network and nothing but this program: a script answers in a model's stead. Every step says the
+/// Agents at work, killed and resumed, recorded, replayed and verified. It needs no key, no network and nothing but this program: a script answers in a model's stead. Every step says the
 /// command that does it alone. What is made stays in the folder, so that the commands can be typed again.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
