@@ -46,3 +46,39 @@ fn every_command_has_a_manual_page() {
     let refused = env.run(&["man", "--out", "file/x"]);
     assert!(refused.code == Some(3) && refused.stderr.contains("hint: "), "{refused:?}");
 }
+
+#[test]
+fn the_first_scenario_runs_offline_and_again() {
+    let env = TestEnv::new();
+    let said = env.run(&["init"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let next = said.stderr.lines().last().unwrap().strip_prefix("now try: offshoot ").unwrap();
+    for name in ["offshoot.toml", "scenarios/first/scenario.yaml", "scenarios/first/script.yaml"] {
+        assert!(said.stderr.contains(&format!("wrote {name}")) && env.path(name).is_file(), "{said:?}");
+    }
+    let offshoot = |arguments: &[&str]| {
+        let mut command = env.offshoot(arguments);
+        command.env("OFFSHOOT_SLOTS_DIR", env.path("slots"));
+        common::Said::of(command.output().unwrap())
+    };
+    let captured = offshoot(&next.split(' ').collect::<Vec<_>>());
+    assert_eq!(captured.code, Some(0), "{captured:?}");
+    let recording = captured.stdout.trim();
+    let shown = env.show(recording);
+    assert_eq!(shown["lanes"][0]["turns"].as_array().unwrap().len(), 2, "{shown}");
+    assert!(env.read(&format!("{recording}/stdout.jsonl")).contains("what a garden needs"));
+    assert_eq!(offshoot(&["check", recording]).code, Some(0));
+    assert_eq!(offshoot(&["replay", recording, "--out", "again"]).code, Some(0));
+    assert_eq!(offshoot(&["verify", recording, "again", "--level", "E4"]).code, Some(0));
+
+    // Somebody's own words are never written over, and what is missing is made.
+    env.write("scenarios/first/script.yaml", "mine");
+    std::fs::remove_file(env.path("scenarios/first/workspace/README.md")).unwrap();
+    let said = env.run(&["init"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains("wrote scenarios/first/workspace/README.md"), "{said:?}");
+    assert!(said.stderr.contains("scenarios/first/script.yaml is there already"), "{said:?}");
+    assert_eq!(env.read("scenarios/first/script.yaml"), "mine");
+    let said = env.run(&["init"]);
+    assert!(said.code == Some(2) && said.stderr.contains("hint: cat offshoot.toml"), "{said:?}");
+}

@@ -1,7 +1,8 @@
-//! `offshoot init`: settings to begin with.
+//! `offshoot init`: settings and a scenario to begin with.
 
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::failure::{Kind, OrFail};
@@ -9,13 +10,15 @@ use crate::paths;
 
 /// Write settings to begin with, and a first scenario
 ///
-/// What is there already stays as it is.
+/// Into this folder: `offshoot.toml`, with the usual settings in it as comments, and `scenarios/first`, which `offshoot
+/// capture` runs without a key. What is there already stays as it is.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot init
+  offshoot capture offshoot --scenario first
   offshoot init --user")]
 pub(crate) struct Arguments {
-    /// Your own settings instead, which count in every folder
+    /// Only settings, your own, which count in every folder
     #[arg(long)]
     user: bool,
 }
@@ -89,27 +92,61 @@ const USER: &str = r#"# What `offshoot run` takes where nothing else is said. A 
 #enabled = false
 "#;
 
+/// A scenario that any harness can run on its script: name, and text.
+const SCENARIO: [(&str, &str); 3] = [
+    ("scenarios/first/scenario.yaml", include_str!("first/scenario.yaml")),
+    ("scenarios/first/script.yaml", include_str!("first/script.yaml")),
+    ("scenarios/first/workspace/README.md", include_str!("first/workspace/README.md")),
+];
+const SETTINGS: &str = "offshoot.toml";
+
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let (folder, text) = match arguments.user {
-        true => (paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?, USER),
-        false => (PathBuf::new(), PROJECT),
+    let files: Vec<(PathBuf, &str)> = match arguments.user {
+        true => {
+            let folder = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+            vec![(folder.join(SETTINGS), USER)]
+        }
+        false => {
+            let all = [(SETTINGS, PROJECT)].into_iter().chain(SCENARIO);
+            all.map(|(name, text)| (PathBuf::from(name), text)).collect()
+        }
     };
-    if arguments.user {
-        std::fs::create_dir_all(&folder).or_fail(Kind::Outside)?;
-    }
-    let path = folder.join("offshoot.toml");
-    let shown = path.display();
-    match std::fs::OpenOptions::new().write(true).create_new(true).open(&path) {
-        Ok(mut file) => file.write_all(text.as_bytes()).or_fail(Kind::Outside)?,
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let error = anyhow::anyhow!("`{shown}` is there already, and stays as it is");
-            return Err(error).or_fail_with(Kind::Usage, || format!("cat {shown}"));
+    let mut there = Vec::new();
+    for (path, text) in &files {
+        match write(path, text) {
+            Ok(()) if path.ends_with(SETTINGS) => {
+                eprintln!("wrote {}; every setting in it is a comment", path.display())
+            }
+            Ok(()) => eprintln!("wrote {}", path.display()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => there.push(path),
+            Err(error) => {
+                let error =
+                    anyhow::Error::new(error).context(format!("`{}` cannot be written", path.display()));
+                return Err(error).or_fail_with(Kind::Outside, || "ls -ld .".to_owned());
+            }
         }
-        Err(error) => {
-            let error = anyhow::Error::new(error).context(format!("`{shown}` cannot be written"));
-            return Err(error).or_fail_with(Kind::Outside, || "ls -ld .".to_owned());
-        }
     }
-    eprintln!("wrote {shown}; every setting in it is a comment");
+    if there.len() == files.len() {
+        let shown = there[0].display();
+        let error = match there.len() {
+            1 => anyhow::anyhow!("`{shown}` is there already, and stays as it is"),
+            _ => anyhow::anyhow!("`{shown}` and the scenario are there already, and stay as they are"),
+        };
+        return Err(error).or_fail_with(Kind::Usage, || format!("cat {shown}"));
+    }
+    for path in there {
+        eprintln!("{} is there already, and stays as it is", path.display());
+    }
+    if !arguments.user {
+        eprintln!("now try: offshoot capture offshoot --scenario first");
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Never over a file that is there.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder)?;
+    }
+    fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
 }
