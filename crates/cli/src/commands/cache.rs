@@ -16,6 +16,7 @@ use store::{Filter, ModelCallId, Run, RunKind, Store};
 use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
 use crate::journal;
+use crate::progress::Progress;
 
 /// Explain what the prompt cache should have done, and every miss
 ///
@@ -78,7 +79,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn of_recording(source: &Source) -> Told {
+    let progress = Progress::of("going through every request");
     let cached = parity::cached(source);
+    drop(progress);
     for problem in &cached.ordered.problems {
         eprintln!("warning: {}: {}", report::plain(&problem.what), report::plain(&problem.why));
     }

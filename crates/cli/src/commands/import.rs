@@ -15,6 +15,7 @@ use super::capture::explain;
 use super::{Format, print};
 use crate::failure::{Kind, OrFail};
 use crate::paths;
+use crate::progress::Progress;
 
 /// How often it is searched anew because the last pass taught something.
 const MOST_PASSES: usize = 4;
@@ -57,8 +58,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         From::OpencodeExport => Leaving::OpencodeExport,
         From::ClaudeTranscript => Leaving::ClaudeTranscript,
     };
+    let progress = Progress::of("reading what was left");
     let imported = import(source, &arguments.paths).map_err(explain)?;
+    progress.say("searching for secrets");
     let path = write(&arguments.out, &without_secrets(imported.envelope.to_json())?)?;
+    drop(progress);
     print(&match arguments.format {
         Format::Text => text(&imported, &path),
         Format::Json => {

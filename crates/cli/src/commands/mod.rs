@@ -36,6 +36,7 @@ use store::Store;
 
 use crate::failure::{Kind, marked};
 use crate::journal;
+use crate::progress::Progress;
 
 /// Columns where nobody says how many there are.
 const USUAL_WIDTH: usize = 80;
@@ -57,8 +58,14 @@ pub(crate) fn run_or_folder(store: &Store, beginning: &str) -> anyhow::Result<Ru
     })
 }
 
-/// Opens a recording or a folder of dumps.
+/// Opens a recording or a folder of dumps, and says so where that takes its time.
 pub(crate) fn open(dir: &Path) -> anyhow::Result<Source> {
+    let _shown = Progress::of(&format!("reading `{}`", dir.display()));
+    open_unseen(dir)
+}
+
+/// Opens a recording or a folder of dumps.
+pub(crate) fn open_unseen(dir: &Path) -> anyhow::Result<Source> {
     Source::open(dir).map_err(|error| marked(Kind::Usage, hint(&error), error.into()))
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
+use crate::progress::Progress;
 
 /// Order the exchanges of a recording into lanes and turns
 ///
@@ -55,6 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// Writes `normalized/` anew.
 pub(crate) fn normalized(source: &Source) -> anyhow::Result<Normalized> {
+    let _shown = Progress::of("ordering and writing");
     let exported = harness::import::from_exports(source.dir());
     let normalized = normalize(source, exported.as_ref());
     let in_the_way = matches!(&normalized, Err(NormalizeError::InTheWay { .. }));

@@ -15,7 +15,7 @@ use crate::{journal, page};
 /// A verdict is text; one that is longer was not written by us.
 const LONGEST_VERDICT: u64 = 1 << 30;
 
-/// Make one page of a recording, of a run of ours, or of a verdict, and look at it in a browser
+/// Make one page of a recording, a run or a verdict, for a browser
 ///
 /// The page has everything in it and needs no network: a timeline of all agents, every turn with its prompt, tools,
 /// calls, results and raw bytes, what the prompt cache did, and the verdict. It can be kept as an artefact of a build.

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use parity::{Level, Outcome, Rules, Verdict};
 
-use super::{open, print};
+use super::{open_unseen, print};
 use crate::failure::{Kind, OrFail};
 use crate::page;
+use crate::progress::Progress;
 
 /// Compare two recordings of one scenario, surface by surface
 ///
@@ -51,15 +52,18 @@ pub(crate) enum VerdictFormat {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let progress = Progress::of("reading both recordings");
     // Both are read whole when they are opened.
     let (golden, candidate) = std::thread::scope(|scope| {
-        let candidate = scope.spawn(|| open(&arguments.candidate));
-        (open(&arguments.golden), candidate.join().expect("opening a recording does not panic"))
+        let candidate = scope.spawn(|| open_unseen(&arguments.candidate));
+        (open_unseen(&arguments.golden), candidate.join().expect("opening a recording does not panic"))
     });
     let (golden, candidate) = (golden?, candidate?);
     let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
     let rules = Rules::find(&arguments.golden, arguments.rules.as_deref()).or_fail_with(Kind::Usage, hint)?;
+    progress.say("comparing");
     let verdict = parity::verify(&golden, &candidate, &rules, arguments.level);
+    drop(progress);
     if arguments.format == VerdictFormat::Html {
         let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
         page::print(|out| page::verdict(&told, Some((&golden, &candidate)), out))?;

@@ -154,8 +154,7 @@ impl Demo {
 
     fn write_report(&mut self) -> anyhow::Result<()> {
         self.heading("A page to look at");
-        let words: Vec<&str> = REPORT.iter().copied().chain(["--out", "../report.html"]).collect();
-        self.must(&Typed::offshoot(&[&words]))
+        self.must(&Typed::offshoot(&[&["report", "../recording", "--out", "../report.html"]]))
     }
 
     fn conclude(&self) -> ExitCode {
@@ -266,6 +265,3 @@ fn coloured(how: &str, text: &str) -> String {
         false => text.to_owned(),
     }
 }
-
-/// The command that makes a page of a recording, without where to.
-const REPORT: [&str; 4] = ["export", "../recording", "--format", "html"];
