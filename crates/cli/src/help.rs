@@ -104,7 +104,7 @@ mod tests {
         for c in example.chars() {
             spaces = if c == ' ' && !quoted { spaces + 1 } else { 0 };
             match c {
-                '\'' => {
+                '\'' | '"' => {
                     quoted = !quoted;
                     word.get_or_insert_default();
                 }
@@ -163,6 +163,20 @@ mod tests {
         }
         assert!(tried > 50, "only {tried} examples were found");
         assert!(command().try_get_matches_from(words("offshoot run --no-such-flag x")).is_err());
+    }
+
+    #[test]
+    fn the_guide_for_continuous_integration_can_be_followed() {
+        let guide = include_str!("../../../docs/ci.md");
+        let lines = guide.lines().map(str::trim).filter(|line| line.starts_with("offshoot "));
+        let spans = guide.split('`').skip(1).step_by(2).filter(|code| code.starts_with("offshoot "));
+        let mut tried = 0;
+        for typed in lines.chain(spans) {
+            let parsed = command().try_get_matches_from(words(typed));
+            assert!(parsed.is_ok(), "{typed}: {}", parsed.expect_err("it is one"));
+            tried += 1;
+        }
+        assert!(tried > 8, "only {tried} commands were found");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use common::TestEnv;
@@ -81,4 +81,46 @@ fn the_first_scenario_runs_offline_and_again() {
     assert_eq!(env.read("scenarios/first/script.yaml"), "mine");
     let said = env.run(&["init"]);
     assert!(said.code == Some(2) && said.stderr.contains("hint: cat offshoot.toml"), "{said:?}");
+}
+
+/// A model that thinks for a second, twice.
+fn slow_capture(env: &TestEnv, out: &str, stderr: impl Into<Stdio>) {
+    let mut command = env.offshoot(&["capture", "offshoot", "--scenario", "first", "--out", out]);
+    command.env("OFFSHOOT_SLOTS_DIR", env.path("slots")).env("TERM", "xterm");
+    assert!(command.stdout(Stdio::null()).stderr(stderr).status().unwrap().success());
+}
+
+#[test]
+fn long_work_is_shown_on_a_terminal_and_nowhere_else() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let env = TestEnv::new();
+    assert_eq!(env.run(&["init"]).code, Some(0));
+    let script = env.read("scenarios/first/script.yaml");
+    let slow = script.replacen("    turns:\n", "    pace: { first_ms: 1000 }\n    turns:\n", 1);
+    env.write("scenarios/first/script.yaml", &slow);
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let size = rustix::termios::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&ours, size).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let mut ours = std::fs::File::from(ours);
+    let seen = std::thread::spawn(move || {
+        let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+        // A terminal that nobody holds any more is an error and not an end.
+        while let Ok(read @ 1..) = ours.read(&mut buffer) {
+            seen.extend_from_slice(&buffer[..read]);
+        }
+        String::from_utf8_lossy(&seen).into_owned()
+    });
+    slow_capture(&env, "one", theirs);
+    let seen = seen.join().unwrap();
+    assert!(seen.contains(" … 1 s"), "{seen:?}");
+
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    slow_capture(&env, "two", writer);
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    assert!(said.contains("two") && !said.contains(" … "), "{said:?}");
 }
