@@ -1,7 +1,7 @@
 // A harness in forty lines: it asks a model, runs the one tool it has, and asks again.
 // It speaks the Messages API to ANTHROPIC_BASE_URL, so `offshoot proxy` can record it:
 //
-//   offshoot proxy --script examples/hello.yaml --out hello -- node examples/harness.mjs
+//   offshoot proxy --script examples/hello.yaml --out hello -- node examples/harness.mjs 'What is here?'
 
 import { readdirSync } from "node:fs";
 
@@ -15,7 +15,8 @@ const tools = [
     input_schema: { type: "object", properties: {} },
   },
 ];
-const messages = [{ role: "user", content: "What is in this folder? Then say hello." }];
+const prompt = process.argv[2] ?? "What is in this folder? Then say hello.";
+const messages = [{ role: "user", content: prompt }];
 
 for (;;) {
   const response = await fetch(`${base}/v1/messages`, {

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod common;
+#[path = "docs/links.rs"]
+mod links;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,19 +29,26 @@ macro_rules! documents {
 
 documents! {
     readme: "README.md",
+    index: "docs/README.md",
     agents: "docs/agents.md",
     cache: "docs/cache.md",
     capture: "docs/capture.md",
+    ci: "docs/ci.md",
     export: "docs/export.md",
     forks: "docs/forks.md",
+    getting_started: "docs/getting-started.md",
     goldens: "docs/goldens.md",
+    json: "docs/json.md",
     lanes: "docs/lanes.md",
     performance: "docs/performance.md",
+    record: "docs/record.md",
     recording: "docs/recording.md",
     replay: "docs/replay.md",
+    report: "docs/report.md",
     run: "docs/run.md",
     scenarios: "docs/scenarios.md",
     script: "docs/script.md",
+    security: "docs/security.md",
     session: "docs/session.md",
     soak: "docs/soak.md",
     subagents: "docs/subagents.md",
@@ -100,10 +109,12 @@ fn what_is_not_run_says_why() {
 }
 
 /// What a document asks for, in order.
+#[derive(Debug)]
 struct Document {
     steps: Vec<Step>,
 }
 
+#[derive(Debug)]
 enum Step {
     /// Commands of a comment, which readers do not see.
     Setup(String),
@@ -113,6 +124,7 @@ enum Step {
     Command(Shown),
 }
 
+#[derive(Debug)]
 struct Shown {
     line: usize,
     text: String,
