@@ -216,6 +216,17 @@ pub(crate) fn base_urls(upstreams: &Upstreams, addr: SocketAddr) -> Vec<(String,
     variables
 }
 
+/// Names what may be a secret that no rule knows.
+pub(crate) fn tell_suspicious(files: &[String], dir: &Path) {
+    let Some(first) = files.first() else { return };
+    let more = match files.len() - 1 {
+        0 => "holds".to_owned(),
+        more => format!("and {} hold", counted(more as u64, "more file")),
+    };
+    eprintln!("warning: `{first}` {more} something random that no rule knows");
+    eprintln!("hint: `suspicious` in `{}/recording.json` lists them", dir.display());
+}
+
 /// Seals, says what happened, and finds the exit code.
 fn conclude(
     finished: Finished,
@@ -242,14 +253,8 @@ fn conclude(
             for body in &sealed.unsearched {
                 eprintln!("warning: not searched for secrets: {body}");
             }
-            if let Some(first) = sealed.suspicious.first() {
-                let more = sealed.suspicious.len() - 1;
-                eprintln!(
-                    "warning: `{first}` and {more} more files hold something random that no rule knows"
-                );
-                eprintln!("hint: `suspicious` in `{}/recording.json` lists them", out.display());
-            }
-            eprintln!("recorded {} in `{}`", counted(counts.exchanges), out.display());
+            tell_suspicious(&sealed.suspicious, out);
+            eprintln!("recorded {} in `{}`", counted(counts.exchanges, "exchange"), out.display());
             if counts.exchanges == 0 && code.is_some() {
                 eprintln!(
                     "hint: the command sent nothing; does it read ANTHROPIC_BASE_URL or OPENAI_BASE_URL?"

@@ -6,6 +6,8 @@
 mod common;
 #[path = "docs/links.rs"]
 mod links;
+#[path = "docs/typed.rs"]
+mod typed;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -100,7 +102,8 @@ fn what_is_not_run_says_why() {
     let steps = Document::read(
         "<!-- setup\ntouch a\n-->\n```yaml file=b/c.yaml\nx: 1\n```\n```console\n$ ls a \\\n  b # exit code 2\n…\n```\n",
     );
-    let [Step::Setup(setup), Step::File(file, text), Step::Command(command)] = &steps.unwrap().steps[..] else {
+    let [Step::Setup(setup), Step::File(file, text), Step::Command(command)] = &steps.unwrap().steps[..]
+    else {
         panic!("three steps")
     };
     assert_eq!((setup.as_str(), file.as_str(), text.as_str()), ("touch a", "b/c.yaml", "x: 1\n"));
@@ -166,14 +169,18 @@ fn read_block(at: usize, info: &str, block: &[(usize, &str)], steps: &mut Vec<St
     let (language, rest) = info.split_once(' ').unwrap_or((info, ""));
     let is_command = |line: &str| ["offshoot ", "$ ", "cargo ", "npm "].iter().any(|it| line.starts_with(it));
     match (language, rest) {
-        ("", _) => Err(format!("line {at}: a block needs a language: `console` for commands, `text` for the rest")),
+        ("", _) => {
+            Err(format!("line {at}: a block needs a language: `console` for commands, `text` for the rest"))
+        }
         ("console", rest) if rest.starts_with(NO_RUN) && rest.len() > NO_RUN.len() + 3 => Ok(()),
         ("console", rest) if rest.starts_with("no-run") => {
             Err(format!("line {at}: `no-run` needs a reason, as in `console no-run: it needs a key`"))
         }
         ("console", _) => read_commands(block, steps),
         ("text" | "sh" | "bash", _) => match block.iter().find(|(_, line)| is_command(line)) {
-            Some((at, _)) => Err(format!("line {at}: a command in a block that is not run; make it `console`")),
+            Some((at, _)) => {
+                Err(format!("line {at}: a command in a block that is not run; make it `console`"))
+            }
             None => Ok(()),
         },
         (_, rest) => {
@@ -204,7 +211,8 @@ fn read_commands(block: &[(usize, &str)], steps: &mut Vec<Step>) -> Result<(), S
     }
     for mut command in commands {
         if let Some((_, code)) = command.text.rsplit_once("# exit code ") {
-            command.code = code.trim().parse().map_err(|_| format!("line {}: which exit code?", command.line))?;
+            command.code =
+                code.trim().parse().map_err(|_| format!("line {}: which exit code?", command.line))?;
         }
         steps.push(Step::Command(command));
     }
@@ -215,7 +223,9 @@ fn read_commands(block: &[(usize, &str)], steps: &mut Vec<Step>) -> Result<(), S
 fn matches(shown: &[String], said: &[String]) -> bool {
     match shown.split_first() {
         None => said.is_empty(),
-        Some((first, rest)) if first.trim() == ANYTHING => (0..=said.len()).any(|n| matches(rest, &said[n..])),
+        Some((first, rest)) if first.trim() == ANYTHING => {
+            (0..=said.len()).any(|n| matches(rest, &said[n..]))
+        }
         Some((first, rest)) => {
             said.split_first().is_some_and(|(line, more)| fits(first, line) && matches(rest, more))
         }

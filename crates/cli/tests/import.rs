@@ -23,7 +23,7 @@ fn what_is_written_and_said() {
     assert_eq!(
         said.stdout,
         "skipped records of type `of-tomorrow`: 1, first in s.jsonl:3\n\
-         1 turns in 1 lanes: `out/replay_session.json`\n"
+         1 turn in 1 lane: `out/replay_session.json`\n"
     );
     let session: Envelope = serde_json::from_str(&env.read("out/replay_session.json")).unwrap();
     assert_eq!(session.source, "claude-transcript");

@@ -13,6 +13,7 @@ use crate::commands::proxy::counted;
 use crate::failure::{self, Kind, OrFail};
 use crate::paths;
 use crate::progress::Progress;
+use crate::record::tell_suspicious;
 use crate::signals::Signals;
 
 /// Run a harness through a scenario, and keep the recording
@@ -223,15 +224,7 @@ pub(crate) fn conclude(captured: &Captured) -> ExitCode {
     for warning in &captured.warnings {
         eprintln!("warning: {warning}");
     }
-    if let Some(first) = captured.suspicious.first() {
-        let more = match captured.suspicious.len() - 1 {
-            0 => "holds".to_owned(),
-            1 => "and 1 more file hold".to_owned(),
-            more => format!("and {more} more files hold"),
-        };
-        eprintln!("warning: `{first}` {more} something random that no rule knows");
-        eprintln!("hint: `suspicious` in `{dir}/recording.json` lists them");
-    }
+    tell_suspicious(&captured.suspicious, &captured.dir);
     for round in &captured.round {
         eprintln!("warning: went round the proxy: {}", describe(round));
     }
@@ -242,7 +235,7 @@ pub(crate) fn conclude(captured: &Captured) -> ExitCode {
         None => "recorded",
         Some(_) => "kept, unsealed,",
     };
-    eprintln!("{sealed} {} in `{dir}`", counted(captured.counts.exchanges));
+    eprintln!("{sealed} {} in `{dir}`", counted(captured.counts.exchanges, "exchange"));
     if let Some(spent) = captured.spent_usd {
         eprintln!("it cost about ${spent:.4}, by the prices of {}", harness::PRICES_OF);
     }

@@ -12,6 +12,7 @@ use serde_json::json;
 use wire::redact::Redactor;
 
 use super::capture::explain;
+use super::proxy::counted;
 use super::{Format, print};
 use crate::failure::{Kind, OrFail};
 use crate::paths;
@@ -127,7 +128,8 @@ fn text(imported: &Imported, path: &Path) -> String {
     let (lanes, side, turns) = counts(imported);
     let side = match side {
         0 => String::new(),
-        side => format!(" and {side} side lanes"),
+        side => format!(" and {}", counted(side as u64, "side lane")),
     };
-    format!("{skipped}{turns} turns in {lanes} lanes{side}: `{}`\n", path.display())
+    let (turns, lanes) = (counted(turns as u64, "turn"), counted(lanes as u64, "lane"));
+    format!("{skipped}{turns} in {lanes}{side}: `{}`\n", path.display())
 }

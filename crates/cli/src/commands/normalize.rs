@@ -7,6 +7,7 @@ use recording::normalize::{NormalizeError, Normalized, normalize};
 use recording::source::Source;
 use serde_json::json;
 
+use super::proxy::counted;
 use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
 use crate::progress::Progress;
@@ -38,10 +39,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 format!("{}: {}\n", report::plain(&problem.what), report::plain(&problem.why))
             });
             let problems: String = problems.collect();
-            format!(
-                "{problems}{turns} turns of {exchanges} exchanges in {lanes} lanes: `{}`\n",
-                place.display()
-            )
+            let [turns, exchanges, lanes] = [(turns, "turn"), (exchanges, "exchange"), (lanes, "lane")]
+                .map(|(n, one)| counted(n as u64, one));
+            format!("{problems}{turns} of {exchanges} in {lanes}: `{}`\n", place.display())
         }
         Format::Json => {
             let done = json!({

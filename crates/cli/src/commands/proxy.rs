@@ -135,6 +135,6 @@ fn upstreams(given: &[String]) -> anyhow::Result<Upstreams> {
 }
 
 /// As in `3 exchanges`.
-pub(crate) fn counted(exchanges: u64) -> String {
-    if exchanges == 1 { "1 exchange".to_owned() } else { format!("{exchanges} exchanges") }
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }

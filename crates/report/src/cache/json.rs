@@ -32,6 +32,11 @@ pub fn cache_json(of: &CacheOf<'_>) -> Value {
     })
 }
 
+/// To a billionth: what is finer is an artefact of adding.
+fn dollars(usd: Option<f64>) -> Option<f64> {
+    usd.map(|usd| (usd * 1e9).round() / 1e9)
+}
+
 fn request(request: &Explanation, shown: Option<&Shown>) -> Value {
     let miss = request.miss.as_ref();
     let pointer = shown.map(|shown| &shown.pointer).or(miss.map(|miss| &miss.pointer));
@@ -51,10 +56,10 @@ fn request(request: &Explanation, shown: Option<&Shown>) -> Value {
         "section": miss.map(|miss| section(miss.section)),
         "after": request.after,
         "missed": miss.map_or(0, |miss| miss.tokens),
-        "cost_usd": miss.and_then(|miss| miss.usd),
+        "cost_usd": dollars(miss.and_then(|miss| miss.usd)),
         "before": shown.map(|shown| &shown.there),
         "now": shown.map(|shown| &shown.here),
-        "at_stake": stake.map(|stake| json!({"tool": stake.tool, "tokens": stake.tokens, "cost_usd": stake.usd})),
+        "at_stake": stake.map(|stake| json!({"tool": stake.tool, "tokens": stake.tokens, "cost_usd": dollars(stake.usd)})),
     })
 }
 
@@ -82,8 +87,8 @@ fn sums(totals: &Totals) -> Value {
         "reported": usage(&totals.reported),
         "perfect": usage(&totals.perfect),
         "missed": totals.missed,
-        "predicted_usd": totals.predicted_usd,
-        "reported_usd": totals.reported_usd,
-        "perfect_usd": totals.perfect_usd,
+        "predicted_usd": dollars(totals.predicted_usd),
+        "reported_usd": dollars(totals.reported_usd),
+        "perfect_usd": dollars(totals.perfect_usd),
     })
 }
