@@ -15,6 +15,7 @@ mod commands;
 mod definitions;
 mod events;
 mod failure;
+mod help;
 mod journal;
 mod judge;
 mod page;
@@ -26,11 +27,11 @@ mod signals;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 
 /// Runs agents that spawn sub-agents, and keeps every byte that crossed the wire
 #[derive(Parser)]
-#[command(name = "offshoot", version, about, max_term_width = 100)]
+#[command(name = "offshoot", version, about)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -44,10 +45,13 @@ enum Command {
     Cancel(commands::cancel::Arguments),
     Capture(commands::capture::Arguments),
     Check(commands::check::Arguments),
+    Completions(commands::completions::Arguments),
     Cost(commands::cost::Arguments),
+    Demo(commands::demo::Arguments),
     Export(commands::export::Arguments),
     Import(commands::import::Arguments),
     Init(commands::init::Arguments),
+    Man(commands::man::Arguments),
     Normalize(commands::normalize::Arguments),
     Doctor(commands::doctor::Arguments),
     Proxy(commands::proxy::Arguments),
@@ -69,7 +73,10 @@ fn main() -> ExitCode {
     if let Some(code) = agent::serve_if_asked() {
         return code;
     }
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::from_arg_matches(&help::command().get_matches()) {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
     // What the MCP library would log quotes what servers say.
     let quiet = "rmcp=off".parse().expect("a directive is written like this");
     tracing_subscriber::fmt()
@@ -85,10 +92,13 @@ fn main() -> ExitCode {
         Command::Cancel(arguments) => commands::cancel::run(&arguments),
         Command::Capture(arguments) => commands::capture::run(arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Completions(arguments) => commands::completions::run(&arguments),
         Command::Cost(arguments) => commands::cost::run(&arguments),
+        Command::Demo(arguments) => commands::demo::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Import(arguments) => commands::import::run(&arguments),
         Command::Init(arguments) => commands::init::run(&arguments),
+        Command::Man(arguments) => commands::man::run(&arguments),
         Command::Normalize(arguments) => commands::normalize::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Proxy(arguments) => commands::proxy::run(arguments),

@@ -18,6 +18,7 @@ use wire::dialect::Dialect;
 
 use crate::commands::{cache, show};
 use crate::failure::{Kind, OrFail};
+use crate::progress::Progress;
 
 /// A recording as a page.
 pub(crate) fn recording(source: &Source, damage: &[String], out: &mut dyn Write) -> io::Result<()> {
@@ -370,6 +371,7 @@ pub(crate) fn check_place(path: &Path, recording: Option<&Path>) -> anyhow::Resu
 
 /// Written beside and renamed over: the file is whole, or as it was.
 pub(crate) fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let _shown = Progress::of(&format!("writing `{}`", path.display()));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = File::create(&beside).and_then(|file| {

@@ -215,7 +215,7 @@ fn settings_are_begun_and_never_replaced() {
         let env = world();
         assert_eq!(env.run(arguments).code, Some(0));
         let said = env.run(arguments);
-        assert!(said.code == Some(2) && said.stderr.contains("stays as it is"), "{said:?}");
+        assert!(said.code == Some(2) && said.stderr.contains("there already, and stay"), "{said:?}");
         let run = || env.run(&["run", "--script", "script.yaml", "Plan."]);
         assert_eq!(run().code, Some(0));
         // Every setting in it is one.

@@ -618,6 +618,7 @@ fn doctor_says_what_is_missing_and_how_to_get_it() {
     let ill = doctor("text");
     assert_eq!(ill.code, Some(1), "{ill:?}");
     assert!(ill.stdout.contains("MISSING npm") && ill.stdout.contains("install npm"), "{ill:?}");
+    assert!(ill.stdout.contains("without xdg-open") && ill.stdout.contains("install xdg-utils"), "{ill:?}");
     let json: serde_json::Value = serde_json::from_str(&doctor("json").stdout).unwrap();
     assert_eq!((&json["format"], &json["ok"]), (&1.into(), &false.into()));
     let npm = json["findings"].as_array().unwrap().iter().find(|finding| finding["name"] == "npm").unwrap();

@@ -16,6 +16,7 @@ mod process;
 mod proxy;
 mod replay;
 mod server;
+mod start;
 mod table;
 mod target;
 mod traffic;
@@ -42,6 +43,8 @@ pub(crate) enum Bench {
     Normalize(normalize::NormalizeArgs),
     /// nginx with a static file, `offshoot replay` and aimock: CPU, time, memory, and how even the answers are
     Replay(replay::ReplayArgs),
+    /// `true` and `offshoot --version`, one after the other; and the size of the program
+    Start(start::StartArgs),
     /// `offshoot verify` on a growing number of exchanges: time and memory
     Verify(verify::VerifyArgs),
 }
@@ -67,6 +70,7 @@ impl Bench {
             Bench::Proxy(args) => proxy::run(&args),
             Bench::Normalize(args) => normalize::run(&args),
             Bench::Replay(args) => replay::run(&args),
+            Bench::Start(args) => start::run(&args),
             Bench::Verify(args) => verify::run(&args),
         }
     }

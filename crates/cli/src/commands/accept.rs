@@ -10,9 +10,9 @@ use recording::{Harness, Manifest, State};
 use super::{open, print};
 use crate::failure::{Kind, OrFail, marked};
 
-/// Make a recording the golden of its scenario; the golden before it is kept
+/// Make a recording the golden of its scenario
 ///
-/// A recording in goldens/HARNESS/VERSION/SCENARIO/runs stays where it is, and golden.json beside runs/ names it. Any
+/// The golden before it is kept. A recording in goldens/HARNESS/VERSION/SCENARIO/runs stays where it is, and golden.json beside runs/ names it. Any
 /// other is copied there first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

@@ -10,7 +10,7 @@ use super::{Format, print};
 use crate::definitions::{self, Described};
 use crate::failure::{Kind, OrFail, hint, marked};
 
-/// Look at the agents, skills and commands that are described for this folder
+/// Look at the agents, skills and commands described for this folder
 ///
 /// They are Markdown with front matter, in `.offshoot`, `.claude` and `.opencode` here and in your own configuration
 /// folder; docs/agents.md says more.
@@ -30,7 +30,7 @@ enum Command {
     Accept(Accept),
 }
 
-/// List what is used, and every file and key that is not, with the reason
+/// List what is used, and what is not, with the reason
 ///
 /// Exit code 1 when a file is broken, or `offshoot.toml` would stop a run here.
 #[derive(clap::Args)]

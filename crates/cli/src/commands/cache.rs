@@ -16,8 +16,9 @@ use store::{Filter, ModelCallId, Run, RunKind, Store};
 use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
 use crate::journal;
+use crate::progress::Progress;
 
-/// Explain what the provider's prompt cache should have read and written, and every miss
+/// Explain what the prompt cache should have done, and every miss
 ///
 /// Everything is computed from the bytes, the cache markers, the times and the dated rules of the provider; beside it
 /// stands what the usage says. docs/cache.md has the rules, and how far they can be trusted.
@@ -78,7 +79,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn of_recording(source: &Source) -> Told {
+    let progress = Progress::of("going through every request");
     let cached = parity::cached(source);
+    drop(progress);
     for problem in &cached.ordered.problems {
         eprintln!("warning: {}: {}", report::plain(&problem.what), report::plain(&problem.why));
     }

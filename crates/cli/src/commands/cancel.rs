@@ -11,12 +11,15 @@ use crate::journal;
 /// How long a run may take to notice.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// End a run of our own and all below it, whichever process it is in; it cannot be resumed
+/// End a run of our own and all below it
+///
+/// It may be in any process, and cannot be resumed.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot cancel 1m7g0c8g
 
-`offshoot ps` lists the runs. To stop a run so that it can go on later, press Ctrl-C once where it runs.")]
+`offshoot ps` lists the runs. To stop a run so that it can go on later, press
+Ctrl-C once where it runs.")]
 pub(crate) struct Arguments {
     /// The run; the beginning of its id is enough
     run: String,

@@ -15,9 +15,9 @@ use crate::paths;
 use crate::progress::Progress;
 use crate::signals::Signals;
 
-/// Run a harness through a scenario, offline on a scripted model, and keep the recording
+/// Run a harness through a scenario, and keep the recording
 ///
-/// The harness is installed from npm into your cache when it is not there. It works in folders of its own, at paths
+/// A scripted model answers, and nothing is asked of anybody outside, unless there is `--live`. The harness is installed from npm into your cache when it is not there. It works in folders of its own, at paths
 /// that are the same every time, and where the system allows it in a network of its own, where every call that goes
 /// round the proxy is seen and refused. The recording goes to ./goldens/HARNESS/VERSION/SCENARIO/runs/RUN, and
 /// that path to standard output.

@@ -8,9 +8,16 @@ use recording::source::Source;
 
 use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
+use crate::progress::Progress;
 
-/// Check that a recording is complete and shows what its scenario should
+/// Check that a recording is complete and shows what it should
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot check rec
+  offshoot check rec --format json
+
+Exit codes: 0 every criterion holds or does not apply; 1 one does not hold;
+2 you can fix it.")]
 pub(crate) struct Arguments {
     /// The recording's folder
     recording: PathBuf,
@@ -30,6 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// Judges a recording.
 pub(crate) fn checked(source: &Source) -> anyhow::Result<Check> {
+    let _shown = Progress::of("checking");
     // Whatever cannot be read was opened before: what is wrong now is what it says.
     Ok(parity::check(&Evidence::gather(source).or_fail(Kind::Usage)?))
 }

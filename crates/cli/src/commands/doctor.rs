@@ -5,13 +5,17 @@ use std::process::ExitCode;
 use harness::{Finding, Places};
 
 use super::print;
+use super::report::OPENER;
 use crate::failure::{Kind, OrFail};
-use crate::{journal, paths};
+use crate::{child, journal, paths};
 
-/// Say what is missing on this machine, and the command that fixes it
+/// Say what this machine lacks, and the command that fixes it
 ///
 /// Exit code 1 when something is missing that captures need, or the journal of our own runs is damaged.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot doctor
+  offshoot doctor --format json")]
 pub(crate) struct Arguments {
     /// How to print it
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -34,6 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut findings = harness::doctor(&places, &harness::list());
     findings.push(journal_finding());
     findings.push(sandbox_finding());
+    findings.push(browser_finding());
     let missing = findings.iter().any(|finding| finding.needed && !finding.ok);
     match arguments.format {
         Format::Text => print(&findings.iter().map(text).collect::<String>()),
@@ -90,6 +95,21 @@ fn sandbox_finding() -> Finding {
             .to_owned(),
         fix: held.is_err().then(|| "uname -r; cat /sys/kernel/security/lsm".to_owned()),
         found: Some(held.map_or_else(|why| why, |()| "Landlock and seccomp hold".to_owned())),
+    }
+}
+
+/// What `offshoot report --open` hands a page to.
+fn browser_finding() -> Finding {
+    let found = child::find(OPENER);
+    let fix = if cfg!(target_os = "macos") { "ls -l /usr/bin/open" } else { "apt-get install xdg-utils" };
+    Finding {
+        name: OPENER.to_owned(),
+        ok: found.is_some(),
+        needed: false,
+        why: "shows the page of `offshoot report --open` in a browser; without it, open the file yourself"
+            .to_owned(),
+        fix: found.is_none().then(|| fix.to_owned()),
+        found: found.map(|path| path.display().to_string()),
     }
 }
 

@@ -12,7 +12,7 @@ use super::open;
 use crate::failure::{Kind, OrFail};
 use crate::page;
 
-/// Write a recording as a HAR file, as a session, or as a page to look at
+/// Write a recording as a HAR file, a session, or a page
 ///
 /// Secrets are gone from a recording, and stay gone here.
 #[derive(clap::Args)]

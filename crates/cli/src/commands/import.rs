@@ -15,19 +15,21 @@ use super::capture::explain;
 use super::{Format, print};
 use crate::failure::{Kind, OrFail};
 use crate::paths;
+use crate::progress::Progress;
 
 /// How often it is searched anew because the last pass taught something.
 const MOST_PASSES: usize = 4;
 
-/// Make a session of what a harness left behind: DIR/replay_session.json
+/// Make a session of what a harness left behind
 ///
-/// `claude-transcript` reads a session's .jsonl and those of its sub-agents, or all sessions in a folder.
+/// It is written to DIR/replay_session.json. `claude-transcript` reads a session's .jsonl and those of its sub-agents, or all sessions in a folder.
 /// `opencode-export` reads what `opencode export` printed, the session and its children, as files or as a folder of
 /// them. What is not understood is skipped and named, and secrets are taken out as in a recording.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  offshoot import claude-transcript ~/.claude/projects/-home-me-code/SESSION.jsonl --out session
-  offshoot import opencode-export main.json child-1.json child-2.json --out session")]
+  offshoot import claude-transcript ~/.claude/projects/-home-me/SESSION.jsonl \\
+                  --out session
+  offshoot import opencode-export main.json child-1.json --out session")]
 pub(crate) struct Arguments {
     /// What it was left as
     #[arg(value_name = "SOURCE", value_enum)]
@@ -56,8 +58,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         From::OpencodeExport => Leaving::OpencodeExport,
         From::ClaudeTranscript => Leaving::ClaudeTranscript,
     };
+    let progress = Progress::of("reading what was left");
     let imported = import(source, &arguments.paths).map_err(explain)?;
+    progress.say("searching for secrets");
     let path = write(&arguments.out, &without_secrets(imported.envelope.to_json())?)?;
+    drop(progress);
     print(&match arguments.format {
         Format::Text => text(&imported, &path),
         Format::Json => {

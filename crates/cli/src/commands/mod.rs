@@ -6,11 +6,14 @@ pub(crate) mod cache;
 pub(crate) mod cancel;
 pub(crate) mod capture;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod cost;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod man;
 pub(crate) mod normalize;
 pub(crate) mod proxy;
 pub(crate) mod ps;
@@ -33,6 +36,7 @@ use store::Store;
 
 use crate::failure::{Kind, marked};
 use crate::journal;
+use crate::progress::Progress;
 
 /// Columns where nobody says how many there are.
 const USUAL_WIDTH: usize = 80;
@@ -54,8 +58,14 @@ pub(crate) fn run_or_folder(store: &Store, beginning: &str) -> anyhow::Result<Ru
     })
 }
 
-/// Opens a recording or a folder of dumps.
+/// Opens a recording or a folder of dumps, and says so where that takes its time.
 pub(crate) fn open(dir: &Path) -> anyhow::Result<Source> {
+    let _shown = Progress::of(&format!("reading `{}`", dir.display()));
+    open_unseen(dir)
+}
+
+/// Opens a recording or a folder of dumps.
+pub(crate) fn open_unseen(dir: &Path) -> anyhow::Result<Source> {
     Source::open(dir).map_err(|error| marked(Kind::Usage, hint(&error), error.into()))
 }
 

@@ -9,11 +9,15 @@ use serde_json::json;
 
 use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
+use crate::progress::Progress;
 
-/// Order the exchanges of a recording into lanes and turns, and write them to `normalized/`
+/// Order the exchanges of a recording into lanes and turns
 ///
-/// What the recording's `exports/` say adds the harness's own session, agent and message ids.
+/// They are written to `normalized/` in its folder. What the recording's `exports/` say adds the harness's own session, agent and message ids.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot normalize rec
+  offshoot normalize folder-of-dumps --format json")]
 pub(crate) struct Arguments {
     /// The recording's folder, or a folder of `*_request.json` and `*_response.json`
     recording: PathBuf,
@@ -52,6 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// Writes `normalized/` anew.
 pub(crate) fn normalized(source: &Source) -> anyhow::Result<Normalized> {
+    let _shown = Progress::of("ordering and writing");
     let exported = harness::import::from_exports(source.dir());
     let normalized = normalize(source, exported.as_ref());
     let in_the_way = matches!(&normalized, Err(NormalizeError::InTheWay { .. }));

@@ -12,17 +12,20 @@ use crate::failure::{Kind, OrFail};
 use crate::record::{Session, spare_keys};
 use crate::signals::Signals;
 
-/// Record what a harness and its provider say to each other, with the secrets gone
+/// Record what a harness and its provider say to each other
 ///
-/// Point the harness's base URL at the address that is printed, or give its command behind `--`:
+/// Secrets are gone before anything reaches the disk. Point the harness's base URL at the address that is printed, or give its command behind `--`:
 /// then ANTHROPIC_BASE_URL and OPENAI_BASE_URL are set for it, its output and exit code are passed
 /// through, and the recording is sealed when it ends. Output that goes to a terminal is the command's own
 /// and is not kept. Without a command, Ctrl-C seals.
 #[derive(clap::Args)]
+#[command(override_usage = "\
+offshoot proxy --upstream [PREFIX=]URL --out DIR [OPTIONS] [-- COMMAND]
+       offshoot proxy --script FILE --out DIR [OPTIONS] [-- COMMAND]")]
 #[command(group = clap::ArgGroup::new("model").required(true))]
 #[command(after_help = "Examples:
-  offshoot proxy --upstream https://api.anthropic.com --out rec -- claude -p hello
-  offshoot proxy --script examples/hello.yaml --out rec -- claude -p hello
+  offshoot proxy --upstream https://api.anthropic.com --out rec -- claude -p hi
+  offshoot proxy --script examples/hello.yaml --out rec -- claude -p hi
   offshoot proxy --upstream anthropic=https://api.anthropic.com \\
                  --upstream openai=https://api.openai.com/v1 --out rec
 

@@ -12,11 +12,12 @@ use crate::journal;
 const USUAL: u32 = 30;
 const BROTHERS: usize = 10;
 
-/// List the runs of our own agents: where they stand, what they used and what that cost
+/// List our own runs: where they stand, and what they cost
 ///
 /// A run whose process is gone is shown as `interrupted`; `offshoot run --resume RUN` goes on with it.
 #[derive(clap::Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
+  offshoot ps
   offshoot ps --live")]
 pub(crate) struct Arguments {
     /// Only the runs that are at work

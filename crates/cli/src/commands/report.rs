@@ -12,10 +12,13 @@ use super::{open, print, run_or_folder};
 use crate::failure::{Kind, OrFail};
 use crate::{journal, page};
 
+/// What a page is handed to.
+pub(crate) const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+
 /// A verdict is text; one that is longer was not written by us.
 const LONGEST_VERDICT: u64 = 1 << 30;
 
-/// Make one page of a recording, of a run of ours, or of a verdict, and look at it in a browser
+/// Make one page of a recording, a run or a verdict, for a browser
 ///
 /// The page has everything in it and needs no network: a timeline of all agents, every turn with its prompt, tools,
 /// calls, results and raw bytes, what the prompt cache did, and the verdict. It can be kept as an artefact of a build.
@@ -138,9 +141,8 @@ fn write(
 
 /// Hands the file to whatever the system opens pages with.
 fn show(path: &Path) -> anyhow::Result<()> {
-    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let file = path.canonicalize().or_fail(Kind::Outside)?;
-    let started = Command::new(opener)
+    let started = Command::new(OPENER)
         .arg(&file)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -149,7 +151,7 @@ fn show(path: &Path) -> anyhow::Result<()> {
     match started {
         Ok(status) if status.success() => Ok(()),
         _ => {
-            let error = anyhow::anyhow!("no browser could be started with `{opener}`");
+            let error = anyhow::anyhow!("no browser could be started with `{OPENER}`");
             Err(error).or_fail_with(Kind::Outside, || format!("open file://{} yourself", file.display()))
         }
     }

@@ -6,12 +6,13 @@ use super::{Format, print};
 use crate::failure::{Kind, OrFail};
 use crate::journal;
 
-/// Search what you and the main agent said, the best match first
+/// Search what you and main agents said, the best match first
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot search 'parser bug' --limit 5
 
-All words must occur, each as the beginning of one. What sub-agents said is not searched: `offshoot show RUN` shows it.")]
+All words must occur, each as the beginning of one. What sub-agents said is
+not searched: `offshoot show RUN` shows it.")]
 pub(crate) struct Arguments {
     /// The words
     #[arg(required = true, value_name = "WORD")]

@@ -15,7 +15,9 @@ use crate::events;
 use crate::failure::{Kind, OrFail};
 use crate::journal;
 
-/// Show the lanes of a recording, or what a run of our own did: calls, results, tokens and time
+/// Show the lanes of a recording, or what a run of our own did
+///
+/// Turn by turn: calls, results, tokens and time.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot show goldens/claude-code/2.1.325/wakeup/runs/20261115-101500

@@ -12,7 +12,7 @@ use crate::journal;
 /// How many conversations are looked at where none is named.
 const USUAL: usize = 200;
 
-/// List the tasks that our own agents have planned, and where they stand
+/// List the tasks that our agents have planned
 ///
 /// Without a name, those of all conversations that have some, the newest first.
 #[derive(clap::Args)]

@@ -5,12 +5,23 @@ use std::process::ExitCode;
 
 use parity::{Level, Outcome, Rules, Verdict};
 
-use super::{open, print};
+use super::{open_unseen, print};
 use crate::failure::{Kind, OrFail};
 use crate::page;
+use crate::progress::Progress;
 
 /// Compare two recordings of one scenario, surface by surface
+///
+/// The first one is what should be, the second what is judged. docs/verify.md says what the surfaces and levels mean.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot verify goldens/claude-code/2.1.325/wakeup/runs/RUN rec
+  offshoot verify rec again --level E4
+  offshoot verify rec again --format junit > verdict.xml
+  offshoot verify rec again --format html > verdict.html
+
+Exit codes: 0 the wanted level holds; 1 it does not, or nobody can say;
+2 you can fix it.")]
 pub(crate) struct Arguments {
     /// The recording that somebody accepted
     golden: PathBuf,
@@ -41,15 +52,18 @@ pub(crate) enum VerdictFormat {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let progress = Progress::of("reading both recordings");
     // Both are read whole when they are opened.
     let (golden, candidate) = std::thread::scope(|scope| {
-        let candidate = scope.spawn(|| open(&arguments.candidate));
-        (open(&arguments.golden), candidate.join().expect("opening a recording does not panic"))
+        let candidate = scope.spawn(|| open_unseen(&arguments.candidate));
+        (open_unseen(&arguments.golden), candidate.join().expect("opening a recording does not panic"))
     });
     let (golden, candidate) = (golden?, candidate?);
     let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
     let rules = Rules::find(&arguments.golden, arguments.rules.as_deref()).or_fail_with(Kind::Usage, hint)?;
+    progress.say("comparing");
     let verdict = parity::verify(&golden, &candidate, &rules, arguments.level);
+    drop(progress);
     if arguments.format == VerdictFormat::Html {
         let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
         page::print(|out| page::verdict(&told, Some((&golden, &candidate)), out))?;

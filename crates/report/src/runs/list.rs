@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
+use session::Usage;
 use store::{Millis, RunKind, RunStatus, RunSummary};
 
 use super::{FORMAT, columns, dollars, usage, usd};
@@ -21,11 +22,21 @@ pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, brothers: usize) 
     }
     // What it is about counts most; whose model it was is in `show`, and so is when it began.
     let mut left_out = Vec::new();
+    let any_cached =
+        lines.iter().any(|line| matches!(line, Line::Run(run, _) if run.inclusive.usage.cache_read > 0));
+    if !any_cached {
+        left_out.push(Column::Cached);
+    }
     loop {
         let text = table(&lines, now, &left_out);
         let widest = text.lines().next().map_or(0, |head| head.chars().count() - "WHAT".len());
-        let next = [Column::Model, Column::Began, Column::Tokens].into_iter().nth(left_out.len());
-        let room = if next == Some(Column::Model) { WIDE } else { NARROW };
+        let order = [Column::Model, Column::Cached, Column::Began, Column::Tokens];
+        let next = order.into_iter().find(|column| !left_out.contains(column));
+        let room = match next {
+            Some(Column::Model) => WIDE,
+            Some(Column::Cached) => MIDDLE,
+            _ => NARROW,
+        };
         match next {
             Some(column) if widest + room > width => left_out.push(column),
             _ => return text.lines().map(|line| fit(line, width) + "\n").collect(),
@@ -33,8 +44,10 @@ pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, brothers: usize) 
     }
 }
 
-/// How much room there is for what a run is about before a model's name has any, and before anything else has.
+/// How much room there is for what a run is about before a model's name has any, before the cache has, and before
+/// anything else has.
 const WIDE: usize = 30;
+const MIDDLE: usize = 24;
 const NARROW: usize = 16;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -43,16 +56,18 @@ enum Column {
     Status,
     Began,
     Tokens,
+    Cached,
     Cost,
     Model,
     What,
 }
 
-const COLUMNS: [(Column, &str); 7] = [
+const COLUMNS: [(Column, &str); 8] = [
     (Column::Run, "RUN"),
     (Column::Status, "STATUS"),
     (Column::Began, "BEGAN"),
     (Column::Tokens, "TOKENS"),
+    (Column::Cached, "CACHED"),
     (Column::Cost, "COST"),
     (Column::Model, "MODEL"),
     (Column::What, "WHAT"),
@@ -89,12 +104,21 @@ fn cell(line: &Line<'_>, column: Column, now: Millis) -> String {
         Column::Status => status(run.status),
         Column::Began => ago(run.created_at, now),
         Column::Tokens => short(all.usage.input_total() + all.usage.output),
+        Column::Cached => cached(&all.usage),
         Column::Cost => dollars(all),
         Column::Model => plain(&run.model),
         Column::What if run.kind == RunKind::Main => plain(&run.title),
         Column::What => {
             format!("{}{}{}", "  ".repeat(depth), plain(name(run)), if run.job { " (job)" } else { "" })
         }
+    }
+}
+
+/// How much of what was sent came from the provider's cache.
+fn cached(usage: &Usage) -> String {
+    match usage.input_total() {
+        0 => String::new(),
+        sent => format!("{} %", usage.cache_read * 100 / sent),
     }
 }
 
@@ -259,6 +283,19 @@ mod tests {
         "#]]
         .assert_eq(&ps_text(&runs, Millis(0), 80, 10));
         assert!(ps_text(&runs, Millis(0), 200, 10).contains("claude-sonnet-5-5"), "a wide one has the model");
+    }
+
+    #[test]
+    fn what_came_from_the_cache_is_told_where_there_is_room() {
+        let mut one = run("demo", RunStatus::Completed, 0);
+        one.inclusive.usage = Usage { input: 100, cache_read: 900, output: 20, ..Usage::default() };
+        expect![[r#"
+            RUN   STATUS     BEGAN  TOKENS  CACHED  COST     WHAT
+            demo  completed  now    1.0k    90 %    $0.0150  Find the bug in the parser, an…
+        "#]]
+        .assert_eq(&ps_text(&[one.clone()], Millis(0), 80, 10));
+        one.id = RunId::new("1m7g0c8gs8ytqbbb");
+        assert!(!ps_text(&[one], Millis(0), 78, 10).contains("CACHED"), "what it is about comes first");
     }
 
     #[test]

@@ -15,8 +15,9 @@ use crate::failure::{self, Kind, OrFail};
 use crate::judge::judge;
 use walk::{Terminal, Walk};
 
-/// Look at runs that are newer than their golden, and accept, reject or mask what differs
+/// Decide on runs that are newer than their golden
 ///
+/// One difference after the other can be accepted, rejected or masked.
 /// Without a terminal it lists them, and exits with 1 where there are any.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

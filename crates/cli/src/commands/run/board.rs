@@ -134,7 +134,11 @@ impl Rows {
         };
         let took = report::duration(u64::try_from(row.since.elapsed().as_micros()).unwrap_or(u64::MAX));
         let why = error.map(|error| format!(": {}", report::plain(error))).unwrap_or_default();
-        Some(format!("{sign} {} {run} {} in {took}{}{why}", row.agent, status.words(), row.used()))
+        let said = |words: &str| format!("{sign} {} {run} {words}in {took}{}{why}", row.agent, row.used());
+        let whole = said(&format!("{} ", status.words()));
+        // The sign says it too, where the line is too short for both.
+        let is_short = status == RunStatus::Completed && whole.chars().count() > crate::commands::width();
+        Some(if is_short { said("") } else { whole })
     }
 
     /// Says how many have no line.

@@ -29,9 +29,9 @@ pub(crate) use model::check_settings;
 /// How long Ctrl-C can still end a run that it has paused.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
 
-/// Run an agent in this folder: it reads, edits and searches files and runs commands until it has an answer
+/// Run an agent in this folder until it has an answer
 ///
-/// Every step is on the disk before it is taken, so a run that is killed goes on with `--resume`. Ctrl-C pauses
+/// It reads, edits and searches files and runs commands. Every step is on the disk before it is taken, so a run that is killed goes on with `--resume`. Ctrl-C pauses
 /// it and says how to go on; a second Ctrl-C ends it. On a terminal the answer is shown as it comes; in a pipe only the
 /// last message is printed.
 #[derive(clap::Args)]
@@ -45,8 +45,9 @@ const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
   offshoot run --resume 1m7g0c8g 'And now the same for the tests'
   offshoot run --fork-of 1m7g0c8g 'Which files have you read so far?'
 
-Exit codes: 0 it answered; 1 it was paused or ended, its steps or money were used
-up, or it refused or was refused too often; 2 you can fix it; 3 the provider, the network or the disk failed.")]
+Exit codes: 0 it answered; 1 it was paused or ended, its steps or money were
+used up, or it refused or was refused too often; 2 you can fix it; 3 the
+provider, the network or the disk failed.")]
 pub(crate) struct Arguments {
     /// What the agent is to do, or a command: `/NAME arguments`; `-` reads it from stdin
     prompt: Option<String>,

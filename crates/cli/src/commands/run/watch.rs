@@ -186,7 +186,8 @@ impl Watch for Person {
                 let wait = report::duration(wait_ms.saturating_mul(1000));
                 self.note(&format!("attempt {attempt} failed: {}; again in {wait}", report::plain(error)));
             }
-            What::Waiting { jobs } => {
+            // One that has ended in the meantime is told at once.
+            What::Waiting { jobs } if *jobs > 0 => {
                 let jobs = if *jobs == 1 { "one job".to_owned() } else { format!("{jobs} jobs") };
                 self.note(&format!("· waits for {jobs}"));
             }

@@ -1,0 +1,135 @@
+//! The folder that a demo is made in: a sample to work on, scripts, and what leads typed commands there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use super::typed;
+use crate::failure::{Kind, OrFail};
+
+/// What the main run is called in all journals of a demo, so that they can be compared.
+pub(super) const RUN: &str = "demo";
+/// The time that all its agents see.
+const CLOCK: &str = "2026-01-01T12:00:00+00:00[UTC]";
+/// Whoever has this file was made by a demo, and may be replaced by one.
+const MARKER: &str = ".offshoot-demo";
+
+/// What the agents work on.
+const SAMPLE: [(&str, &str); 5] = [
+    ("README.md", include_str!("sample/README.md")),
+    ("notes/monday.txt", include_str!("sample/notes/monday.txt")),
+    ("notes/tuesday.txt", include_str!("sample/notes/tuesday.txt")),
+    ("src/dusk.py", include_str!("sample/src/dusk.py")),
+    ("src/lamps.py", include_str!("sample/src/lamps.py")),
+];
+/// What the model says, and how long it takes to think once: hardly, or for longer than anybody waits.
+const SCRIPT: &str = include_str!("script.yaml");
+const THINKS: &str = "THINKS_MS";
+const SCRIPTS: [(&str, &str); 2] = [("script.yaml", "200"), ("slow.yaml", "60000")];
+
+pub(super) struct Folder {
+    given: PathBuf,
+    dir: PathBuf,
+    /// A demo's requests go to one address throughout: it is part of them.
+    listen: SocketAddr,
+}
+
+impl Folder {
+    /// Makes it anew. What is there and was not made by a demo stays as it is.
+    pub(super) fn make(given: &Path) -> anyhow::Result<Self> {
+        if fs::symlink_metadata(given).is_ok() && !given.join(MARKER).is_file() {
+            let error = anyhow::anyhow!("`{}` is there, and was not made by a demo", given.display());
+            return Err(error)
+                .or_fail_with(Kind::Usage, || format!("offshoot demo --dir {}-2", given.display()));
+        }
+        let made = Self::fill(given);
+        made.map_err(|error| anyhow::Error::new(error).context(format!("cannot make `{}`", given.display())))
+            .or_fail_with(Kind::Outside, || "offshoot demo --dir /tmp/offshoot-demo".to_owned())
+    }
+
+    fn fill(given: &Path) -> io::Result<Self> {
+        match fs::remove_dir_all(given) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::create_dir_all(given)?;
+        let dir = given.canonicalize()?;
+        // Closed again at once, and free for whoever comes next: nobody gets it by chance in the meantime.
+        let listen = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let folder = Self { given: given.to_owned(), dir, listen };
+        folder.write(MARKER, "Made by `offshoot demo`, which replaces this folder the next time.\n")?;
+        folder.write(".gitignore", "*\n")?;
+        for (name, text) in SAMPLE {
+            folder.write(&format!("workspace/{name}"), text)?;
+        }
+        for (name, thinks) in SCRIPTS {
+            folder.write(name, &SCRIPT.replace(THINKS, thinks))?;
+        }
+        folder.write("env", &folder.env_file())?;
+        for name in ["bin", "config"] {
+            fs::create_dir_all(folder.path(name))?;
+        }
+        std::os::unix::fs::symlink(std::env::current_exe()?, folder.path("bin/offshoot"))?;
+        Ok(folder)
+    }
+
+    /// As the user wrote it.
+    pub(super) fn shown(&self) -> String {
+        self.given.display().to_string()
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    pub(super) fn listen(&self) -> String {
+        self.listen.to_string()
+    }
+
+    /// What every command of the demo sees in its environment besides the user's own.
+    pub(super) fn env(&self) -> BTreeMap<&'static str, String> {
+        let path = |name: &str| self.path(name).display().to_string();
+        BTreeMap::from([
+            ("OFFSHOOT_CLOCK", CLOCK.to_owned()),
+            ("OFFSHOOT_CONFIG_DIR", path("config")),
+            ("OFFSHOOT_DATA_DIR", path("journal")),
+            ("OFFSHOOT_RUN_ID", RUN.to_owned()),
+        ])
+    }
+
+    /// The user's own path behind the program that made the demo.
+    pub(super) fn search_path(&self) -> std::ffi::OsString {
+        let mut path = self.path("bin").into_os_string();
+        if let Some(own) = std::env::var_os("PATH") {
+            path.push(":");
+            path.push(own);
+        }
+        path
+    }
+
+    fn env_file(&self) -> String {
+        let mut text = "# Leads commands to this demo, in this shell only: `. env`\n\
+             # A journal and settings of its own, a fixed name and a stopped clock, so that\n\
+             # two runs can be equal to the byte.\n"
+            .to_owned();
+        for (name, value) in self.env() {
+            text += &format!("export {name}={}\n", typed::word(&value));
+        }
+        text + &format!("export PATH={}:\"$PATH\"\n", typed::word(&self.path("bin").display().to_string()))
+    }
+
+    pub(super) fn remove(&self, name: &str) -> anyhow::Result<()> {
+        match fs::remove_dir_all(self.path(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).or_fail(Kind::Outside),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("it is in the folder"))?;
+        fs::write(path, text)
+    }
+}

@@ -1,0 +1,57 @@
+//! `offshoot man`: the manual, a page for each command.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap_mangen::Man;
+
+use crate::failure::{Kind, OrFail};
+
+/// Print the manual page, or write one for each command
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot man | man -l -
+  offshoot man --out ~/.local/share/man/man1")]
+pub(crate) struct Arguments {
+    /// A folder for the pages of all commands; pages that are there are written anew
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let command = crate::help::command();
+    match &arguments.out {
+        None => {
+            let mut page = Vec::new();
+            Man::new(command).render(&mut page).or_fail(Kind::Bug)?;
+            super::print(&String::from_utf8_lossy(&page));
+        }
+        Some(dir) => {
+            let count = write(command, dir)
+                .map_err(|error| {
+                    anyhow::Error::new(error).context(format!("cannot write to `{}`", dir.display()))
+                })
+                .or_fail_with(Kind::Outside, || "give a folder that you can write with `--out`".to_owned())?;
+            eprintln!("wrote {count} pages; `man -M {} offshoot` reads the first", above(dir).display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(command: clap::Command, dir: &Path) -> std::io::Result<usize> {
+    std::fs::create_dir_all(dir)?;
+    clap_mangen::generate_to(command.clone(), dir)?;
+    Ok(count(&command))
+}
+
+fn count(command: &clap::Command) -> usize {
+    1 + command.get_subcommands().map(count).sum::<usize>()
+}
+
+/// `man` wants the folder that holds `man1`.
+fn above(dir: &Path) -> &Path {
+    match dir.file_name().is_some_and(|name| name == "man1") {
+        true => dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+        false => dir,
+    }
+}

@@ -1,0 +1,180 @@
+//! What people who sit at a terminal are given: completions and manual pages, a first scenario, progress.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+
+use common::TestEnv;
+
+#[test]
+fn a_shell_completes_commands_and_options() {
+    let env = TestEnv::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let said = env.run(&["completions", shell]);
+        assert_eq!(said.code, Some(0), "{shell}: {said:?}");
+        for word in ["capture", "cache-sim", "max-budget-usd"] {
+            assert!(said.stdout.contains(word), "{shell} does not know `{word}`");
+        }
+    }
+    assert_eq!(env.run(&["completions", "cmd.exe"]).code, Some(2));
+    // In a real shell: what it offers behind `offshoot verify --le`.
+    let ask = "
+        COMP_WORDS=(offshoot verify --le); COMP_CWORD=2
+        _offshoot offshoot --le verify; echo ${COMPREPLY[*]}";
+    let script = env.run(&["completions", "bash"]).stdout + ask;
+    let mut bash = Command::new("bash").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    assert_eq!(String::from_utf8(bash.wait_with_output().unwrap().stdout).unwrap().trim(), "--level");
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let env = TestEnv::new();
+    let said = env.run(&["man", "--out", "share/man1"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains("`man -M share offshoot`"), "{said:?}");
+    for page in ["offshoot", "offshoot-capture", "offshoot-agents-accept", "offshoot-demo"] {
+        let text = env.read(&format!("share/man1/{page}.1"));
+        assert!(text.contains(".SH NAME") && text.contains("offshoot"), "{page}: {text}");
+    }
+    assert!(env.read("share/man1/offshoot-verify.1").contains("offshoot verify rec again \\-\\-level E4"));
+    assert!(env.run(&["man"]).stdout.contains(".TH offshoot 1"));
+    env.write("file", "");
+    let refused = env.run(&["man", "--out", "file/x"]);
+    assert!(refused.code == Some(3) && refused.stderr.contains("hint: "), "{refused:?}");
+}
+
+#[test]
+fn the_first_scenario_runs_offline_and_again() {
+    let env = TestEnv::new();
+    let said = env.run(&["init"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let next = said.stderr.lines().last().unwrap().strip_prefix("now try: offshoot ").unwrap();
+    for name in ["offshoot.toml", "scenarios/first/scenario.yaml", "scenarios/first/script.yaml"] {
+        assert!(said.stderr.contains(&format!("wrote {name}")) && env.path(name).is_file(), "{said:?}");
+    }
+    let offshoot = |arguments: &[&str]| {
+        let mut command = env.offshoot(arguments);
+        command.env("OFFSHOOT_SLOTS_DIR", env.path("slots"));
+        common::Said::of(command.output().unwrap())
+    };
+    let captured = offshoot(&next.split(' ').collect::<Vec<_>>());
+    assert_eq!(captured.code, Some(0), "{captured:?}");
+    let recording = captured.stdout.trim();
+    let shown = env.show(recording);
+    assert_eq!(shown["lanes"][0]["turns"].as_array().unwrap().len(), 2, "{shown}");
+    assert!(env.read(&format!("{recording}/stdout.jsonl")).contains("what a garden needs"));
+    assert_eq!(offshoot(&["check", recording]).code, Some(0));
+    assert_eq!(offshoot(&["replay", recording, "--out", "again"]).code, Some(0));
+    assert_eq!(offshoot(&["verify", recording, "again", "--level", "E4"]).code, Some(0));
+
+    // Somebody's own words are never written over, and what is missing is made.
+    env.write("scenarios/first/script.yaml", "mine");
+    std::fs::remove_file(env.path("scenarios/first/workspace/README.md")).unwrap();
+    let said = env.run(&["init"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains("wrote scenarios/first/workspace/README.md"), "{said:?}");
+    assert!(said.stderr.contains("scenarios/first/script.yaml is there already"), "{said:?}");
+    assert_eq!(env.read("scenarios/first/script.yaml"), "mine");
+    let said = env.run(&["init"]);
+    assert!(said.code == Some(2) && said.stderr.contains("hint: cat offshoot.toml"), "{said:?}");
+}
+
+/// The commands of a step of the workflow in docs/ci.md.
+fn step(name: &str) -> String {
+    let guide = include_str!("../../../docs/ci.md");
+    let step = guide.split_once(&format!("- name: {name}\n        run: |\n")).unwrap().1;
+    let lines = step.lines().take_while(|line| line.starts_with("          "));
+    lines.map(|line| format!("{}\n", line.trim())).collect()
+}
+
+#[test]
+fn the_workflow_of_the_guide_passes_what_is_the_same_and_fails_what_is_not() {
+    let env = TestEnv::new();
+    assert_eq!(env.run(&["init"]).code, Some(0));
+    let slots = env.path("slots");
+    let offshoot = |arguments: &[&str]| {
+        let said =
+            common::Said::of(env.offshoot(arguments).env("OFFSHOOT_SLOTS_DIR", &slots).output().unwrap());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        said.stdout.trim().to_owned()
+    };
+    let recording = offshoot(&["capture", "offshoot", "--scenario", "first"]);
+    offshoot(&["accept", &recording]);
+    let (golden, run) = recording.split_once("/runs/").unwrap();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_offshoot")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let bash = |script: &str| {
+        // The runner has `jq`; whoever runs this test may not.
+        let script = script.replace("$(jq -r .run ${{ matrix.golden }}/golden.json)", run);
+        let script = script.replace("${{ matrix.golden }}", golden);
+        let mut command = Command::new("bash");
+        command
+            .args(["-e", "-c", &script])
+            .current_dir(env.path("."))
+            .env("PATH", &path)
+            .env("HOME", env.path("home"))
+            .env("OFFSHOOT_SLOTS_DIR", &slots)
+            .env("GITHUB_ENV", env.path("github.env"))
+            .env("GOLDEN", &recording);
+        common::Said::of(command.output().unwrap())
+    };
+    let replayed = bash(&step("Replay the golden"));
+    assert_eq!(replayed.code, Some(0), "{replayed:?}");
+    assert_eq!(env.read("github.env"), format!("GOLDEN={recording}\n"));
+    let verified = bash(&step("Verify"));
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    assert!(env.read("verdict.xml").contains("failures=\"0\"") && env.path("report.html").is_file());
+
+    std::fs::remove_dir_all(env.path("candidate")).unwrap();
+    let other = "Read README.md, and say in two sentences what this project is for.";
+    offshoot(&["capture", "offshoot", "--scenario", "first", "--prompt", other, "--out", "candidate"]);
+    let verified = bash(&step("Verify"));
+    assert_eq!(verified.code, Some(1), "{verified:?}");
+    assert!(env.read("verdict.xml").contains("<failure message=\"1 difference\">"));
+}
+
+/// A model that thinks for a second, twice.
+fn slow_capture(env: &TestEnv, out: &str, stderr: impl Into<Stdio>) {
+    let mut command = env.offshoot(&["capture", "offshoot", "--scenario", "first", "--out", out]);
+    command.env("OFFSHOOT_SLOTS_DIR", env.path("slots")).env("TERM", "xterm");
+    assert!(command.stdout(Stdio::null()).stderr(stderr).status().unwrap().success());
+}
+
+#[test]
+fn long_work_is_shown_on_a_terminal_and_nowhere_else() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let env = TestEnv::new();
+    assert_eq!(env.run(&["init"]).code, Some(0));
+    let script = env.read("scenarios/first/script.yaml");
+    let slow = script.replacen("    turns:\n", "    pace: { first_ms: 1000 }\n    turns:\n", 1);
+    env.write("scenarios/first/script.yaml", &slow);
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let size = rustix::termios::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&ours, size).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let mut ours = std::fs::File::from(ours);
+    let seen = std::thread::spawn(move || {
+        let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+        // A terminal that nobody holds any more is an error and not an end.
+        while let Ok(read @ 1..) = ours.read(&mut buffer) {
+            seen.extend_from_slice(&buffer[..read]);
+        }
+        String::from_utf8_lossy(&seen).into_owned()
+    });
+    slow_capture(&env, "one", theirs);
+    let seen = seen.join().unwrap();
+    assert!(seen.contains(" … 1 s"), "{seen:?}");
+
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    slow_capture(&env, "two", writer);
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    assert!(said.contains("two") && !said.contains(" … "), "{said:?}");
+}
