@@ -83,6 +83,60 @@ fn the_first_scenario_runs_offline_and_again() {
     assert!(said.code == Some(2) && said.stderr.contains("hint: cat offshoot.toml"), "{said:?}");
 }
 
+/// The commands of a step of the workflow in docs/ci.md.
+fn step(name: &str) -> String {
+    let guide = include_str!("../../../docs/ci.md");
+    let step = guide.split_once(&format!("- name: {name}\n        run: |\n")).unwrap().1;
+    let lines = step.lines().take_while(|line| line.starts_with("          "));
+    lines.map(|line| format!("{}\n", line.trim())).collect()
+}
+
+#[test]
+fn the_workflow_of_the_guide_passes_what_is_the_same_and_fails_what_is_not() {
+    let env = TestEnv::new();
+    assert_eq!(env.run(&["init"]).code, Some(0));
+    let slots = env.path("slots");
+    let offshoot = |arguments: &[&str]| {
+        let said =
+            common::Said::of(env.offshoot(arguments).env("OFFSHOOT_SLOTS_DIR", &slots).output().unwrap());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        said.stdout.trim().to_owned()
+    };
+    let recording = offshoot(&["capture", "offshoot", "--scenario", "first"]);
+    offshoot(&["accept", &recording]);
+    let (golden, run) = recording.split_once("/runs/").unwrap();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_offshoot")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let bash = |script: &str| {
+        // The runner has `jq`; whoever runs this test may not.
+        let script = script.replace("$(jq -r .run ${{ matrix.golden }}/golden.json)", run);
+        let script = script.replace("${{ matrix.golden }}", golden);
+        let mut command = Command::new("bash");
+        command
+            .args(["-e", "-c", &script])
+            .current_dir(env.path("."))
+            .env("PATH", &path)
+            .env("HOME", env.path("home"))
+            .env("OFFSHOOT_SLOTS_DIR", &slots)
+            .env("GITHUB_ENV", env.path("github.env"))
+            .env("GOLDEN", &recording);
+        common::Said::of(command.output().unwrap())
+    };
+    let replayed = bash(&step("Replay the golden"));
+    assert_eq!(replayed.code, Some(0), "{replayed:?}");
+    assert_eq!(env.read("github.env"), format!("GOLDEN={recording}\n"));
+    let verified = bash(&step("Verify"));
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    assert!(env.read("verdict.xml").contains("failures=\"0\"") && env.path("report.html").is_file());
+
+    std::fs::remove_dir_all(env.path("candidate")).unwrap();
+    let other = "Read README.md, and say in two sentences what this project is for.";
+    offshoot(&["capture", "offshoot", "--scenario", "first", "--prompt", other, "--out", "candidate"]);
+    let verified = bash(&step("Verify"));
+    assert_eq!(verified.code, Some(1), "{verified:?}");
+    assert!(env.read("verdict.xml").contains("<failure message=\"1 difference\">"));
+}
+
 /// A model that thinks for a second, twice.
 fn slow_capture(env: &TestEnv, out: &str, stderr: impl Into<Stdio>) {
     let mut command = env.offshoot(&["capture", "offshoot", "--scenario", "first", "--out", out]);

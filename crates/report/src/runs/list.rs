@@ -291,7 +291,7 @@ mod tests {
         one.inclusive.usage = Usage { input: 100, cache_read: 900, output: 20, ..Usage::default() };
         expect![[r#"
             RUN   STATUS     BEGAN  TOKENS  CACHED  COST     WHAT
-            demo  completed  now    1.0k    90 %    $0.0150  Find the bug in the parser, and…
+            demo  completed  now    1.0k    90 %    $0.0150  Find the bug in the parser, an…
         "#]]
         .assert_eq(&ps_text(&[one.clone()], Millis(0), 80, 10));
         one.id = RunId::new("1m7g0c8gs8ytqbbb");
