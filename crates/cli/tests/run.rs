@@ -209,9 +209,9 @@ fn what_a_tree_did_is_told_and_shown() {
 
 #[test]
 fn who_waits_for_a_place_is_told_of() {
-    let env = world(
-        &FAMILY.replace("wait_for: [ { lane: main, turn: 4 } ]", "wait_for: [ { lane: main, turn: 3 } ]"),
-    );
+    // The job still speaks when the other one is begun.
+    let slow = "pace: { first_ms: 700 }\n        wait_for: [ { lane: main, turn: 3 } ]";
+    let env = world(&FAMILY.replace("wait_for: [ { lane: main, turn: 4 } ]", slow));
     std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();
     env.write("home/.config/offshoot/offshoot.toml", "[sub_agents]\nat_once = 1\n");
     let said = run(&env, &["--json", "Go."]);
