@@ -1,19 +1,19 @@
 //! Pages: what they are made of, and where they are written.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use recording::source::{Answered, Asked, Content, Happened, Named, Ordered, Origin, Source};
+use recording::source::{Answered, Asked, Content, Happened, Named, Ordered, Origin, Source, Summary};
 use recording::{Recording, State};
-use report::{CacheOf, Crossed, GoldenOf, Mood, OneRun, Page, PageKind, PageOf};
+use report::{CacheOf, Crossed, GoldenOf, Mood, OneRun, Page, PageKind, PageOf, Size};
 use serde_json::Value;
 use session::RunId;
 use session::model::TABLE_OF;
 use store::{RunStatus, Store};
-use wire::Header;
 use wire::dialect::Dialect;
 
 use crate::commands::{cache, show};
@@ -44,7 +44,8 @@ pub(crate) fn verdict(
         None => alone(verdict, badge, out),
         Some((golden, candidate)) => {
             let read = Read::of(candidate);
-            let facts = facts(candidate, &read.ordered, &[]);
+            let damage = candidate.recording().and_then(|recording| recording.damage().ok());
+            let facts = facts(candidate, &read.ordered, &damage.unwrap_or_default());
             let against = Against { verdict, golden, read: Read::of(golden) };
             of_recording(PageKind::Verdict, badge, facts, candidate, &read, Some(&against), out)
         }
@@ -64,6 +65,7 @@ fn alone(verdict: &Value, badge: (Mood, &str), out: &mut dyn Write) -> io::Resul
         ordered: &nothing,
         jobs: &[],
         first_bytes: &HashMap::new(),
+        sizes: &HashMap::new(),
         states: &HashMap::new(),
         tools: &HashMap::new(),
         cache: None,
@@ -108,6 +110,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         ordered: &ran.ordered,
         jobs: &ran.jobs,
         first_bytes: &ran.first_bytes,
+        sizes: &ran.sizes,
         states: &ran.states,
         tools: &ran.tools,
         cache: Some(&cache),
@@ -121,33 +124,33 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         // A request that cannot be put together any more is one whose bytes were lost; the rest is shown.
         let body = agent::request_bytes(store, &one.run.id, asked.id).ok();
         let summary = &ran.ordered.exchanges[number];
-        let (request, response) = halves(summary, body, &attempts[attempt]);
-        let crossed = Crossed { dialect: summary.dialect, asked: &request, answered: Some(&response) };
+        let request = request(summary, body);
+        let response = attempt.map(|attempt| response(summary, &attempts[attempt]));
+        let crossed = Crossed { dialect: summary.dialect, asked: &request, answered: response.as_ref() };
         written.exchange(crossed, None).or_fail(Kind::Outside)?;
     }
     written.end().map(drop).or_fail(Kind::Outside)
 }
 
-fn halves(
-    summary: &recording::source::Summary,
-    body: Option<Vec<u8>>,
-    attempt: &store::Attempt,
-) -> (Asked, Answered) {
-    let content = |bytes: Option<Vec<u8>>| Content {
-        origin: if bytes.is_some() { Origin::Raw } else { Origin::Lost },
-        bytes,
-        sha256: None,
-    };
-    let asked = Asked {
+fn kept(bytes: Option<Vec<u8>>) -> Content {
+    let origin = if bytes.is_some() { Origin::Raw } else { Origin::Lost };
+    Content { bytes, sha256: None, origin }
+}
+
+fn request(summary: &Summary, body: Option<Vec<u8>>) -> Asked {
+    Asked {
         id: summary.id.clone(),
         timestamp: None,
         method: summary.method.clone(),
         url: summary.url.clone(),
-        headers: Vec::<Header>::new(),
+        headers: Vec::new(),
         named: Named::default(),
-        body: content(body),
-    };
-    let answered = Answered {
+        body: kept(body),
+    }
+}
+
+fn response(summary: &Summary, attempt: &store::Attempt) -> Answered {
+    Answered {
         timestamp: None,
         status: attempt.status,
         headers: Vec::new(),
@@ -155,9 +158,8 @@ fn halves(
         error: attempt.error.clone(),
         first_byte_us: None,
         end_us: None,
-        body: content(Some(attempt.response.clone())),
-    };
-    (asked, answered)
+        body: kept(Some(attempt.response.clone())),
+    }
 }
 
 /// A recording, read once.
@@ -165,6 +167,7 @@ struct Read {
     ordered: Ordered,
     cached: parity::Cached,
     first_bytes: HashMap<usize, u64>,
+    sizes: HashMap<usize, Size>,
 }
 
 impl Read {
@@ -172,37 +175,48 @@ impl Read {
         let mut cached = parity::cached(source);
         let nothing = Ordered { lanes: Default::default(), exchanges: Vec::new(), problems: Vec::new() };
         let mut ordered = std::mem::replace(&mut cached.ordered, nothing);
-        let first_bytes = timed(source, &mut ordered);
-        Self { ordered, cached, first_bytes }
+        let (first_bytes, sizes) = measured(source, &mut ordered);
+        Self { ordered, cached, first_bytes, sizes }
     }
 }
 
-/// When answers began; and where only dumps know when something happened, their times are put in.
-fn timed(source: &Source, ordered: &mut Ordered) -> HashMap<usize, u64> {
+/// When answers began and how long both halves are; and where only dumps know when something happened, their times are
+/// put in.
+fn measured(source: &Source, ordered: &mut Ordered) -> (HashMap<usize, u64>, HashMap<usize, Size>) {
     let numbers: HashMap<String, usize> =
         ordered.exchanges.iter().enumerate().map(|(n, it)| (it.id.to_string(), n)).collect();
     let number = |n: usize| numbers.get(source.id(n).as_str()).copied();
     let timeline = source.timeline();
-    let (mut asked, mut first, mut ended) = (HashMap::new(), HashMap::new(), HashMap::new());
-    for moment in &timeline {
+    let is_timed = timeline.iter().any(|moment| moment.us > 0);
+    let (mut asked, mut first_bytes, mut ended) = (HashMap::new(), HashMap::new(), HashMap::new());
+    for moment in timeline.iter().filter(|_| is_timed) {
         let (n, times) = match moment.what {
             Happened::Asked(n) => (n, &mut asked),
-            Happened::Read { exchange, .. } => (exchange, &mut first),
+            Happened::Read { exchange, .. } => (exchange, &mut first_bytes),
             Happened::Ended(n) => (n, &mut ended),
         };
         if let Some(n) = number(n) {
             times.entry(n).or_insert(moment.us);
         }
     }
-    if timeline.iter().all(|moment| moment.us == 0) {
-        return HashMap::new();
-    }
     for (n, it) in ordered.exchanges.iter_mut().enumerate() {
         it.started_us = it.started_us.or(asked.get(&n).copied());
         let took = || ended.get(&n)?.checked_sub(*asked.get(&n)?);
         it.took_us = it.took_us.or_else(took);
     }
-    first
+    let mut sizes = HashMap::new();
+    let length = |content: &Content| content.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+    for n in 0..source.len() {
+        let (Some(number), Ok(asked)) = (number(n), source.asked(n)) else { continue };
+        let answered = source.answered(n).ok().flatten();
+        let received = answered.as_ref().map_or(0, |answered| length(&answered.body));
+        sizes.insert(number, Size { sent: length(&asked.body), received });
+        let after = answered.and_then(|answered| answered.first_byte_us);
+        if let (Some(started), Some(after)) = (ordered.exchanges[number].started_us, after) {
+            first_bytes.entry(number).or_insert(started.saturating_add(after));
+        }
+    }
+    (first_bytes, sizes)
 }
 
 /// What a recording is held against.
@@ -239,6 +253,7 @@ fn of_recording(
         ordered: &read.ordered,
         jobs: &jobs,
         first_bytes: &read.first_bytes,
+        sizes: &read.sizes,
         states: &HashMap::new(),
         tools: &HashMap::new(),
         cache: (!explained.requests.is_empty()).then_some(&cache),
@@ -291,16 +306,24 @@ fn counterparts(against: &Against<'_>, ordered: &Ordered) -> BTreeMap<usize, usi
         .enumerate()
         .filter_map(|(n, it)| places.get(it.id.as_str()).map(|at| ((at.lane, at.turn, at.attempt), n)))
         .collect();
+    // The verdict knows which turn was compared with which.
     let lanes = against.verdict["lanes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let lane: HashMap<&str, &str> = lanes
-        .iter()
-        .filter_map(|pair| Some((pair["candidate"].as_str()?, pair["golden"].as_str()?)))
-        .collect();
+    let mut golden: HashMap<(&str, u64), (&str, u32)> = HashMap::new();
+    for pair in lanes {
+        let (Some(mine), Some(theirs)) = (pair["candidate"].as_str(), pair["golden"].as_str()) else {
+            continue;
+        };
+        for turns in pair["turns"].as_array().into_iter().flatten() {
+            if let (Some(their), Some(own)) = (turns[0].as_u64(), turns[1].as_u64()) {
+                golden.insert((mine, own), (theirs, u32::try_from(their).unwrap_or_default()));
+            }
+        }
+    }
     let own = report::places(ordered);
-    let counterpart = |(n, it): (usize, &recording::source::Summary)| {
+    let counterpart = |(n, it): (usize, &Summary)| {
         let place = own.get(it.id.as_str())?;
-        let golden = lane.get(place.lane)?;
-        Some((n, *by_place.get(&(*golden, place.turn, place.attempt))?))
+        let (lane, turn) = golden.get(&(place.lane, u64::from(place.turn)))?;
+        Some((n, *by_place.get(&(*lane, *turn, place.attempt))?))
     };
     ordered.exchanges.iter().enumerate().filter_map(counterpart).collect()
 }
@@ -353,36 +376,57 @@ pub(crate) fn print(fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyh
     }
 }
 
-/// A file in a recording would be one that was not there when it was sealed.
-pub(crate) fn check_place(path: &Path, recording: Option<&Path>) -> anyhow::Result<()> {
+/// A file in a recording would be one that was not there when it was sealed; and what is read is never written over.
+pub(crate) fn check_place(path: &Path, read: &[&Path]) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let real = |path: &Path| path.canonicalize();
-    let is_inside = recording.is_some_and(|recording| {
-        real(folder).ok().zip(real(recording).ok()).is_some_and(|(it, rec)| it.starts_with(rec))
-    });
-    let problem = match path {
+    let real = |path: &Path| path.canonicalize().ok();
+    let place = real(path).or_else(|| real(folder));
+    let is_in = |read: &&&Path| place.as_ref().zip(real(read)).is_some_and(|(it, read)| it.starts_with(read));
+    let problem = match read.iter().find(is_in) {
         _ if path.is_dir() => format!("`{}` is a folder", path.display()),
-        _ if is_inside => format!("`{}` is in the recording, which is never changed", path.display()),
-        _ if !folder.is_dir() => format!("there is no folder `{}`", folder.display()),
-        _ => return Ok(()),
+        Some(read) if read.is_dir() => {
+            format!("`{}` is in the recording, which is never changed", path.display())
+        }
+        Some(_) => format!("`{}` is what is read", path.display()),
+        None if !folder.is_dir() => format!("there is no folder `{}`", folder.display()),
+        None => return Ok(()),
     };
     Err(anyhow::anyhow!(problem)).or_fail_with(Kind::Usage, || "give another file with `--out`".to_owned())
 }
 
-/// Written beside and renamed over: the file is whole, or as it was.
+/// Written beside and renamed over: the file is whole, or as it was. What is no file, a pipe for example, is written to.
 pub(crate) fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let _shown = Progress::of(&format!("writing `{}`", path.display()));
+    // A link stays one: what it leads to is written.
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_special = fs::metadata(&real).is_ok_and(|found| !found.is_file());
+    let written = match is_special {
+        true => OpenOptions::new().write(true).open(&real).and_then(|file| filled(file, fill)),
+        false => write_beside(&real, fill),
+    };
+    let context = |error| anyhow::Error::from(error).context(format!("cannot write `{}`", path.display()));
+    written.map_err(context).or_fail_with(Kind::Outside, || "give another file with `--out`".to_owned())
+}
+
+fn write_beside(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = File::create(&beside).and_then(|file| {
-        let mut out = BufWriter::new(file);
-        fill(&mut out)?;
-        out.flush()?;
-        fs::rename(&beside, path)
-    });
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600) // a run's page says what its journal says, and that is nobody else's to read
+        .open(&beside)
+        .and_then(|file| filled(file, fill))
+        .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         let _ = fs::remove_file(&beside); // the error that matters is the one we return
     }
-    let context = |error| anyhow::Error::from(error).context(format!("cannot write `{}`", path.display()));
-    written.map_err(context).or_fail(Kind::Outside)
+    written
+}
+
+fn filled(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    fill(&mut out)?;
+    out.flush()
 }

@@ -365,6 +365,7 @@ mod big {
             ordered: &ordered,
             jobs: &[],
             first_bytes: &HashMap::new(),
+            sizes: &HashMap::new(),
             states: &HashMap::new(),
             tools: &HashMap::new(),
             cache: None,

@@ -190,6 +190,8 @@ pub struct LaneVerdict {
     pub golden: Option<String>,
     /// The candidate's.
     pub candidate: Option<String>,
+    /// Their turns by number, each golden's with the candidate's that it was compared with.
+    pub turns: Vec<(Option<u32>, Option<u32>)>,
     /// Surface by surface.
     pub surfaces: Vec<SurfaceVerdict>,
 }

@@ -63,11 +63,13 @@ pub(crate) fn verdict() -> Verdict {
             LaneVerdict {
                 golden: Some("main".to_owned()),
                 candidate: Some("main".to_owned()),
+                turns: vec![(Some(1), Some(1))],
                 surfaces: main,
             },
             LaneVerdict {
                 golden: Some("sub-1".to_owned()),
                 candidate: Some("sub-2".to_owned()),
+                turns: vec![(Some(1), Some(1))],
                 surfaces: sub,
             },
         ],

@@ -269,6 +269,7 @@ mod tests {
             lanes: vec![LaneVerdict {
                 golden: Some("sub-1".into()),
                 candidate: Some("sub-2".into()),
+                turns: vec![(Some(1), Some(1))],
                 surfaces: vec![SurfaceVerdict { surface: Surface::Prompt, level: Some(Level::E2), counts }],
             }],
             differences: vec![

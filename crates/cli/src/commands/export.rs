@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.out {
         None => page::print(|out| export(&source, &damage, arguments.format, out))?,
         Some(path) => {
-            page::check_place(path, Some(source.dir()))?;
+            page::check_place(path, &[source.dir()])?;
             page::write(path, |out| export(&source, &damage, arguments.format, out))?;
         }
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use parity::{Level, Rules, VERDICT_FORMAT};
 use serde_json::Value;
@@ -36,6 +37,12 @@ pub(crate) struct Arguments {
     /// Compare the recording with this one, and show the verdict too
     #[arg(long, value_name = "DIR")]
     golden: Option<PathBuf>,
+    /// How far they must agree for the verdict to be a match
+    #[arg(long, value_name = "LEVEL", default_value_t = Level::E3, requires = "golden")]
+    level: Level,
+    /// Exclusions and masks; usually found beside the golden as `parity.toml`
+    #[arg(long, value_name = "FILE", requires = "golden")]
+    rules: Option<PathBuf>,
     /// The file to write; `-` prints it
     #[arg(long, value_name = "FILE", default_value = "offshoot-report.html")]
     out: PathBuf,
@@ -45,6 +52,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.open && arguments.out == Path::new("-") {
+        let error = anyhow::anyhow!("what is printed cannot be opened");
+        return Err(error).or_fail_with(Kind::Usage, || "leave out `--out -`, or `--open`".to_owned());
+    }
     let path = Path::new(&arguments.what);
     let is_run = !path.exists() && !arguments.what.contains('/');
     if let Some(golden) = arguments.golden.as_ref().filter(|_| is_run || path.is_file()) {
@@ -71,7 +82,7 @@ fn of_run(arguments: &Arguments) -> anyhow::Result<()> {
     let run = run_or_folder(&store, &arguments.what)?;
     // What goes wrong while a run is read is not the page's fault, and is told as it is.
     let mut trouble = None;
-    write(arguments, None, |out| {
+    write(arguments, &[], |out| {
         page::run(&store, &run, out).map_err(|error| {
             trouble = Some(error);
             io::Error::other("the run cannot be read")
@@ -86,14 +97,14 @@ fn of_recording(arguments: &Arguments, folder: &Path) -> anyhow::Result<()> {
         let damage =
             source.recording().map(|recording| recording.damage()).transpose().or_fail(Kind::Outside)?;
         let damage = damage.unwrap_or_default();
-        return write(arguments, Some(folder), |out| page::recording(&source, &damage, out));
+        return write(arguments, &[folder], |out| page::recording(&source, &damage, out));
     };
     let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
-    let rules = Rules::find(golden, None).or_fail_with(Kind::Usage, hint)?;
+    let rules = Rules::find(golden, arguments.rules.as_deref()).or_fail_with(Kind::Usage, hint)?;
     let golden = open(golden)?;
-    let verdict = parity::verify(&golden, &source, &rules, Level::E3);
+    let verdict = parity::verify(&golden, &source, &rules, arguments.level);
     let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
-    write(arguments, Some(folder), |out| page::verdict(&told, Some((&golden, &source)), out))
+    write(arguments, &[folder, golden.dir()], |out| page::verdict(&told, Some((&golden, &source)), out))
 }
 
 fn of_verdict(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
@@ -104,8 +115,8 @@ fn of_verdict(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
         false => Vec::new(),
     };
     let verdict: Option<Value> = serde_json::from_slice(&read).ok();
-    let verdict = verdict.filter(|it| it["surfaces"].is_array() && it["outcome"]["is"].is_string());
-    let Some(verdict) = verdict else {
+    let is_newer = |it: &Value| it["surfaces"].is_array() && it["format"] != VERDICT_FORMAT;
+    let Some(verdict) = verdict.filter(|it| is_newer(it) || is_verdict(it)) else {
         let error = anyhow::anyhow!("`{}` is no verdict", file.display());
         return Err(error).or_fail_with(Kind::Usage, hint);
     };
@@ -124,18 +135,34 @@ fn of_verdict(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
         eprintln!("the recordings are not where the verdict names them: the page has the verdict alone");
     }
     let both = both.as_ref().map(|(golden, candidate)| (golden, candidate));
-    write(arguments, None, |out| page::verdict(&verdict, both, out))
+    let read: Vec<&Path> = both
+        .into_iter()
+        .flat_map(|(golden, candidate)| [golden.dir(), candidate.dir()])
+        .chain([file])
+        .collect();
+    write(arguments, &read, |out| page::verdict(&verdict, both, out))
+}
+
+/// Whether it has everything that the page shows of a verdict.
+fn is_verdict(told: &Value) -> bool {
+    let lists = ["surfaces", "lanes", "differences", "masks", "rules", "notes", "summary", "cache"];
+    let pairs = |lane: &Value| lane["surfaces"].is_array() && lane["turns"].is_array();
+    lists.iter().all(|name| told[name].is_array())
+        && told["lanes"].as_array().is_some_and(|lanes| lanes.iter().all(pairs))
+        && told["about"].as_array().is_some_and(|about| about.len() == 2)
+        && ["golden", "candidate", "wanted"].iter().all(|name| told[name].is_string())
+        && told["outcome"]["is"].is_string()
 }
 
 fn write(
     arguments: &Arguments,
-    recording: Option<&Path>,
+    read: &[&Path],
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     if arguments.out == Path::new("-") {
         return page::print(fill);
     }
-    page::check_place(&arguments.out, recording)?;
+    page::check_place(&arguments.out, read)?;
     page::write(&arguments.out, fill)
 }
 
@@ -147,12 +174,19 @@ fn show(path: &Path) -> anyhow::Result<()> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .status();
-    match started {
-        Ok(status) if status.success() => Ok(()),
-        _ => {
-            let error = anyhow::anyhow!("no browser could be started with `{OPENER}`");
-            Err(error).or_fail_with(Kind::Outside, || format!("open file://{} yourself", file.display()))
+        .spawn();
+    let failed = || {
+        let error = anyhow::anyhow!("no browser could be started with `{OPENER}`");
+        Err(error).or_fail_with(Kind::Outside, || format!("open file://{} yourself", file.display()))
+    };
+    let Ok(mut child) = started else { return failed() };
+    // One that cannot show it says so at once; one that stays while it is looked at is not waited for.
+    for _ in 0..20 {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(None) => std::thread::sleep(Duration::from_millis(50)),
+            _ => return failed(),
         }
     }
+    Ok(())
 }

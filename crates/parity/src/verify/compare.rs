@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
 
-use recording::lanes::{Job, LaneKind, Turn};
+use recording::lanes::{Job, Lane, LaneKind, Turn};
 
 use super::carried::Spoken;
 use super::changes::Changes;
@@ -22,7 +22,7 @@ use super::side::Side;
 use super::summary;
 use super::tally::Tally;
 use super::unit::Projected;
-use crate::verdict::{Difference, Level, Outcome, Surface, VERDICT_FORMAT, Verdict};
+use crate::verdict::{Difference, LaneVerdict, Level, Outcome, Surface, VERDICT_FORMAT, Verdict};
 
 /// Whether two recordings agree.
 pub fn compare(golden: &Side<'_>, candidate: &Side<'_>, rules: &Rules, wanted: Level) -> Verdict {
@@ -297,10 +297,16 @@ impl Comparison<'_> {
             Some(_) => Outcome::Differs,
         };
         let lanes = self.pairs.iter().enumerate().map(|(number, pair)| {
-            let id = |side: usize, at: Option<usize>| {
-                at.map(|at| self.sides[side].ordered.lanes.lanes[at].id.clone())
-            };
-            self.tally.lane(number, id(0, pair.golden), id(1, pair.candidate))
+            let lane =
+                |side: usize, at: Option<usize>| at.map(|at| &self.sides[side].ordered.lanes.lanes[at]);
+            let (mine, theirs) = (lane(0, pair.golden), lane(1, pair.candidate));
+            let turn = |of: Option<&Lane>, at: Option<usize>| Some(of?.turns.get(at?)?.turn);
+            LaneVerdict {
+                golden: mine.map(|lane| lane.id.clone()),
+                candidate: theirs.map(|lane| lane.id.clone()),
+                turns: pair.turns.iter().map(|(g, c)| (turn(mine, *g), turn(theirs, *c))).collect(),
+                surfaces: self.tally.lane(number),
+            }
         });
         let mut verdict = Verdict {
             format: VERDICT_FORMAT,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::verdict::{Counts, LaneVerdict, Level, Surface, SurfaceVerdict};
+use crate::verdict::{Counts, Level, Surface, SurfaceVerdict};
 
 /// What was seen of one surface in one lane.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,11 +87,11 @@ impl Tally {
         Surface::ALL.into_iter().map(whole).collect()
     }
 
-    pub(super) fn lane(&self, lane: usize, golden: Option<String>, candidate: Option<String>) -> LaneVerdict {
+    pub(super) fn lane(&self, lane: usize) -> Vec<SurfaceVerdict> {
         let of_lane = |surface: Surface| {
             verdict(surface, &self.cells.get(&(lane, surface)).copied().unwrap_or_default())
         };
-        LaneVerdict { golden, candidate, surfaces: Surface::ALL.into_iter().map(of_lane).collect() }
+        Surface::ALL.into_iter().map(of_lane).collect()
     }
 }
 

@@ -50,8 +50,8 @@ function facts() {
 function viewOf(id) {
   if (page.views.has(id)) return page.views.get(id);
   const made = h("div.view", { data: { holds: id } });
-  page.views.set(id, made);
   fill(made, MAKERS[id]());
+  page.views.set(id, made);
   return made;
 }
 

@@ -2,9 +2,10 @@
 
 const CACHE_PARTS = [["read", "read"], ["written", "written"], ["input", "plain input"], ["missed", "missed: sent again though it could have been read"]];
 
-// What was missed is a part of what was written or sent plain; it is told apart from both.
+// Predicted, as every figure of a miss is. What was missed is a part of what was written or sent plain; it is told apart
+// from both.
 function sharesOf(request) {
-  const usage = request.reported ?? request.predicted;
+  const usage = request.predicted;
   const ofWritten = Math.min(request.missed, usage.write);
   const ofInput = Math.min(request.missed - ofWritten, usage.input);
   return { read: usage.read, written: usage.write - ofWritten, input: usage.input - ofInput, missed: ofWritten + ofInput };
@@ -42,10 +43,12 @@ function cacheRow(request, most) {
   const shares = sharesOf(request);
   const place = exchange.turn === null ? exchange.id : turnLink(exchange.turn);
   const why = request.reason ? words(request.reason) : "";
+  const isContradicted = request.sure.startsWith("contradicted");
   const title = [h("span.place", null, place), cacheBar(shares, most),
     ...CACHE_PARTS.map(([name]) => h("span.n." + name + (shares[name] ? "" : ".none"), null, tokens(shares[name]))),
     h("span.why", null, request.missed ? [chip(why || "missed", "warn"), " ", request.pointer && h("code", null, request.pointer)] : h("span.faint", null, why),
-      request.missed > 0 && request.usd !== null && h("span.faint", null, " " + dollars(request.usd)))];
+      request.missed > 0 && request.usd !== null && h("span.faint", null, " " + dollars(request.usd)),
+      isContradicted && [" ", chip("usage says otherwise", "warn")])];
   const made = fold(title, (inside) => inside.append(...missDetails(request)), { name: "details.request-row", data: { exchange: exchange.id } });
   if (exchange.turn !== null) made.dataset.turn = turnKey(report.turns[exchange.turn]);
   return made;
@@ -55,22 +58,24 @@ const sumOf = (usage) => (usage ? usage.read + usage.write + usage.input : 0);
 
 function cacheTotals(cache) {
   const rows = [{ ...cache.total, lane: null }, ...cache.lanes];
-  const used = (row) => row.reported && sumOf(row.reported) ? row.reported : row.predicted;
-  const share = (row) => (sumOf(used(row)) ? Math.round((used(row).read / sumOf(used(row))) * 100) + " %" : "–");
+  const share = (usage) => (sumOf(usage) ? Math.round((usage.read / sumOf(usage)) * 100) + " %" : "–");
+  const paid = (row) => (row.lane === null ? report.lanes.reduce((sum, lane) => (lane.usd === null ? sum : (sum ?? 0) + lane.usd), null) : report.lanes[row.lane].usd);
   const made = table([{ head: "lane", cell: (row) => (row.lane === null ? h("b", null, "all") : laneLink(row.lane)) },
-    { head: "read", n: true, cell: (row) => count(used(row).read) }, { head: "of all", n: true, cell: share },
-    { head: "written", n: true, cell: (row) => count(used(row).write) }, { head: "input", n: true, cell: (row) => count(used(row).input) },
+    { head: "read", n: true, cell: (row) => count(row.predicted.read) }, { head: "of all", n: true, cell: (row) => share(row.predicted) },
+    { head: "written", n: true, cell: (row) => count(row.predicted.write) }, { head: "input", n: true, cell: (row) => count(row.predicted.input) },
     { head: "missed", n: true, cell: (row) => h(row.missed ? "span.ink-warn" : "span.faint", null, count(row.missed)) },
-    { head: "cost", n: true, cell: (row) => dollars(row.usd) },
-    { head: "perfect", n: true, title: "what it would cost if nothing had been missed", cell: (row) => dollars(row.perfect_usd) },
-    { head: "more than perfect", n: true, cell: (row) => (row.usd === null || row.perfect_usd === null ? "–" : dollars(Math.max(0, row.usd - row.perfect_usd))) }],
+    { head: "input $", n: true, title: "what the input would cost, as predicted", cell: (row) => dollars(row.usd) },
+    { head: "perfect $", n: true, title: "what it would cost if nothing had been missed", cell: (row) => dollars(row.perfect_usd) },
+    { head: "usage: read", n: true, cell: (row) => count(row.reported.read) }, { head: "written", n: true, cell: (row) => count(row.reported.write) },
+    { head: "input", n: true, cell: (row) => count(row.reported.input) },
+    { head: "cost", n: true, title: "what that usage costs, output included", cell: (row) => dollars(paid(row)) }],
   rows, (row) => (row.lane === null ? { class: "total" } : { data: { lane: report.lanes[row.lane].id } }));
   made.classList.add("tall");
   return made;
 }
 
 function cacheRequests(cache) {
-  const most = cache.requests.reduce((most, it) => Math.max(most, sumOf(it.reported ?? it.predicted)), 1);
+  const most = cache.requests.reduce((most, it) => Math.max(most, sumOf(it.predicted)), 1);
   const list = h("div.requests", null, h("div.request-head", { "aria-hidden": "true" }, h("span.place", null, "turn"), h("span.stack-room", null, "tokens sent"),
     ["read", "written", "input", "missed"].map((name) => h("span.n", null, name)), h("span.why", null, "why")),
   );

@@ -362,7 +362,7 @@ function tipOfExchange(exchange, span, model) {
   if (state) lines.push(h("div", { class: hasFailed(exchange) ? "ink-bad" : "faint" }, state));
   if (model.timed) {
     const wait = span.first === null ? null : span.first - span.at;
-    lines.push(h("div", null, wait === null ? "no byte came" : "waited " + duration(wait),
+    lines.push(h("div", null, wait === null ? (exchange.status === null ? "no byte came" : "when the first byte came is not known") : "waited " + duration(wait),
       span.end !== null && span.first !== null && " · streamed " + duration(span.end - span.first)));
     lines.push(h("div.faint", null, "at " + clock(span.at, 1e3) + wallClock(span.at)));
   }

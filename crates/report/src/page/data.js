@@ -16,7 +16,7 @@ const cacheOfExchange = new Map((report.cache?.requests ?? []).map((request) => 
 const lastExchange = (turn) => turn.exchanges[turn.exchanges.length - 1];
 
 function hasFailed(exchange) {
-  return exchange.status >= 400 || (exchange.ending !== null && exchange.ending !== "complete");
+  return exchange !== undefined && (exchange.status >= 400 || (exchange.ending !== null && exchange.ending !== "complete"));
 }
 
 function turnBefore(turn) {

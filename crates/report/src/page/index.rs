@@ -7,7 +7,7 @@ use recording::source::Summary;
 use serde_json::{Value, json};
 use session::{Usage, model};
 
-use super::{Mood, PageKind, PageOf, Worked, cached};
+use super::{Mood, PageKind, PageOf, Size, Worked, cached};
 use crate::text::fit;
 
 const FORMAT: u32 = 1;
@@ -52,7 +52,7 @@ pub(super) fn tree(lanes: &[Lane]) -> Vec<InTree<'_>> {
 /// The whole index.
 pub(super) fn index(page: &PageOf<'_>) -> Value {
     let tree = tree(&page.ordered.lanes.lanes);
-    let all = Numbers::of(&tree, &page.ordered.exchanges, page.first_bytes);
+    let all = Numbers::of(&tree, &page.ordered.exchanges, page.first_bytes, page.sizes);
     let jobs: HashMap<&str, &Job> = page.jobs.iter().map(|job| (job.lane.as_str(), job)).collect();
     let golden = page.golden.map(|golden| json!({"title": golden.title, "of": golden.of}));
     json!({
@@ -89,6 +89,7 @@ fn mood(mood: Mood) -> &'static str {
 struct Numbers<'p> {
     exchanges: &'p [Summary],
     first_bytes: &'p HashMap<usize, u64>,
+    sizes: &'p HashMap<usize, Size>,
     ids: HashMap<&'p str, usize>,
     lanes: HashMap<&'p str, usize>,
     /// In the order of the whole.
@@ -97,12 +98,15 @@ struct Numbers<'p> {
     of_lane: HashMap<(usize, u32), usize>,
     /// Each request's turn, and which attempt at it.
     places: HashMap<&'p str, (usize, usize)>,
-    /// The lane that a call of a lane started.
-    started: HashMap<(&'p str, &'p str), usize>,
 }
 
 impl<'p> Numbers<'p> {
-    fn of(tree: &[InTree<'p>], exchanges: &'p [Summary], first_bytes: &'p HashMap<usize, u64>) -> Self {
+    fn of(
+        tree: &[InTree<'p>],
+        exchanges: &'p [Summary],
+        first_bytes: &'p HashMap<usize, u64>,
+        sizes: &'p HashMap<usize, Size>,
+    ) -> Self {
         let mut turns: Vec<(usize, &Turn)> = tree
             .iter()
             .enumerate()
@@ -113,24 +117,21 @@ impl<'p> Numbers<'p> {
             let attempts = turn.attempts.iter().enumerate();
             attempts.map(move |(attempt, id)| (id.as_str(), (n, attempt + 1)))
         });
-        let started = tree.iter().enumerate().filter_map(|(n, it)| {
-            Some(((it.lane.parent.as_deref()?, it.lane.spawned_by.as_ref()?.as_str()), n))
-        });
         Self {
             exchanges,
             first_bytes,
+            sizes,
             ids: exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect(),
             lanes: tree.iter().enumerate().map(|(n, it)| (it.lane.id.as_str(), n)).collect(),
             of_lane: turns.iter().enumerate().map(|(n, (lane, turn))| ((*lane, turn.turn), n)).collect(),
             places: places.collect(),
-            started: started.collect(),
             turns,
         }
     }
 
     fn lane(&self, it: &InTree<'_>, job: Option<&&Job>, page: &PageOf<'_>) -> Value {
         let lane = it.lane;
-        let costs: Option<f64> = lane.turns.iter().map(|turn| self.usd(turn)).sum();
+        let costs: Vec<f64> = lane.turns.iter().filter_map(|turn| self.usd(turn)).collect();
         let spawned = lane.spawned_by.as_ref().map(|call| {
             let turn = it.parent.zip(job).and_then(|(parent, job)| self.of_lane.get(&(parent, job.launched)));
             json!({"turn": turn, "call": call})
@@ -146,7 +147,7 @@ impl<'p> Numbers<'p> {
             "state": page.states.get(&lane.id),
             "spawned": spawned,
             "usage": usage(&lane.usage()),
-            "usd": costs.filter(|_| !lane.turns.is_empty()),
+            "usd": (!costs.is_empty()).then(|| costs.iter().sum::<f64>()),
             "final": lane.final_text().map(|text| fit(text, SAID)),
         })
     }
@@ -182,6 +183,8 @@ impl<'p> Numbers<'p> {
             "status": it.status,
             "ending": it.ending,
             "model": it.model,
+            "sent": self.sizes.get(&number).map(|size| size.sent),
+            "received": self.sizes.get(&number).map(|size| size.received),
         })
     }
 
@@ -213,7 +216,6 @@ impl<'p> Numbers<'p> {
                     "end": worked.to,
                     "exact": measured.is_some(),
                     "error": worked.failed,
-                    "starts": self.started.get(&(lane.id.as_str(), call.id.as_str())),
                 }));
             }
         }
@@ -227,34 +229,30 @@ impl<'p> Numbers<'p> {
         else {
             return Vec::new();
         };
-        let of = |lane: usize, turn: u32| {
-            let number = *self.of_lane.get(&(lane, turn))?;
-            Some((number, self.turns[number].1))
-        };
+        let of = |lane: usize, turn: u32| Some(self.turns[*self.of_lane.get(&(lane, turn))?].1);
         let own = || self.turns.iter().filter(|(lane, _)| *lane == child).map(|(_, turn)| *turn);
-        let arrow = |kind: &str, from: (usize, u64), to: (usize, u64), turn: usize| {
+        let arrow = |kind: &str, from: (usize, u64), to: (usize, u64)| {
             json!({
                 "kind": kind,
                 "from": {"lane": from.0, "at": from.1},
                 "to": {"lane": to.0, "at": to.1},
-                "turn": turn,
             })
         };
         let spawn = || {
-            let (number, turn) = of(parent, job.launched)?;
+            let turn = of(parent, job.launched)?;
             let from = self.last(turn).and_then(|it| self.end(it))?;
             let to = self.first(own().min_by_key(|turn| turn.turn)?)?.started_us?;
-            Some(arrow("spawn", (parent, from), (child, to), number))
+            Some(arrow("spawn", (parent, from), (child, to)))
         };
         let woken = job.notices.iter().find(|notice| notice.wakes).map(|notice| notice.turn);
         // Who is waited for is back when its call is answered, in whatever words.
         let answered = job.acknowledged.filter(|_| !job.background);
         let back = || {
-            let (number, turn) = of(parent, woken.or(job.delivered).or(answered)?)?;
+            let turn = of(parent, woken.or(job.delivered).or(answered)?)?;
             let to = self.first(turn)?.started_us?;
             let from = self.last(own().max_by_key(|turn| turn.turn)?).and_then(|it| self.end(it))?;
             let kind = if job.background { "wake" } else { "result" };
-            Some(arrow(kind, (child, from), (parent, to), number))
+            Some(arrow(kind, (child, from), (parent, to)))
         };
         spawn().into_iter().chain(back()).collect()
     }

@@ -46,6 +46,8 @@ pub struct PageOf<'p> {
     pub jobs: &'p [Job],
     /// When the answers began, by the number of the exchange, in microseconds since time began.
     pub first_bytes: &'p HashMap<usize, u64>,
+    /// How long both halves are, by the number of the exchange.
+    pub sizes: &'p HashMap<usize, Size>,
     /// Where each lane stands, where that is known.
     pub states: &'p HashMap<String, &'static str>,
     /// When tools ran, where that was measured, by lane and call.
@@ -87,6 +89,15 @@ pub struct GoldenOf {
     pub title: String,
     /// The golden's exchange for each that has one, both by their numbers.
     pub of: BTreeMap<usize, usize>,
+}
+
+/// How many bytes went over the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// In the request's body.
+    pub sent: u64,
+    /// In the response's.
+    pub received: u64,
 }
 
 /// When a tool ran, in microseconds since time began.

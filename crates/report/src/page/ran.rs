@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use recording::lanes::{CallNote, Carried, Job, Lane, LaneKind, Lanes, Notice, Turn};
 use recording::source::{Ordered, Summary};
 use session::{CallId, RequestId};
-use store::{Attempt, Millis, ModelCall, ModelCallId, RunKind, ToolCall};
+use store::{Attempt, Millis, ModelCall, ModelCallId, ModelCallStatus, RunKind, ToolCall};
 use wire::Ending;
 use wire::dialect::Dialect;
 
-use super::Worked;
+use super::{Size, Worked};
 use crate::runs::OneRun;
 
 /// Runs as lanes.
@@ -25,8 +25,10 @@ pub struct Ran {
     pub states: HashMap<String, &'static str>,
     /// When its tools ran.
     pub tools: HashMap<(String, CallId), Worked>,
-    /// Where each exchange is kept: the run by its number, and the model call and its attempt there.
-    pub kept: Vec<(usize, usize, usize)>,
+    /// How long both halves are.
+    pub sizes: HashMap<usize, Size>,
+    /// Where each exchange is kept: the run by its number, the model call, and its attempt, where that has ended.
+    pub kept: Vec<(usize, usize, Option<usize>)>,
     /// When the first of them began.
     pub began: Millis,
 }
@@ -47,11 +49,20 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
     for (run, one) in runs.iter().enumerate() {
         for (call, (asked, attempts)) in one.model_calls.iter().enumerate() {
             for (n, attempt) in attempts.iter().enumerate() {
-                let is_last = n + 1 == attempts.len();
+                let is_last = n + 1 == attempts.len() && !is_open(asked);
                 exchanges.push(Kept {
                     summary: summary(asked, attempt, is_last, dialect_of(one), since),
                     first_byte: attempt.first_byte_at.map(since),
-                    at: (run, call, n),
+                    size: Size { sent: asked.request_len, received: attempt.response.len() as u64 },
+                    at: (run, call, Some(n)),
+                });
+            }
+            if is_open(asked) {
+                exchanges.push(Kept {
+                    summary: unanswered(asked, dialect_of(one), since),
+                    first_byte: None,
+                    size: Size { sent: asked.request_len, received: 0 },
+                    at: (run, call, None),
                 });
             }
         }
@@ -70,6 +81,7 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
     let state = |one: &OneRun| (one.run.id.to_string(), one.summary.status.as_str());
     Ran {
         first_bytes: first_bytes.collect(),
+        sizes: exchanges.iter().enumerate().map(|(n, kept)| (n, kept.size)).collect(),
         states: runs.iter().map(state).collect(),
         tools: tools.collect(),
         jobs: runs.iter().filter_map(|one| job(one, runs)).collect(),
@@ -87,7 +99,8 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
 struct Kept {
     summary: Summary,
     first_byte: Option<u64>,
-    at: (usize, usize, usize),
+    size: Size,
+    at: (usize, usize, Option<usize>),
 }
 
 fn summary(
@@ -108,6 +121,27 @@ fn summary(
         started_us: Some(since(attempt.started_at)),
         took_us: Some(since(attempt.ended_at).saturating_sub(since(attempt.started_at))),
         error: attempt.error.clone(),
+    }
+}
+
+/// It was asked and no answer was kept: the run is at work, or was broken off there.
+fn is_open(call: &ModelCall) -> bool {
+    call.status == ModelCallStatus::Asked
+}
+
+/// A request on its way.
+fn unanswered(asked: &ModelCall, dialect: Option<Dialect>, since: impl Fn(Millis) -> u64) -> Summary {
+    Summary {
+        id: name(asked.id, None),
+        method: "POST".to_owned(),
+        url: asked.provider.clone(),
+        dialect,
+        model: Some(asked.model.clone()),
+        status: None,
+        ending: None,
+        started_us: Some(since(asked.asked_at)),
+        took_us: None,
+        error: None,
     }
 }
 
@@ -148,7 +182,7 @@ fn lanes(runs: &[OneRun]) -> Lanes {
 
 fn turn(one: &OneRun, n: usize, seq: u32) -> Turn {
     let (call, attempts) = &one.model_calls[n];
-    let last = attempts.len();
+    let last = attempts.len() + usize::from(is_open(call));
     let note = |call: &ToolCall| CallNote {
         id: call.call.clone(),
         name: call.name.clone(),
@@ -167,6 +201,7 @@ fn turn(one: &OneRun, n: usize, seq: u32) -> Turn {
             .iter()
             .enumerate()
             .map(|(at, attempt)| name(call.id, (at + 1 < last).then_some(attempt.n)))
+            .chain(is_open(call).then(|| name(call.id, None)))
             .collect(),
         calls: made(one, call).map(note).collect(),
         results: before

@@ -107,6 +107,7 @@ fn page(ordered: &Ordered, verdict: Option<&Value>, bodies: &[(&str, String)]) -
         ordered,
         jobs: &jobs(),
         first_bytes: &HashMap::from([(1, 200)]),
+        sizes: &HashMap::from([(1, Size { sent: 7, received: 9 })]),
         states: &HashMap::new(),
         tools: &HashMap::new(),
         cache: None,
@@ -204,19 +205,18 @@ fn a_child_stands_behind_its_parent_and_side_calls_last() {
     assert_eq!(places, [(0, 1), (1, 1), (0, 2), (0, 3)], "in the order of the whole");
     assert_eq!(index["exchanges"][4]["lane"], Value::Null, "what belongs to nobody is shown all the same");
     assert_eq!(index["exchanges"][1]["first"], 200);
+    assert_eq!((&index["exchanges"][1]["sent"], &index["exchanges"][1]["received"]), (&json!(7), &json!(9)));
 }
 
 #[test]
 fn what_led_to_what_is_told_with_its_times() {
     let index = block(&page(&ordered(), None, &[]), "index");
-    let spawn =
-        json!({"kind": "spawn", "from": {"lane": 0, "at": 100}, "to": {"lane": 1, "at": 150}, "turn": 0});
-    let wake =
-        json!({"kind": "wake", "from": {"lane": 1, "at": 450}, "to": {"lane": 0, "at": 500}, "turn": 3});
+    let spawn = json!({"kind": "spawn", "from": {"lane": 0, "at": 100}, "to": {"lane": 1, "at": 150}});
+    let wake = json!({"kind": "wake", "from": {"lane": 1, "at": 450}, "to": {"lane": 0, "at": 500}});
     assert_eq!(index["arrows"], json!([spawn, wake]));
     let tool = &index["tools"][0];
-    let told = (&tool["at"], &tool["end"], &tool["exact"], &tool["error"], &tool["starts"]);
-    assert_eq!(told, (&json!(100), &json!(160), &json!(false), &json!(true), &json!(1)));
+    let told = (&tool["at"], &tool["end"], &tool["exact"], &tool["error"]);
+    assert_eq!(told, (&json!(100), &json!(160), &json!(false), &json!(true)));
     assert_eq!(index["tools"].as_array().map(Vec::len), Some(1));
 }
 

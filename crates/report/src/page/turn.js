@@ -95,8 +95,10 @@ function missLine(at) {
 
 function differencesOf(turn) {
   const lane = report.lanes[turn.lane].id;
-  const theirs = report.verdict?.lanes.find((it) => it.candidate === lane)?.golden ?? lane;
-  const found = (report.verdict?.differences ?? []).flatMap((it, at) => (it.lane === theirs && it.turn === turn.turn ? [at] : []));
+  const pair = report.verdict?.lanes.find((it) => it.candidate === lane);
+  const here = report.turns.indexOf(turn);
+  const found = (report.verdict?.differences ?? []).flatMap((it, at) =>
+    (it.lane === (pair?.golden ?? lane) && turnOfDifference(it) === here ? [at] : []));
   if (!found.length) return null;
   return [h("span", null, many(found.length, "difference"), " from the golden: "), found.slice(0, 6).map((at) =>
     [link({ difference: at }, h("code", null, oneLine(report.verdict.differences[at].pointer || report.verdict.differences[at].what, 60))), " "]),

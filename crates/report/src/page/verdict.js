@@ -32,9 +32,13 @@ function laneTable(verdict) {
 }
 
 // The turn of this recording that a difference is about; its lane is named as in the golden.
+// A difference names the golden's turn, or the candidate's where the golden has none.
 function turnOfDifference(difference) {
   const pair = report.verdict.lanes.find((it) => it.golden === difference.lane);
-  return turnByKey.get((pair ? pair.candidate : difference.lane) + ":" + difference.turn) ?? null;
+  if (!pair) return turnByKey.get(difference.lane + ":" + difference.turn) ?? null;
+  const isAlone = difference.golden === null && pair.turns.some(([theirs, own]) => theirs === null && own === difference.turn);
+  const met = pair.turns.find(([theirs]) => theirs === difference.turn);
+  return turnByKey.get(pair.candidate + ":" + (isAlone || !met ? difference.turn : met[1])) ?? null;
 }
 
 const isCounted = (difference, wanted) => difference.holds === null || difference.holds < wanted;
@@ -84,6 +88,11 @@ function differencesSection(verdict) {
     left > 0 && h("p.more", null, many(left, "more difference"), " left out; `offshoot verify --format json` has them all"));
 }
 
+// Lines that were broken for a terminal are put together again.
+function unbroken(lines) {
+  return lines.reduce((whole, line) => (/^\s/.test(line) && whole.length ? [...whole.slice(0, -1), whole.at(-1) + " " + line.trim()] : [...whole, line]), []);
+}
+
 function listSection(title, lines) {
   return lines.length ? h("section", null, h("h2", null, title), h("ul", null, lines.map((it) => h("li", null, it)))) : "";
 }
@@ -117,7 +126,7 @@ function verdictCache(verdict) {
 }
 
 function verdictView(verdict) {
-  return [verdictHead(verdict), listSection("What changed", verdict.summary),
+  return [verdictHead(verdict), listSection("What changed", unbroken(verdict.summary)),
     h("h2", null, "Surfaces"), surfaceTable(verdict),
     verdict.lanes.length > 0 && [h("h2", null, "Lanes"), laneTable(verdict)],
     differencesSection(verdict), masksAndRules(verdict), verdictCache(verdict), listSection("Notes", verdict.notes)];
