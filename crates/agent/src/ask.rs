@@ -3,11 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use session::Block;
+use session::{Block, RunId};
 use store::{
     Answered, CallKey, CallStatus, Digest, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall,
     NewToolCall, Origin, Purpose, RunKind, Seq, StoreError, ToolCall,
 };
+use tokio::sync::OwnedMutexGuard;
 
 use crate::conversation::{Conversation, Open, Telling, summary_of};
 use crate::crash;
@@ -150,7 +151,7 @@ async fn open_or_new(
     run: &Run,
     talk: &mut Conversation,
     purpose: Purpose,
-    Telling { blocks, delivers }: Telling,
+    Telling { blocks, delivers, jobs }: Telling,
 ) -> Result<Result<Question, Asked>, RunError> {
     let tail = request::tail(talk.dialect, purpose).map_err(RunError::Encode)?;
     let step = talk.step + 1;
@@ -208,12 +209,22 @@ async fn open_or_new(
         Ok(call) => call,
         Err(asked) => return Ok(Err(asked)),
     };
+    if !jobs.is_empty() {
+        run.tell(What::Woken { seq: next.0, jobs });
+    }
     Ok(Ok(Question { call, body: body.into(), step, to }))
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often a question did not fit yet.
+    pub(crate) static PUT_OFF: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Writes a question down, as soon as what it could use is free: others of the tree may have set it aside, and use less.
 async fn write_down(run: &Run, asked: NewModelCall) -> Result<Result<ModelCallId, Asked>, RunError> {
     let delivers = !asked.delivers.is_empty();
+    let mut first: Option<(RunId, OwnedMutexGuard<()>)> = None;
     loop {
         let mut settling = run.tree.settling();
         crash::point("ask.intent.before");
@@ -226,13 +237,20 @@ async fn write_down(run: &Run, asked: NewModelCall) -> Result<Result<ModelCallId
                 run.brake.ask(Wish::Cancel);
                 return Ok(Err(Asked::Stopped));
             }
-            Err(StoreError::OverBudget { used, wanted, most, reserved, .. })
+            Err(StoreError::OverBudget { limit, used, wanted, most, reserved, .. })
                 if reserved > 0 && used + wanted <= most =>
             {
+                #[cfg(test)]
+                PUT_OFF.with(|count| count.set(count.get() + 1));
                 // Whoever has set it aside may be waiting for a place.
                 run.leave_place();
+                let is_first = first.as_ref().is_some_and(|(of, _)| *of == limit.run);
+                if !is_first {
+                    first = None; // two lines at once could wait for each other
+                }
                 tokio::select! {
-                    _ = settling.changed() => {}
+                    _ = settling.changed(), if is_first => {}
+                    turn = run.tree.line(&limit.run), if !is_first => first = Some((limit.run, turn)),
                     () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
                 }
                 run.take_place().await;

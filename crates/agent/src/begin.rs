@@ -77,7 +77,7 @@ impl Kernel {
         let _alone = AtWork::on(id)?;
         let row = self.store.run(id).row()?;
         if row.root != row.id {
-            return Err(RunError::NotMain(row.id));
+            return Err(RunError::NotMain { run: row.id, root: row.root });
         }
         let owed = || Ok::<_, RunError>(self.store.run(id).has_news()? || self.is_owed(id)?);
         let ended = row.status == RunStatus::Completed && prompt.is_none() && !owed()?;

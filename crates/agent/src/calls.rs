@@ -21,6 +21,7 @@ use crate::spawn;
 use crate::stop::Wish;
 use crate::tool::{Output, Scene};
 use crate::tools::{STARTING, answered, ended, spawned};
+use crate::turns::turns;
 use crate::words;
 
 /// Calls what has no result yet. Ends early, between two batches, where the run is told to stop.
@@ -106,14 +107,21 @@ async fn perform_all(
     mut finished: Vec<ToolCall>,
 ) -> Result<Vec<ToolCall>, RunError> {
     let mut running = tokio::task::JoinSet::new();
+    let starts = |call: &ToolCall| STARTING.contains(&call.name.as_str());
+    let mut turns = turns(to_start.iter().filter(|call| starts(call)).count());
     for (index, call) in to_start.iter().enumerate() {
         run.tell(What::CallStarted {
             call: call.call.clone(),
             name: call.name.clone(),
             input: String::from_utf8_lossy(&call.input).into_owned(),
         });
-        let work =
-            perform(run, call, Scene { call: call.key.clone(), call_id: call.call.clone(), ..scene.clone() });
+        let scene = Scene {
+            call: call.key.clone(),
+            call_id: call.call.clone(),
+            turn: if starts(call) { turns.next().map(Arc::new) } else { None },
+            ..scene.clone()
+        };
+        let work = perform(run, call, scene);
         running.spawn(async move { (index, work.await) });
     }
     let mut to_start: Vec<Option<ToolCall>> = to_start.into_iter().map(Some).collect();
@@ -298,7 +306,7 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
             Output::error(spawned(&child, RunStatus::CancelledByParent, words::ENDED_WITH_YOU))
         }
         Ok(row) if jobs::goes_on(row.status) => {
-            run.kernel.store.make_job(&child, run.kernel.clock.millis()).await?;
+            jobs::make(run, &child).await?;
             Output::error(spawned(&child, RunStatus::Paused, words::GOES_ON))
         }
         Ok(row) => answered(&ended(row), None),

@@ -3,7 +3,7 @@
 //! Pure: the loop reads the journal into a [`Conversation`], asks it what is [`Next`], does that, and tells it what
 //! came of it. A run that was killed is read the same way, so resuming is not a case of its own.
 
-use session::{Block, Message, Role, StopReason, ToolResult};
+use session::{Block, Message, Role, RunId, StopReason, ToolResult};
 use store::{
     CallStatus, Digest, Head, Inbox, InboxId, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin,
     Purpose, RunStatus, Seq, ToolCall,
@@ -51,6 +51,8 @@ pub(crate) struct Conversation {
     pub(crate) mark_up_to: Option<Seq>,
     last: Last,
     open: Option<Open>,
+    /// It was told that its answer has not the shape that was asked for; a summary may have replaced that since.
+    pub(crate) repaired: bool,
     /// What waits for the next turn.
     news: Vec<Inbox>,
 }
@@ -61,6 +63,8 @@ pub(crate) struct Telling {
     pub(crate) blocks: Vec<Block>,
     /// What of the inbox it says.
     pub(crate) delivers: Vec<InboxId>,
+    /// The jobs that this tells of.
+    pub(crate) jobs: Vec<RunId>,
 }
 
 /// One message on the wire.
@@ -168,6 +172,7 @@ impl Conversation {
             mark_up_to: None,
             last: Last::Question,
             open: None,
+            repaired: false,
             news: Vec::new(),
         }
     }
@@ -222,16 +227,17 @@ impl Conversation {
             blocks.push(text(words::GRACE));
         }
         let paused = paused && blocks.is_empty();
-        let mut delivers = Vec::new();
+        let (mut delivers, mut jobs) = (Vec::new(), Vec::new());
         if !paused {
             blocks.extend(self.news.iter().map(|entry| text(&String::from_utf8_lossy(&entry.body))));
             delivers.extend(self.news.iter().map(|entry| entry.id));
+            jobs.extend(self.news.iter().filter_map(|entry| entry.job.clone()));
         }
         let reminder = settings.fork.as_ref().and_then(|fork| fork.reminder.as_deref());
         if !blocks.is_empty() {
             blocks.extend(reminder.map(text));
         }
-        let telling = Telling { blocks, delivers };
+        let telling = Telling { blocks, delivers, jobs };
         if self.is_full(settings) && self.messages.len() > 2 && !paused {
             return Next::Compact(telling);
         }
@@ -241,8 +247,7 @@ impl Conversation {
     /// What is wrong with an answer that must be of a certain shape; once, since the second is taken as it is.
     fn repair(&self, settings: &Settings) -> Option<String> {
         let schema = settings.output_schema.as_ref()?;
-        let asked = |said: &Said| said.origin == Origin::Kernel && said.bytes.contains(words::REPAIR);
-        if self.messages.iter().any(asked) {
+        if self.repaired {
             return None;
         }
         let why = schema::check(schema, self.last_text.as_deref().unwrap_or_default()).err()?;
@@ -285,6 +290,7 @@ impl Conversation {
 
     /// A message was written down.
     pub(crate) fn said(&mut self, seq: Seq, origin: Origin, bytes: String) {
+        self.repaired |= is_repair(origin, bytes.as_bytes());
         self.messages.push(Said { seq, role: Role::User, origin, bytes });
         if starts_anew(origin) {
             self.since_prompt = 0;
@@ -382,6 +388,11 @@ impl Conversation {
         let body = request::body(self.dialect, self.head.bytes(), messages, &marked, tail);
         (body, request::marks(&marked))
     }
+}
+
+/// Whether a message says that an answer has not the shape that was asked for.
+pub(crate) fn is_repair(origin: Origin, bytes: &[u8]) -> bool {
+    origin == Origin::Kernel && String::from_utf8_lossy(bytes).contains(words::REPAIR)
 }
 
 /// The last words of the model; a reply may have none.

@@ -1,6 +1,5 @@
 //! What `offshoot.toml` says besides the providers.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -44,8 +43,8 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SubAgents {
-    at_once: Option<NonZeroUsize>,
-    requests: Option<NonZeroUsize>,
+    at_once: Option<Spanned<usize>>,
+    requests: Option<Spanned<usize>>,
     width: Option<u64>,
     depth: Option<u32>,
     max_budget_usd: Option<Spanned<f64>>,
@@ -53,17 +52,27 @@ struct SubAgents {
 }
 
 impl SubAgents {
-    /// What it says; where in the text, and what, where that makes no sense.
-    fn say(&self, family: &mut Family) -> Result<(), (usize, String)> {
-        family.at_once = self.at_once.map_or(family.at_once, NonZeroUsize::get);
-        family.requests = self.requests.map_or(family.requests, NonZeroUsize::get);
+    /// What it says; where in the text, what, and what could stand there, where that makes no sense.
+    fn say(&self, family: &mut Family) -> Result<(), (usize, String, String)> {
+        for (name, said, known) in [
+            ("at_once", &self.at_once, &mut family.at_once),
+            ("requests", &self.requests, &mut family.requests),
+        ] {
+            let Some(said) = said else { continue };
+            if *said.get_ref() == 0 {
+                let why = format!("with `{name}` at 0 nobody could ever work; it is at least 1");
+                return Err((said.span().start, why, format!("{name} = {known}")));
+            }
+            *known = *said.get_ref();
+        }
         family.width = self.width.unwrap_or(family.width);
         family.depth = self.depth.unwrap_or(family.depth);
         family.max_budget_tokens = self.max_budget_tokens.or(family.max_budget_tokens);
         if let Some(usd) = &self.max_budget_usd {
             let amount = *usd.get_ref();
             if !(amount.is_finite() && amount > 0.0 && amount < 1e6) {
-                return Err((usd.span().start, format!("a budget is a number of dollars above 0: {amount}")));
+                let why = format!("a budget is a number of dollars above 0: {amount}");
+                return Err((usd.span().start, why, "max_budget_usd = 0.50".to_owned()));
             }
             family.max_budget_microusd = Some((amount * 1e6).round() as i64);
         }
@@ -128,7 +137,10 @@ impl Defaults {
         self.model = parsed.model.or(self.model.take());
         if let Some(sub_agents) = parsed.sub_agents {
             let said = sub_agents.get_ref().say(&mut self.family);
-            said.map_err(|(at, why)| mistake(text, file, at, why))?;
+            said.map_err(|(at, why, hint)| {
+                let (file, line) = (file.to_owned(), line(text, at));
+                ConfigError::File { file, line, why, hint: Some(hint) }
+            })?;
         }
         if let Some(sandbox) = parsed.sandbox {
             self.without_sandbox = *sandbox.get_ref() == Sandbox::Off;
@@ -202,7 +214,7 @@ fn line(text: &str, at: usize) -> usize {
 }
 
 fn mistake(text: &str, file: &Path, at: usize, why: String) -> ConfigError {
-    ConfigError::File { file: file.to_owned(), line: line(text, at), why }
+    ConfigError::File { file: file.to_owned(), line: line(text, at), why, hint: None }
 }
 
 #[cfg(test)]
@@ -237,6 +249,18 @@ mod tests {
         let error = Defaults::default().read_project("sandbox = \"off\"", file).expect_err("a project");
         assert!(error.to_string().contains("your own"), "{error}");
         Defaults::default().read("sandbox = \"maybe\"", file).expect_err("no such word");
+    }
+
+    #[test]
+    fn a_number_that_lets_nobody_work_is_named_with_one_that_does() {
+        for name in ["at_once", "requests"] {
+            let text = format!("model = \"opus\"\n[sub_agents]\n{name} = 0");
+            let error = Defaults::default().read(&text, Path::new("o.toml")).expect_err("nobody works");
+            let wanted =
+                format!("`o.toml`, line 3: with `{name}` at 0 nobody could ever work; it is at least 1");
+            assert_eq!(error.to_string(), wanted);
+            assert_eq!(error.hint(), Some(format!("{name} = 16")));
+        }
     }
 
     #[test]

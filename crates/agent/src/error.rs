@@ -22,8 +22,13 @@ pub enum RunError {
         status: RunStatus,
     },
     /// A run of another kind than can be resumed by itself.
-    #[error("the run `{0}` belongs to another run, and goes on with that one")]
-    NotMain(RunId),
+    #[error("the run `{run}` belongs to the run `{root}`, and goes on with that one")]
+    NotMain {
+        /// The run.
+        run: RunId,
+        /// The one that can be resumed.
+        root: RunId,
+    },
     /// What the journal says of a run cannot be read.
     #[error("the settings of the run `{run}` cannot be read")]
     Settings {

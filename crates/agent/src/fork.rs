@@ -9,8 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use session::{Block, CallId, Message, Role, RunId, Usage};
 use store::{
-    CallKey, Digest, ForkEnd, Head, NewFork, NewMessage, NewRun, Origin, RunKind, RunStatus, RunThread, Seq,
-    ToolCall,
+    Digest, ForkEnd, Head, NewFork, NewMessage, NewRun, Origin, RunKind, RunStatus, RunThread, Seq, ToolCall,
 };
 use wire::dialect::Dialect;
 use wire::json::{Document, Edits};
@@ -27,7 +26,7 @@ use crate::run::Run;
 use crate::settings::Settings;
 use crate::spawn;
 use crate::stop::Brake;
-use crate::tool;
+use crate::tool::{self, Scene};
 use crate::tools::{MAIN_ONLY, SPAWNING};
 use crate::tree::Member;
 use crate::words;
@@ -322,12 +321,11 @@ impl ForkPoint {
 /// `None` where it has come to its end already.
 pub(crate) async fn spawn(
     above: &Arc<Run>,
-    call: &CallKey,
-    by: &CallId,
+    scene: &Scene,
     fork: &Fork,
     in_background: bool,
 ) -> Result<Option<Member>, String> {
-    if let Some(known) = spawn::known(above, call, in_background).await? {
+    if let Some(known) = spawn::known(above, scene, in_background).await? {
         return Ok(known);
     }
     let kernel = &above.kernel;
@@ -336,10 +334,9 @@ pub(crate) async fn spawn(
     // As they stood when the calls of this message began: then all forks that it asks for see the same.
     point.calls = above.open_calls();
     let row = kernel.store.run(&above.id).row().map_err(|error| error.to_string())?;
-    let id = spawn::id(call);
-    let at = (id.clone(), Some(by.clone()));
+    let at = (spawn::id(&scene.call), Some(scene.call_id.clone()));
     let new = kernel.described(&point, &row, above.settings.clone(), at, fork, (false, in_background));
-    spawn::launch(above, new.map_err(words)?, in_background).await.map(Some)
+    spawn::launch(above, scene, new.map_err(words)?, in_background).await.map(Some)
 }
 
 /// A head with another output limit. One that changes how much the model thinks would change what is cached.

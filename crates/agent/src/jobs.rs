@@ -43,9 +43,7 @@ pub(crate) async fn take_up(run: &Arc<Run>, talk: &Conversation) -> Result<(), R
             continue;
         }
         if owes.is_none() {
-            crash::point("job.made.before");
-            run.kernel.store.make_job(&row.id, run.kernel.clock.millis()).await?;
-            crash::point("job.made.after");
+            make(run, &row.id).await?;
         }
         match again(run, &row.id, true).await {
             Ok(_) => {}
@@ -59,6 +57,14 @@ pub(crate) async fn take_up(run: &Arc<Run>, talk: &Conversation) -> Result<(), R
             Err(error) => return Err(error),
         }
     }
+    Ok(())
+}
+
+/// Nobody waits for a run any more: it goes on in the background, and owes its answer.
+pub(crate) async fn make(run: &Run, child: &RunId) -> Result<(), StoreError> {
+    crash::point("job.made.before");
+    run.kernel.store.make_job(child, run.kernel.clock.millis()).await?;
+    crash::point("job.made.after");
     Ok(())
 }
 

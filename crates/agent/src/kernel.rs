@@ -152,14 +152,37 @@ impl Kernel {
 
 /// Runs the loop of a run, and sees to it that its end is known, whatever it is.
 pub(crate) async fn go(run: &Arc<Run>) -> Result<Ended, (RunError, Ended)> {
-    let (kind, agent, model) = (run.kind, run.agent.clone(), run.model.clone());
-    run.tell(What::Started { kind, agent, model, resumed: run.is_resumed });
+    run.tell(What::Started {
+        kind: run.kind,
+        agent: run.agent.clone(),
+        model: run.model.clone(),
+        call: run.spawned_by.clone(),
+        is_job: run.is_job(),
+        so_far: run.is_resumed.then(|| run.so_far().unwrap_or_default()),
+    });
     match agent_loop(run).await {
         Ok(ended) => Ok(ended),
         Err(error) => {
             let ended = run.broke_off(&error).await;
             Err((error, ended))
         }
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// What happens in a test between a run's two looks: at who is at work, and at what waits for it.
+    pub(crate) static BETWEEN: std::cell::RefCell<Option<Between>> = const { std::cell::RefCell::new(None) };
+}
+
+#[cfg(test)]
+pub(crate) type Between = Box<dyn Fn(Arc<Run>) -> crate::tool::Doing<'static, ()>>;
+
+#[cfg(test)]
+async fn between(run: &Arc<Run>) {
+    let happens = BETWEEN.with_borrow(|between| between.as_ref().map(|between| between(Arc::clone(run))));
+    if let Some(happens) = happens {
+        happens.await;
     }
 }
 
@@ -178,6 +201,8 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
         }
         // Who is at work is looked for first: whoever leaves after that has put its news there before.
         let waits = jobs::are_waited_for(run);
+        #[cfg(test)]
+        between(run).await;
         talk.hears(run.news()?);
         let asked = match talk.next(&run.settings) {
             Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,

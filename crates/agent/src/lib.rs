@@ -39,6 +39,7 @@ pub mod tasks;
 mod tool;
 pub mod tools;
 mod tree;
+mod turns;
 mod words;
 mod workspace;
 
@@ -50,7 +51,7 @@ pub use crash::POINTS as CRASH_POINTS;
 pub use defaults::Defaults;
 pub use definition::Skill;
 pub use error::RunError;
-pub use event::{EVENTS_FORMAT, Event, Watch, What, usage_json, usd};
+pub use event::{EVENTS_FORMAT, Event, SoFar, Watch, What, usage_json, usd};
 pub use family::Family;
 pub use fork::{Fork, ForkEnded, ForkPoint, ForkSettings, Forked, OnMessage};
 pub use jobs::end_tree;

@@ -15,24 +15,38 @@ use crate::workspace::Workspace;
 /// The tool that gives skills; it stays, so that an agent can read what else there is.
 const SKILL: &str = "skill";
 
-/// The skills that were read since the user last said something and that say which tools they need. What a fork did
-/// for one leaves whoever asked for it as it was.
+/// The skills that say which tools they need and that the run, or one above it, has read since the user last said
+/// something to it. They are looked for at every call: what is narrowed above is narrowed below from then on.
 pub(crate) fn skills_in_use(run: &Run) -> Result<Vec<&Skill>, RunError> {
+    in_use(run, Some(run))
+}
+
+/// Those that one above it has read.
+fn skills_above(run: &Run) -> Result<Vec<&Skill>, RunError> {
+    in_use(run, run.above.as_deref())
+}
+
+/// Those that a run or one above it has read. What a fork did for one leaves whoever asked for it as it was.
+fn in_use<'a>(asks: &'a Run, mut from: Option<&Run>) -> Result<Vec<&'a Skill>, RunError> {
     let narrowing: Vec<&Skill> =
-        run.kernel.skills.iter().filter(|skill| skill.tools.is_some() && !skill.in_fork).collect();
+        asks.kernel.skills.iter().filter(|skill| skill.tools.is_some() && !skill.in_fork).collect();
     if narrowing.is_empty() {
         return Ok(narrowing);
     }
-    let inputs = run.kernel.store.run(&run.id).called_since_prompt(SKILL)?;
-    let read: Vec<Value> = inputs.iter().filter_map(|input| serde_json::from_slice(input).ok()).collect();
+    let mut read: Vec<Value> = Vec::new();
+    while let Some(run) = from {
+        let inputs = run.kernel.store.run(&run.id).called_since_prompt(SKILL)?;
+        read.extend(inputs.iter().filter_map(|input| serde_json::from_slice(input).ok()));
+        from = run.above.as_deref();
+    }
     let is_read = |skill: &&Skill| read.iter().any(|input| input["name"].as_str() == Some(&skill.name));
     Ok(narrowing.into_iter().filter(is_read).collect())
 }
 
-/// The same for those that the run starts now: they may do nothing that it may not.
-pub(crate) fn rules(run: &Run) -> Option<Arc<Rules>> {
+/// What those above leave of the files.
+pub(crate) fn rules_above(run: &Run) -> Option<Arc<Rules>> {
     let all = vec![(List::Deny, "*".to_owned())]; // who cannot be read may have said anything
-    let Ok(skills) = skills_in_use(run) else { return Some(Arc::new(Rules::stored(&all))) };
+    let Ok(skills) = skills_above(run) else { return Some(Arc::new(Rules::stored(&all))) };
     let mut rules = Vec::new();
     for tools in skills.iter().filter_map(|skill| skill.tools.as_ref()) {
         let left_out = run.kernel.tools.names().filter(|name| *name != SKILL && !tools.has(name));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use session::model;
-use session::{Block, Reply, RunId, ThreadId, Usage};
+use session::{Block, CallId, Reply, RunId, ThreadId, Usage};
 use store::{
     CallStatus, Ending, Head, Inbox, InboxKind, Limit, Origin, RunKind, RunStatus, StoreError, ToolCall,
     Totals,
@@ -13,10 +13,10 @@ use store::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::context;
-use crate::conversation::{Conversation, last_text};
+use crate::conversation::{Conversation, is_repair, last_text};
 use crate::crash;
 use crate::error::RunError;
-use crate::event::{Event, What};
+use crate::event::{Event, SoFar, What};
 use crate::fork;
 use crate::jobs;
 use crate::kernel::{self, Ended, Kernel};
@@ -58,6 +58,10 @@ pub(crate) struct Run {
     pub(crate) thread: ThreadId,
     pub(crate) kind: RunKind,
     pub(crate) parent: Option<RunId>,
+    /// The run right above it, where that is at work in this process too.
+    pub(crate) above: Option<Arc<Run>>,
+    /// The call that started it.
+    pub(crate) spawned_by: Option<CallId>,
     pub(crate) depth: u32,
     pub(crate) chain: Arc<str>,
     pub(crate) parent_chain: Option<Arc<str>>,
@@ -101,14 +105,15 @@ impl Run {
     }
 
     /// A run below another one: it stops when that one does, and may do nothing that is forbidden there.
-    pub(crate) fn below(above: &Self, row: store::Run, settings: Settings, is_job: bool) -> Self {
+    pub(crate) fn below(above: &Arc<Self>, row: store::Run, settings: Settings, is_job: bool) -> Self {
         let brake = Brake::new();
         let stop = brake.stop_below(&above.stop);
         let own = Self::of(Arc::clone(&above.kernel), Arc::clone(&above.tree), row, settings, (brake, stop));
         Self {
-            rules: above.rules.iter().cloned().chain(narrow::rules(above)).chain(own.rules).collect(),
+            rules: above.rules.iter().cloned().chain(own.rules).collect(),
             within: above.within.iter().cloned().chain(own.within).collect(),
             parent_chain: Some(Arc::clone(&above.chain)),
+            above: Some(Arc::clone(above)),
             is_job,
             ..own
         }
@@ -126,7 +131,8 @@ impl Run {
         let allow = settings.fork.as_ref().map(|fork| fork.allow.as_slice()).unwrap_or_default();
         let allow: Vec<_> = allow.iter().map(|rule| (List::Allow, rule.clone())).collect();
         let allowed = (!allow.is_empty()).then(|| Rules::stored(&allow));
-        let store::Run { id, thread, kind, parent, depth, chain, agent, model, provider, .. } = row;
+        let store::Run { id, thread, kind, parent, spawned_by, depth, chain, agent, model, provider, .. } =
+            row;
         let (microusd, tokens) = (settings.max_budget_microusd, settings.max_budget_tokens);
         let limit = Limit { run: id.clone(), microusd, tokens };
         Self {
@@ -142,6 +148,8 @@ impl Run {
             thread,
             kind,
             parent,
+            above: None,
+            spawned_by,
             depth,
             chain: chain.into(),
             parent_chain: None,
@@ -165,6 +173,9 @@ impl Run {
 
     /// Works in a task of its own, as soon as there is a place for it.
     pub(crate) async fn work(self: Arc<Self>) -> Ended {
+        if self.has_to_wait() {
+            self.tell(What::Queued { kind: self.kind, agent: self.agent.clone() });
+        }
         self.take_place().await;
         let ended = kernel::go(&self).await;
         self.leave_place();
@@ -174,9 +185,18 @@ impl Run {
         }
     }
 
+    /// Whether there is no place for it at the moment; where there is one, it is taken.
+    fn has_to_wait(&self) -> bool {
+        let place = if self.is_root { None } else { self.tree.free_place() };
+        let mut own = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        *own = place;
+        !self.is_root && own.is_none()
+    }
+
     /// Waits until it may be at work, or is told to stop. The main agent always may.
     pub(crate) async fn take_place(&self) {
-        if !self.is_root {
+        let has_one = self.place.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !self.is_root && !has_one {
             let place = tokio::select! {
                 place = self.tree.place() => place,
                 () = self.stop.at_least(Wish::Pause) => None,
@@ -263,6 +283,7 @@ impl Run {
             let since = all.iter().rev().take_while(|message| !starts_anew(message.origin));
             let replies = since.filter(|message| message.origin == Origin::Reply).count();
             talk.since_prompt = u32::try_from(replies).unwrap_or(u32::MAX);
+            talk.repaired = all.iter().any(|message| is_repair(message.origin, &message.bytes));
             talk.last_text = talk.last_text.take().or_else(|| last_text(&all));
         }
         Ok(talk)
@@ -271,7 +292,8 @@ impl Run {
     /// The files, as far as its rules leave them.
     fn workspace(&self) -> Workspace {
         let all = Workspace::clone(&self.kernel.workspace);
-        self.rules.iter().fold(all, |all, rules| all.ruled_by(Arc::clone(rules)))
+        let above = narrow::rules_above(self);
+        self.rules.iter().chain(&above).fold(all, |all, rules| all.ruled_by(Arc::clone(rules)))
     }
 
     /// Where a tool call takes place, and what the run knows by now.
@@ -288,6 +310,7 @@ impl Run {
             call: call.key.clone(),
             call_id: call.call.clone(),
             skills: Arc::clone(&self.kernel.skills),
+            turn: None,
         })
     }
 
@@ -402,6 +425,34 @@ impl Run {
         self.tell(What::Finished { status, final_text, error, usage: totals.usage, cost_microusd });
     }
 
+    /// What it had used and how long it had worked before it was taken up again: as long as a question or a call of it was
+    /// open.
+    pub(crate) fn so_far(&self) -> Result<SoFar, RunError> {
+        let mut so_far = SoFar { usage: Usage::default(), cost_microusd: Some(0), ms: 0 };
+        if !self.is_resumed {
+            return Ok(so_far);
+        }
+        let reads = self.kernel.store.run(&self.id);
+        let mut open: Vec<(i64, i64)> = Vec::new();
+        for call in reads.model_calls()? {
+            so_far.usage += call.usage;
+            if call.status == store::ModelCallStatus::Answered {
+                so_far.cost_microusd =
+                    so_far.cost_microusd.zip(call.cost_microusd).map(|(all, more)| all + more);
+            }
+            open.extend(call.ended_at.map(|end| (call.asked_at.0, end.0)));
+        }
+        let calls = reads.tool_calls()?;
+        open.extend(calls.iter().filter_map(|call| Some((call.started_at?.0, call.ended_at?.0))));
+        open.sort_unstable();
+        let mut until = i64::MIN;
+        for (start, end) in open {
+            so_far.ms += u64::try_from(end - start.max(until)).unwrap_or_default();
+            until = until.max(end);
+        }
+        Ok(so_far)
+    }
+
     /// What it used, and all below it.
     fn totals(&self) -> Result<Totals, RunError> {
         Ok(self.kernel.store.run(&self.id).totals()?)
@@ -427,6 +478,11 @@ impl Run {
     /// The calls as they were kept.
     pub(crate) fn open_calls(&self) -> Vec<ToolCall> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it owes its parent a result.
+    pub(crate) fn is_job(&self) -> bool {
+        self.is_job
     }
 
     /// Whether it is at the top of its tree.

@@ -18,7 +18,7 @@ use crate::schema;
 use crate::settings::{Limits, Settings};
 use crate::stop::Wish;
 use crate::tasks;
-use crate::tool;
+use crate::tool::{self, Scene};
 use crate::tools::{MAIN_ONLY, SPAWNING};
 use crate::tree::Member;
 use crate::words;
@@ -43,31 +43,32 @@ pub(crate) fn id(call: &CallKey) -> RunId {
 /// Starts a sub-agent, or goes on with the one that this call has started before; why not, in words for the model.
 ///
 /// `None` where it has come to its end already.
-pub(crate) async fn start(
-    above: &Arc<Run>,
-    call: &CallKey,
-    by: &CallId,
-    wanted: Wanted,
-) -> Result<Option<Member>, String> {
+pub(crate) async fn start(above: &Arc<Run>, scene: &Scene, wanted: Wanted) -> Result<Option<Member>, String> {
     let in_background = wanted.in_background;
-    if let Some(known) = known(above, call, in_background).await? {
+    if let Some(known) = known(above, scene, in_background).await? {
         return Ok(known);
     }
-    let run = described(above, &id(call), by, wanted)?;
-    launch(above, run, in_background).await.map(Some)
+    let run = described(above, &id(&scene.call), &scene.call_id, wanted)?;
+    launch(above, scene, run, in_background).await.map(Some)
 }
 
 /// The run that this call has started before: at work again, or come to its end.
+///
+/// Who starts a new one has its turn from here on, until it is counted.
 pub(crate) async fn known(
     above: &Arc<Run>,
-    call: &CallKey,
+    scene: &Scene,
     in_background: bool,
 ) -> Result<Option<Option<Member>>, String> {
-    let id = id(call);
+    if let Some(turn) = &scene.turn {
+        turn.comes().await;
+    }
+    let id = id(&scene.call);
     match above.kernel.store.run(&id).row() {
         Err(StoreError::NoRun(_)) => Ok(None),
         Err(error) => Err(error.to_string()),
         Ok(row) if jobs::goes_on(row.status) => {
+            pass_on(scene);
             let again = jobs::again(above, &id, in_background).await;
             again.map(|member| Some(Some(member))).map_err(|error| error.to_string())
         }
@@ -76,7 +77,12 @@ pub(crate) async fn known(
 }
 
 /// Writes a run down and lets it work, where there may be one more.
-pub(crate) async fn launch(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
+pub(crate) async fn launch(
+    above: &Arc<Run>,
+    scene: &Scene,
+    run: NewRun,
+    in_background: bool,
+) -> Result<Member, String> {
     if !may_start(above) {
         return Err(
             "an agent at this depth starts no others: do it yourself, or say what is left to do".into()
@@ -87,11 +93,20 @@ pub(crate) async fn launch(above: &Arc<Run>, run: NewRun, in_background: bool) -
             "{width} sub-agents were started already, which is the limit: do the rest yourself"
         ));
     }
+    // Those behind it need not wait for the disk.
+    pass_on(scene);
     let begun = begin(above, run, in_background).await;
     if begun.is_err() {
         above.uncount_child();
     }
     begun
+}
+
+/// Lets the next call of the message start its own.
+fn pass_on(scene: &Scene) {
+    if let Some(turn) = &scene.turn {
+        turn.is_over();
+    }
 }
 
 /// Whether there may be anybody below a run.

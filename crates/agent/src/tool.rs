@@ -120,6 +120,8 @@ pub struct Scene {
     pub skills: Arc<[crate::Skill]>,
     /// The run that calls; nobody's where a tool is tried by itself.
     pub(crate) run: Option<Arc<crate::run::Run>>,
+    /// When it may start another run, where it can.
+    pub(crate) turn: Option<Arc<crate::turns::Turn>>,
 }
 
 impl Scene {

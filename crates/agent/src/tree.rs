@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use session::RunId;
 use store::Seq;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::family::Family;
 use crate::kernel::{Ended, Kernel};
@@ -28,6 +28,8 @@ pub(crate) struct Tree {
     begun: Mutex<HashMap<(RunId, Seq), watch::Sender<bool>>>,
     /// Counts whenever a question has its answer, and what was set aside for it is free.
     settled: watch::Sender<u64>,
+    /// Those who wait for what others have set aside, by the run whose limit it is.
+    lines: Mutex<HashMap<RunId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 #[derive(Default)]
@@ -88,6 +90,7 @@ impl Tree {
             begun: Mutex::default(),
             ended: watch::Sender::new(0),
             settled: watch::Sender::new(0),
+            lines: Mutex::default(),
         })
     }
 
@@ -179,6 +182,16 @@ impl Tree {
         self.settled.subscribe()
     }
 
+    /// Waits to be the first of those who wait for a limit of that run. Only the first looks again when something is
+    /// settled: if all did, a thousand would ask a million times.
+    pub(crate) async fn line(&self, of: &RunId) -> OwnedMutexGuard<()> {
+        let line = {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(lines.entry(of.clone()).or_default())
+        };
+        line.lock_owned().await
+    }
+
     /// The first fork of a turn goes ahead; the others see when its answer has begun, since nothing can be read from a
     /// prompt cache before.
     pub(crate) fn first_of(&self, turn: (RunId, Seq)) -> First {
@@ -191,6 +204,11 @@ impl Tree {
                 First::Goes(Ahead(first))
             }
         }
+    }
+
+    /// A place among those at work, where one is free.
+    pub(crate) fn free_place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.at_once).try_acquire_owned().ok()
     }
 
     /// Waits for a place among those at work.

@@ -276,6 +276,63 @@ fn killed_again_while_it_is_taken_up() {
     kill_at(&["ask.commit.after:3", "child.resume.after:2", "spawn.after:1", "wake.before:1"], &expected);
 }
 
+/// Two that were waited for go on in the background, since their parent is told something else; each is told of once.
+#[test]
+fn killed_while_a_sub_agent_becomes_a_job() {
+    let lines: &[(&str, &[&str])] = &[
+        (
+            "Do it.",
+            &[
+                "toolu_c=spawn_sub_agent{\"prompt\":\"Work on C.\"} + toolu_e=spawn_sub_agent{\"prompt\":\"Work on E.\"}",
+            ],
+        ),
+        ("Work on C.", &["@waits:2 C is done."]),
+        ("Work on E.", &["@waits:3 E is done."]),
+        ("And now?", &["Now this.", "And that.", "All done."]),
+    ];
+    let more = ["run", "--resume", ROOT, "And now?"];
+    let play = |crash: &str| {
+        let world = World::saying(lines);
+        assert_eq!(world.start("spawn.after:2").status.signal(), Some(9), "{crash}");
+        if !crash.is_empty() {
+            let killed = world.offshoot(&more, crash);
+            assert_eq!(killed.status.signal(), Some(9), "{crash}: {:?}", Said::of(killed));
+        }
+        let said = Said::of(world.offshoot(&more, ""));
+        assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{crash}: {said:?}");
+        world.transcripts()
+    };
+    let expected = play("");
+    assert_eq!(expected[ROOT].join("\n").matches("<job_ended").count(), 2, "{:#?}", expected[ROOT]);
+    for point in ["job.made.before", "job.made.after"] {
+        for hit in 1..=2 {
+            let case = format!("{point}:{hit}");
+            same(&play(&case), &expected, &case);
+        }
+    }
+}
+
+/// The script of the next process never sees the agents that had ended; it knows them from the journal.
+#[test]
+fn a_scripted_tree_that_is_killed_late_ends_well() {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/subagents.yaml");
+    let script = script.to_str().unwrap();
+    for point in ["run.end.after:1", "job.end.after:1", "park.after:1", "job.end.after:2"] {
+        let env = TestEnv::new();
+        let mut start = env.offshoot(&["run", "--script", script, "What is this project?"]);
+        let killed = start.env("OFFSHOOT_CRASH", point).env("OFFSHOOT_RUN_ID", ROOT).output().unwrap();
+        assert_eq!(killed.status.signal(), Some(9), "{point}: {:?}", Said::of(killed));
+        let said = env.run(&["run", "--resume", ROOT, "--script", script]);
+        assert_eq!(said.code, Some(0), "{point}: {said:?}");
+        assert!(said.stdout.starts_with("Begin with the README;"), "{point}: {said:?}");
+        assert!(!said.stderr.contains("no answer"), "{point}: {said:?}");
+        let cost = env.run(&["ps", "--format", "json"]).stdout;
+        let runs: Value = serde_json::from_str(&cost).unwrap();
+        let completed = runs["runs"].as_array().unwrap().iter().filter(|run| run["status"] == "completed");
+        assert_eq!(completed.count(), 4, "{point}: {runs}");
+    }
+}
+
 #[test]
 fn every_point_of_a_tree_is_met_often_enough() {
     let (hits, _) = undisturbed();

@@ -137,6 +137,100 @@ fn events_come_in_order_and_the_last_says_how_it_ended() {
     assert!(!main_only.stdout.contains("provisional"));
 }
 
+/// A plan of one task, somebody who works on it and first answers in words, and somebody in the background.
+const FAMILY: &str = r#"
+format: 1
+lanes:
+  - lane: count
+    match: { prompt_contains: "Count" }
+    turns:
+      - reply: [ { text: "Seven." } ]
+      - reply: [ { text: '{"n":7}' } ]
+  - lane: job
+    match: { prompt_contains: "Work beside" }
+    turns:
+      - wait_for: [ { lane: main, turn: 4 } ]
+        reply: [ { text: "Worked." } ]
+  - lane: main
+    match: { tools_include: spawn_sub_agent }
+    turns:
+      - reply: [ { call: { tool: manage_tasks, id: toolu_t, input: { create: [ { subject: "How many are there?" } ] } } } ]
+      - reply: [ { call: { tool: spawn_sub_agent, id: toolu_j, input: { prompt: "Work beside.", run_in_background: true } } } ]
+      - reply: [ { call: { tool: spawn_sub_agent, id: toolu_c, input: { prompt: "Count.", task_id: "2.0.1", output_schema: { type: object, required: [n] } } } } ]
+      - reply: [ { text: "I wait." } ]
+      - reply: [ { text: "All done." } ]
+"#;
+
+#[test]
+fn what_a_tree_did_is_told_and_shown() {
+    let env = world(FAMILY);
+    let said = run(&env, &["--json", "Go."]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let events = lines(&said);
+    let root = events[0]["run"].as_str().unwrap().to_owned();
+    let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).collect::<Vec<_>>();
+    let begun: Vec<_> =
+        of("run_started").iter().map(|event| (event["call"].clone(), event["job"].clone())).collect();
+    assert_eq!(
+        begun,
+        [(Value::Null, false.into()), ("toolu_j".into(), true.into()), ("toolu_c".into(), false.into())]
+    );
+    let woken = of("woken");
+    assert_eq!(woken.len(), 1, "{events:?}");
+    assert_eq!(woken[0]["run"], root.as_str());
+    assert_eq!(woken[0]["jobs"], serde_json::json!([format!("{root}-4-0")]));
+
+    let child = format!("{root}-6-0");
+    let shown = env.run(&["show", &child]).stdout;
+    for part in [
+        "\n  task 2.0.1 How many are there?\n",
+        "\n  output schema {\"type\":\"object\",\"required\":[\"n\"]}\n",
+        "\noffshoot\n  Your answer does not have the shape that was asked for: it is not JSON",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let json: Value = serde_json::from_str(&env.run(&["show", &child, "--format", "json"]).stdout).unwrap();
+    assert_eq!(
+        (json["run"]["task"].as_str(), json["run"]["output_schema"]["type"].as_str()),
+        (Some("2.0.1"), Some("object"))
+    );
+    let tasks = env.run(&["tasks"]).stdout;
+    assert!(tasks.contains("How many are there?\n                        → {\"n\":7}\n"), "{tasks}");
+    assert_eq!(
+        env.run(&["search", "shape"]).stdout.matches("asked for").count(),
+        0,
+        "the kernel's words are nobody's"
+    );
+
+    let said = run(&env, &["--resume", &child]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains(&format!("hint: offshoot run --resume {root}\n")), "{said:?}");
+}
+
+#[test]
+fn who_waits_for_a_place_is_told_of() {
+    // The job still speaks when the other one is begun.
+    let slow = "pace: { first_ms: 700 }\n        wait_for: [ { lane: main, turn: 3 } ]";
+    let env = world(&FAMILY.replace("wait_for: [ { lane: main, turn: 4 } ]", slow));
+    std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();
+    env.write("home/.config/offshoot/offshoot.toml", "[sub_agents]\nat_once = 1\n");
+    let said = run(&env, &["--json", "Go."]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let of_child: Vec<String> = lines(&said)
+        .iter()
+        .filter(|event| event["run"].as_str().is_some_and(|run| run.ends_with("-6-0")))
+        .map(|event| event["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(of_child, ["run_queued", "run_started", "run_finished"], "{said:?}");
+    env.write("home/.config/offshoot/offshoot.toml", "[sub_agents]\nat_once = 0\n");
+    let said = run(&env, &["Go."]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(
+        said.stderr.contains("line 2: with `at_once` at 0") && said.stderr.contains("hint: at_once = 16"),
+        "{said:?}"
+    );
+}
+
 #[test]
 fn a_finished_run_can_be_told_more_and_nothing_without_a_word() {
     let env = world(SCRIPT);

@@ -13,8 +13,12 @@ use crate::StoreError;
 const APPLICATION: i64 = 0x6f66_7368;
 
 /// The way from each version to the next: the step at index n leads to version n + 1.
-pub(crate) const STEPS: &[&str] =
-    &[include_str!("schema_v1.sql"), include_str!("schema_v2.sql"), include_str!("schema_v3.sql")];
+pub(crate) const STEPS: &[&str] = &[
+    include_str!("schema_v1.sql"),
+    include_str!("schema_v2.sql"),
+    include_str!("schema_v3.sql"),
+    include_str!("schema_v4.sql"),
+];
 
 /// Brings the database to the newest version and keeps a copy of what was there before.
 pub(crate) fn migrate(conn: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), StoreError> {

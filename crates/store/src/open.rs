@@ -109,6 +109,7 @@ pub(crate) const ALL_RUNS: &[&str] = &[
     "processes",
     "reserved_tokens",
     "forks",
+    "spent",
 ];
 
 fn main_only(asked: AuthContext<'_>) -> Authorization {

@@ -30,6 +30,7 @@ impl Event {
 impl What {
     fn name(&self) -> &'static str {
         match self {
+            Self::Queued { .. } => "run_queued",
             Self::Started { .. } => "run_started",
             Self::Provisional { .. } => "provisional",
             Self::Retrying { .. } => "retrying",
@@ -38,6 +39,7 @@ impl What {
             Self::CallFinished { .. } => "tool_finished",
             Self::Compacted { .. } => "compacted",
             Self::Waiting { .. } => "waiting",
+            Self::Woken { .. } => "woken",
             Self::ForkEnded(_) => "fork_ended",
             Self::Finished { .. } => "run_finished",
         }
@@ -45,12 +47,15 @@ impl What {
 
     fn json(&self, run: &str) -> Value {
         match self {
-            Self::Started { kind, agent, model, resumed } => json!({
+            Self::Queued { kind, agent } => json!({ "kind": kind.as_str(), "agent": agent }),
+            Self::Started { kind, agent, model, call, is_job, so_far } => json!({
                 "format": EVENTS_FORMAT,
                 "kind": kind.as_str(),
                 "agent": agent,
                 "model": model,
-                "resumed": resumed,
+                "call": call,
+                "job": is_job,
+                "resumed": so_far.is_some(),
             }),
             Self::Provisional { part, text } => json!({ "part": part_word(*part), "text": text }),
             Self::Retrying { attempt, error, wait_ms } => {
@@ -79,6 +84,7 @@ impl What {
             }),
             Self::Compacted { seq } => json!({ "message": seq }),
             Self::Waiting { jobs } => json!({ "jobs": jobs }),
+            Self::Woken { seq, jobs } => json!({ "message": seq, "jobs": jobs }),
             Self::ForkEnded(ended) => serde_json::to_value(ended).unwrap_or_default(),
             Self::Finished { status, final_text, error, usage, cost_microusd } => json!({
                 "run": run,

@@ -40,6 +40,13 @@ pub struct Event {
 /// What happened. All but [`What::Provisional`] and [`What::Retrying`] is in the journal before it is told.
 #[derive(Clone, Debug)]
 pub enum What {
+    /// A run is written down, and waits for a place among those at work.
+    Queued {
+        /// The run's place in the tree.
+        kind: RunKind,
+        /// The agent.
+        agent: String,
+    },
     /// The loop begins, or goes on.
     Started {
         /// The run's place in the tree.
@@ -48,8 +55,12 @@ pub enum What {
         agent: String,
         /// The model.
         model: String,
-        /// It had been begun before.
-        resumed: bool,
+        /// The call of its parent that started it.
+        call: Option<CallId>,
+        /// It works in the background, and its parent is told when it ends.
+        is_job: bool,
+        /// What it had come to, where it had been begun before.
+        so_far: Option<SoFar>,
     },
     /// A piece of a reply that is still on its way, and may never be whole.
     Provisional {
@@ -118,6 +129,13 @@ pub enum What {
         /// How many of them are at work.
         jobs: usize,
     },
+    /// The agent is told of jobs that have ended.
+    Woken {
+        /// The message that tells it.
+        seq: i64,
+        /// The jobs.
+        jobs: Vec<RunId>,
+    },
     /// A fork has ended, and what it came to.
     ForkEnded(Box<ForkEnded>),
     /// The loop has ended.
@@ -133,4 +151,15 @@ pub enum What {
         /// What it cost, where all prices are known.
         cost_microusd: Option<i64>,
     },
+}
+
+/// What a run had used when it was taken up again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Its own tokens.
+    pub usage: Usage,
+    /// What they cost, where all prices are known.
+    pub cost_microusd: Option<i64>,
+    /// How long it had worked.
+    pub ms: u64,
 }

@@ -166,16 +166,28 @@ fn transcript(run: &Run, job: &RunId, from: u64) -> Result<(String, i64), Refusa
     let (messages, calls) = (reads.messages()?, reads.tool_calls()?);
     let from = i64::try_from(from).unwrap_or(i64::MAX);
     let (mut text, mut next) = (String::new(), from);
-    for message in messages.iter().filter(|message| message.seq.0 > from) {
-        let part = part(message, calls.iter().filter(|call| call.key.message == message.seq));
+    let mut messages = messages.iter().filter(|message| message.seq.0 > from).peekable();
+    while let Some(message) = messages.peek() {
+        let seq = message.seq;
+        let part = part(message, calls.iter().filter(|call| call.key.message == seq));
         if !text.is_empty() && text.len() + part.len() > SHOWN {
             break;
         }
         text += &part;
-        next = message.seq.0;
+        next = seq.0;
+        messages.next();
     }
     let cut = text.floor_char_boundary(SHOWN);
-    text.truncate(cut);
+    if cut < text.len() {
+        let rest = text.len() - cut;
+        text.truncate(cut);
+        text += &format!("\n[{rest} bytes more of message {next} are left out]");
+    }
+    match messages.count() {
+        0 => {}
+        1 => text += &format!("\n[one message more: cursor {next} goes on with it]"),
+        more => text += &format!("\n[{more} messages more: cursor {next} goes on with them]"),
+    }
     Ok((text, next))
 }
 

@@ -79,7 +79,7 @@ async fn forked(skill: &crate::Skill, args: &Args, run: &Arc<Run>, scene: &Scene
     let allow = skill.tools.as_ref().map(Tools::rules).unwrap_or_default();
     let fork = Fork { allow, ..Fork::new(skill.filled_in(&args.arguments), &skill.name, "skill") };
     let id = spawn::id(&scene.call);
-    let member = fork::spawn(run, &scene.call, &scene.call_id, &fork, false).await.map_err(Refusal)?;
+    let member = fork::spawn(run, scene, &fork, false).await.map_err(Refusal)?;
     waited(run, &id, member, None).await
 }
 

@@ -125,7 +125,7 @@ async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         output_schema: args.output_schema,
     };
     let id = spawn::id(&scene.call);
-    let member = spawn::start(run, &scene.call, &scene.call_id, wanted).await.map_err(Refusal)?;
+    let member = spawn::start(run, scene, wanted).await.map_err(Refusal)?;
     if in_background {
         return Ok(launched(&id));
     }
@@ -151,7 +151,7 @@ async fn forked(args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Re
     }
     let fork = Fork::new(args.prompt.clone(), "fork", "spawn_sub_agent");
     let id = spawn::id(&scene.call);
-    let member = fork::spawn(run, &scene.call, &scene.call_id, &fork, args.run_in_background).await;
+    let member = fork::spawn(run, scene, &fork, args.run_in_background).await;
     let member = member.map_err(Refusal)?;
     match args.run_in_background {
         true => Ok(launched(&id)),
@@ -182,7 +182,7 @@ async fn end(run: &Run, id: &RunId, member: Option<Member>) -> Result<Ended, Ref
     let ended = ended.map_or_else(|| stored(run, id), Ok)?;
     if ended.status == RunStatus::Paused {
         // Nobody waits for it from now on: it owes its answer.
-        run.kernel.store.make_job(id, run.kernel.clock.millis()).await?;
+        jobs::make(run, id).await?;
     }
     Ok(ended)
 }

@@ -63,6 +63,7 @@ impl Yard {
             call_id: session::CallId::new("call"),
             skills: Arc::default(),
             run: None,
+            turn: None,
         };
         Self { _home: home, root, outside, scene, seen: Mutex::default() }
     }

@@ -111,3 +111,8 @@ pub(crate) fn width() -> usize {
         false => usize::MAX,
     }
 }
+
+/// The same for what is said beside the output.
+pub(crate) fn stderr_width() -> usize {
+    terminal_size::terminal_size_of(std::io::stderr()).map_or(USUAL_WIDTH, |(width, _)| width.0.into())
+}

@@ -5,14 +5,19 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use store::{Store, Task, Thread};
 
-use super::{Format, print};
+use super::{Format, USUAL_WIDTH, print};
 use crate::failure::{Kind, OrFail};
 use crate::journal;
 
 /// How many conversations are looked at where none is named.
 const USUAL: usize = 200;
 
+/// What comes before a result, below the subject of its task.
+const RESULT: &str = "                        → ";
+
 /// List the tasks that our agents have planned
+///
+/// Below a task stands the first line of what came of it; `--format json` has all of it.
 ///
 /// Without a name, those of all conversations that have some, the newest first.
 #[derive(clap::Args)]
@@ -77,6 +82,15 @@ fn text(all: &[(Thread, Vec<Task>)]) -> String {
                 format!("  {:<8} {status:<12} {}", agent::tasks::name(task), report::plain(&task.subject));
             text += &report::fit(&line, super::width());
             text.push('\n');
+            let result =
+                task.result.as_deref().and_then(|result| result.lines().find(|line| !line.trim().is_empty()));
+            if let Some(result) = result {
+                text += &report::fit(
+                    &format!("{RESULT}{}", report::plain(result)),
+                    super::width().min(USUAL_WIDTH),
+                );
+                text.push('\n');
+            }
         }
     }
     text

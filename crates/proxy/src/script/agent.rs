@@ -116,6 +116,11 @@ impl Agent {
         self.calls.extend(past.calls.iter().cloned());
     }
 
+    /// The last of what was said before is said in full.
+    pub(super) fn has_said(&mut self, calls: bool) {
+        self.newest = Newest::Sent { calls };
+    }
+
     /// A turn has left in full.
     pub(super) fn sent(&mut self, turn: usize, number: u32, calls: bool) {
         self.reached = self.reached.max(turn + 1);

@@ -83,7 +83,7 @@ impl Play {
         let known = || self.lanes.get(&position.lane).or_else(|| self.lanes.get(&position.from?));
         let agent = match (named.or_else(known), &continues) {
             (Some(agent), _) => *agent,
-            (None, None) => self.enter(prompt)?,
+            (None, None) => self.enter(prompt, prompt)?,
             (None, Some(id)) => {
                 return Err(Miss(format!("the request continues `{id}`, which is no reply of this script")));
             }
@@ -100,8 +100,16 @@ impl Play {
         Ok(Ticket { agent, key, turn, number })
     }
 
-    /// A new agent, on the first lane that takes its request.
-    fn enter(&mut self, prompt: &Prompt) -> Result<usize, Miss> {
+    /// An agent whose last request was answered before this script was there: `said` is that with the reply behind it.
+    pub(super) fn remember(&mut self, prompt: &Prompt, said: &Prompt, position: Position, calls: bool) {
+        if let Ok(agent) = self.enter(prompt, said) {
+            self.lanes.insert(position.lane, agent);
+            self.agents[agent].has_said(calls);
+        }
+    }
+
+    /// A new agent, on the first lane that takes its request; `said` is what it has come to.
+    fn enter(&mut self, prompt: &Prompt, said: &Prompt) -> Result<usize, Miss> {
         let Some(lane) = self.script.lanes.iter().position(|lane| lane.matching.value.takes(prompt)) else {
             let names = self.script.lanes.iter().map(|lane| format!("`{}`", lane.lane.value));
             let names = names.collect::<Vec<_>>().join(", ");
@@ -110,8 +118,8 @@ impl Play {
         let name = &self.script.lanes[lane].lane.value;
         self.agents.push(Agent::new(lane, name, self.on(lane).count()));
         let agent = self.agents.len() - 1;
-        if let Some(past) = past(&self.script.lanes[lane].turns.value, prompt) {
-            self.resume(agent, &past, prompt);
+        if let Some(past) = past(&self.script.lanes[lane].turns.value, said) {
+            self.resume(agent, &past, said);
         }
         Ok(agent)
     }

@@ -51,6 +51,12 @@ impl ScriptedModel {
         self.addr
     }
 
+    /// Tells it of an agent that was answered before it was there, so that whoever waits for that one does not wait in vain:
+    /// its last request, the same with the reply behind it, and the reply as it came.
+    pub fn remember(&self, dialect: Dialect, request: &[u8], said: &[u8], reply: &[u8]) {
+        self.stage.remember(dialect, request, said, reply);
+    }
+
     /// How the script went so far.
     pub fn report(&self) -> Report {
         self.stage.report()

@@ -7,7 +7,7 @@ use recording::lanes::{Heard, LaneTracker};
 use session::RequestId;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wire::dialect::Prompt;
+use wire::dialect::{Dialect, Outcome, Prompt};
 
 use super::format::Pace;
 use super::play::{Line, Miss, Play, Ticket};
@@ -89,6 +89,21 @@ impl Stage {
                 () = tokio::time::sleep_until(deadline) => {}
             }
         }
+    }
+
+    /// A request that was answered before this script was there, the same with the reply behind it, and that reply.
+    pub(super) fn remember(&self, dialect: Dialect, body: &[u8], said: &[u8], reply: &[u8]) {
+        let (Ok(prompt), Ok(said)) = (dialect.decode_request(body), dialect.decode_request(said)) else {
+            return;
+        };
+        let Ok(Outcome::Answer(answer)) = dialect.decode_reply(reply) else { return };
+        let identity = identity(&[], body, &prompt);
+        let mut state = self.lock();
+        state.arrivals += 1;
+        let id = RequestId::nth(state.arrivals);
+        let position = state.tracker.asked(&id, &prompt, &identity);
+        state.tracker.answered(&id, &Heard::of(dialect, 200, reply));
+        state.play.remember(&prompt, &said, position, answer.reply.calls().next().is_some());
     }
 
     /// What a request is about to get in full, or what it got before its sender left.

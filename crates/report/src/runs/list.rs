@@ -101,6 +101,7 @@ fn cell(line: &Line<'_>, column: Column, now: Millis) -> String {
     let all = &run.inclusive;
     match column {
         Column::Run => run.id.to_string(),
+        Column::Status if is_queued(run) => "queued".to_owned(),
         Column::Status => status(run.status),
         Column::Began => ago(run.created_at, now),
         Column::Tokens => short(all.usage.input_total() + all.usage.output),
@@ -120,6 +121,11 @@ fn cached(usage: &Usage) -> String {
         0 => String::new(),
         sent => format!("{} %", usage.cache_read * 100 / sent),
     }
+}
+
+/// It is begun and has not asked anything yet: it waits for a place among those at work.
+fn is_queued(run: &RunSummary) -> bool {
+    run.status == RunStatus::Running && run.root != run.id && run.own.calls == 0
 }
 
 /// In as few words as tell it from others.
@@ -151,6 +157,7 @@ pub fn ps_json(runs: &[RunSummary]) -> Value {
             "title": run.title,
             "kind": run.kind.as_str(),
             "status": run.status.as_str(),
+            "queued": is_queued(run),
             "agent": run.agent,
             "model": run.model,
             "provider": run.provider,
@@ -253,7 +260,7 @@ mod tests {
             writer: None,
             created_at: Millis(-minutes * 60_000),
             ended_at: None,
-            own: Totals::default(),
+            own: Totals { calls: 1, ..Totals::default() },
             inclusive: Totals { cost_microusd: 15_000, ..Totals::default() },
         }
     }
@@ -262,6 +269,7 @@ mod tests {
         RunSummary {
             kind: RunKind::Sub,
             parent: Some(RunId::new(parent)),
+            root: RunId::new("root"),
             job: place.starts_with('2'),
             agent: agent.to_owned(),
             ..run(&format!("{parent}-{place}"), status, 1)
@@ -303,7 +311,10 @@ mod tests {
         const ROOT: &str = "1m7g0c8gs8ytqbbb";
         // Newest first, as the journal lists them.
         let runs = [
-            below("1m7g0c8gs8ytqbbb-2-0-4-1", "6-0", "reader", RunStatus::Running),
+            RunSummary {
+                own: Totals::default(), // it has asked nothing yet
+                ..below("1m7g0c8gs8ytqbbb-2-0-4-1", "6-0", "reader", RunStatus::Running)
+            },
             below("1m7g0c8gs8ytqbbb-2-0", "4-1", "grep-summarizer", RunStatus::Waiting),
             below(ROOT, "2-1", "general-purpose", RunStatus::Completed),
             below(ROOT, "2-0", "repo-scanner", RunStatus::Waiting),
@@ -314,7 +325,7 @@ mod tests {
             1m7g0c8gs8ytqbbb              waiting    0       $0.0150  Find the bug in the p…
             1m7g0c8gs8ytqbbb-2-0          waiting    0       $0.0150    repo-scanner (job)
             1m7g0c8gs8ytqbbb-2-0-4-1      waiting    0       $0.0150      grep-summarizer
-            1m7g0c8gs8ytqbbb-2-0-4-1-6-0  running    0       $0.0150        reader
+            1m7g0c8gs8ytqbbb-2-0-4-1-6-0  queued     0       $0.0150        reader
             1m7g0c8gs8ytqbbb-2-1          completed  0       $0.0150    general-purpose (jo…
         "#]]
         .assert_eq(&ps_text(&runs, Millis(0), 80, 10));

@@ -24,6 +24,10 @@ pub struct OneRun {
     pub fork: Option<Fork>,
     /// The folder it works in.
     pub workspace: String,
+    /// The task it works on: its name and what it is about.
+    pub task: Option<(String, String)>,
+    /// The shape that its answer must have.
+    pub output_schema: Option<Value>,
     /// What its requests begin with, by their digest.
     pub heads: Vec<(String, Vec<u8>)>,
     /// Its messages.
@@ -69,6 +73,12 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         format!("  agent {}, model {} ({})", plain(&run.agent), plain(&run.model), plain(&run.provider)),
     );
     line(&mut out, format!("  {}, {}", tokens(&summary.inclusive.usage), dollars(&summary.inclusive)));
+    if let Some((name, subject)) = &one.task {
+        line(&mut out, format!("  task {} {}", plain(name), plain(subject)));
+    }
+    if let Some(schema) = &one.output_schema {
+        line(&mut out, format!("  output schema {}", plain(&schema.to_string())));
+    }
     for about in one.fork.iter().flat_map(|fork| about_fork(one, fork)) {
         line(&mut out, format!("  {about}"));
     }
@@ -93,7 +103,9 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
             }
         }
         // What was said is shown whole; the terminal breaks its lines.
-        for text in message.text.as_deref().unwrap_or_default().lines() {
+        let own_words = (message.origin == Origin::Kernel).then(|| kernel_words(message));
+        let text = message.text.as_deref().or(own_words.as_deref()).unwrap_or_default();
+        for text in text.lines() {
             out.push_str(&format!("  {}\n", crate::text::visible(text)));
         }
         for call in one.tool_calls.iter().filter(|call| call.key.message == message.seq) {
@@ -105,6 +117,16 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         }
     }
     out
+}
+
+/// What the kernel itself said. It is not kept as text, so that nobody finds it who looks for what people said.
+fn kernel_words(message: &Message) -> String {
+    let wire: Value = serde_json::from_slice(&message.bytes).unwrap_or_default();
+    let content = &wire["content"];
+    let blocks = content.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
+    // What it tells of jobs is shown as that.
+    let words = content.as_str().into_iter().chain(blocks).filter(|text| !text.starts_with("<job_ended "));
+    words.collect::<Vec<_>>().join("\n")
 }
 
 /// What a fork shares, and how long it waited for another one to go ahead.
@@ -143,6 +165,8 @@ pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
             "provider": run.provider,
             "chain": run.chain,
             "depth": run.depth,
+            "task": one.task.as_ref().map(|(name, _)| name),
+            "output_schema": one.output_schema,
             "final_text": run.final_text,
             "error": run.error,
             "created_at_ms": run.created_at.0,

@@ -63,7 +63,8 @@ async fn deleting_a_run_deletes_all_below_and_nothing_else() {
             ("seen_files", 1),
             ("processes", 1),
             ("reserved_tokens", 0),
-            ("forks", 0)
+            ("forks", 0),
+            ("spent", 1)
         ]
     );
     assert_eq!(room.store.said("m"), ["start", "go"]);

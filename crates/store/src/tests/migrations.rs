@@ -6,12 +6,12 @@ use super::*;
 use crate::migrate::STEPS;
 
 /// A step that rebuilds a table others refer to, as real ones will.
-const TO_V4: &str = "
-    CREATE TABLE threads_v4 (id TEXT PRIMARY KEY, title TEXT NOT NULL, workspace TEXT NOT NULL,
+const TO_V5: &str = "
+    CREATE TABLE threads_v5 (id TEXT PRIMARY KEY, title TEXT NOT NULL, workspace TEXT NOT NULL,
         created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, pinned INTEGER NOT NULL) STRICT;
-    INSERT INTO threads_v4 SELECT *, 0 FROM threads;
+    INSERT INTO threads_v5 SELECT *, 0 FROM threads;
     DROP TABLE threads;
-    ALTER TABLE threads_v4 RENAME TO threads;";
+    ALTER TABLE threads_v5 RENAME TO threads;";
 
 async fn populated() -> (TempDir, PathBuf) {
     populated_by(STEPS).await
@@ -69,26 +69,26 @@ fn said(store: &Store) -> Vec<Vec<String>> {
 async fn a_step_keeps_every_row_and_a_copy() {
     let (folder, path) = populated().await;
     let before = said(&open(&path).expect("opens"));
-    let store = with_steps(&path, &[TO_V4]).expect("migrated");
+    let store = with_steps(&path, &[TO_V5]).expect("migrated");
     assert_eq!(said(&store), before);
     assert_eq!(
         store.check().expect("checked"),
-        Health { sqlite: rusqlite::version(), version: 4, problems: vec![] }
+        Health { sqlite: rusqlite::version(), version: 5, problems: vec![] }
     );
     assert_eq!(store.main().search("needle", 9).expect("searched").len(), 1);
     store.delete_thread(&thread_id("m")).await.expect("the new table still cascades");
     assert!(matches!(store.run(&run_id("s")).row(), Err(StoreError::NoRun(_))));
     drop(store);
 
-    assert_eq!(backups(&folder), ["store.db.v3-backup"]);
-    let copy = folder.path().join("store.db.v3-backup");
+    assert_eq!(backups(&folder), ["store.db.v4-backup"]);
+    let copy = folder.path().join("store.db.v4-backup");
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&copy).expect("there"));
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(said(&open(&copy).expect("the copy is a whole journal")), before);
 
     let error = open(&path).expect_err("an older offshoot");
-    assert!(matches!(error, StoreError::Newer { found: 4, known: 3, .. }), "{error:?}");
-    with_steps(&path, &[TO_V4]).expect("nothing left to do");
+    assert!(matches!(error, StoreError::Newer { found: 5, known: 4, .. }), "{error:?}");
+    with_steps(&path, &[TO_V5]).expect("nothing left to do");
     assert_eq!(backups(&folder).len(), 1);
 }
 
@@ -101,7 +101,7 @@ async fn an_old_version_becomes_the_newest_with_every_row_and_a_copy() {
 
     let store = open(&path).expect("migrated");
     assert_eq!(said(&store), before);
-    assert_eq!(store.check().expect("checked").version, 3);
+    assert_eq!(store.check().expect("checked").version, 4);
     let known = store.run(&run_id("m"));
     assert_eq!((known.seen_files().expect("files"), known.processes().expect("processes")), (vec![], vec![]));
     let seq = store.turn("m", "again", &["read"]).await;
@@ -117,12 +117,36 @@ async fn an_old_version_becomes_the_newest_with_every_row_and_a_copy() {
 }
 
 #[tokio::test]
+async fn a_tree_of_an_older_version_is_counted_whole() {
+    let (_folder, path) = populated_by(&STEPS[..3]).await;
+    let old = rusqlite::Connection::open(&path).expect("opens");
+    old.execute_batch(
+        "UPDATE model_calls SET input = 10, output = 5, cache_read = 3, cost_microusd = 100;
+         INSERT INTO model_calls (run, kind, step, purpose, head, from_seq, to_seq, marks, request_sha256, request_len,
+             model, provider, status, reserved_microusd, asked_at)
+         VALUES ('s', 'sub', 1, 'turn', zeroblob(32), 1, 1, '', zeroblob(32), 7, 'opus', 'scripted', 'asked', 500, 1);
+         INSERT INTO reserved_tokens SELECT max(id), 20 FROM model_calls;",
+    )
+    .expect("rows");
+    drop(old);
+    let store = open(&path).expect("migrated");
+    let within = vec![Limit { run: run_id("m"), microusd: None, tokens: Some(50) }];
+    let wants = |tokens| NewModelCall { within: within.clone(), reserved_tokens: tokens, ..question("m") };
+    let refused = store.ask(wants(13)).await;
+    assert!(
+        matches!(refused, Err(StoreError::OverBudget { used: 18, reserved: 20, wanted: 13, .. })),
+        "{refused:?}"
+    );
+    store.ask(wants(12)).await.expect("the rest of it");
+}
+
+#[tokio::test]
 async fn a_step_that_fails_changes_nothing() {
     let (folder, path) = populated().await;
     let before = said(&open(&path).expect("opens"));
     let broken =
         "UPDATE threads SET title = 'half'; DROP TABLE message_search; INSERT INTO nowhere VALUES (1);";
-    for steps in [&[broken][..], &[TO_V4, broken]] {
+    for steps in [&[broken][..], &[TO_V5, broken]] {
         let error = with_steps(&path, steps).expect_err("fails");
         assert!(matches!(error, StoreError::Migrate { .. }), "{error:?}");
         let store = open(&path).expect("the old version opens");
@@ -135,7 +159,7 @@ async fn a_step_that_fails_changes_nothing() {
     assert_eq!(said(&open(&path).expect("opens")), before);
     assert_eq!(
         backups(&folder),
-        ["store.db.v3-backup", "store.db.v3-backup-2", "store.db.v3-backup-3"],
+        ["store.db.v4-backup", "store.db.v4-backup-2", "store.db.v4-backup-3"],
         "no copy is overwritten"
     );
 }
@@ -150,5 +174,5 @@ fn two_that_open_at_once_migrate_once() {
             opener.join().expect("joined").expect("opened");
         }
     });
-    assert_eq!(open(&path).expect("opens").check().expect("checked").version, 3);
+    assert_eq!(open(&path).expect("opens").check().expect("checked").version, 4);
 }

@@ -9,6 +9,7 @@ mod main_only;
 mod migrations;
 mod processes;
 mod search;
+mod spent;
 mod steps;
 mod totals;
 

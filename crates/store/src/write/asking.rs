@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use session::{RunId, Usage};
 
 use super::messages::{append_one, last_seq};
+use super::spent::{self, Spent};
 use super::{calls, count, jobs, may_go_on, runs, standing};
 use crate::{
     Answered, Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, Seq, Store, StoreError,
@@ -19,8 +20,16 @@ impl Store {
     pub async fn ask(&self, call: NewModelCall) -> Result<ModelCallId, StoreError> {
         self.write(move |conn| {
             let standing = may_go_on(conn, &call.run)?;
+            // All of them are looked at before anything is written: who is refused has nothing to undo.
+            let mut new = Vec::new();
             for limit in &call.within {
-                fits(conn, limit, &call)?;
+                let known = spent::kept(conn, &limit.run)?;
+                let spent = known.map_or_else(|| spent::added_up(conn, &limit.run), Ok)?;
+                fits(spent, limit, &call)?;
+                new.extend(known.is_none().then_some((&limit.run, spent)));
+            }
+            for (run, spent) in new {
+                spent::keep(conn, run, spent)?;
             }
             match &call.results {
                 Some(results) => {
@@ -60,7 +69,9 @@ impl Store {
             let run = open_call(conn, call)?;
             let kind = standing(conn, &run)?.kind;
             insert_attempt(conn, call, &attempt)?;
+            free(conn, &run, call)?;
             settle(conn, call, &attempt, &answer)?;
+            spent::change(conn, &run, Spent::used(answer.cost_microusd, &answer.usage))?;
             let Some(message) = &answer.message else {
                 return if answer.calls.is_empty() {
                     Ok(None)
@@ -84,7 +95,8 @@ impl Store {
     ) -> Result<(), StoreError> {
         let error = error.into();
         self.write(move |conn| {
-            open_call(conn, call)?;
+            let run = open_call(conn, call)?;
+            free(conn, &run, call)?;
             let mut update = conn.prepare_cached(
                 "UPDATE model_calls SET status = 'failed', error = ?2, ended_at = ?3 WHERE id = ?1",
             )?;
@@ -124,18 +136,16 @@ fn insert(conn: &Connection, call: &NewModelCall, kind: RunKind) -> Result<Model
             conn.prepare_cached("INSERT INTO reserved_tokens (model_call, tokens) VALUES (?1, ?2)")?;
         insert.execute(params![id, count(call.reserved_tokens)])?;
     }
+    spent::change(conn, &call.run, spent::aside(conn, ModelCallId(id))?)?;
     Ok(ModelCallId(id))
 }
 
 /// Refuses a question that could use more than is left: what is set aside for others counts as used.
-fn fits(conn: &Connection, limit: &Limit, call: &NewModelCall) -> Result<(), StoreError> {
-    let used = crate::read::inclusive(conn, &limit.run)?;
-    let tokens = count(used.usage.input_total().saturating_add(used.usage.output));
-    let (money, counted) = (limit.microusd, limit.tokens.map(count));
-    let aside = set_aside(conn, &limit.run)?;
+fn fits(spent: Spent, limit: &Limit, call: &NewModelCall) -> Result<(), StoreError> {
+    let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = spent;
     let checks = [
-        ("microusd", money, used.cost_microusd, aside.0, call.reserved_microusd),
-        ("tokens", counted, tokens, aside.1, count(call.reserved_tokens)),
+        ("microusd", limit.microusd, used_microusd, aside_microusd, call.reserved_microusd),
+        ("tokens", limit.tokens.map(count), used_tokens, aside_tokens, count(call.reserved_tokens)),
     ];
     for (unit, most, used, reserved, wanted) in checks {
         let Some(most) = most else { continue };
@@ -146,18 +156,12 @@ fn fits(conn: &Connection, limit: &Limit, call: &NewModelCall) -> Result<(), Sto
     Ok(())
 }
 
-/// The money and the tokens that are set aside for open questions of a run and of those below it. What was broken off
-/// sets nothing aside until it goes on.
-fn set_aside(conn: &Connection, run: &RunId) -> Result<(i64, i64), StoreError> {
-    let mut find = conn.prepare_cached(
-        "WITH RECURSIVE below (id) AS (
-             SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
-         )
-         SELECT coalesce(sum(c.reserved_microusd), 0), coalesce(sum(t.tokens), 0)
-         FROM model_calls c JOIN runs r ON r.id = c.run LEFT JOIN reserved_tokens t ON t.model_call = c.id
-         WHERE c.status = 'asked' AND r.status IN ('running', 'waiting') AND c.run IN (SELECT id FROM below)",
-    )?;
-    Ok(find.query_row([run.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?)
+/// What was set aside for a question is free again; what was broken off had set nothing aside.
+fn free(conn: &Connection, run: &RunId, call: ModelCallId) -> Result<(), StoreError> {
+    match standing(conn, run)?.status.is_live() {
+        true => spent::change(conn, run, -spent::aside(conn, call)?),
+        false => Ok(()),
+    }
 }
 
 fn keep_head(conn: &Connection, head: &Head) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use session::RunId;
 
 use super::runs::holder;
-use super::standing;
+use super::{spent, standing};
 use crate::{Lease, Millis, RunStatus, Store, StoreError};
 
 impl Store {
@@ -60,6 +60,9 @@ impl Store {
                  WHERE id = ?1",
             )?;
             update.execute(params![run.as_str(), at])?;
+            if !found.status.is_live() {
+                spent::change(conn, &run, spent::all_aside(conn, &run)?)?;
+            }
             if found.status == RunStatus::Completed {
                 // Who wanted it to stop came too late; what is said now is something else.
                 let mut late = conn.prepare_cached(

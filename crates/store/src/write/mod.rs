@@ -8,6 +8,7 @@ mod messages;
 mod notes;
 mod processes;
 mod runs;
+pub(crate) mod spent;
 mod tasks;
 
 use rusqlite::{Connection, OptionalExtension};

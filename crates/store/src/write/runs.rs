@@ -5,7 +5,7 @@ use session::{RunId, TaskId, ThreadId};
 
 use super::lease::{check_held, give_back};
 use super::messages::append_all;
-use super::{may_go_on, standing};
+use super::{may_go_on, spent, standing};
 use crate::{
     Ending, ForkEnd, Lease, Millis, NewFork, NewRun, NewThread, RunKind, RunStatus, RunThread, Seq, Store,
     StoreError,
@@ -80,6 +80,7 @@ impl Store {
         let run = run.clone();
         self.write(move |conn| {
             standing(conn, &run)?;
+            spent::forget(conn, &run)?;
             conn.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
             forget_heads(conn)
         })
@@ -227,6 +228,9 @@ pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(),
     let before = standing(conn, run)?;
     if before.status.is_final() {
         return Err(StoreError::Over { run: run.clone(), status: before.status });
+    }
+    if before.status.is_live() {
+        spent::change(conn, run, -spent::all_aside(conn, run)?)?;
     }
     let mut update = conn.prepare_cached(
         "UPDATE runs SET status = ?2, final_text = ?3, error = ?4, ended_at = ?5, updated_at = ?5 WHERE id = ?1",

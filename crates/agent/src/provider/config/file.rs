@@ -57,7 +57,7 @@ pub(super) fn read(
 ) -> Result<(), ConfigError> {
     let bad = |at: usize, why: String| {
         let line = text[..at.min(text.len())].matches('\n').count() + 1;
-        ConfigError::File { file: file.to_owned(), line, why }
+        ConfigError::File { file: file.to_owned(), line, why, hint: None }
     };
     let parsed: File = toml::from_str(text)
         .map_err(|error| bad(error.span().map_or(0, |span| span.start), error.message().trim().to_owned()))?;

@@ -68,6 +68,8 @@ pub enum ConfigError {
         line: usize,
         /// What is wrong there.
         why: String,
+        /// What could stand there instead.
+        hint: Option<String>,
     },
     /// What a project may say only in a file that the user has accepted.
     #[error("`{}`, line {line}: {why}", file.display())]
@@ -138,7 +140,7 @@ impl ConfigError {
             Self::NotAccepted { .. } => Some(
                 "read the file; if you want what it says: `offshoot agents accept offshoot.toml`".to_owned(),
             ),
-            Self::File { .. } => None,
+            Self::File { hint, .. } => hint.clone(),
         }
     }
 }

@@ -51,6 +51,7 @@ async fn too_many_and_too_deep_are_errors() {
     stage.run("Do it.").await;
     let refused = stage.results("m").iter().filter(|result| result.contains("which is the limit")).count();
     assert_eq!((refused, stage.runs().len()), (1, 3), "{:?}", stage.results("m"));
+    assert!(stage.results("m")[2].contains("which is the limit"), "the last: {:?}", stage.results("m"));
     let stage = Stage::new(&[
         ("Do it.", &[r#"spawn_sub_agent{"prompt":"Lead."}"#, "Done."]),
         ("Lead.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, "Alone."]),
@@ -61,6 +62,25 @@ async fn too_many_and_too_deep_are_errors() {
         "{:?}",
         stage.results("m-2-0")
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_only_some_may_be_started_the_first_of_a_message_are() {
+    let bad = r#"spawn_sub_agent{"prompt":"Work.","agent":"nobody"}"#;
+    let twenty = format!("{} + {bad} + {}", jobs(4), jobs(15));
+    let mut main = vec![twenty];
+    main.extend((0..9).map(|n| format!("I wait {n}.")));
+    for _ in 0..5 {
+        let mut stage = Stage::new(&[]);
+        let work = ("Work.".to_owned(), vec!["Worked.".to_owned()]);
+        stage.play = Arc::new(play::Play::of(vec![("Do it.".to_owned(), main.clone()), work]));
+        stage.family.width = 8;
+        stage.run("Do it.").await;
+        let refused =
+            stage.results("m").iter().map(|result| result.contains("which is the limit")).collect::<Vec<_>>();
+        // The one that nobody could start takes no place.
+        assert_eq!(refused, (0..20).map(|n| n > 8).collect::<Vec<_>>(), "{:?}", stage.results("m"));
+    }
 }
 
 #[tokio::test]
@@ -119,30 +139,75 @@ async fn what_is_left_above_is_all_that_is_left_below() {
         std::fs::write(at(name), "x").expect("written");
     }
     // The skill that main has read leaves no `list`, and the sub-agent's own file leaves some files.
-    let folder = tempfile::tempdir().expect("a folder");
-    for (file, text) in [
-        ("skills/look/SKILL.md", "---\nallowed-tools: Task, Read\n---\nLook."),
+    let found = defined(&[
+        LOOK,
         (
             "agents/reader.md",
             "---\ndescription: reads\ntools: Read(a.txt), Read(secrets/**), LS\npermissions: {deny: [Read(secrets)]}\n---\nRead.",
         ),
-    ] {
-        let file = folder.path().join(file);
-        std::fs::create_dir_all(file.parent().expect("below")).expect("a folder");
-        std::fs::write(file, text).expect("a file");
-    }
-    let places = definition::Places { project: &folder.path().join("none"), user: folder.path() };
-    let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
-    let found = definition::Definitions::load(places, &definition::Trust::default(), &tools);
+    ]);
     stage.agents = found.agents;
     let run = stage.start("Do it.").await;
     let kernel = Kernel { skills: found.skills.into(), ..stage.kernel() };
     kernel.run(&run, &More::default(), &Brake::new()).await.expect("it runs");
     let results = stage.results("m-4-0");
     assert!(results[0].contains("1\tx"), "{results:?}");
-    for (n, by) in [(1, "`read(secrets)` forbids"), (2, "only `Read(a.txt)`"), (3, "`list` forbids")] {
+    for (n, by) in [(1, "`read(secrets)` forbids"), (2, "only `Read(a.txt)`"), (3, "only `Read(a.txt)`")] {
         assert!(results[n].contains("refused") && results[n].contains(by), "{by}: {results:?}");
     }
+}
+
+/// A skill that leaves no `list`.
+const LOOK: (&str, &str) = ("skills/look/SKILL.md", "---\nallowed-tools: Task, Read\n---\nLook.");
+
+/// What these files of the user's define.
+fn defined(files: &[(&str, &str)]) -> definition::Definitions {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (file, text) in files {
+        let file = folder.path().join(file);
+        std::fs::create_dir_all(file.parent().expect("below")).expect("a folder");
+        std::fs::write(file, text).expect("a file");
+    }
+    let places = definition::Places { project: &folder.path().join("none"), user: folder.path() };
+    let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
+    definition::Definitions::load(places, &definition::Trust::default(), &tools)
+}
+
+#[tokio::test]
+async fn what_is_narrowed_above_is_narrowed_below_from_then_on() {
+    let list = r#"list{"path":"."}"#;
+    let stage = Stage::new(&[
+        ("Do it.", &[&jobs(1), r#"@listed skill{"name":"look"}"#, "I wait.", "Done."]),
+        ("Work.", &[list, &format!("@narrowed {list}"), "Worked."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let kernel = Kernel { skills: defined(&[LOOK]).skills.into(), ..stage.kernel() };
+    let answered = |run: &'static str, n: usize| {
+        let stage = &stage;
+        async move {
+            while stage.results(run).get(n).is_none_or(String::is_empty) {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        }
+    };
+    let narrows = async {
+        while stage.runs().len() < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        answered("m-2-0", 0).await;
+        stage.play.open("listed");
+        answered("m", 1).await;
+        stage.play.open("narrowed");
+    };
+    let (more, brake) = (More::default(), Brake::new());
+    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &brake), narrows);
+    ended.expect("it runs");
+    let results = stage.results("m-2-0");
+    assert!(!results[0].contains("refused"), "before: {results:?}");
+    assert!(
+        results[1].contains("refused") && results[1].contains("the skill `look` leaves only"),
+        "{results:?}"
+    );
 }
 
 /// Says yes, and keeps who asked.
@@ -200,6 +265,33 @@ async fn what_others_have_set_aside_is_waited_for() {
     for n in 0..4 {
         assert_eq!(stage.status(&format!("m-2-{n}")), RunStatus::Completed);
     }
+}
+
+#[tokio::test]
+async fn those_who_wait_for_what_others_have_set_aside_wait_in_line() {
+    const JOBS: usize = 200;
+    let mut main = vec![jobs(JOBS)];
+    main.extend((0..=JOBS).map(|n| format!("I wait {n}.")));
+    let mut stage = Stage::new(&[]);
+    let work = ("Work.".to_owned(), vec!["@all Worked. | in=1".to_owned()]);
+    stage.play = Arc::new(play::Play::of(vec![("Do it.".to_owned(), main), work]));
+    // A few fit at the same time.
+    stage.room.limits.max_budget_tokens = Some(120_000);
+    stage.family.max_budget_tokens = Some(50_000);
+    stage.family.at_once = JOBS; // what they wait for is not a place
+    let put_off = || crate::ask::PUT_OFF.with(std::cell::Cell::get);
+    let run = stage.start("Do it.").await;
+    let open = async {
+        while put_off() < JOBS * 8 / 10 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        stage.play.open("all");
+    };
+    let both = async { tokio::join!(stage.go(&run), open) };
+    let (ended, ()) = tokio::time::timeout(PATIENCE, both).await.expect("nobody waits for ever");
+    assert_eq!(ended.status, RunStatus::Completed, "{:?}", ended.error);
+    assert!(stage.runs().iter().all(|(_, status)| *status == RunStatus::Completed), "{:?}", stage.runs());
+    assert!(put_off() < JOBS * 4, "{} for {JOBS} jobs", put_off());
 }
 
 /// Longer than anything here takes.

@@ -179,3 +179,62 @@ async fn a_summary_says_which_jobs_are_at_work() {
         "{said}"
     );
 }
+
+#[tokio::test]
+async fn what_is_left_out_of_a_transcript_is_said() {
+    let (long, say) = ("word ".repeat(4000), r#"echo{"say":"x"}"#);
+    let stage = Stage::new(&[
+        (
+            "Do it.",
+            &[
+                LAUNCH,
+                "I wait.",
+                r#"job_output{"job_id":"m-2-0","cursor":0}"#,
+                r#"job_output{"job_id":"m-2-0","cursor":1}"#,
+                r#"job_output{"job_id":"m-2-0","cursor":3}"#,
+                "Done.",
+            ],
+        ),
+        ("Work.", &[&format!("{} + {say}", "short ".repeat(2500)), &long]),
+    ]);
+    stage.run("Do it.").await;
+    let shown = |n: usize| {
+        let result = stage.result("m", n);
+        let text = result["transcript"].as_str().expect("a transcript").to_owned();
+        (
+            text.lines()
+                .filter(|line| line.starts_with('[') && line.ends_with(']'))
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+            result["next_cursor"].as_i64(),
+        )
+    };
+    // The prompt and the first reply fit; its results are part of that, and the second reply is too long for itself.
+    assert_eq!(shown(1), (vec!["[one message more: cursor 3 goes on with it]".to_owned()], Some(3)));
+    assert_eq!(shown(2), shown(1));
+    assert_eq!(shown(3), (vec!["[3628 bytes more of message 4 are left out]".to_owned()], Some(4)));
+}
+
+/// The other way round, a job that ends between the two looks would be told of to nobody.
+#[tokio::test]
+async fn who_ends_between_two_looks_is_told_of() {
+    let stage =
+        Arc::new(Stage::new(&[("Do it.", &[LAUNCH, "I wait.", "Told."]), ("Work.", &["@end Worked."])]));
+    let play = Arc::clone(&stage.play);
+    let between: kernel::Between = Box::new(move |run| {
+        let play = Arc::clone(&play);
+        Box::pin(async move {
+            let said = run.kernel.store.run(&run.id).messages().expect("messages").len();
+            if run.is_root() && said == 4 {
+                play.open("end");
+                while run.tree.below(&run.id) > 0 {
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+            }
+        })
+    });
+    kernel::BETWEEN.with_borrow_mut(|happens| *happens = Some(between));
+    let ended = stage.run("Do it.").await;
+    kernel::BETWEEN.with_borrow_mut(|happens| *happens = None);
+    assert_eq!((stage.told_of("m", "m-2-0"), ended.final_text.as_deref()), (1, Some("Told.")));
+}

@@ -33,6 +33,26 @@ async fn an_answer_that_does_not_is_asked_for_once_more() {
 }
 
 #[tokio::test]
+async fn what_was_asked_before_a_summary_is_not_asked_again() {
+    let wrong = ["echo{\"say\":\"x\"}", "Seven. | in=90000000", "Sum."];
+    let stage = Stage::new(&[
+        ("Do it.", &[WANTED, "Done."]),
+        ("Count.", &wrong),
+        ("Sum.", &["is replaced", "Still seven.", r#"{"n":7}"#]),
+    ]);
+    stage.run("Do it.").await;
+    let result = stage.result("m", 0);
+    assert!(result["error"].as_str().is_some_and(|why| why.contains("does not fit")), "{result}");
+    assert_eq!(result["final_text"], "Still seven.");
+    let messages = stage.store().run(&RunId::new("m-2-0")).messages().expect("messages");
+    let told = messages.iter().filter(|message| message.origin == store::Origin::Kernel).count();
+    assert_eq!(told, 1, "once: {}", stage.said_to("m-2-0"));
+    // Read again, as after a kill, it is known as well.
+    let carried = messages.iter().any(|message| message.origin == store::Origin::Carried);
+    assert!(carried, "there was a summary: {}", stage.said_to("m-2-0"));
+}
+
+#[tokio::test]
 async fn every_end_brings_the_id() {
     for (says, status, error) in
         [(&["!400 no"][..], "failed", "no"), (&["!401"], "failed", "401"), (&["nothing"], "completed", "")]

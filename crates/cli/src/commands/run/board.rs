@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use agent::{Event, What};
+use agent::{Event, SoFar, What};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use session::{RunId, Usage};
 use store::{RunKind, RunStatus};
@@ -34,6 +34,8 @@ struct Rows {
 /// One sub-agent.
 struct Row {
     agent: String,
+    /// How long it had worked before it was taken up again.
+    before: Duration,
     since: Instant,
     tool: String,
     usage: Usage,
@@ -74,10 +76,18 @@ impl Board {
     /// What a sub-agent does. What is to be said of its end, where it has ended.
     pub(super) fn see(&self, event: &Event) -> Option<String> {
         let mut rows = self.rows();
-        if let What::Started { kind, agent, .. } = &event.what {
-            let name = if *kind == RunKind::Fork { "fork" } else { agent };
-            rows.begin(&event.run, report::plain(name));
-            return None;
+        let name =
+            |kind: &RunKind, agent: &str| report::plain(if *kind == RunKind::Fork { "fork" } else { agent });
+        match &event.what {
+            What::Queued { kind, agent } => {
+                rows.begin(&event.run, name(kind, agent), "waits for a place", None);
+                return None;
+            }
+            What::Started { kind, agent, so_far, .. } => {
+                rows.begin(&event.run, name(kind, agent), "", *so_far);
+                return None;
+            }
+            _ => {}
         }
         if let What::Finished { status, error, .. } = &event.what {
             return rows.end(&event.run, *status, error.as_deref());
@@ -101,18 +111,28 @@ impl Board {
 }
 
 impl Rows {
-    fn begin(&mut self, run: &RunId, agent: String) {
-        let line = (self.live && self.shown < LINES).then(|| {
-            self.shown += 1;
-            let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed:>4} {msg}");
-            let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
-            let line = self.lines.add(ProgressBar::new_spinner().with_style(style));
-            line.set_prefix(format!("{} {run}", report::fit(&agent, NAME)));
-            line.enable_steady_tick(BEAT);
-            line
+    /// It waits for a place, or works; `so_far` is what it had come to before it was taken up again.
+    fn begin(&mut self, run: &RunId, agent: String, doing: &str, so_far: Option<SoFar>) {
+        let known = self.by_run.remove(run).and_then(|row| row.line);
+        let line = known.or_else(|| {
+            (self.live && self.shown < LINES).then(|| {
+                self.shown += 1;
+                let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed:>4} {msg}");
+                let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+                let line = self.lines.add(ProgressBar::new_spinner().with_style(style));
+                line.set_prefix(format!("{} {run}", report::fit(&agent, NAME)));
+                line.enable_steady_tick(BEAT);
+                line
+            })
         });
-        let (since, usage) = (Instant::now(), Usage::default());
-        let row = Row { agent, since, tool: String::new(), usage, cost_microusd: Some(0), line };
+        let so_far = so_far.unwrap_or(SoFar { cost_microusd: Some(0), ..SoFar::default() });
+        let before = Duration::from_millis(so_far.ms);
+        if let Some(line) = &line {
+            line.set_elapsed(before);
+        }
+        let (since, tool) = (Instant::now(), doing.to_owned());
+        let SoFar { usage, cost_microusd, .. } = so_far;
+        let row = Row { agent, before, since, tool, usage, cost_microusd, line };
         row.draw();
         self.by_run.insert(run.clone(), row);
         self.count();
@@ -132,13 +152,20 @@ impl Rows {
             RunStatus::Paused | RunStatus::StepCap => "·",
             _ => "✗",
         };
-        let took = report::duration(u64::try_from(row.since.elapsed().as_micros()).unwrap_or(u64::MAX));
+        let took = (row.before + row.since.elapsed()).as_micros();
+        let took = report::duration(u64::try_from(took).unwrap_or(u64::MAX));
         let why = error.map(|error| format!(": {}", report::plain(error))).unwrap_or_default();
-        let said = |words: &str| format!("{sign} {} {run} {words}in {took}{}{why}", row.agent, row.used());
-        let whole = said(&format!("{} ", status.words()));
-        // The sign says it too, where the line is too short for both.
-        let is_short = status == RunStatus::Completed && whole.chars().count() > crate::commands::width();
-        Some(if is_short { said("") } else { whole })
+        let said =
+            |used: String| format!("{sign} {} {run} {} in {took}{used}{why}", row.agent, status.words());
+        let whole = said(row.used(&row.usage));
+        let width = if self.live { crate::commands::stderr_width() } else { usize::MAX };
+        if whole.chars().count() <= width {
+            return Some(whole);
+        }
+        // What was cached is the first to go; why it ended is the last, and cut off.
+        let input = row.usage.input_total();
+        let plainly = Usage { input, output: row.usage.output, ..Usage::default() };
+        Some(report::fit(&said(row.used(&plainly)), width))
     }
 
     /// Says how many have no line.
@@ -170,12 +197,12 @@ impl Row {
         self.cost_microusd = self.cost_microusd.zip(cost_microusd).map(|(all, more)| all + more);
     }
 
-    fn used(&self) -> String {
+    fn used(&self, usage: &Usage) -> String {
         let cost = match self.cost_microusd {
             Some(cost) if cost > 0 => format!(", ${:.4}", cost as f64 / 1e6),
             _ => String::new(),
         };
-        format!(", {}{cost}", report::tokens(&self.usage))
+        format!(", {}{cost}", report::tokens(usage))
     }
 
     fn draw(&self) {
@@ -184,7 +211,7 @@ impl Row {
             "" => "thinks",
             tool => tool,
         };
-        line.set_message(format!("{}{}", report::fit(doing, NAME), self.used()));
+        line.set_message(format!("{}{}", report::fit(doing, NAME), self.used(&self.usage)));
     }
 }
 
@@ -210,9 +237,74 @@ mod tests {
             kind: store::RunKind::Sub,
             agent: "scan\u{1b}ner".to_owned(),
             model: "m".to_owned(),
-            resumed: false,
+            call: None,
+            is_job: true,
+            so_far: None,
         };
         event(run, what)
+    }
+
+    #[test]
+    fn who_waits_for_a_place_has_a_line_and_keeps_it() {
+        let board = Board::new();
+        {
+            let mut rows = board.rows();
+            rows.live = true;
+            rows.lines.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        let what = What::Queued { kind: store::RunKind::Sub, agent: "scanner".to_owned() };
+        board.see(&event("m-1-0", what));
+        let message = || {
+            let rows = board.rows();
+            let line = rows.by_run[&RunId::new("m-1-0")].line.as_ref().map(ProgressBar::message);
+            (rows.shown, rows.by_run.len(), line.unwrap_or_default())
+        };
+        assert_eq!(message(), (1, 1, "waits for a place, 0 in, 0 out".to_owned()));
+        board.see(&started("m-1-0"));
+        assert_eq!(message(), (1, 1, "thinks, 0 in, 0 out".to_owned()));
+    }
+
+    #[test]
+    fn who_is_taken_up_again_is_said_with_all_that_it_used() {
+        let board = Board::new();
+        let Event { what: What::Started { kind, agent, model, call, is_job, .. }, .. } = started("m-1-0")
+        else {
+            panic!("started");
+        };
+        let usage = Usage { input: 1000, output: 10, ..Usage::default() };
+        let so_far = Some(SoFar { usage, cost_microusd: Some(1000), ms: 3_600_000 });
+        board.see(&event("m-1-0", What::Started { kind, agent, model, call, is_job, so_far }));
+        let (text, calls) = (None, Vec::new());
+        board.see(&event(
+            "m-1-0",
+            What::Message { seq: 4, step: 2, text, calls, usage, cost_microusd: Some(500) },
+        ));
+        let (status, final_text, error) = (RunStatus::Completed, None, None);
+        let what = What::Finished { status, final_text, error, usage, cost_microusd: None };
+        let said = board.see(&event("m-1-0", what)).expect("it has ended");
+        assert!(said.contains(" in 3600.") && said.ends_with(" s, 2.0k in, 20 out, $0.0015"), "{said}");
+    }
+
+    #[test]
+    fn an_end_fits_its_line() {
+        let board = Board::new();
+        board.rows().live = true;
+        board.rows().lines.set_draw_target(ProgressDrawTarget::hidden());
+        board.see(&started("1m7gqwz9bn74vve5-4-0"));
+        let usage = Usage { input: 1200, cache_read: 950, output: 30, ..Usage::default() };
+        let (text, calls) = (None, Vec::new());
+        let what = What::Message { seq: 2, step: 1, text, calls, usage, cost_microusd: Some(1500) };
+        board.see(&event("1m7gqwz9bn74vve5-4-0", what));
+        let what = What::Finished {
+            status: RunStatus::Completed,
+            final_text: None,
+            error: Some("word ".repeat(40)),
+            usage,
+            cost_microusd: None,
+        };
+        let said = board.see(&event("1m7gqwz9bn74vve5-4-0", what)).expect("it has ended");
+        assert!(said.chars().count() <= crate::commands::stderr_width(), "{said}");
+        assert!(said.contains("2.1k in, 30 out") && !said.contains("cached"), "{said}");
     }
 
     #[test]

@@ -148,6 +148,9 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let chosen = choose::Chosen::find(&here, arguments.agent.as_deref(), prompt, row.is_some())?;
     let prompt = chosen.prompt.clone();
     let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model()).await?;
+    if let Some(run) = &resumed {
+        answering.remember(&store, run).map_err(failure)?;
+    }
     let mut rules = answering.defaults.rules.clone();
     rules.extend(given);
     let rules = Arc::new(rules);
@@ -411,7 +414,7 @@ fn failure(error: RunError) -> anyhow::Error {
             (Kind::Usage, Some(format!("let it have a turn first: `offshoot run --resume {run}`")))
         }
         RunError::CacheLost(_) => (Kind::Usage, None),
-        RunError::NotMain(_) => (Kind::Usage, Some("offshoot ps".into())),
+        RunError::NotMain { root, .. } => (Kind::Usage, Some(format!("offshoot run --resume {root}"))),
         RunError::NoSummary => (Kind::Outside, None),
         _ => (Kind::Bug, None),
     };

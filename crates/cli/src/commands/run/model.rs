@@ -12,7 +12,9 @@ use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
 use agent::{Defaults, Model};
 use proxy::{ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
+use session::RunId;
 use session::model::Tier;
+use store::{Filter, ModelCall, ModelCallStatus, Purpose, Store};
 use wire::dialect::Dialect;
 
 use super::Arguments;
@@ -93,6 +95,30 @@ impl Answering {
             None => None,
         };
         Ok(Self { provider: asked.name.clone(), id, defaults, tiers, asked, scripted, recording })
+    }
+
+    /// Tells a script what the runs of a tree were answered before: those that had ended ask no more, and others may wait
+    /// for them.
+    pub(super) fn remember(&self, store: &Store, root: &RunId) -> Result<(), agent::RunError> {
+        let Some(model) = &self.scripted else { return Ok(()) };
+        let mut runs = store.runs(&Filter { below: Some(root.clone()), ..Filter::default() })?;
+        runs.reverse(); // the oldest first, as they came
+        for run in runs {
+            let reads = store.run(&run.id);
+            let (row, messages) = (reads.row()?, reads.messages()?);
+            let is_turn =
+                |call: &&ModelCall| call.status == ModelCallStatus::Answered && call.purpose == Purpose::Turn;
+            let calls = reads.model_calls()?;
+            let Some(call) = calls.iter().rev().find(is_turn) else { continue };
+            let reply = messages.iter().find(|message| message.model_call == Some(call.id));
+            // What a summary has replaced is not what it goes on with.
+            let Some(reply) = reply.filter(|reply| reply.seq >= row.context_from) else { continue };
+            let request = agent::request_bytes(store, &run.id, call.id)?;
+            let Some(open) = request.strip_suffix(b"]}") else { continue };
+            let said = [open, b",", &reply.bytes, b"]}"].concat();
+            model.remember(self.asked.dialect, &request, &said, call.reply.as_deref().unwrap_or_default());
+        }
+        Ok(())
     }
 
     /// What the provider calls the model of each tier, those that it has.

@@ -87,7 +87,14 @@ fn for_everybody(event: &Event) -> Option<Event> {
     let what = match (&event.what, event.is_root) {
         (What::Provisional { .. }, _) => return None,
         (_, true) => event.what.clone(),
-        (What::Started { .. } | What::Waiting { .. } | What::ForkEnded(_), false) => event.what.clone(),
+        (
+            What::Queued { .. }
+            | What::Started { .. }
+            | What::Waiting { .. }
+            | What::Woken { .. }
+            | What::ForkEnded(_),
+            false,
+        ) => event.what.clone(),
         (What::Finished { status, error, usage, cost_microusd, .. }, false) => What::Finished {
             status: *status,
             final_text: None,

@@ -1,0 +1,230 @@
+//! Sums that are kept are what adding up gives, whatever happens.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+use crate::write::spent::{Spent, added_up, kept};
+
+/// Something that happens to a tree; which run or question it happens to is an index into those that there are.
+#[derive(Clone, Debug)]
+enum Happens {
+    Start {
+        below: Index,
+        background: bool,
+    },
+    StartAlone {
+        below: Index,
+    },
+    /// With limits on so many of the runs above, from the root on.
+    Ask {
+        run: Index,
+        limits: usize,
+        tokens: u64,
+    },
+    Answer {
+        call: Index,
+        costs: Option<i64>,
+    },
+    GiveUp {
+        call: Index,
+    },
+    End {
+        run: Index,
+        status: RunStatus,
+    },
+    EndTree {
+        run: Index,
+    },
+    TakeUp {
+        run: Index,
+    },
+    Park {
+        run: Index,
+    },
+    Delete {
+        run: Index,
+    },
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    use Happens::*;
+    let index = any::<Index>;
+    let status = prop_oneof![
+        3 => Just(RunStatus::Paused),
+        1 => Just(RunStatus::Interrupted),
+        1 => Just(RunStatus::Completed),
+        1 => Just(RunStatus::Budget),
+    ];
+    prop_oneof![
+        3 => (index(), any::<bool>()).prop_map(|(below, background)| Start { below, background }),
+        1 => index().prop_map(|below| StartAlone { below }),
+        8 => (index(), 0..4usize, 0..50u64).prop_map(|(run, limits, tokens)| Ask { run, limits, tokens }),
+        6 => (index(), any::<Option<u16>>()).prop_map(|(call, costs)| Answer { call, costs: costs.map(i64::from) }),
+        2 => index().prop_map(|call| GiveUp { call }),
+        3 => (index(), status).prop_map(|(run, status)| End { run, status }),
+        1 => index().prop_map(|run| EndTree { run }),
+        3 => index().prop_map(|run| TakeUp { run }),
+        1 => index().prop_map(|run| Park { run }),
+        1 => index().prop_map(|run| Delete { run }),
+    ]
+}
+
+/// A tree, and the questions that were ever asked in it.
+struct Tree {
+    room: Room,
+    calls: Vec<ModelCallId>,
+    made: usize,
+}
+
+impl Tree {
+    fn runs(&self) -> Vec<RunSummary> {
+        let mut runs = self.room.store.runs(&Filter::default()).expect("runs");
+        runs.sort_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
+        runs
+    }
+
+    /// The runs above one and itself, the top first.
+    fn chain(&self, run: &RunId) -> Vec<RunId> {
+        let mut chain = vec![run.clone()];
+        while let Some(above) = self.room.store.run(chain.last().expect("some")).row().expect("a row").parent
+        {
+            chain.push(above);
+        }
+        chain.reverse();
+        chain
+    }
+
+    /// Does it; what is refused changes nothing, and is as good.
+    async fn does(&mut self, what: &Happens) {
+        let runs = self.runs();
+        let store = self.room.store.clone();
+        let one = |index: &Index| index.get(&runs).id.clone();
+        match what {
+            Happens::Start { below, background } => {
+                self.made += 1;
+                let new = child_run(&format!("r{}", self.made), one(below).as_str(), "m", RunKind::Sub);
+                let _ = store.start_run(NewRun { background: *background, ..new }, ME).await;
+            }
+            Happens::StartAlone { below } => {
+                self.made += 1;
+                let of = one(below);
+                let mut new = child_run(&format!("r{}", self.made), of.as_str(), "m", RunKind::Fork);
+                new.fork = Some(NewFork {
+                    of,
+                    head: Digest::of(b"head"),
+                    from: Seq::FIRST,
+                    to: Seq::FIRST,
+                    alone: true,
+                    knows_files: false,
+                    label: String::new(),
+                    source: String::new(),
+                });
+                let _ = store.start_run(new, ME).await;
+            }
+            Happens::Ask { run, limits, tokens } => {
+                let run = one(run);
+                let limit = |run: RunId| Limit { run, microusd: Some(90_000), tokens: Some(900) };
+                let within = self.chain(&run).into_iter().take(*limits).map(limit).collect();
+                let asked = NewModelCall { within, reserved_tokens: *tokens, ..question(run.as_str()) };
+                self.calls.extend(store.ask(asked).await);
+            }
+            Happens::Answer { call, costs } if !self.calls.is_empty() => {
+                let answered = Answered { cost_microusd: *costs, ..answer("so", &[]) };
+                let _ = store.answered(*call.get(&self.calls), attempt("so"), answered).await;
+            }
+            Happens::GiveUp { call } if !self.calls.is_empty() => {
+                let _ = store.asking_failed(*call.get(&self.calls), NOW, "gone").await;
+            }
+            Happens::Answer { .. } | Happens::GiveUp { .. } => {}
+            Happens::End { run, status } => {
+                let run = one(run);
+                if store.end_run(&run, ending(*status, "bye")).await.is_err() {
+                    let _ = store.finish_job_and_notify_parent(&run, ending(*status, "bye"), vec![]).await;
+                }
+            }
+            Happens::EndTree { run } => drop(store.end_tree(&one(run), NOW, |_, _| Vec::new()).await),
+            Happens::TakeUp { run } => drop(store.reopen(&one(run), ME, NOW, |_| true).await),
+            Happens::Park { run } => drop(store.park(&one(run), NOW).await),
+            Happens::Delete { run } if one(run).as_str() != "m" => {
+                store.delete_run(&one(run)).await.expect("deleted");
+            }
+            Happens::Delete { .. } => {}
+        }
+    }
+
+    /// Every sum that is kept, beside what adding up gives; how many there are.
+    fn sums(&self) -> Vec<(RunId, Spent, Spent)> {
+        let both = |run: &RunSummary| {
+            let kept = self.room.store.read_all(|conn| kept(conn, &run.id)).expect("read")?;
+            let added = self.room.store.read_all(|conn| added_up(conn, &run.id)).expect("read");
+            Some((run.id.clone(), kept, added))
+        };
+        self.runs().iter().filter_map(both).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_kept_is_what_adding_up_gives(all in prop::collection::vec(happens(), 1..40)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let mut tree = Tree { room: room(), calls: Vec::new(), made: 0 };
+            tree.room.store.start_run(main_run("m", "start"), ME).await.expect("started");
+            for what in &all {
+                tree.does(what).await;
+                for (run, kept, added) in tree.sums() {
+                    prop_assert_eq!(kept, added, "{} after {:?}", run, what);
+                }
+            }
+            let reopened = Tree { room: Room { store: tree.room.reopened(), folder: tree.room.folder }, ..tree };
+            for (run, kept, added) in reopened.sums() {
+                prop_assert_eq!(kept, added, "{} in another process", run);
+            }
+            Ok(())
+        })?;
+    }
+}
+
+#[tokio::test]
+async fn a_limit_is_looked_up_and_not_added_up_again() {
+    let room = room();
+    let store = &room.store;
+    store.start_run(main_run("m", "start"), ME).await.expect("started");
+    store.start_run(job_run("s", "m"), ME).await.expect("started");
+    let within = vec![Limit { run: run_id("m"), microusd: Some(i64::MAX), tokens: None }];
+    let asked = |run: &str| NewModelCall { within: within.clone(), ..question(run) };
+    store.ask(asked("s")).await.expect("asked");
+    // A sum that is wrong is believed: nobody adds up behind it.
+    store
+        .write(|conn| Ok(conn.execute("UPDATE spent SET used_microusd = 7777", [])?))
+        .await
+        .expect("written");
+    let tight = vec![Limit { run: run_id("m"), microusd: Some(1), tokens: None }];
+    let refused = store.ask(NewModelCall { within: tight, ..question("m") }).await;
+    assert!(matches!(refused, Err(StoreError::OverBudget { used: 7777, reserved: 500, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_is_paused_sets_nothing_aside_until_it_goes_on() {
+    let room = room();
+    let store = &room.store;
+    store.start_run(main_run("m", "start"), ME).await.expect("started");
+    store.start_run(child_run("s", "m", "m", RunKind::Sub), ME).await.expect("started");
+    let within = vec![Limit { run: run_id("m"), microusd: Some(900), tokens: None }];
+    let asked = |run: &str| NewModelCall { within: within.clone(), ..question(run) };
+    let call = store.ask(asked("s")).await.expect("500 fit");
+    let sum = || store.read_all(|conn| kept(conn, &run_id("m"))).expect("read").expect("kept").aside_microusd;
+    assert_eq!(sum(), 500);
+    store.end_run(&run_id("s"), ending(RunStatus::Paused, "")).await.expect("paused");
+    assert_eq!(sum(), 0);
+    store.take_lease(&run_id("s"), ME, NOW, |_| true).await.expect("taken up");
+    store.take_lease(&run_id("s"), ME, NOW, |_| true).await.expect("by whoever has it");
+    assert_eq!(sum(), 500, "once");
+    assert!(matches!(store.ask(asked("m")).await, Err(StoreError::OverBudget { reserved: 500, .. })));
+    store.answered(call, attempt("raw"), answer("so", &[])).await.expect("answered");
+    assert_eq!(sum(), 0);
+    store.ask(asked("m")).await.expect("it cost 100 only");
+}

@@ -1,0 +1,135 @@
+//! What a run and all below it have used and set aside, kept as sums.
+//!
+//! Who asks whether a question fits a limit must not add up the whole tree: a thousand that ask would read a million
+//! rows. A sum is made when its limit is looked at first, and every write that changes what it adds up changes it too.
+
+use std::ops::Neg;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use session::{RunId, Usage};
+
+use super::count;
+use crate::{ModelCallId, StoreError};
+
+/// Money and tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    pub(crate) used_microusd: i64,
+    pub(crate) used_tokens: i64,
+    /// Set aside for open questions. What was broken off sets nothing aside until it goes on.
+    pub(crate) aside_microusd: i64,
+    pub(crate) aside_tokens: i64,
+}
+
+impl Spent {
+    /// What an answer used.
+    pub(super) fn used(cost_microusd: Option<i64>, usage: &Usage) -> Self {
+        let Usage { input, output, cache_read, cache_write_5m, cache_write_1h, .. } = *usage;
+        let tokens = [input, output, cache_read, cache_write_5m, cache_write_1h].map(count);
+        Self {
+            used_microusd: cost_microusd.unwrap_or_default(),
+            used_tokens: tokens.iter().sum(),
+            ..Self::default()
+        }
+    }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            used_microusd: row.get(0)?,
+            used_tokens: row.get(1)?,
+            aside_microusd: row.get(2)?,
+            aside_tokens: row.get(3)?,
+        })
+    }
+}
+
+impl Neg for Spent {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        Self {
+            used_microusd: -self.used_microusd,
+            used_tokens: -self.used_tokens,
+            aside_microusd: -self.aside_microusd,
+            aside_tokens: -self.aside_tokens,
+        }
+    }
+}
+
+/// The sum that is kept for a run.
+pub(crate) fn kept(conn: &Connection, run: &RunId) -> Result<Option<Spent>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT used_microusd, used_tokens, aside_microusd, aside_tokens FROM spent WHERE run = ?1",
+    )?;
+    Ok(find.query_row([run.as_str()], Spent::read).optional()?)
+}
+
+/// Keeps a sum from now on.
+pub(super) fn keep(conn: &Connection, run: &RunId, spent: Spent) -> Result<(), StoreError> {
+    let mut insert = conn.prepare_cached("INSERT INTO spent VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = spent;
+    insert.execute(params![run.as_str(), used_microusd, used_tokens, aside_microusd, aside_tokens])?;
+    Ok(())
+}
+
+/// The sum of a run and all below it, added up.
+pub(crate) fn added_up(conn: &Connection, run: &RunId) -> Result<Spent, StoreError> {
+    let mut find = conn.prepare_cached(
+        "WITH RECURSIVE below (id) AS (
+             SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
+         )
+         SELECT coalesce(sum(c.cost_microusd), 0),
+             coalesce(sum(c.input + c.output + c.cache_read + c.cache_write_5m + c.cache_write_1h), 0),
+             coalesce(sum(c.reserved_microusd) FILTER (WHERE c.status = 'asked' AND r.status IN ('running', 'waiting')), 0),
+             coalesce(sum(t.tokens) FILTER (WHERE c.status = 'asked' AND r.status IN ('running', 'waiting')), 0)
+         FROM model_calls c JOIN runs r ON r.id = c.run LEFT JOIN reserved_tokens t ON t.model_call = c.id
+         WHERE c.run IN (SELECT id FROM below)",
+    )?;
+    Ok(find.query_row([run.as_str()], Spent::read)?)
+}
+
+/// What an open question sets aside.
+pub(super) fn aside(conn: &Connection, call: ModelCallId) -> Result<Spent, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT 0, 0, c.reserved_microusd, coalesce(t.tokens, 0)
+         FROM model_calls c LEFT JOIN reserved_tokens t ON t.model_call = c.id WHERE c.id = ?1",
+    )?;
+    Ok(find.query_row([call], Spent::read)?)
+}
+
+/// What all open questions of one run set aside, while it is at work.
+pub(super) fn all_aside(conn: &Connection, run: &RunId) -> Result<Spent, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT 0, 0, coalesce(sum(c.reserved_microusd), 0), coalesce(sum(t.tokens), 0)
+         FROM model_calls c LEFT JOIN reserved_tokens t ON t.model_call = c.id
+         WHERE c.run = ?1 AND c.status = 'asked'",
+    )?;
+    Ok(find.query_row([run.as_str()], Spent::read)?)
+}
+
+/// Changes the sums of a run and of all above it, where they are kept.
+pub(super) fn change(conn: &Connection, run: &RunId, by: Spent) -> Result<(), StoreError> {
+    if by == Spent::default() {
+        return Ok(());
+    }
+    let mut update = conn.prepare_cached(
+        "UPDATE spent SET used_microusd = used_microusd + ?2, used_tokens = used_tokens + ?3,
+             aside_microusd = aside_microusd + ?4, aside_tokens = aside_tokens + ?5
+         WHERE run = ?1",
+    )?;
+    // Run by run: a recursive query would make two tables for what is nearly always two rows.
+    let mut above = conn.prepare_cached("SELECT parent FROM runs WHERE id = ?1")?;
+    let mut next = Some(run.to_string());
+    while let Some(run) = next {
+        let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = by;
+        update.execute(params![run, used_microusd, used_tokens, aside_microusd, aside_tokens])?;
+        next = above.query_row([&run], |row| row.get(0)).optional()?.flatten();
+    }
+    Ok(())
+}
+
+/// A run goes with all below it: those above have not used what it did.
+pub(super) fn forget(conn: &Connection, run: &RunId) -> Result<(), StoreError> {
+    let gone = kept(conn, run)?.map_or_else(|| added_up(conn, run), Ok)?;
+    change(conn, run, -gone)
+}
