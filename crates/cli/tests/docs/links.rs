@@ -24,6 +24,14 @@ fn every_link_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
+fn the_index_leads_to_every_document() {
+    let listed = links(&fs::read_to_string(project().join("docs/README.md")).unwrap());
+    for name in ALL.iter().filter_map(|path| path.strip_prefix("docs/")).filter(|name| *name != "README.md") {
+        assert!(listed.iter().any(|link| link == name), "docs/README.md does not list {name}");
+    }
+}
+
+#[test]
 fn links_and_headings_are_found_as_readers_see_them() {
     let text = "# What `run` says\n[a](b.md#c) ![d](e.png)\n```text\n# no\n[f](g.md)\n```\n## Twice\n## Twice\n`[h](i)`\n";
     assert_eq!(links(text), ["b.md#c", "e.png"]);
