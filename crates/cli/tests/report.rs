@@ -134,8 +134,22 @@ fn a_recording_is_a_page_that_opens_expands_searches_and_compares() {
     let found = text(&mut browser, "[data-find]");
     assert!(found.contains("needle of the second"), "{found}");
     browser.press("Escape");
+    // The cache: the same figures that `cache` has.
     visit(&mut browser, "view=cache");
-    assert!(text(&mut browser, "main").to_lowercase().contains("read"), "the cache has its view");
+    let told = env.run(&["cache", "rec", "--format", "json"]);
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    let parts = |usage: &Value| {
+        let n = |name: &str| usage[name].as_u64().unwrap();
+        (n("read"), n("write_5m") + n("write_1h"), n("input"))
+    };
+    let shown = text(&mut browser, "tr.total");
+    let grouped = |n: u64| if n < 1_000 { n.to_string() } else { format!("{},{:03}", n / 1_000, n % 1_000) };
+    let (read, written, _) = parts(&told["totals"]["predicted"]);
+    assert!(
+        read > 0 && shown.contains(&grouped(read)) && shown.contains(&grouped(written)),
+        "{shown}: {told}"
+    );
+    assert_eq!(count(&mut browser, ".request-row"), told["requests"].as_array().unwrap().len() as u64);
     is_in_order(&mut browser, "a recording");
 }
 
@@ -262,6 +276,115 @@ fn a_verdict_is_a_page_with_or_without_its_recordings() {
     let mut browser = Browser::open(&env.path("alone.html"), 1280, 800);
     assert!(count(&mut browser, "[data-difference]") > 0);
     is_in_order(&mut browser, "a verdict alone");
+}
+
+/// Four turns, or five: the second one has one more in the middle.
+fn looked(env: &TestEnv, rec: &str, more: bool) {
+    let read = |path: &str| {
+        format!("      - reply: [ {{ call: {{ tool: read, id: '{path}', input: {{ path: {path} }} }} }} ]\n")
+    };
+    let paths = if more { vec!["a.txt", "extra.txt", "b.txt"] } else { vec!["a.txt", "b.txt"] };
+    let turns: String = paths.into_iter().map(read).collect();
+    let script = format!(
+        "format: 1\nlanes:\n  - lane: main\n    match: {{ any: true }}\n    turns:\n{turns}      - reply: [ {{ text: Done. }} ]\n"
+    );
+    env.write("looks.yaml", &script);
+    let said = env.run(&["run", "--script", "looks.yaml", "--record", rec, "Look."]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
+#[test]
+fn turns_are_compared_with_those_that_verify_compares_them_with() {
+    let env = TestEnv::new();
+    looked(&env, "rec", false);
+    looked(&env, "more", true);
+    let verdict = env.run(&["verify", "rec", "more", "--format", "json"]);
+    let verdict: Value = serde_json::from_str(&verdict.stdout).unwrap();
+    let turns = &verdict["lanes"][0]["turns"];
+    assert_eq!(turns, &json!([[1, 1], [2, 2], [null, 3], [3, 4]]), "one more in the middle");
+    let page = report(&env, &["more", "--golden", "rec"], "page.html");
+    let mut browser = Browser::open(&page, 1280, 800);
+    let index = browser.eval("offshootReport.report");
+    assert_eq!(
+        index["golden"]["of"],
+        json!({"0": 0, "1": 1, "3": 2}),
+        "the one that is alone has no counterpart"
+    );
+    visit(&mut browser, "turn=main:3&compare=golden");
+    assert_eq!(count(&mut browser, "[data-section='golden']"), 0);
+    visit(&mut browser, "turn=main:4&compare=golden");
+    assert_eq!(count(&mut browser, "[data-section='golden']"), 1);
+    is_in_order(&mut browser, "turns that moved");
+}
+
+#[test]
+fn a_run_that_was_killed_is_a_page_with_what_was_on_its_way() {
+    let env = TestEnv::new();
+    let script = "format: 1\nlanes:\n  - lane: nobody\n    match: { prompt_contains: nobody asks this }\n    turns: [ { reply: [ { text: never } ] } ]\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { call: { tool: read, input: { path: a.txt } } } ]\n      - wait_for: [ { lane: nobody, finished: true } ]\n        reply: [ { text: never } ]\n";
+    env.write("waits.yaml", script);
+    let mut child = env.offshoot(&["run", "--script", "waits.yaml", "Look."]).spawn().unwrap();
+    let asked = |env: &TestEnv| -> Option<String> {
+        let runs: Value = serde_json::from_str(&env.run(&["ps", "--format", "json"]).stdout).ok()?;
+        let run = runs["runs"][0]["run"].as_str()?.to_owned();
+        let shown: Value = serde_json::from_str(&env.run(&["show", &run, "--format", "json"]).stdout).ok()?;
+        (shown["model_calls"].as_array()?.len() == 2).then_some(run)
+    };
+    let begun = std::time::Instant::now();
+    let run = loop {
+        assert!(begun.elapsed() < PATIENCE, "its second question never came");
+        if let Some(run) = asked(&env) {
+            break run;
+        }
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let page = report(&env, &[&run], "page.html");
+    let mut browser = Browser::open(&page, 1280, 800);
+    let index = browser.eval("offshootReport.report");
+    assert_eq!(index["badge"]["word"], "interrupted");
+    let ends: Vec<bool> =
+        index["exchanges"].as_array().unwrap().iter().map(|it| it["end"].is_null()).collect();
+    assert_eq!(ends, [false, true], "the second is on its way");
+    for hash in
+        ["view=timeline", "view=lanes", &format!("turn={run}:2"), &format!("lane={run}"), "view=cache"]
+    {
+        visit(&mut browser, hash);
+        is_in_order(&mut browser, hash);
+    }
+    visit(&mut browser, &format!("turn={run}:2&show=raw"));
+    assert!(text(&mut browser, "main").contains("turn 2"));
+    is_in_order(&mut browser, "a run that was killed");
+}
+
+#[test]
+fn nothing_that_is_read_is_written_over() {
+    let env = TestEnv::new();
+    looked(&env, "rec", false);
+    looked(&env, "gold", false);
+    let verdict = env.run(&["verify", "gold", "rec", "--format", "json"]).stdout;
+    env.write("verdict.json", &verdict);
+    for arguments in [
+        &["rec", "--golden", "gold", "--out", "gold/x.html"][..],
+        &["rec", "--out", "rec/x.html"],
+        &["verdict.json", "--out", "gold/x.html"],
+        &["verdict.json", "--out", "rec/x.html"],
+        &["verdict.json", "--out", "verdict.json"],
+    ] {
+        let said = env.run(&[&["report"], arguments].concat());
+        assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
+        assert!(said.stderr.contains("\nhint: "), "{said:?}");
+    }
+    assert_eq!(env.read("verdict.json"), verdict);
+    assert!(!env.path("gold/x.html").exists() && !env.path("rec/x.html").exists());
+    // A link stays a link, and the page is for its owner.
+    std::os::unix::fs::symlink("real.html", env.path("link.html")).unwrap();
+    env.write("real.html", "");
+    report(&env, &["rec"], "link.html");
+    assert!(env.path("link.html").is_symlink() && env.read("real.html").starts_with("<!doctype html>"));
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(env.path("real.html")).unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o077, 0);
 }
 
 #[test]
