@@ -155,17 +155,19 @@ impl Rows {
         let took = (row.before + row.since.elapsed()).as_micros();
         let took = report::duration(u64::try_from(took).unwrap_or(u64::MAX));
         let why = error.map(|error| format!(": {}", report::plain(error))).unwrap_or_default();
-        let said =
-            |used: String| format!("{sign} {} {run} {} in {took}{used}{why}", row.agent, status.words());
-        let whole = said(row.used(&row.usage));
+        let said = |words: &str, used: &Usage| {
+            format!("{sign} {} {run} {words}in {took}{}{why}", row.agent, row.used(used))
+        };
+        let words = format!("{} ", status.words());
+        // The sign says it too, where the line is too short for both; then what was cached goes, and why it ended last.
+        let short = if status == RunStatus::Completed { "" } else { words.as_str() };
+        let plainly = Usage { input: row.usage.input_total(), output: row.usage.output, ..Usage::default() };
         let width = if self.live { crate::commands::stderr_width() } else { usize::MAX };
-        if whole.chars().count() <= width {
-            return Some(whole);
-        }
-        // What was cached is the first to go; why it ended is the last, and cut off.
-        let input = row.usage.input_total();
-        let plainly = Usage { input, output: row.usage.output, ..Usage::default() };
-        Some(report::fit(&said(row.used(&plainly)), width))
+        let mut tried = [(words.as_str(), &row.usage), (short, &row.usage)]
+            .map(|(words, used)| said(words, used))
+            .into_iter();
+        let fits = tried.find(|line| line.chars().count() <= width);
+        Some(fits.unwrap_or_else(|| report::fit(&said(short, &plainly), width)))
     }
 
     /// Says how many have no line.
