@@ -215,7 +215,10 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Ok(run) => run,
         Err(error) => {
             answering.abandon().await;
-            return Err(failure(error));
+            return Err(match &error {
+                RunError::NothingToFork(run) if is_at_work(&kernel.store, run) => wait_for_it(error),
+                _ => failure(error),
+            });
         }
     };
     let brake = Brake::new();
@@ -419,6 +422,22 @@ fn failure(error: RunError) -> anyhow::Error {
         _ => (Kind::Bug, None),
     };
     marked(kind, hint, error.into())
+}
+
+/// Whether somebody is at work on a run.
+fn is_at_work(store: &store::Store, run: &session::RunId) -> bool {
+    let below = store::Filter { below: Some(run.clone()), ..store::Filter::default() };
+    let runs = store.runs(&below).unwrap_or_default(); // then the usual hint is given
+    runs.into_iter().filter(|found| found.id == *run).any(|mut found| {
+        journal::as_it_is(&mut found);
+        found.status.is_live()
+    })
+}
+
+/// A run that is at its first turn can be forked soon, and must not be resumed.
+fn wait_for_it(error: RunError) -> anyhow::Error {
+    let hint = "it is at its first turn: wait until that has ended (`offshoot ps --live`), then ask again";
+    marked(Kind::Usage, Some(hint.to_owned()), error.into())
 }
 
 /// A loop that broke off leaves a run that can be taken up again; the hint says how.
