@@ -207,7 +207,8 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (Some(run), _) => kernel.resume(&run, prompt.as_deref()).await.map(|()| run),
         (None, Some(of)) => {
             let fork = Fork::new(prompt.unwrap_or_default(), "side question", "run --fork-of");
-            kernel.start_fork(&of, &Fork { max_turns: arguments.max_steps, ..fork }).await
+            let fork = Fork { max_turns: arguments.max_steps, deny: arguments.deny.clone(), ..fork };
+            kernel.start_fork(&of, &fork).await
         }
         (None, None) => kernel.start(start(&arguments, &chosen, &answering, &kernel, budget)).await,
     };
