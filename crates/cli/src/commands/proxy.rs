@@ -9,7 +9,7 @@ use proxy::{Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 
 use crate::failure::{Kind, OrFail};
-use crate::record::{Session, spare_keys};
+use crate::record::{Session, stand_in};
 use crate::signals::Signals;
 
 /// Record what a harness and its provider say to each other
@@ -81,7 +81,7 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         listen: arguments.listen,
         drain: Duration::from_secs(arguments.drain),
         command: arguments.command,
-        env: if scripted.is_some() { spare_keys() } else { Vec::new() },
+        env: if scripted.is_some() { stand_in("script") } else { Vec::new() },
         upstreams,
         about: Manifest {
             script: arguments.script.as_ref().map(|script| script.display().to_string()),
