@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use proxy::{Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
+use proxy::{Known, Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 
 use crate::failure::{Kind, OrFail};
@@ -70,7 +70,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     let here = std::env::current_dir().or_fail(Kind::Usage)?;
-    let scripted = scripted_model(arguments.script.as_deref(), &here, arguments.cache_sim).await?;
+    let scripted =
+        scripted_model(arguments.script.as_deref(), &here, arguments.cache_sim.then(Vec::new)).await?;
     let upstreams = match &scripted {
         Some(model) => upstreams(&[format!("http://{}", model.addr())])?,
         None => upstreams(&arguments.upstream)?,
@@ -100,15 +101,19 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         .await
 }
 
+/// The script's model; `cache` are the requests that its simulated cache knows, where it has one.
 pub(crate) async fn scripted_model(
     path: Option<&Path>,
     workspace: &Path,
-    cache_sim: bool,
+    cache: Option<Vec<Known>>,
 ) -> anyhow::Result<Option<ScriptedModel>> {
     let Some(path) = path else { return Ok(None) };
     let hint = || "docs/script.md describes the format, and examples/hello.yaml is one".to_owned();
     let script = Script::read(path).or_fail_with(Kind::Usage, hint)?;
-    let script = if cache_sim { script.with_cache() } else { script };
+    let script = match cache {
+        Some(known) => script.with_cache_that_knows(known),
+        None => script,
+    };
     Ok(Some(ScriptedModel::start(script, workspace).await.or_fail(Kind::Outside)?))
 }
 

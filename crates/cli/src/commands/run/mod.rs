@@ -3,6 +3,7 @@
 mod ask;
 mod board;
 mod choose;
+mod known;
 mod model;
 mod watch;
 
@@ -147,7 +148,11 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let here = workspace_path(row.as_ref())?;
     let chosen = choose::Chosen::find(&here, arguments.agent.as_deref(), prompt, row.is_some())?;
     let prompt = chosen.prompt.clone();
-    let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model()).await?;
+    let seen = match (arguments.cache_sim, &row) {
+        (true, Some(row)) => Some(known::known(&store, row)?),
+        (sim, _) => sim.then(Vec::new),
+    };
+    let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model(), seen).await?;
     if let Some(run) = &resumed {
         answering.remember(&store, run).map_err(failure)?;
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use agent::definition::Trust;
 use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
 use agent::{Defaults, Model};
-use proxy::{ScriptedModel, Upstream, Upstreams};
+use proxy::{Known, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 use session::RunId;
 use session::model::Tier;
@@ -46,14 +46,15 @@ pub(super) struct Answering {
 
 impl Answering {
     /// Finds the provider, starts the script and the recording where there shall be one. A resumed run goes on with
-    /// the model it had; `usual` is what the agent is for.
+    /// the model it had; `usual` is what the agent is for, `seen` what a simulated cache knows.
     pub(super) async fn prepare(
         arguments: &Arguments,
         row: Option<&store::Run>,
         usual: Option<String>,
+        seen: Option<Vec<Known>>,
     ) -> anyhow::Result<Self> {
         let here = super::workspace_path(row)?;
-        let scripted = scripted_model(arguments.script.as_deref(), &here, arguments.cache_sim).await?;
+        let scripted = scripted_model(arguments.script.as_deref(), &here, seen).await?;
         let look: fn(&str) -> Option<String> = match scripted {
             Some(_) => pretended,
             None => |name| std::env::var(name).ok(),
