@@ -152,10 +152,16 @@ impl Kernel {
             RunKind::Main => (words::MAIN, Seat::Main),
             RunKind::Sub | RunKind::Fork => (words::SUB, Seat::Sub),
         };
+        // A run that was begun before its context named the folder, and has not asked yet, is told it here.
+        let workspace = words::workspace(&settings.workspace);
+        let system_context = match settings.context.contains(&workspace) {
+            true => words::system(),
+            false => format!("{workspace}\n{}", words::system()),
+        };
         let system: Vec<String> = [who.to_owned()]
             .into_iter()
             .chain(settings.instructions.clone())
-            .chain([words::surroundings(&settings.workspace)])
+            .chain([system_context])
             .collect();
         // What all sub-agents are told is kept for all of them; what one is told besides comes behind it.
         let marked = match seat {

@@ -41,6 +41,7 @@ impl Kernel {
             skills(&self.skills),
             connected(&self.tools.servers()),
             remembered(&reads.memory(None::<&ThreadId>)?),
+            Some(words::workspace(workspace)),
             Some(words::today(&self.clock.now())),
             recent(reads.threads_in(workspace, THREADS))?,
         ];
@@ -58,6 +59,7 @@ impl Kernel {
             skills(&self.skills),
             connected(&self.tools.servers()),
             remembered(&self.store.main().memory(Some(&above.thread))?),
+            Some(words::workspace(&above.settings.workspace)),
             Some(words::today(&self.clock.now())),
             known(&self.store.run(&above.id).seen_files()?),
             Some(words::sandbox(self.shell.without_sandbox).to_owned()),

@@ -70,6 +70,8 @@ pub struct Fork {
     pub knows_files: bool,
     /// What it may do without a question.
     pub allow: Vec<String>,
+    /// What is forbidden it, beside what is forbidden its parent.
+    pub deny: Vec<String>,
     /// Whoever can be asked is asked about everything, also about what a rule allows.
     pub always_ask: bool,
     /// Who is asked; whoever the parent asks where nothing is said.
@@ -96,6 +98,7 @@ impl Fork {
             keeps_transcript: true,
             knows_files: true,
             allow: Vec::new(),
+            deny: Vec::new(),
             always_ask: false,
             asker: None,
             on_message: None,
@@ -269,6 +272,7 @@ impl Kernel {
             allow: fork.allow.clone(),
         });
         settings.rules.retain(|(list, _)| *list != List::Allow);
+        settings.rules.extend(fork.deny.iter().map(|rule| (List::Deny, rule.clone())));
         Ok(NewRun {
             chain: id.to_string(),
             id,

@@ -127,9 +127,14 @@ pub(crate) fn jobs<'a>(at_work: impl Iterator<Item = &'a store::Run>) -> Option<
     ))
 }
 
-/// What closes the system prompt: the same for as long as a run lasts.
-pub(crate) fn surroundings(workspace: &str) -> String {
-    format!("Workspace: {workspace}\nSystem: {} {}", std::env::consts::OS, std::env::consts::ARCH)
+/// What closes the system prompt: the same for everybody on such a machine, so that all of it is cached once.
+pub(crate) fn system() -> String {
+    format!("System: {} {}", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+/// Where it works. No two projects share it, so it stands behind what they do.
+pub(crate) fn workspace(path: &str) -> String {
+    format!("Workspace: {path}")
 }
 
 /// The day and not the time: what changes by the minute would be cached by nobody.

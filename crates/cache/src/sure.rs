@@ -19,7 +19,7 @@ pub enum Sure {
     Within(f64),
     /// The usage says something else.
     Contradicted,
-    /// There is no usage.
+    /// There is no usage, or one that no provider has said.
     Unchecked,
 }
 
@@ -28,7 +28,11 @@ impl Sure {
         if reported.is_none_or(|usage| usage.input_total() == 0) {
             return Self::Unchecked;
         }
-        let Some(reported) = tokens.believed(prompt, reported) else { return Self::Contradicted };
+        let Some(reported) = tokens.believed(prompt, reported) else {
+            // What says nothing of a cache, and cannot be how long the prompt is, is a stand-in's: nothing was checked.
+            let is_silent = reported.is_none_or(|usage| usage.input_total() == usage.input);
+            return if is_silent { Self::Unchecked } else { Self::Contradicted };
+        };
         let parts = [
             (predicted.cache_read, reported.cache_read),
             (predicted.cache_write_5m, reported.cache_write_5m),
@@ -52,7 +56,7 @@ impl fmt::Display for Sure {
             Self::Exact => f.write_str("exact"),
             Self::Within(percent) => write!(f, "within {:.1} %", percent.max(0.1)),
             Self::Contradicted => f.write_str("contradicted by the usage"),
-            Self::Unchecked => f.write_str("not checked: there is no usage"),
+            Self::Unchecked => f.write_str("without a usage"),
         }
     }
 }

@@ -147,10 +147,17 @@ impl Begun {
 }
 
 /// Keys for a command that has none and will not need any: whoever answers does not look at them.
-pub(crate) fn spare_keys() -> Vec<(String, String)> {
+fn spare_keys() -> Vec<(String, String)> {
     let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].into_iter();
     let missing = keys.filter(|name| std::env::var_os(name).is_none());
     missing.map(|name| (name.to_owned(), "offshoot-needs-none".to_owned())).collect()
+}
+
+/// What a command is told of whoever stands in for its model: `script` or `replay`. No key is needed, and nobody pays.
+pub(crate) fn stand_in(kind: &str) -> Vec<(String, String)> {
+    let mut variables = spare_keys();
+    variables.push(("OFFSHOOT_STAND_IN".to_owned(), kind.to_owned()));
+    variables
 }
 
 /// Says at once where a command cannot be found.

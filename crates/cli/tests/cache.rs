@@ -105,7 +105,7 @@ fn a_break_is_named_shown_and_priced() {
         LANE     REQUESTS   READ  WRITE  INPUT  MISSED   INPUT $ PERFECT $
         main            2      0   4.0k      0    2.0k    0.0251    0.0136
 
-        how sure: contradicted by the usage in 2 requests
+        how sure: without a usage in 2 requests
         rules: Anthropic (2026-08)
         list prices of 2026-11
         ",

@@ -121,7 +121,8 @@ fn seen_by(env: &TestEnv, model: Proxy, recording: &str) -> usize {
 /// What must be the same: every message byte for byte, and every result.
 fn transcript(shown: &Value) -> Vec<String> {
     let messages = shown["messages"].as_array().unwrap().iter();
-    let messages = messages.map(|message| format!("{} {}", message["origin"], message["wire"]));
+    let messages =
+        messages.map(|message| common::anywhere(&format!("{} {}", message["origin"], message["wire"])));
     let calls = shown["tool_calls"].as_array().unwrap().iter();
     let calls = calls.map(|call| format!("{} {} {}", call["id"], call["status"], call["result"]));
     messages.chain(calls).collect()

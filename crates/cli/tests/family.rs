@@ -108,7 +108,8 @@ impl World {
             let said = Said::of(self.offshoot(&["show", &id, "--format", "json"], ""));
             let shown: Value = serde_json::from_str(&said.stdout).unwrap();
             let messages = shown["messages"].as_array().unwrap().iter();
-            let messages = messages.map(|message| format!("{} {}", message["origin"], message["wire"]));
+            let messages = messages
+                .map(|message| common::anywhere(&format!("{} {}", message["origin"], message["wire"])));
             let calls = shown["tool_calls"].as_array().unwrap().iter();
             let calls = calls.map(|call| format!("{} {} {}", call["id"], call["status"], call["result"]));
             let end = format!("{} {}", shown["run"]["status"], shown["run"]["final_text"]);

@@ -731,3 +731,36 @@ fn doctor_tries_the_sandbox_and_cost_fits_a_terminal() {
     let cost = env.run(&["cost"]).stdout;
     assert!(cost.contains("(script)") && cost.lines().all(|line| line.chars().count() <= 80), "{cost}");
 }
+
+#[test]
+fn what_nobody_paid_for_is_no_part_of_the_cost() {
+    let env = TestEnv::new();
+    env.write("script.yaml", "format: 1\nlanes:\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { text: \"ok\" } ]\n        usage: { input: 1000, output: 10 }\n");
+    let said = env.run(&["run", "--script", "script.yaml", "--record", "rec", "Say ok."]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let offshoot = env!("CARGO_BIN_EXE_offshoot");
+    let said = env.run(&["replay", "rec", "--", offshoot, "run", "Say ok."]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let said =
+        env.run(&["proxy", "--script", "script.yaml", "--out", "rec-2", "--", offshoot, "run", "Say ok."]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let cost: Value = serde_json::from_str(&env.run(&["cost", "--format", "json"]).stdout).unwrap();
+    let lines = cost["models"].as_array().unwrap().iter();
+    let told: Vec<(&str, &Value)> =
+        lines.map(|it| (it["stand_in"].as_str().unwrap(), &it["calls"])).collect();
+    assert_eq!(told, [("replay", &Value::from(1)), ("script", &Value::from(2))], "{cost}");
+    assert!(cost["models"][0]["model"].as_str().unwrap().starts_with("claude-sonnet"), "{cost}");
+    assert_eq!(
+        (&cost["total"]["calls"], &cost["unpaid"]["calls"]),
+        (&Value::from(0), &Value::from(3)),
+        "{cost}"
+    );
+    let text = env.run(&["cost"]).stdout;
+    assert!(text.contains("(replay)") && text.contains("not paid: "), "{text}");
+    // What a recording has answered so far is not paid for without a word.
+    let ps: Value = serde_json::from_str(&env.run(&["ps", "--format", "json"]).stdout).unwrap();
+    let all = ps["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap());
+    let hints: Vec<String> = all.map(|run| env.run(&["run", "--resume", run, "More."]).stderr).collect();
+    assert!(hints.iter().any(|hint| hint.contains("by a recording so far")), "{hints:?}");
+    assert_eq!(hints.iter().filter(|hint| hint.contains("by a script so far")).count(), 2, "{hints:?}");
+}

@@ -53,10 +53,12 @@ impl Harness for Offshoot {
     /// It sees a clock that stands still and is called the same each time, so that what its model sees is the same too.
     fn prepare(&self, plan: &Plan, sandbox: &Sandbox) -> Result<Launch, HarnessError> {
         let config = sandbox.home().join(".config/offshoot");
-        let agents = sandbox.workspace().join(".offshoot/agents");
-        if agents.is_dir() {
-            // Whoever wrote the scenario has read them; a project's own would have to be accepted first.
-            copy(&agents, &config.join("agents")).map_err(HarnessError::io("copy", &agents))?;
+        for kind in ["agents", "skills"] {
+            let given = sandbox.workspace().join(".offshoot").join(kind);
+            if given.is_dir() {
+                // Whoever wrote the scenario has read them; a project's own would have to be accepted first.
+                copy(&given, &config.join(kind)).map_err(HarnessError::io("copy", &given))?;
+            }
         }
         let endpoints = &plan.endpoints;
         let env = BTreeMap::from([
@@ -93,7 +95,11 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
-        std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+        let to = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy(&entry.path(), &to)?,
+            false => drop(std::fs::copy(entry.path(), to)?),
+        }
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ mod serve;
 mod server;
 mod upstream;
 
+pub use cache_sim::Known;
 pub use capture::{Bound, Capture, CaptureError, Reach};
 pub use script::{BadScript, Report as ScriptReport, Script, ScriptedModel, UnusedTurn};
 pub use upstream::{BadUpstream, Upstream, Upstreams};

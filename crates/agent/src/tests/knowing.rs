@@ -47,7 +47,8 @@ async fn a_conversation_begins_with_what_there_is_to_know() {
     let kernel = Kernel { skills: Arc::from([skill]), ..kernel(&room) };
     let start = room.start_of("new things");
     play(&room, &kernel, start, &["done"]).await;
-    let told = first_words(&room).replace(&"x".repeat(32 << 10), "X");
+    let folder = room.folder.path().display().to_string();
+    let told = first_words(&room).replace(&"x".repeat(32 << 10), "X").replace(&folder, "");
     let (before, rest) = told.split_once("- note-01").expect("many");
     let (_, after) = rest.split_once("note-39").expect("many");
     expect_test::expect![[r#"
@@ -70,6 +71,8 @@ async fn a_conversation_begins_with_what_there_is_to_know() {
         - note-00 (user): number 0
         […] (user): number 39
         - and 2 more
+
+        Workspace: /w
 
         Today is Thursday, 2026-01-01 (UTC).
 
@@ -127,6 +130,26 @@ async fn an_agent_has_its_own_words_and_only_its_tools() {
     let settings = Settings::of(&room.store.run(&room.run()).row().expect("a row")).expect("settings");
     let again = kernel(&room).head(store::RunKind::Main, "claude-sonnet-5", &settings).expect("a head");
     assert!(asked[0].starts_with(&again.bytes()[..again.bytes().len() - 1]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_folder_is_told_behind_what_all_folders_share() {
+    let room = Room::new();
+    play(&room, &kernel(&room), room.start_of("look"), &["seen"]).await;
+    let folder = format!("Workspace: {}", room.folder.path().join("w").display());
+    let asked = String::from_utf8(room.model.asked().remove(0)).expect("text");
+    let messages = asked.find("\"messages\"").expect("messages");
+    assert!(asked.find(&folder).is_some_and(|at| at > messages), "{asked}");
+    // A run that was begun when its context did not name it, and that has not asked yet, is told it all the same.
+    let settings = Settings::of(&room.store.run(&room.run()).row().expect("a row")).expect("settings");
+    let head = |settings: &Settings| {
+        let head = kernel(&room).head(store::RunKind::Main, "claude-sonnet-5", settings).expect("a head");
+        String::from_utf8(head.bytes().to_vec()).expect("text")
+    };
+    assert!(!head(&settings).contains(&folder));
+    let mut before = settings.clone();
+    before.context = before.context.replace(&folder, "");
+    assert!(head(&before).contains(&folder));
 }
 
 #[test]

@@ -111,6 +111,16 @@ fn made_up_usage_is_not_believed() {
         ..ask(n, u64::from(n) * 10, body)
     };
     let explained = explain(vec![said(1, &body, 100), said(2, &body, 110), said(3, &short, 100)]);
-    assert!(explained.requests.iter().all(|request| request.sure == Sure::Contradicted));
+    assert!(
+        explained.requests.iter().all(|request| request.sure == Sure::Unchecked),
+        "nothing is said of a cache"
+    );
     assert_eq!(explained.requests[1].predicted.cache_read, 2_000, "four bytes a token");
+    let cached = |n: u32| Ask {
+        reported: Some(Usage { input: 10, cache_read: 100, ..Usage::default() }),
+        ..said(n, &body, 0)
+    };
+    let explained = explain(vec![cached(1), said(2, &body, 110), cached(3)]);
+    let sure: Vec<Sure> = explained.requests.iter().map(|request| request.sure).collect();
+    assert_eq!(sure, [Sure::Contradicted, Sure::Unchecked, Sure::Contradicted]);
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use proxy::{Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
+use proxy::{Known, Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 
 use crate::failure::{Kind, OrFail};
-use crate::record::{Session, spare_keys};
+use crate::record::{Session, stand_in};
 use crate::signals::Signals;
 
 /// Record what a harness and its provider say to each other
@@ -70,7 +70,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     let here = std::env::current_dir().or_fail(Kind::Usage)?;
-    let scripted = scripted_model(arguments.script.as_deref(), &here, arguments.cache_sim).await?;
+    let scripted =
+        scripted_model(arguments.script.as_deref(), &here, arguments.cache_sim.then(Vec::new)).await?;
     let upstreams = match &scripted {
         Some(model) => upstreams(&[format!("http://{}", model.addr())])?,
         None => upstreams(&arguments.upstream)?,
@@ -81,7 +82,7 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         listen: arguments.listen,
         drain: Duration::from_secs(arguments.drain),
         command: arguments.command,
-        env: if scripted.is_some() { spare_keys() } else { Vec::new() },
+        env: if scripted.is_some() { stand_in("script") } else { Vec::new() },
         upstreams,
         about: Manifest {
             script: arguments.script.as_ref().map(|script| script.display().to_string()),
@@ -100,15 +101,19 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
         .await
 }
 
+/// The script's model; `cache` are the requests that its simulated cache knows, where it has one.
 pub(crate) async fn scripted_model(
     path: Option<&Path>,
     workspace: &Path,
-    cache_sim: bool,
+    cache: Option<Vec<Known>>,
 ) -> anyhow::Result<Option<ScriptedModel>> {
     let Some(path) = path else { return Ok(None) };
     let hint = || "docs/script.md describes the format, and examples/hello.yaml is one".to_owned();
     let script = Script::read(path).or_fail_with(Kind::Usage, hint)?;
-    let script = if cache_sim { script.with_cache() } else { script };
+    let script = match cache {
+        Some(known) => script.with_cache_that_knows(known),
+        None => script,
+    };
     Ok(Some(ScriptedModel::start(script, workspace).await.or_fail(Kind::Outside)?))
 }
 

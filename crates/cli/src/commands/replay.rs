@@ -13,7 +13,7 @@ use recording::{Manifest, Replay};
 
 use super::capture;
 use crate::failure::{Kind, OrFail};
-use crate::record::{Session, base_urls, check_command, spare_keys};
+use crate::record::{Session, base_urls, check_command, stand_in};
 use crate::signals::Signals;
 use crate::{child, paths};
 
@@ -238,7 +238,7 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
                 listen: wanted,
                 drain: Duration::from_secs(10),
                 command: arguments.command,
-                env: spare_keys(),
+                env: stand_in("replay"),
                 upstreams,
                 about,
             };
@@ -257,7 +257,7 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
             ExitCode::SUCCESS
         }
         None => {
-            let variables = [base_urls(&upstreams, player.addr()), spare_keys()].concat();
+            let variables = [base_urls(&upstreams, player.addr()), stand_in("replay")].concat();
             let running = child::start_unrecorded(&arguments.command, &variables).or_fail(Kind::Usage)?;
             if let Some(pid) = running.pid() {
                 player.watch_process(pid);

@@ -65,8 +65,17 @@ impl TestEnv {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
     }
+}
+
+/// A message as it would be in any folder: each test has one of its own, and the first message names it.
+pub(crate) fn anywhere(message: &str) -> String {
+    let Some((before, rest)) = message.split_once("Workspace: ") else { return message.to_owned() };
+    let end = rest.find('\\').unwrap_or(rest.len());
+    format!("{before}Workspace: /w{}", &rest[end..])
 }
 
 /// Lets a recording of a real harness stand in for its model: the harness must do the same again.

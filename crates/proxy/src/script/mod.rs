@@ -54,8 +54,8 @@ pub enum BadScript {
 #[derive(Clone, Debug)]
 pub struct Script {
     lanes: Vec<Lane>,
-    /// It reports the usage that a prompt cache would come to.
-    has_cache: bool,
+    /// It reports the usage that a prompt cache would come to which knows these requests.
+    cache: Option<Vec<crate::Known>>,
 }
 
 impl Script {
@@ -74,12 +74,17 @@ impl Script {
         let file: format::File = serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| malformed(error.without_snippet().to_string()))?;
         check::check(&file).map_err(|mistake| malformed(mistake.to_string()))?;
-        Ok(Self { lanes: file.lanes.value, has_cache: false })
+        Ok(Self { lanes: file.lanes.value, cache: None })
     }
 
     /// The same, and its usage is what the provider's prompt cache would come to, whatever the script says of it.
     pub fn with_cache(self) -> Self {
-        Self { has_cache: true, ..self }
+        self.with_cache_that_knows(Vec::new())
+    }
+
+    /// The same for a cache that others have used before.
+    pub fn with_cache_that_knows(self, known: Vec<crate::Known>) -> Self {
+        Self { cache: Some(known), ..self }
     }
 }
 

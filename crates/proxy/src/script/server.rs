@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use recording::lanes::Heard;
 use session::RequestId;
@@ -34,10 +35,11 @@ pub struct ScriptedModel {
 impl ScriptedModel {
     /// Begins to serve on any free port of loopback. `workspace` is what the script knows as
     /// `${workspace}`.
-    pub async fn start(script: Script, workspace: &Path) -> io::Result<Self> {
+    pub async fn start(mut script: Script, workspace: &Path) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?;
-        let cache = script.has_cache.then(|| Arc::new(CacheSim::new()));
+        let known = script.cache.take();
+        let cache = known.map(|known| Arc::new(CacheSim::that_knows(known, SystemTime::now())));
         let stage = Arc::new(Stage::new(script, workspace.display().to_string()));
         let serving = tokio::spawn({
             let stage = stage.clone();

@@ -5,6 +5,7 @@
 
 mod asking;
 mod depth;
+mod forks;
 mod heard;
 mod identity;
 mod jobs;

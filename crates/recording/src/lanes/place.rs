@@ -4,9 +4,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use session::CallId;
+use session::{CallId, Role};
 
-use super::asking::{Asking, digest};
+use super::asking::{Asking, Said, digest};
 use super::identity::Identity;
 use super::prompts::Claim;
 use super::tracker::{Growing, LaneTracker, Mark, Spot};
@@ -24,8 +24,10 @@ pub(super) enum Place {
     Next(usize, Option<Mark>),
     /// It leaves a lane's history before this turn.
     Branch(Spot),
-    /// It starts from a lane's history, with the prompt of a call.
-    Fork(usize, CallId),
+    /// It starts from a lane's history before this turn, with the prompt of a call or told that it is a fork.
+    Fork(Spot, Option<CallId>),
+    /// A lane of its own, whose forks came first and were taken for lanes of their own.
+    Above,
     /// It carries a lane's history under quite other instructions.
     Aside(usize),
     /// It may be a lane whose history was thrown away.
@@ -174,14 +176,28 @@ impl LaneTracker {
 
         let awaited = of(&self.awaited, &spine);
         let asked = of(&self.asked, &spine);
+        // A fork that failed is asked again, while its parent waits where it began.
+        let fails = |spot: &&Spot| self.lanes[spot.0].is_fork && is_head(spot) && turn(spot).has_failed();
+        if let Some(spot) = asked.iter().filter(fails).find(|spot| turn(spot).history == asking.history) {
+            return Place::Again(*spot);
+        }
+        let told = says_it_is_a_fork(asking);
         if let Some(spot) = best(&mut awaited.iter().filter(is_head)) {
+            let behind = (spot.0, spot.1 + 1);
             // Behind an empty reply the spine is what it was: only the rest can tell.
             return match self.fork_call(asking, spot) {
                 _ if turn(&spot).history == asking.history => Place::Again(spot),
-                Some(call) => Place::Fork(spot.0, call),
-                None if self.speaks_otherwise(spot.0, asking) => Place::Aside(spot.0),
-                None => Place::Next(spot.0, None),
+                call if call.is_some() || told => Place::Fork(behind, call),
+                _ if self.speaks_otherwise(spot.0, asking) => Place::Aside(spot.0),
+                _ => Place::Next(spot.0, None),
             };
+        }
+        // Forks whose parent has not been seen, as after a restart: whoever stands where they began is another of them, or
+        // their parent.
+        let is_again = |spot: &Spot| turn(spot).history == asking.history;
+        let mut orphans = asked.iter().filter(|spot| self.is_orphan(spot)).peekable();
+        if awaited.is_empty() && orphans.peek().is_some() && !orphans.any(is_again) {
+            return if told { Place::New(None) } else { Place::Above };
         }
         let repeats =
             |spot: &&Spot| is_head(spot) && (turn(spot).has_failed() || turn(spot).history == asking.history);
@@ -189,17 +205,19 @@ impl LaneTracker {
             return Place::Again(spot);
         }
         if let Some(spot) = best(&mut awaited.iter()) {
+            let behind = (spot.0, spot.1 + 1);
             // A fork may leave out the reply that started it.
-            let call = self.fork_call(asking, spot).or_else(|| self.fork_call(asking, (spot.0, spot.1 + 1)));
-            return match call {
-                Some(call) => Place::Fork(spot.0, call),
-                None => Place::Branch((spot.0, spot.1 + 1)),
+            let call = self.fork_call(asking, spot).or_else(|| self.fork_call(asking, behind));
+            return match call.is_some() || told {
+                true => Place::Fork(behind, call),
+                false => Place::Branch(behind),
             };
         }
         if let Some(spot) = best(&mut asked.iter()) {
-            return match self.fork_call(asking, spot) {
-                Some(call) => Place::Fork(spot.0, call),
-                None => Place::Branch(spot),
+            let call = self.fork_call(asking, spot);
+            return match call.is_some() || told {
+                true => Place::Fork(spot, call),
+                false => Place::Branch(spot),
             };
         }
         // The reply that it carries is not known: in flight still, cut, or never recorded.
@@ -224,6 +242,11 @@ impl LaneTracker {
             }
         }
         Place::New(None)
+    }
+
+    /// Whether it is the beginning of a fork of nobody that is known.
+    pub(super) fn is_orphan(&self, (lane, turn): &Spot) -> bool {
+        *turn == 0 && self.lanes[*lane].is_told && self.lanes[*lane].branch.is_none()
     }
 
     /// Whether a request has quite other instructions than a lane: it may be a question aside, with the same tools
@@ -273,6 +296,12 @@ impl LaneTracker {
         let placeholders = answers.windows(2).all(|pair| pair[0] == pair[1]);
         (claim.exact || placeholders).then(|| self.calls[*call].id.clone())
     }
+}
+
+/// Whether the newest words tell their reader that it is a fork, in a tag of that name: harnesses have no other way to say so.
+pub(super) fn says_it_is_a_fork(asking: &Asking) -> bool {
+    let opens = |said: &Said| said.text.trim_start().starts_with("<fork");
+    asking.newest.iter().any(|said| said.role == Role::User && opens(said))
 }
 
 /// How many runs of words texts share with another one: so many words in a row are no accident.

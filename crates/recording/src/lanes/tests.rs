@@ -608,3 +608,149 @@ fn a_question_aside_has_other_instructions() {
         "#]],
     );
 }
+
+#[test]
+fn who_answers_open_calls_that_are_answered_otherwise_later_is_a_fork() {
+    // Nothing in the call says what its fork is told.
+    check(
+        "
+        > r1 agent/Skill | u:do it
+        < r1 #a()
+        > r2 agent/Skill | u:do it | a:#a | r:a=not here | u:Look at it.
+        < r2 looked
+        > r3 agent/Skill | u:do it | a:#a | r:a=looked
+        < r3 #b()
+        > r4 agent/Skill | u:do it | a:#a | r:a=looked | a:#b | r:b=not here | u:Look again.
+        < r4 #x(Count all the lines.)
+        > r5 sub/Read | u:Count all the lines.
+        < r5 three
+        > r6 agent/Skill | u:do it | a:#a | r:a=looked | a:#b | r:b=not here | u:Look again. | a:#x | r:x=three
+        < r6 three of them
+        > r7 agent/Skill | u:do it | a:#a | r:a=looked | a:#b | r:b={ three of them }
+        < r7 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r3, 3:r7
+            fork-1 < main by a, 1:r2
+            fork-2 < main by b, 1:r4, 2:r6
+            sub-1 < fork-2 by x, 1:r5
+        "#]],
+    );
+}
+
+#[test]
+fn forks_side_by_side_are_told_by_what_they_said() {
+    check(
+        "
+        > r1 agent/Skill | u:do it
+        < r1 #a()#b()#c()
+        > r2 agent/Skill | u:do it | a:#a#b#c | r:a=not here;b=not here;c=not here | u:Look at it.
+        > r3 agent/Skill | u:do it | a:#a#b#c | r:a=not here;b=not here;c=not here | u:Count it.
+        < r3 it is counted
+        < r2 it is \"looked\" at
+        > r4 agent/Skill | u:do it | a:#a#b#c | r:a=it is counted;b=a file;c={ it is \\\"looked\\\" at }
+        < r4 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r4
+            fork-1 < main by c, 1:r2
+            fork-2 < main by a, 1:r3
+        "#]],
+    );
+    // One that its parent does not wait for.
+    check(
+        "
+        > r1 agent/Skill | u:do it
+        < r1 #a()
+        > r2 agent/Skill | u:do it | a:#a | r:a=not here | u:Look at it.
+        > r3 agent/Skill | u:do it | a:#a | r:a=started
+        < r2 #x()
+        > r4 agent/Skill | u:do it | a:#a | r:a=not here | u:Look at it. | a:#x | r:x=1
+        < r3 done
+        < r4 looked
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r3
+            fork-1 < main, 1:r2, 2:r4
+        "#]],
+    );
+}
+
+#[test]
+fn a_turn_that_is_taken_back_is_no_fork() {
+    let story = |first: &str, second: &str| {
+        format!(
+            "
+            > r1 agent/Read | u:do it
+            < r1 #a()
+            > r2 agent/Read | u:do it | a:#a | {first}
+            < r2 on the wrong way
+            > r3 agent/Read | u:do it | a:#a | {second}
+            < r3 done
+            "
+        )
+    };
+    // The user takes back what was said meanwhile; a result is cut; a reminder stays.
+    let taken_back = [
+        ("r:a=1 | u:and quickly", "r:a=1 | u:and well"),
+        ("r:a=long text", "r:a=long"),
+        ("r:a=long text | u:mind the gap", "r:a=long | u:mind the gap"),
+    ];
+    for (first, second) in taken_back {
+        check(
+            &story(first, second),
+            expect![[r#"
+            main, 1:r1, 2:r2, 3:r3 Rewrite
+        "#]],
+        );
+    }
+}
+
+#[test]
+fn who_is_told_that_it_is_a_fork_is_one() {
+    check(
+        "
+        > r1 agent/Skill | u:do it
+        < r1 #a()
+        > r2 agent/Skill | u:do it | a:#a | r:a=not here | u:<fork> Nobody sees you. </fork> Look at it.
+        < r2 529
+        > r3 agent/Skill | u:do it | a:#a | r:a=not here | u:<fork> Nobody sees you. </fork> Look at it.
+        < r3 529
+        > r4 agent/Skill | u:do it | a:#a | r:a=it failed
+        < r4 done
+        > r5 agent/Skill | u:do it | a:#a | r:a=it failed | a:done | u:<fork> Nobody sees you. </fork> Why?
+        < r5 no idea
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r4
+            fork-1 < main by a, 1:r2+r3
+            fork-2 < main, 1:r5
+        "#]],
+    );
+}
+
+#[test]
+fn forks_may_come_before_their_parent() {
+    // A harness was started again while forks were at work.
+    check(
+        "
+        > r1 agent/Skill | u:do it | a:#a#b | r:a=not here;b=not here | u:<fork> Look at it.
+        > r2 agent/Skill | u:do it | a:#a#b | r:a=not here;b=not here | u:<fork> Count it.
+        < r1 #x()
+        > r3 agent/Skill | u:do it | a:#a#b | r:a=not here;b=not here | u:<fork> Look at it. | a:#x | r:x=1
+        < r2 529
+        > r4 agent/Skill | u:do it | a:#a#b | r:a=not here;b=not here | u:<fork> Count it.
+        < r3 it is looked at
+        < r4 it is counted
+        > r5 agent/Skill | u:do it | a:#a#b | r:a=it is counted;b=it is looked at
+        < r5 #c()
+        > r6 agent/Skill | u:do it | a:#a#b | r:a=it is counted;b=it is looked at | a:#c | r:c=1
+        < r6 done
+        ",
+        expect![[r#"
+            fork-1 < main by b, 1:r1, 2:r3
+            fork-2 < main by a, 1:r2+r4
+            main, 1:r5, 2:r6
+        "#]],
+    );
+}

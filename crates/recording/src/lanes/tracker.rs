@@ -8,7 +8,7 @@ use wire::dialect::Prompt;
 use super::asking::{Asking, Atom, Carried, Gap, Said, Voices, atom_of_call, atoms, extended, shortened};
 use super::heard::Heard;
 use super::identity::Identity;
-use super::place::Place;
+use super::place::{Place, says_it_is_a_fork};
 use super::prompts::{Claim, Prompts};
 
 /// Finds the lane and turn of each request from what is on the wire.
@@ -66,7 +66,11 @@ pub(super) struct Growing {
     pub(super) identity: Identity,
     /// It goes back into another lane's history: that many of its turns are shared.
     pub(super) branch: Option<Spot>,
-    /// It carries on from another lane's reply, with a prompt that this call handed over.
+    /// Its first request told it that it is a fork.
+    pub(super) is_told: bool,
+    /// It carries on from another lane's reply and is told so, or with the prompt of a call: it is never a rewrite.
+    pub(super) is_fork: bool,
+    /// The call that started such a lane, where its prompt tells it.
     pub(super) fork: Option<CallId>,
     pub(super) claim: Option<Claim>,
     /// The lane whose history was thrown away for it, if that one never goes on.
@@ -271,6 +275,7 @@ impl LaneTracker {
             voice: asking.voice.clone(),
             has_tools: asking.has_tools,
             is_probe: asking.is_probe,
+            is_told: says_it_is_a_fork(asking),
             ..Growing::default()
         };
         if let Place::Reset(old) = place {
@@ -285,11 +290,16 @@ impl LaneTracker {
                 let aside = Growing { is_aside: true, ..fresh(Some((lane, shared)), None, None) };
                 (self.begin(aside, looks), None)
             }
-            Place::Fork(lane, call) => {
-                let shared = self.lanes[lane].turns.len();
-                (self.begin(fresh(Some((lane, shared)), Some(call), None), looks), None)
+            Place::Fork(spot, call) => {
+                let fork = Growing { is_fork: true, ..fresh(Some(spot), call, None) };
+                (self.begin(fork, looks), None)
             }
             Place::New(claim) => (self.begin(fresh(None, None, claim), looks), None),
+            Place::Above => {
+                let lane = self.begin(fresh(None, None, None), looks);
+                self.adopt(lane, asking.spine());
+                (lane, None)
+            }
             Place::Reset(old) => {
                 (self.begin(Growing { reset: Some(old), ..fresh(None, None, None) }, looks), None)
             }
@@ -334,7 +344,7 @@ impl LaneTracker {
             growing.openings.push(asking.gaps[0].texts.clone());
         }
         growing.gaps = asking.gaps;
-        let from = growing.branch.filter(|_| growing.fork.is_none()).map(|(base, _)| base);
+        let from = growing.branch.filter(|_| !growing.is_fork).map(|(base, _)| base);
         let attempts = &mut growing.turns[turn].attempts;
         attempts.push(Attempt { request: id.clone(), asked_at: tick, ended_at: None, whole: false });
         let attempt = attempts.len();

@@ -138,8 +138,10 @@ impl Lane {
 impl LaneTracker {
     /// Everything has been told: the lanes, and how they hang together.
     pub fn finish(mut self) -> Lanes {
+        self.part_forks();
         let homes = self.join_rewrites();
         self.claim_late(&homes);
+        self.bind_forks(&homes);
         let bound = self.bind_prompts(&homes);
         let mut lanes = self.build(&homes, &bound);
         lanes.extend(self.side_calls());
@@ -153,8 +155,7 @@ impl LaneTracker {
         let mut homes: Vec<usize> = (0..self.lanes.len()).collect();
         for lane in 0..self.lanes.len() {
             let growing = &self.lanes[lane];
-            let branch =
-                growing.branch.filter(|_| growing.fork.is_none()).map(|(base, _)| (base, Mark::Rewrite));
+            let branch = growing.branch.filter(|_| !growing.is_fork).map(|(base, _)| (base, Mark::Rewrite));
             let Some((base, mark)) = branch.or(growing.reset.map(|base| (base, Mark::Compaction))) else {
                 continue;
             };
@@ -274,7 +275,7 @@ impl LaneTracker {
 
     /// Everything that came back for a call: its results, those of later calls that name an id from them, and
     /// texts that do.
-    fn answers_to<'l>(&'l self, homes: &[usize], call: usize) -> Vec<&'l str> {
+    pub(super) fn answers_to<'l>(&'l self, homes: &[usize], call: usize) -> Vec<&'l str> {
         let call = &self.calls[call];
         let turns = &self.lanes[homes[call.spot.0]].turns;
         let results = |id: &CallId| -> Vec<&'l str> {
@@ -312,23 +313,28 @@ impl LaneTracker {
         identity.agent.as_ref().or(session).is_some_and(named)
     }
 
-    fn words_in(&self, lane: usize, answers: &[&str]) -> bool {
+    pub(super) fn words_in(&self, lane: usize, answers: &[&str]) -> bool {
         let last = self.lanes[lane].turns.iter().rev().find_map(|turn| turn.reply.as_ref()?.text.as_deref());
         let last = last.map(str::trim).unwrap_or_default();
         let part = &last[..last.floor_char_boundary(256)];
-        let holds = |text: &&str| text.trim() == last || (last.len() >= TELLING && text.contains(part));
+        // A result may be JSON that holds them.
+        let escaped = serde_json::Value::from(part).to_string();
+        let escaped = escaped.trim_matches('"');
+        let holds = |text: &&str| {
+            text.trim() == last || (last.len() >= TELLING && (text.contains(part) || text.contains(escaped)))
+        };
         !last.is_empty() && answers.iter().any(holds)
     }
 
     fn build(&mut self, homes: &[usize], bound: &HashMap<usize, Bound>) -> Vec<Lane> {
         let kinds: Vec<LaneKind> = self.kinds(bound);
         let mut counts: HashMap<LaneKind, usize> = HashMap::new();
-        let ids: Vec<String> = (0..self.lanes.len())
-            .map(|lane| match homes[lane] == lane {
-                true => name(kinds[lane], &mut counts),
-                false => String::new(),
-            })
-            .collect();
+        let mut ids = vec![String::new(); self.lanes.len()];
+        let mut order: Vec<usize> = (0..self.lanes.len()).filter(|lane| homes[*lane] == *lane).collect();
+        order.sort_by_key(|lane| self.lanes[*lane].turns[0].attempts[0].asked_at);
+        for lane in order {
+            ids[lane] = name(kinds[lane], &mut counts);
+        }
         let by_session = |session: &String| {
             let owns = |lane: &&Growing| lane.identity.session.as_ref() == Some(session) && lane.has_tools;
             self.lanes.iter().position(|lane| owns(&lane))

@@ -6,7 +6,7 @@ use store::{RunSummary, Totals};
 use super::{FORMAT, columns, dollars, usage, usd};
 use crate::text::{fit, short};
 
-/// What was spent, for people.
+/// What was spent, for people. What nobody paid for is no part of any sum of what was.
 pub fn cost_text(runs: &[RunSummary], prices_of: &str) -> String {
     let models = by_model(runs);
     if models.is_empty() {
@@ -14,10 +14,10 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str) -> String {
     }
     let head = ["MODEL", "CALLS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "COST"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let row = |name: &str, totals: &Totals| {
+    let row = |name: String, totals: &Totals| {
         let used = &totals.usage;
         vec![
-            fitted(name),
+            name,
             totals.calls.to_string(),
             short(used.input),
             short(used.cache_read),
@@ -26,30 +26,34 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str) -> String {
             dollars(totals),
         ]
     };
-    rows.extend(models.iter().map(|(model, totals)| row(model, totals)));
-    if models.len() > 1 {
-        rows.push(row("together", &together(runs)));
+    rows.extend(models.iter().map(|(model, totals)| row(fitted(model), totals)));
+    let sums = [true, false].map(|paid| together(&models, paid));
+    let unpaid = models.iter().filter(|((_, stand_in), _)| stand_in.is_some()).count();
+    let names = if unpaid > 0 { ["paid", "not paid"] } else { ["together", ""] };
+    for ((name, sum), several) in names.iter().zip(&sums).zip([models.len() - unpaid > 1, unpaid > 1]) {
+        rows.extend(several.then(|| row((*name).to_owned(), sum)));
     }
-    let unknown = together(runs).unpriced;
+    let unknown: u64 = sums.iter().map(|sum| sum.unpriced).sum();
     let note = match unknown {
         0 => String::new(),
         1 => "1 call has no known price\n".to_owned(),
         more => format!("{more} calls have no known price\n"),
     };
-    format!("{}{note}list prices of {prices_of}\n", columns(&rows))
+    let who = if unpaid > 0 { "not paid: a script or a recording answered\n" } else { "" };
+    format!("{}{note}{who}list prices of {prices_of}\n", columns(&rows))
 }
+
+/// A model, and who stood in for it.
+type Answered<'r> = (&'r str, Option<&'static str>);
 
 /// A model's name, so that a line of usual numbers fits a terminal; that nobody paid for it stays to be seen.
-fn fitted(name: &str) -> String {
+fn fitted((model, stand_in): &Answered<'_>) -> String {
     const WIDTH: usize = 28;
-    match name.strip_suffix(SCRIPTED) {
-        Some(model) => format!("{}{SCRIPTED}", fit(model, WIDTH - SCRIPTED.len())),
-        None => fit(name, WIDTH),
+    match stand_in {
+        Some(who) => format!("{} ({who})", fit(model, WIDTH - who.len() - 3)),
+        None => fit(model, WIDTH),
     }
 }
-
-/// Behind a model's name where nobody paid for what a script said.
-const SCRIPTED: &str = " (script)";
 
 /// The same for programs.
 pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
@@ -61,37 +65,48 @@ pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
             "unpriced_calls": totals.unpriced,
         })
     };
-    let models = by_model(runs).into_iter().map(|(model, totals)| {
-        let mut line = one(&totals);
-        line["model"] = model.into();
+    let models = by_model(runs);
+    let lines = models.iter().map(|((model, stand_in), totals)| {
+        let mut line = one(totals);
+        line["model"] = (*model).into();
+        line["stand_in"] = (*stand_in).into();
         line
     });
     json!({
         "format": FORMAT,
         "prices_of": prices_of,
-        "models": models.collect::<Vec<_>>(),
-        "total": one(&together(runs)),
+        "models": lines.collect::<Vec<_>>(),
+        "total": one(&together(&models, true)),
+        "unpaid": one(&together(&models, false)),
     })
 }
 
-/// Sums by model, the dearest first. Every run counts its own calls only, so nothing is counted twice.
-fn by_model(runs: &[RunSummary]) -> Vec<(String, Totals)> {
-    let mut models: Vec<(String, Totals)> = Vec::new();
+/// Who stood in for the provider, so that nobody paid: its name says so.
+fn stand_in(provider: &str) -> Option<&'static str> {
+    let (kind, _) = provider.split_once(':')?;
+    ["script", "replay"].into_iter().find(|known| *known == kind)
+}
+
+/// Sums by model, what was paid for and the dearest first. Every run counts its own calls only, so nothing is counted
+/// twice.
+fn by_model(runs: &[RunSummary]) -> Vec<(Answered<'_>, Totals)> {
+    let mut models: Vec<(Answered<'_>, Totals)> = Vec::new();
     for run in runs.iter().filter(|run| run.own.calls > 0) {
-        let scripted = if run.provider.starts_with("script:") { SCRIPTED } else { "" };
-        let name = format!("{}{scripted}", run.model);
+        let name = (run.model.as_str(), stand_in(&run.provider));
         match models.iter_mut().find(|(model, _)| *model == name) {
             Some((_, totals)) => add(totals, &run.own),
             None => models.push((name, run.own)),
         }
     }
-    models.sort_by(|(a, x), (b, y)| y.cost_microusd.cmp(&x.cost_microusd).then_with(|| a.cmp(b)));
+    models.sort_by_key(|(name, totals)| (name.1, std::cmp::Reverse(totals.cost_microusd), name.0));
     models
 }
 
-fn together(runs: &[RunSummary]) -> Totals {
+/// All that was paid for, or all that was not.
+fn together(models: &[(Answered<'_>, Totals)], paid: bool) -> Totals {
     let mut all = Totals::default();
-    runs.iter().for_each(|run| add(&mut all, &run.own));
+    let those = models.iter().filter(|((_, stand_in), _)| stand_in.is_none() == paid);
+    those.for_each(|(_, totals)| add(&mut all, totals));
     all
 }
 
@@ -101,4 +116,57 @@ fn add(totals: &mut Totals, more: &Totals) {
     totals.usage += more.usage;
     totals.cost_microusd += more.cost_microusd;
     totals.reserved_microusd += more.reserved_microusd;
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use session::Usage;
+
+    use super::*;
+    use crate::runs::sample;
+
+    fn runs() -> Vec<RunSummary> {
+        let of = |provider: &str, cost: i64| {
+            let usage = Usage { input: 1_000, output: 20, ..Usage::default() };
+            let own = Totals { calls: 2, usage, cost_microusd: cost, ..Totals::default() };
+            RunSummary { provider: provider.to_owned(), own, ..sample::run() }
+        };
+        vec![
+            of("script:anthropic", 900),
+            of("anthropic", 500),
+            of("replay:anthropic", 700),
+            of("anthropic", 1_000),
+        ]
+    }
+
+    #[test]
+    fn what_nobody_paid_for_is_told_apart() {
+        expect![[r#"
+            MODEL                       CALLS  INPUT  CACHED  WRITTEN  OUTPUT  COST
+            claude-sonnet-5-5           4      2.0k   0       0        40      $0.0015
+            claude-sonnet-5-5 (replay)  2      1.0k   0       0        20      $0.0007
+            claude-sonnet-5-5 (script)  2      1.0k   0       0        20      $0.0009
+            not paid                    4      2.0k   0       0        40      $0.0016
+            not paid: a script or a recording answered
+            list prices of 2026-11
+        "#]]
+        .assert_eq(&cost_text(&runs(), "2026-11"));
+        let json = cost_json(&runs(), "2026-11");
+        let told = json["models"].as_array().expect("a list").iter();
+        let told: Vec<_> = told.map(|it| (it["model"].clone(), it["stand_in"].clone())).collect();
+        let model = Value::from("claude-sonnet-5-5");
+        assert_eq!(
+            told,
+            [(model.clone(), Value::Null), (model.clone(), "replay".into()), (model, "script".into())]
+        );
+        assert_eq!(json["total"]["cost_usd"], 0.0015);
+        assert_eq!(json["unpaid"]["cost_usd"], 0.0016);
+        expect![[r#"
+            MODEL              CALLS  INPUT  CACHED  WRITTEN  OUTPUT  COST
+            claude-sonnet-5-5  2      1.0k   0       0        20      $0.0010
+            list prices of 2026-11
+        "#]]
+        .assert_eq(&cost_text(&runs()[3..], "2026-11"));
+    }
 }

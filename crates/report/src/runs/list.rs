@@ -239,29 +239,21 @@ fn name(run: &RunSummary) -> &str {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use session::{RunId, ThreadId};
+    use session::RunId;
     use store::Totals;
 
     use super::*;
+    use crate::runs::sample;
 
     fn run(id: &str, status: RunStatus, minutes: i64) -> RunSummary {
         RunSummary {
             id: RunId::new(id),
-            thread: ThreadId::new("t"),
-            title: "Find the bug in the parser, and say where it came from".to_owned(),
-            kind: RunKind::Main,
             root: RunId::new(id),
-            parent: None,
-            job: false,
-            agent: "main".to_owned(),
-            model: "claude-sonnet-5-5".to_owned(),
-            provider: "anthropic".to_owned(),
             status,
-            writer: None,
             created_at: Millis(-minutes * 60_000),
-            ended_at: None,
             own: Totals { calls: 1, ..Totals::default() },
             inclusive: Totals { cost_microusd: 15_000, ..Totals::default() },
+            ..sample::run()
         }
     }
 

@@ -61,3 +61,31 @@ fn columns(rows: &[Vec<String>]) -> String {
     }
     out
 }
+
+/// A run, for tests of what is said of several.
+#[cfg(test)]
+mod sample {
+    use session::{RunId, ThreadId};
+    use store::{Millis, RunKind, RunStatus, RunSummary, Totals};
+
+    pub(super) fn run() -> RunSummary {
+        RunSummary {
+            id: RunId::new("1m7g0c8g"),
+            thread: ThreadId::new("t"),
+            title: "Find the bug in the parser, and say where it came from".to_owned(),
+            kind: RunKind::Main,
+            root: RunId::new("1m7g0c8g"),
+            parent: None,
+            job: false,
+            agent: "main".to_owned(),
+            model: "claude-sonnet-5-5".to_owned(),
+            provider: "anthropic".to_owned(),
+            status: RunStatus::Completed,
+            writer: None,
+            created_at: Millis(0),
+            ended_at: None,
+            own: Totals::default(),
+            inclusive: Totals::default(),
+        }
+    }
+}

@@ -3,6 +3,7 @@
 mod ask;
 mod board;
 mod choose;
+mod known;
 mod model;
 mod watch;
 
@@ -147,7 +148,11 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let here = workspace_path(row.as_ref())?;
     let chosen = choose::Chosen::find(&here, arguments.agent.as_deref(), prompt, row.is_some())?;
     let prompt = chosen.prompt.clone();
-    let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model()).await?;
+    let seen = match (arguments.cache_sim, &row) {
+        (true, Some(row)) => Some(known::known(&store, row)?),
+        (sim, _) => sim.then(Vec::new),
+    };
+    let answering = Answering::prepare(&arguments, row.as_ref(), chosen.model(), seen).await?;
     if let Some(run) = &resumed {
         answering.remember(&store, run).map_err(failure)?;
     }
@@ -207,7 +212,8 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         (Some(run), _) => kernel.resume(&run, prompt.as_deref()).await.map(|()| run),
         (None, Some(of)) => {
             let fork = Fork::new(prompt.unwrap_or_default(), "side question", "run --fork-of");
-            kernel.start_fork(&of, &Fork { max_turns: arguments.max_steps, ..fork }).await
+            let fork = Fork { max_turns: arguments.max_steps, deny: arguments.deny.clone(), ..fork };
+            kernel.start_fork(&of, &fork).await
         }
         (None, None) => kernel.start(start(&arguments, &chosen, &answering, &kernel, budget)).await,
     };
@@ -215,7 +221,10 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Ok(run) => run,
         Err(error) => {
             answering.abandon().await;
-            return Err(failure(error));
+            return Err(match &error {
+                RunError::NothingToFork(run) if is_at_work(&kernel.store, run) => wait_for_it(error),
+                _ => failure(error),
+            });
         }
     };
     let brake = Brake::new();
@@ -419,6 +428,22 @@ fn failure(error: RunError) -> anyhow::Error {
         _ => (Kind::Bug, None),
     };
     marked(kind, hint, error.into())
+}
+
+/// Whether somebody is at work on a run.
+fn is_at_work(store: &store::Store, run: &session::RunId) -> bool {
+    let below = store::Filter { below: Some(run.clone()), ..store::Filter::default() };
+    let runs = store.runs(&below).unwrap_or_default(); // then the usual hint is given
+    runs.into_iter().filter(|found| found.id == *run).any(|mut found| {
+        journal::as_it_is(&mut found);
+        found.status.is_live()
+    })
+}
+
+/// A run that is at its first turn can be forked soon, and must not be resumed.
+fn wait_for_it(error: RunError) -> anyhow::Error {
+    let hint = "it is at its first turn: wait until that has ended (`offshoot ps --live`), then ask again";
+    marked(Kind::Usage, Some(hint.to_owned()), error.into())
 }
 
 /// A loop that broke off leaves a run that can be taken up again; the hint says how.

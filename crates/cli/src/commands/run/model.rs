@@ -10,7 +10,7 @@ use std::time::Duration;
 use agent::definition::Trust;
 use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
 use agent::{Defaults, Model};
-use proxy::{ScriptedModel, Upstream, Upstreams};
+use proxy::{Known, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 use session::RunId;
 use session::model::Tier;
@@ -46,14 +46,15 @@ pub(super) struct Answering {
 
 impl Answering {
     /// Finds the provider, starts the script and the recording where there shall be one. A resumed run goes on with
-    /// the model it had; `usual` is what the agent is for.
+    /// the model it had; `usual` is what the agent is for, `seen` what a simulated cache knows.
     pub(super) async fn prepare(
         arguments: &Arguments,
         row: Option<&store::Run>,
         usual: Option<String>,
+        seen: Option<Vec<Known>>,
     ) -> anyhow::Result<Self> {
         let here = super::workspace_path(row)?;
-        let scripted = scripted_model(arguments.script.as_deref(), &here, arguments.cache_sim).await?;
+        let scripted = scripted_model(arguments.script.as_deref(), &here, seen).await?;
         let look: fn(&str) -> Option<String> = match scripted {
             Some(_) => pretended,
             None => |name| std::env::var(name).ok(),
@@ -84,7 +85,12 @@ impl Answering {
                 asked.key = Key::None;
                 asked.name = format!("{SCRIPT}{}", asked.name);
             }
-            None => follow_proxy(&mut asked)?,
+            None => {
+                follow_proxy(&mut asked)?;
+                if let Some(kind) = standing_in() {
+                    asked.name = format!("{kind}{}", asked.name);
+                }
+            }
         }
         asked.check_key().await.map_err(|failure| {
             let hint = failure.hint.clone();
@@ -158,17 +164,34 @@ impl Answering {
     }
 }
 
-/// What comes before the name of a provider that a script stands in for.
+/// What comes before the name of a provider that a script, or a recording, stands in for.
 const SCRIPT: &str = "script:";
+const REPLAY: &str = "replay:";
+
+/// Who stands in for the provider, below `offshoot proxy --script` or `replay`.
+fn standing_in() -> Option<&'static str> {
+    match std::env::var("OFFSHOOT_STAND_IN").ok()?.as_str() {
+        "script" => Some(SCRIPT),
+        "replay" => Some(REPLAY),
+        _ => None,
+    }
+}
 
 /// The model that a run was begun with. One that a script has answered so far is not handed to somebody else without
 /// a word.
 fn resumed_model(row: &store::Run, arguments: &Arguments) -> anyhow::Result<String> {
-    match row.provider.strip_prefix(SCRIPT) {
-        Some(_) if arguments.script.is_none() => {
-            let error = anyhow::anyhow!("the run `{}` was answered by a script so far", row.id);
-            let how = if arguments.fork_of.is_some() { "--fork-of" } else { "--resume" };
-            let hint = format!("offshoot run {how} {} --script FILE", row.id);
+    let how = if arguments.fork_of.is_some() { "--fork-of" } else { "--resume" };
+    let is_paid = arguments.script.is_none() && standing_in().is_none();
+    let scripted = row.provider.strip_prefix(SCRIPT);
+    match scripted.or_else(|| row.provider.strip_prefix(REPLAY)) {
+        Some(_) if is_paid => {
+            let (who, hint) = match scripted {
+                Some(_) => ("a script", format!("offshoot run {how} {} --script FILE", row.id)),
+                None => {
+                    ("a recording", format!("offshoot replay RECORDING -- offshoot run {how} {} '…'", row.id))
+                }
+            };
+            let error = anyhow::anyhow!("the run `{}` was answered by {who} so far", row.id);
             Err(marked(Kind::Usage, Some(hint), error))
         }
         Some(provider) => Ok(format!("{provider}/{}", row.model)),

@@ -1,0 +1,33 @@
+//! What the simulated cache of a script knows when a run is taken up again, or forked.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use proxy::Known;
+use store::{Filter, Millis, Run, Store};
+
+use crate::failure::{Kind, OrFail};
+
+/// Every request of the tree that a run belongs to, with what came before it in the run it was forked from.
+pub(super) fn known(store: &Store, row: &Run) -> anyhow::Result<Vec<Known>> {
+    let mut top = row.clone();
+    while let Some(parent) = &top.parent {
+        top = store.run(parent).row().or_fail(Kind::Outside)?;
+    }
+    let mut known = Vec::new();
+    for run in store.runs(&Filter { below: Some(top.id), ..Filter::default() }).or_fail(Kind::Outside)? {
+        let row = store.run(&run.id).row().or_fail(Kind::Outside)?;
+        let dialect = agent::Settings::from_bytes(&row.settings).or_fail(Kind::Outside)?.dialect();
+        for call in store.run(&run.id).model_calls().or_fail(Kind::Outside)? {
+            let Some(begun) = call.first_byte_at else { continue };
+            // Nothing is left of a fork that keeps no transcript.
+            let Ok(body) = agent::request_bytes(store, &run.id, call.id) else { continue };
+            let Some(prompt) = cache::Prompt::decode(dialect, &body) else { continue };
+            known.push(Known { prompt, asked: at(call.asked_at), begun: at(begun), usage: call.usage });
+        }
+    }
+    Ok(known)
+}
+
+fn at(millis: Millis) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(millis.0).unwrap_or_default())
+}

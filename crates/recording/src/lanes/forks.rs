@@ -1,0 +1,131 @@
+//! Forks that nothing told apart while they were asked, and which call started each.
+//!
+//! Somebody who answers the calls of a reply and says something besides looks like the lane's own next turn, until the
+//! lane goes on from that same reply with other answers and without those words. The calls were open all the time,
+//! so whoever came first was a fork.
+
+use std::collections::HashSet;
+
+use session::CallId;
+
+use super::tracker::{GrowingTurn, LaneTracker, Spot};
+
+impl LaneTracker {
+    /// Makes the forks of a lane its own that came before it. What the model had said before belongs to the lane.
+    pub(super) fn adopt(&mut self, lane: usize, spine: u64) {
+        let orphans = self.asked.get(&spine).into_iter().flatten().filter(|spot| self.is_orphan(spot));
+        for (fork, _) in orphans.copied().collect::<Vec<_>>() {
+            (self.lanes[fork].branch, self.lanes[fork].is_fork) = (Some((lane, 0)), true);
+            let said_before =
+                self.calls.iter_mut().filter(|call| call.spot == (fork, 0) && call.made_at == 0);
+            said_before.for_each(|call| call.spot = (lane, 0));
+        }
+    }
+
+    /// Gives a lane its own turns back where a fork's stand in their place.
+    pub(super) fn part_forks(&mut self) {
+        for number in 0..self.lanes.len() {
+            let lane = &self.lanes[number];
+            if let Some(at) = lane.branch.filter(|_| !lane.is_fork && !lane.is_aside)
+                && self.was_left_open(at, &lane.turns[0])
+            {
+                self.part(at, number);
+            }
+        }
+    }
+
+    /// Whether the turn that is there was a fork's, seen from another one behind the same reply.
+    fn was_left_open(&self, (base, at): Spot, other: &GrowingTurn) -> bool {
+        let turns = &self.lanes[base].turns;
+        let (Some(fork), Some(before)) = (turns.get(at), at.checked_sub(1).map(|at| &turns[at])) else {
+            return false;
+        };
+        let is_said = |text: &str| other.texts.iter().any(|said| said.text == text);
+        let speaks = fork.texts.iter().any(|said| !said.text.trim().is_empty());
+        speaks
+            && !fork.texts.iter().any(|said| is_said(&said.text))
+            && self.calls_of(before).any(|call| is_answered_otherwise(call, fork, other))
+    }
+
+    /// The turns of `base` from there on and those of `fork` change places.
+    fn part(&mut self, (base, at): Spot, fork: usize) {
+        let old = self.lanes[base].turns.split_off(at);
+        let new = std::mem::replace(&mut self.lanes[fork].turns, old);
+        self.lanes[base].turns.extend(new);
+        let moved = |(lane, turn): Spot| match lane {
+            lane if lane == base && turn >= at => (fork, turn - at),
+            lane if lane == fork => (base, at + turn),
+            lane => (lane, turn),
+        };
+        self.calls.iter_mut().for_each(|call| call.spot = moved(call.spot));
+        // Who left the history right there left that of both.
+        let branches = self.lanes.iter_mut().filter_map(|lane| lane.branch.as_mut());
+        branches.filter(|spot| **spot != (base, at)).for_each(|spot| *spot = moved(*spot));
+        self.lanes[fork].is_fork = true;
+    }
+
+    /// The call that started each fork whose prompt does not tell it: the one that its last words answer, then the only
+    /// one that is left.
+    pub(super) fn bind_forks(&mut self, homes: &[usize]) {
+        let taken = self.lanes.iter().filter_map(|lane| lane.fork.clone());
+        let mut taken: HashSet<CallId> = taken.collect();
+        for tells in [Self::told_by_words, Self::told_by_time] {
+            for lane in self.unbound(homes) {
+                let Some(call) = tells(self, homes, lane, &self.open_calls(homes, lane, &taken)) else {
+                    continue;
+                };
+                let call = self.calls[call].id.clone();
+                taken.insert(call.clone());
+                self.lanes[lane].fork = Some(call);
+            }
+        }
+    }
+
+    /// Forks that no call is known of, in the order of their beginning.
+    fn unbound(&self, homes: &[usize]) -> Vec<usize> {
+        let is_unbound = |lane: &usize| {
+            let growing = &self.lanes[*lane];
+            homes[*lane] == *lane && growing.branch.is_some() && growing.fork.is_none() && !growing.is_aside
+        };
+        let mut forks: Vec<usize> = (0..self.lanes.len()).filter(is_unbound).collect();
+        forks.sort_by_key(|lane| self.lanes[*lane].turns[0].attempts[0].asked_at);
+        forks
+    }
+
+    /// The calls that were open when a fork began: its parent knows another result of them than it does.
+    fn open_calls(&self, homes: &[usize], lane: usize, taken: &HashSet<CallId>) -> Vec<usize> {
+        let Some(next) = self.left_before(homes, lane) else { return Vec::new() };
+        let first = &self.lanes[lane].turns[0];
+        let is_open = |id: &&CallId| !taken.contains(*id) && is_answered_otherwise(id, first, next);
+        let open = first.results.iter().map(|result| &result.call).filter(is_open);
+        open.filter_map(|id| self.calls.iter().rposition(|call| call.id == *id)).collect()
+    }
+
+    /// The turn of its parent that a fork begins before.
+    fn left_before(&self, homes: &[usize], lane: usize) -> Option<&GrowingTurn> {
+        let (base, at) = self.lanes[lane].branch.filter(|(base, _)| homes[*base] == *base)?;
+        self.lanes[base].turns.get(at)
+    }
+
+    fn told_by_words(&self, homes: &[usize], lane: usize, open: &[usize]) -> Option<usize> {
+        open.iter().copied().find(|call| self.words_in(lane, &self.answers_to(homes, *call)))
+    }
+
+    /// The only one, if the fork had ended when it was answered.
+    fn told_by_time(&self, homes: &[usize], lane: usize, open: &[usize]) -> Option<usize> {
+        let next = self.left_before(homes, lane)?;
+        let ended = self.lanes[lane].turns.last()?.attempts.last()?.ended_at?;
+        open.first().copied().filter(|_| open.len() == 1 && ended < next.attempts[0].asked_at)
+    }
+
+    fn calls_of<'l>(&'l self, turn: &'l GrowingTurn) -> impl Iterator<Item = &'l CallId> {
+        let calls = turn.reply.iter().flat_map(|reply| &reply.calls);
+        calls.map(|call| &self.calls[*call].id)
+    }
+}
+
+/// Whether two requests bring other results of a call.
+fn is_answered_otherwise(call: &CallId, one: &GrowingTurn, other: &GrowingTurn) -> bool {
+    let of = [one, other].map(|turn| turn.results.iter().find(|result| result.call == *call));
+    matches!(of, [Some(one), Some(other)] if one.text != other.text)
+}
