@@ -50,12 +50,9 @@ impl Folder {
     }
 
     fn fill(given: &Path) -> io::Result<Self> {
-        match fs::remove_dir_all(given) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
         fs::create_dir_all(given)?;
         let dir = given.canonicalize()?;
+        empty(&dir)?;
         // Closed again at once, and free for whoever comes next: nobody gets it by chance in the meantime.
         let listen = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let folder = Self { given: given.to_owned(), dir, listen };
@@ -131,5 +128,22 @@ impl Folder {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("it is in the folder"))?;
         fs::write(path, text)
+    }
+}
+
+/// Takes everything out of a folder; the folder stays, since somebody may stand in it. The marker goes last: what was
+/// broken off can be done again.
+fn empty(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false if entry.file_name() == MARKER => {}
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    match fs::remove_file(dir.join(MARKER)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
