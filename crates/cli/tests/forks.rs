@@ -140,7 +140,8 @@ fn ten_forks() -> String {
     )
 }
 
-/// What the ten forks used, and what their parent had sent when it asked for them.
+/// What the ten forks used, and what their parent had sent when it asked for them. A crash ends the first of two processes,
+/// whose script has no cache.
 fn played(crash: Option<&str>) -> (Vec<Value>, u64) {
     let env = TestEnv::in_memory();
     env.write("script.yaml", &ten_forks());
@@ -149,16 +150,18 @@ fn played(crash: Option<&str>) -> (Vec<Value>, u64) {
         let words: String = (0..9_000).map(|word| format!("word{}\n", word * 7 + n)).collect();
         env.write(&format!("w/big-{n}.txt"), &words);
     }
-    let play = |arguments: &[&str], crash: &str| {
-        let common = ["--script", "../script.yaml", "--cache-sim", "--json"];
-        let mut command = env.offshoot(&[&["run"], &common[..], arguments].concat());
-        command.current_dir(env.path("w")).env("OFFSHOOT_CRASH", crash).output().unwrap()
+    let play = |arguments: &[&str], crash: Option<&str>| {
+        let cache: &[&str] = if crash.is_some() { &[] } else { &["--cache-sim"] };
+        let common = [&["run", "--script", "../script.yaml", "--json"], cache].concat();
+        let mut command = env.offshoot(&[&common, arguments].concat());
+        command.current_dir(env.path("w")).env("OFFSHOOT_CRASH", crash.unwrap_or_default());
+        command.output().unwrap()
     };
-    let mut output = play(&["Read all."], crash.unwrap_or_default());
+    let mut output = play(&["Read all."], crash);
     if crash.is_some() {
         assert_eq!(output.status.signal(), Some(9), "{:?}", Said::of(output));
         let ps: Value = serde_json::from_str(&env.run(&["ps", "--format", "json"]).stdout).unwrap();
-        output = play(&["--resume", ps["runs"][0]["run"].as_str().unwrap()], "");
+        output = play(&["--resume", ps["runs"][0]["run"].as_str().unwrap()], None);
     }
     let said = Said::of(output);
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -166,9 +169,11 @@ fn played(crash: Option<&str>) -> (Vec<Value>, u64) {
     let forks: Vec<Value> = events.iter().filter(|event| event["type"] == "fork_ended").cloned().collect();
     assert_eq!(forks.len(), 10, "{said:?}");
     let main = events[0]["run"].as_str().unwrap();
-    let shown: Value = serde_json::from_str(&env.run(&["show", main, "--format", "json"]).stdout).unwrap();
-    let usage = &shown["model_calls"][1]["usage"];
-    let sent = ["input", "cache_read", "cache_write_5m"].iter().map(|name| tokens(usage, name)).sum();
+    let explained = env.run(&["cache", main, "--format", "json"]);
+    let explained: Value = serde_json::from_str(&explained.stdout).unwrap();
+    let of_main = explained["requests"].as_array().unwrap().iter().filter(|it| it["lane"] == main);
+    let computed = &of_main.clone().nth(1).unwrap()["predicted"];
+    let sent = ["input", "read", "write_5m"].iter().map(|name| tokens(computed, name)).sum();
     assert!(sent > 200_000, "{sent}");
     (forks, sent)
 }
@@ -191,7 +196,7 @@ fn ten_forks_read_what_their_parent_wrote() {
 
 #[test]
 fn ten_forks_of_a_parent_that_no_cache_knows_any_more_write_it_once() {
-    // The second process finds an empty cache, and the forks are the first to ask.
+    // The first process has no cache, and in the second the forks are the first to ask.
     let (forks, parent) = played(Some("call.intent.after:2"));
     let (wrote, read): (Vec<&Value>, Vec<&Value>) =
         forks.iter().partition(|fork| tokens(fork, "cache_write_5m") > parent / 2);
@@ -199,4 +204,211 @@ fn ten_forks_of_a_parent_that_no_cache_knows_any_more_write_it_once() {
     for fork in read {
         assert!(tokens(fork, "cache_read") as f64 >= 0.998 * parent as f64, "{fork}");
     }
+}
+
+/// A run with a sub-agent and two forks, one of them a skill's.
+const FAMILY: &str = r#"
+format: 1
+lanes:
+  - lane: asked
+    match: { text_contains: "What does given.txt say?" }
+    turns:
+      - reply: [ { call: { tool: read, id: toolu_q, input: { path: given.txt } } } ]
+      - reply: [ { text: "It says given." } ]
+  - lane: fork
+    match: { text_contains: "<fork>" }
+    turns:
+      - reply: [ { call: { tool: read, id: toolu_r, input: { path: given.txt } } } ]
+      - reply: [ { text: "It says: \"given\"." } ]
+  - lane: sub
+    match: { tools_exclude: manage_tasks }
+    turns:
+      - reply: [ { call: { tool: read, id: toolu_s, input: { path: given.txt } } } ]
+      - reply: [ { text: "given, says the sub-agent" } ]
+  - lane: main
+    match: { any: true }
+    turns:
+      - reply: [ { call: { tool: read, id: toolu_0, input: { path: given.txt } } } ]
+      - reply:
+          - call: { tool: skill, id: toolu_a, input: { name: look, arguments: given.txt } }
+          - call: { tool: read, id: toolu_b, input: { path: given.txt } }
+      - reply: [ { call: { tool: spawn_sub_agent, id: toolu_c, input: { prompt: "What does given.txt say?", fork: true } } } ]
+      - reply: [ { call: { tool: spawn_sub_agent, id: toolu_d, input: { prompt: "Read given.txt." } } } ]
+      - reply: [ { text: "Done." } ]
+"#;
+
+const LOOK: &str = "---\ndescription: looks\ncontext: fork\n---\nLook at $ARGUMENTS.\n";
+
+/// The lanes of a recording as `id kind parent by`.
+fn lanes(env: &TestEnv, recording: &str) -> Vec<String> {
+    let shown = env.show(recording);
+    let word = |lane: &Value, name: &str| lane[name].as_str().unwrap_or("-").to_owned();
+    let line = |lane: &Value| ["id", "kind", "parent", "spawned_by"].map(|name| word(lane, name)).join(" ");
+    shown["lanes"].as_array().unwrap().iter().map(line).collect()
+}
+
+#[test]
+fn a_recording_of_a_skill_s_fork_is_told_checked_and_replayed() {
+    let env = TestEnv::new();
+    env.write(
+        "scenario/scenario.yaml",
+        "format: 1\nintent: A skill is followed by a fork.\nbase: ../base\nprompt: Look at the file.\n\
+         model: claude-sonnet-5\nmodels: { offshoot: sonnet }\ntimeout_s: 60\nread_only: true\n",
+    );
+    env.write("scenario/script.offshoot.yaml", FAMILY);
+    env.write("base/workspace/given.txt", "given\n");
+    env.write("base/harness/offshoot/.offshoot/skills/look/SKILL.md", LOOK);
+    let offshoot = |arguments: &[&str]| {
+        let mut command = env.offshoot(arguments);
+        Said::of(command.env("OFFSHOOT_SLOTS_DIR", env.path("slots")).output().unwrap())
+    };
+    let holds = |arguments: &[&str]| {
+        let said = offshoot(arguments);
+        assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
+        said.stdout
+    };
+    holds(&["capture", "offshoot", "--scenario", "scenario", "--out", "rec"]);
+    let found =
+        ["main main - -", "fork-1 fork main toolu_a", "fork-2 fork main toolu_c", "sub-1 sub main toolu_d"];
+    assert_eq!(lanes(&env, "rec"), found);
+    holds(&["check", "rec"]);
+    assert_eq!(holds(&["cache", "rec", "--lint"]), "nothing found\n");
+    holds(&["replay", "rec", "--out", "again", "--order", "recorded"]);
+    assert_eq!(lanes(&env, "again"), found);
+    holds(&["verify", "rec", "again", "--level", "E4"]);
+}
+
+/// Plays the family, killed there and taken up again; what every request used, and the folder.
+fn family(crash: Option<&str>) -> (Vec<Value>, TestEnv, String) {
+    let env = TestEnv::in_memory();
+    env.write("script.yaml", FAMILY);
+    env.write("w/given.txt", "given\n");
+    env.write("home/.config/offshoot/skills/look/SKILL.md", LOOK);
+    let run = |arguments: &[&str], crash: &str| {
+        let common = ["run", "--script", "../script.yaml", "--cache-sim"];
+        let mut command = env.offshoot(&[&common, arguments].concat());
+        command.env("OFFSHOOT_CRASH", crash).env("OFFSHOOT_RUN_ID", "1m7g00000000");
+        command.current_dir(env.path("w")).output().unwrap()
+    };
+    let mut output = run(&["Look at the file."], crash.unwrap_or_default());
+    if crash.is_some() {
+        assert_eq!(output.status.signal(), Some(9), "{:?}", Said::of(output));
+        output = run(&["--resume", "1m7g00000000"], "");
+    }
+    let said = Said::of(output);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "Done.\n"), "{said:?}");
+    let explained = env.run(&["cache", "1m7g00000000", "--format", "json"]);
+    let explained: Value = serde_json::from_str(&explained.stdout).unwrap();
+    let mut used: Vec<Value> = Vec::new();
+    for request in explained["requests"].as_array().unwrap() {
+        used.push(serde_json::json!([request["lane"], request["turn"], request["reported"]]));
+    }
+    used.sort_by_key(Value::to_string);
+    (used, env, "1m7g00000000".to_owned())
+}
+
+#[test]
+fn our_own_runs_pass_the_lint() {
+    let (_, env, run) = family(None);
+    let said = env.run(&["cache", &run, "--lint"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "nothing found\n"), "{said:?}");
+    // The folder is told, behind what all folders share.
+    let request = env.run(&["show", &run, "--format", "json"]).stdout;
+    assert!(request.contains("Workspace: "), "{request}");
+}
+
+#[test]
+fn a_run_that_was_killed_uses_what_an_undisturbed_one_does() {
+    let (undisturbed, ..) = family(None);
+    assert!(undisturbed.len() == 11 && undisturbed.iter().all(|it| !it[2].is_null()), "{undisturbed:?}");
+    for crash in ["ask.commit.after:1", "call.intent.after:2", "ask.commit.after:4", "ask.intent.after:8"] {
+        let (killed, ..) = family(Some(crash));
+        assert_eq!(killed, undisturbed, "{crash}");
+    }
+}
+
+#[test]
+fn a_side_question_reads_what_its_parent_wrote_in_another_process() {
+    let (_, env, run) = family(None);
+    let mut command = env.offshoot(&[
+        "run",
+        "--script",
+        "../script.yaml",
+        "--cache-sim",
+        "--json",
+        "--fork-of",
+        &run,
+        "Why?",
+    ]);
+    let said = Said::of(command.current_dir(env.path("w")).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let events = said.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ended = events.into_iter().find(|event| event["type"] == "fork_ended").unwrap();
+    assert!(ended["hit_rate"].as_f64().unwrap() > 0.9, "{ended}");
+}
+
+#[test]
+fn what_is_forbidden_a_fork_stays_so_when_it_goes_on() {
+    let world = World::new();
+    assert_eq!(world.run(&["run", "--model", "sonnet", "Do it."]).code, Some(0));
+    let main = world.main();
+    let mut killed = world.offshoot(&["run", "--fork-of", &main, "--deny", "list", "Which files?"]);
+    assert_eq!(killed.env("OFFSHOOT_CRASH", "fork.start.after:1").output().unwrap().status.signal(), Some(9));
+    let fork = world.runs().into_iter().find(|run| run["kind"] == "fork").unwrap();
+    let fork = fork["run"].as_str().unwrap();
+    assert_eq!(world.run(&["run", "--resume", fork]).code, Some(0));
+    let shown = world.show(fork).to_string();
+    assert!(shown.contains("the rule `list` forbids it"), "{shown}");
+    // Nobody else is forbidden anything.
+    assert_eq!(world.run(&["run", "--fork-of", &main, "Which files?"]).code, Some(0));
+    let other = world.runs().into_iter().find(|run| run["kind"] == "fork" && run["run"] != fork).unwrap();
+    let shown = world.show(other["run"].as_str().unwrap()).to_string();
+    assert!(!shown.contains("forbids it"), "{shown}");
+}
+
+#[test]
+fn who_is_at_its_first_turn_is_to_be_waited_for() {
+    let env = TestEnv::in_memory();
+    let slow = r#"
+format: 1
+lanes:
+  - lane: never
+    match: { model: nobody }
+    turns: [ { reply: [ { text: "?" } ] } ]
+  - lane: main
+    match: { any: true }
+    turns:
+      - wait_for: [ { lane: never, finished: true, timeout_ms: 50000 } ]
+        reply: [ { text: "At last." } ]
+"#;
+    env.write("script.yaml", slow);
+    let mut command = env.offshoot(&["run", "--script", "script.yaml", "--json", "Wait."]);
+    let mut running =
+        command.env("OFFSHOOT_RUN_ID", "1m7g00000000").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    let stdout = running.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut first).unwrap();
+    let said = env.run(&["run", "--script", "script.yaml", "--fork-of", "1m7g00000000", "And?"]);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(
+        said.stderr.contains("wait until that has ended") && !said.stderr.contains("--resume"),
+        "{said:?}"
+    );
+    // Nobody is at work on it any more.
+    let said = env.run(&["run", "--script", "script.yaml", "--fork-of", "1m7g00000000", "And?"]);
+    assert!(said.code == Some(2) && said.stderr.contains("--resume 1m7g00000000"), "{said:?}");
+}
+
+#[test]
+fn a_child_is_resumed_by_its_root() {
+    let (_, env, run) = family(None);
+    let ps: Value = serde_json::from_str(&env.run(&["ps", "--format", "json"]).stdout).unwrap();
+    let sub = ps["runs"].as_array().unwrap().iter().find(|run| run["kind"] == "sub").unwrap();
+    let said =
+        env.run(&["run", "--script", "script.yaml", "--resume", sub["run"].as_str().unwrap(), "Go on."]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains(&format!("belongs to the run `{run}`")), "{said:?}");
+    assert!(said.stderr.contains(&format!("hint: offshoot run --resume {run}")), "{said:?}");
 }
