@@ -46,6 +46,16 @@ pub struct Explained {
     pub openings: Vec<Opening>,
 }
 
+impl Explained {
+    /// Leaves out all lanes but some. What they read of others stays read.
+    pub fn keep(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.requests.retain(|request| wanted(&request.lane));
+        self.lanes.retain(|(lane, _)| wanted(lane));
+        self.openings.retain(|opening| wanted(&opening.lane));
+        self.total = Totals::of(self.requests.iter());
+    }
+}
+
 /// How a lane begins.
 #[derive(Clone, Debug)]
 pub struct Opening {

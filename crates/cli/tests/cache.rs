@@ -262,3 +262,33 @@ fn mistakes_are_told_with_a_way_out() {
     let said = env.run(&["proxy", "--upstream", "http://127.0.0.1:1", "--cache-sim", "--out", "rec"]);
     assert_eq!(said.code, Some(2), "a real provider has its own cache: {said:?}");
 }
+
+#[test]
+fn what_a_fork_reads_of_its_parents_cache_is_known_by_its_own_id_too() {
+    let env = TestEnv::new();
+    let script = "format: 1\nlanes:\n  - lane: all\n    match: { any: true }\n    turns:\n      - reply: [ { text: 'Yes.' } ]\n      - reply: [ { text: 'Still.' } ]\n";
+    env.write("run.yaml", script);
+    let run = |more: &[&str]| env.run(&[&["run", "--script", "run.yaml", "--cache-sim"], more].concat());
+    let said = run(&["Is it?"]);
+    let id = |said: &Said| {
+        said.stderr.lines().rev().find_map(|line| line.strip_prefix("run ")).unwrap().trim().to_owned()
+    };
+    let main = id(&said);
+    let said = run(&["--fork-of", &main, "Is it still?"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let fork = id(&said);
+    let requests = |run: &str| -> Vec<serde_json::Value> {
+        let said = env.run(&["cache", run, "--format", "json"]);
+        let told: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        told["requests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|it| it["lane"] == fork.as_str())
+            .cloned()
+            .collect()
+    };
+    let own = requests(&fork);
+    assert_eq!(own, requests(&main), "the same, whoever is asked about");
+    assert!(own[0]["predicted"]["read"].as_u64().unwrap() > 1_000 && own[0]["sure"] == "exact", "{own:?}");
+}

@@ -1,6 +1,6 @@
 //! `offshoot cache`: what the provider's prompt cache should have done, and why it did not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
@@ -112,17 +112,25 @@ fn of_run(beginning: &str) -> anyhow::Result<Told> {
     explained(&store, &root)
 }
 
-/// What the cache made of a run and of all below it.
-pub(crate) fn explained(store: &Store, root: &RunId) -> anyhow::Result<Told> {
-    let below = Filter { below: Some(root.clone()), ..Filter::default() };
+/// What the cache made of a run and of all below it. What others of its tree had written it could read, so all of them
+/// are looked at.
+pub(crate) fn explained(store: &Store, run: &RunId) -> anyhow::Result<Told> {
+    let root = store.run(run).row().or_fail(Kind::Outside)?.root;
+    let tree = |of: &RunId| {
+        store.runs(&Filter { below: Some(of.clone()), ..Filter::default() }).or_fail(Kind::Outside)
+    };
     let mut asks = Vec::new();
     let mut calls = HashMap::new();
     let mut around = Around::default();
-    for summary in store.runs(&below).or_fail(Kind::Outside)? {
+    for summary in tree(&root)? {
         let row = store.run(&summary.id).row().or_fail(Kind::Outside)?;
         of_one(store, &row, &mut asks, &mut calls, &mut around)?;
     }
-    let explained = cache::explain(asks);
+    let mut explained = cache::explain(asks);
+    if root != *run {
+        let own: HashSet<String> = tree(run)?.iter().map(|summary| summary.id.to_string()).collect();
+        explained.keep(|lane| own.contains(lane));
+    }
     let body = |id: &RequestId| {
         let (run, call): &(RunId, ModelCallId) = calls.get(id)?;
         agent::request_bytes(store, run, *call).ok()

@@ -1,11 +1,14 @@
 //! What a change does to the provider's prompt cache: told beside the verdict, and no part of it.
 
+use std::collections::HashMap;
+
 use cache::Explained;
 
 use crate::verdict::{CacheChange, Outcome, Verdict};
 
 /// Adds what the candidate's requests cost the cache that the golden's do not.
 pub(super) fn tell(verdict: &mut Verdict, golden: &Explained, candidate: &Explained) {
+    let golden = &as_the_candidate(golden, verdict);
     for broken in cache::broken(golden, candidate) {
         verdict.summary.push(format!("cache, {}: this {broken}", broken.lane));
         verdict.cache.push(CacheChange {
@@ -36,5 +39,70 @@ pub(super) fn tell(verdict: &mut Verdict, golden: &Explained, candidate: &Explai
             tokens: changed.tokens,
             usd: None,
         });
+    }
+}
+
+/// The golden under the candidate's names: lanes are numbered by who came first, and compared by what they are.
+fn as_the_candidate(golden: &Explained, verdict: &Verdict) -> Explained {
+    let pairs =
+        verdict.lanes.iter().filter_map(|lane| Some((lane.golden.as_deref()?, lane.candidate.as_deref()?)));
+    renamed(golden, &pairs.collect())
+}
+
+fn renamed(golden: &Explained, names: &HashMap<&str, &str>) -> Explained {
+    let mut named = golden.clone();
+    named.requests.retain_mut(|request| rename(&mut request.lane, names));
+    named.openings.retain_mut(|opening| rename(&mut opening.lane, names));
+    named
+}
+
+/// Whether there is one of that name to compare with.
+fn rename(lane: &mut String, names: &HashMap<&str, &str>) -> bool {
+    match names.get(lane.as_str()) {
+        Some(name) => {
+            *lane = (*name).to_owned();
+            true
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cache::{Ask, Prompt};
+    use session::RequestId;
+    use wire::dialect::Dialect;
+
+    use super::*;
+
+    fn explained(lanes: [(&str, &str); 2]) -> Explained {
+        let ask = |(lane, system): (&str, &str)| {
+            let system = system.repeat(3_000);
+            let body = format!(
+                r#"{{"model":"claude-sonnet-4-5","system":[{{"type":"text","text":"{system}","cache_control":{{"type":"ephemeral"}}}}],"messages":[{{"role":"user","content":"go"}}]}}"#
+            );
+            Ask {
+                id: RequestId::new(format!("of-{lane}")),
+                lane: lane.to_owned(),
+                fork_of: None,
+                turn: 1,
+                at_us: 0,
+                begun_us: Some(1),
+                prompt: Prompt::decode(Dialect::AnthropicMessages, body.as_bytes()).expect("a prompt"),
+                reported: None,
+            }
+        };
+        cache::explain(lanes.map(ask).to_vec())
+    }
+
+    #[test]
+    fn brothers_that_changed_places_have_changed_nothing_else() {
+        let golden = explained([("sub-1", "one "), ("sub-2", "two ")]);
+        let candidate = explained([("sub-1", "two "), ("sub-2", "one ")]);
+        assert_eq!(cache::changed(&golden, &candidate).len(), 2, "by their names they are others");
+        let names = HashMap::from([("sub-1", "sub-2"), ("sub-2", "sub-1")]);
+        assert_eq!(cache::changed(&renamed(&golden, &names), &candidate), []);
+        let alone = HashMap::from([("sub-1", "sub-1")]);
+        assert_eq!(cache::changed(&renamed(&golden, &alone), &candidate).len(), 1);
     }
 }

@@ -406,6 +406,11 @@ fn failure(error: RunError) -> anyhow::Error {
             journal::kind(error),
             Some(format!("wait for it (`offshoot ps --live`), or end it: `offshoot cancel {run}`")),
         ),
+        RunError::Store(error @ store::StoreError::Exists { .. })
+            if std::env::var_os("OFFSHOOT_RUN_ID").is_some() =>
+        {
+            (journal::kind(error), Some("unset OFFSHOOT_RUN_ID, which names all runs alike".into()))
+        }
         RunError::Store(error) => (journal::kind(error), None),
         RunError::Over { run, status: RunStatus::Completed } => {
             (Kind::Usage, Some(format!("offshoot run --resume {run} 'what is to be done now'")))

@@ -14,7 +14,7 @@ use proxy::{Known, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 use session::RunId;
 use session::model::Tier;
-use store::{Filter, ModelCall, ModelCallStatus, Purpose, Store};
+use store::{Filter, ModelCall, ModelCallStatus, Purpose, RunKind, Store};
 use wire::dialect::Dialect;
 
 use super::Arguments;
@@ -112,6 +112,10 @@ impl Answering {
         for run in runs {
             let reads = store.run(&run.id);
             let (row, messages) = (reads.row()?, reads.messages()?);
+            // A question beside the run was another script's: it is nobody that this one waits for.
+            if row.kind == RunKind::Fork && row.spawned_by.is_none() {
+                continue;
+            }
             let is_turn =
                 |call: &&ModelCall| call.status == ModelCallStatus::Answered && call.purpose == Purpose::Turn;
             let calls = reads.model_calls()?;
