@@ -115,7 +115,11 @@ fn of_run(beginning: &str) -> anyhow::Result<Told> {
 /// What the cache made of a run and of all below it. What others of its tree had written it could read, so all of them
 /// are looked at.
 pub(crate) fn explained(store: &Store, run: &RunId) -> anyhow::Result<Told> {
-    let root = store.run(run).row().or_fail(Kind::Outside)?.root;
+    // A question beside a run is a tree of its own, and read what that run had written.
+    let mut root = run.clone();
+    while let Some(parent) = store.run(&root).row().or_fail(Kind::Outside)?.parent {
+        root = parent;
+    }
     let tree = |of: &RunId| {
         store.runs(&Filter { below: Some(of.clone()), ..Filter::default() }).or_fail(Kind::Outside)
     };
