@@ -36,6 +36,23 @@ pub(super) struct Folder {
     listen: SocketAddr,
 }
 
+/// Where ports are looked for: below those that systems hand out by themselves (32768 and up on Linux), or somebody's
+/// connection would take it between two steps.
+const PORTS: std::ops::Range<u16> = 20_000..30_000;
+
+/// An address that nobody listens on. Where the search begins depends on the process, so that two demos do not meet.
+fn free_address() -> io::Result<SocketAddr> {
+    let begin = std::process::id() as usize * 7 % PORTS.len();
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for port in PORTS.cycle().skip(begin).take(PORTS.len()) {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(listener) => return listener.local_addr(),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 impl Folder {
     /// Makes it anew. What is there and was not made by a demo stays as it is.
     pub(super) fn make(given: &Path) -> anyhow::Result<Self> {
@@ -53,8 +70,7 @@ impl Folder {
         fs::create_dir_all(given)?;
         let dir = given.canonicalize()?;
         empty(&dir)?;
-        // Closed again at once, and free for whoever comes next: nobody gets it by chance in the meantime.
-        let listen = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let listen = free_address()?;
         let folder = Self { given: given.to_owned(), dir, listen };
         folder.write(MARKER, "Made by `offshoot demo`, which replaces this folder the next time.\n")?;
         folder.write(".gitignore", "*\n")?;
@@ -145,5 +161,19 @@ fn empty(dir: &Path) -> io::Result<()> {
     match fs::remove_file(dir.join(MARKER)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_one_that_no_connection_gets_by_chance() {
+        let address = free_address().expect("some port is free");
+        assert!(PORTS.contains(&address.port()), "{address}");
+        let taken = TcpListener::bind(address).expect("it is free");
+        assert_ne!(free_address().expect("another is free").port(), address.port());
+        drop(taken);
     }
 }
