@@ -429,9 +429,6 @@ impl Run {
     /// open.
     pub(crate) fn so_far(&self) -> Result<SoFar, RunError> {
         let mut so_far = SoFar { usage: Usage::default(), cost_microusd: Some(0), ms: 0 };
-        if !self.is_resumed {
-            return Ok(so_far);
-        }
         let reads = self.kernel.store.run(&self.id);
         let mut open: Vec<(i64, i64)> = Vec::new();
         for call in reads.model_calls()? {

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use parity::{Level, Rules, ScenarioFolder, Verdict};
+use parity::{Level, ScenarioFolder, Verdict};
 
-use crate::commands::open;
-use crate::failure::{Kind, OrFail};
+use crate::commands::{open, rules};
 
 /// Compares two recordings of one scenario; the scenario's folder has the rules.
 pub(crate) trait Judge {
@@ -22,8 +21,7 @@ struct Parity;
 
 impl Judge for Parity {
     fn judge(&self, _: &ScenarioFolder, golden: &Path, candidate: &Path) -> anyhow::Result<Verdict> {
-        let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
-        let rules = Rules::find(golden, None).or_fail_with(Kind::Usage, hint)?;
+        let rules = rules(golden, None)?;
         Ok(parity::verify(&open(golden)?, &open(candidate)?, &rules, Level::E3))
     }
 }

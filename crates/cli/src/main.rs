@@ -18,6 +18,7 @@ mod failure;
 mod help;
 mod journal;
 mod judge;
+mod output;
 mod page;
 mod paths;
 mod progress;

@@ -1,15 +1,13 @@
-//! Pages: what they are made of, and where they are written.
+//! What pages are made of.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
+use parity::Cached;
 use recording::source::{Answered, Asked, Content, Happened, Named, Ordered, Origin, Source, Summary};
 use recording::{Recording, State};
-use report::{CacheOf, Crossed, GoldenOf, Mood, OneRun, Page, PageKind, PageOf, Size};
+use report::{CacheOf, Crossed, GoldenOf, Measured, Mood, OneRun, Page, PageKind, PageOf, Size};
 use serde_json::Value;
 use session::RunId;
 use session::model::TABLE_OF;
@@ -18,61 +16,57 @@ use wire::dialect::Dialect;
 
 use crate::commands::{cache, show};
 use crate::failure::{Kind, OrFail};
-use crate::progress::Progress;
 
 /// A recording as a page.
 pub(crate) fn recording(source: &Source, damage: &[String], out: &mut dyn Write) -> io::Result<()> {
     let read = Read::of(source);
-    let badge = state(source.recording(), damage);
-    let facts = facts(source, &read.ordered, damage);
-    of_recording(PageKind::Recording, badge, facts, source, &read, None, out)
+    let (badge, facts) = (state(source.recording(), damage), facts(&read, damage));
+    of_recording(PageKind::Recording, badge, facts, &read, None, out)
 }
 
-/// A verdict as a page, with what it is about where that is still there: golden and candidate.
-pub(crate) fn verdict(
-    verdict: &Value,
-    both: Option<(&Source, &Source)>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let word = verdict["outcome"]["is"].as_str().unwrap_or_default();
-    let badge = match word {
-        "match" => (Mood::Good, word),
-        "differs" => (Mood::Bad, word),
-        _ => (Mood::Warn, word),
-    };
-    match both {
-        None => alone(verdict, badge, out),
-        Some((golden, candidate)) => {
-            let read = Read::of(candidate);
-            let damage = candidate.recording().and_then(|recording| recording.damage().ok());
-            let facts = facts(candidate, &read.ordered, &damage.unwrap_or_default());
-            let against = Against { verdict, golden, read: Read::of(golden) };
-            of_recording(PageKind::Verdict, badge, facts, candidate, &read, Some(&against), out)
-        }
+/// A verdict, and what it is about.
+pub(crate) struct Verdict<'v> {
+    /// What `verify` says to programs.
+    pub(crate) told: &'v Value,
+    /// Golden and candidate, where they are still there.
+    pub(crate) both: Option<(&'v Source, &'v Source)>,
+    /// What of the candidate is not as it was.
+    pub(crate) damage: &'v [String],
+}
+
+impl Verdict<'_> {
+    /// Writes its page.
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let word = self.told["outcome"]["is"].as_str().unwrap_or_default();
+        let mood = match word {
+            "match" => Mood::Good,
+            "differs" => Mood::Bad,
+            _ => Mood::Warn,
+        };
+        let Some((golden, candidate)) = self.both else { return self.write_alone((mood, word), out) };
+        let read = Read::of(candidate);
+        let facts = facts(&read, self.damage);
+        let against = Against { verdict: self.told, golden: Read::of(golden) };
+        of_recording(PageKind::Verdict, (mood, word), facts, &read, Some(&against), out)
     }
-}
 
-/// A verdict whose recordings are gone.
-fn alone(verdict: &Value, badge: (Mood, &str), out: &mut dyn Write) -> io::Result<()> {
-    let nothing = Ordered { lanes: Default::default(), exchanges: Vec::new(), problems: Vec::new() };
-    let title = verdict["about"][1].as_str().unwrap_or("a verdict");
-    let page = PageOf {
-        kind: PageKind::Verdict,
-        title,
-        badge,
-        facts: Vec::new(),
-        began: None,
-        ordered: &nothing,
-        jobs: &[],
-        first_bytes: &HashMap::new(),
-        sizes: &HashMap::new(),
-        states: &HashMap::new(),
-        tools: &HashMap::new(),
-        cache: None,
-        verdict: Some(verdict),
-        golden: None,
-    };
-    Page::begin(out, &page)?.end().map(drop)
+    /// Its recordings are gone.
+    fn write_alone(&self, badge: (Mood, &str), out: &mut dyn Write) -> io::Result<()> {
+        let page = PageOf {
+            kind: PageKind::Verdict,
+            title: self.told["about"][1].as_str().unwrap_or("a verdict"),
+            badge,
+            facts: Vec::new(),
+            began: None,
+            ordered: &Ordered::default(),
+            jobs: &[],
+            measured: &Measured::default(),
+            cache: None,
+            verdict: Some(self.told),
+            golden: None,
+        };
+        Page::begin(out, &page)?.end().map(drop)
+    }
 }
 
 /// A run and everything below it as a page.
@@ -109,10 +103,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         began: Some(recording::iso(began)),
         ordered: &ran.ordered,
         jobs: &ran.jobs,
-        first_bytes: &ran.first_bytes,
-        sizes: &ran.sizes,
-        states: &ran.states,
-        tools: &ran.tools,
+        measured: &ran.measured,
         cache: Some(&cache),
         verdict: None,
         golden: None,
@@ -163,28 +154,38 @@ fn response(summary: &Summary, attempt: &store::Attempt) -> Answered {
 }
 
 /// A recording, read once.
-struct Read {
-    ordered: Ordered,
-    cached: parity::Cached,
-    first_bytes: HashMap<usize, u64>,
-    sizes: HashMap<usize, Size>,
+struct Read<'s> {
+    source: &'s Source,
+    cached: Cached,
+    measured: Measured,
 }
 
-impl Read {
-    fn of(source: &Source) -> Self {
+impl<'s> Read<'s> {
+    fn of(source: &'s Source) -> Self {
         let mut cached = parity::cached(source);
-        let nothing = Ordered { lanes: Default::default(), exchanges: Vec::new(), problems: Vec::new() };
-        let mut ordered = std::mem::replace(&mut cached.ordered, nothing);
-        let (first_bytes, sizes) = measured(source, &mut ordered);
-        Self { ordered, cached, first_bytes, sizes }
+        let measured = measured(source, &mut cached.ordered);
+        Self { source, cached, measured }
     }
+
+    fn ordered(&self) -> &Ordered {
+        &self.cached.ordered
+    }
+
+    /// The page's number of each exchange, by its id.
+    fn numbers(&self) -> HashMap<&str, usize> {
+        numbers(self.ordered())
+    }
+}
+
+fn numbers(ordered: &Ordered) -> HashMap<&str, usize> {
+    ordered.exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect()
 }
 
 /// When answers began and how long both halves are; and where only dumps know when something happened, their times are
 /// put in.
-fn measured(source: &Source, ordered: &mut Ordered) -> (HashMap<usize, u64>, HashMap<usize, Size>) {
+fn measured(source: &Source, ordered: &mut Ordered) -> Measured {
     let numbers: HashMap<String, usize> =
-        ordered.exchanges.iter().enumerate().map(|(n, it)| (it.id.to_string(), n)).collect();
+        numbers(ordered).into_iter().map(|(id, n)| (id.to_owned(), n)).collect();
     let number = |n: usize| numbers.get(source.id(n).as_str()).copied();
     let timeline = source.timeline();
     let is_timed = timeline.iter().any(|moment| moment.us > 0);
@@ -216,79 +217,79 @@ fn measured(source: &Source, ordered: &mut Ordered) -> (HashMap<usize, u64>, Has
             first_bytes.entry(number).or_insert(started.saturating_add(after));
         }
     }
-    (first_bytes, sizes)
+    Measured { first_bytes, sizes, ..Measured::default() }
 }
 
 /// What a recording is held against.
 struct Against<'a> {
     verdict: &'a Value,
-    golden: &'a Source,
-    read: Read,
+    golden: Read<'a>,
 }
 
 fn of_recording(
     kind: PageKind,
     badge: (Mood, &str),
     facts: Vec<(String, String)>,
-    source: &Source,
-    read: &Read,
+    read: &Read<'_>,
     against: Option<&Against<'_>>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let source = read.source;
     let title = title(source);
-    let jobs = read.ordered.lanes.jobs();
+    let jobs = read.ordered().lanes.jobs();
     let explained = &read.cached.explained;
     let cache = CacheOf { explained, shown: &read.cached.shown, prices_of: TABLE_OF };
     let golden = against.map(|against| GoldenOf {
-        title: self::title(against.golden),
-        of: counterparts(against, &read.ordered),
+        title: self::title(against.golden.source),
+        of: counterparts(against, read.ordered()),
     });
     let manifest = source.recording().and_then(Recording::manifest);
-    let page = PageOf {
-        kind,
-        title: &title,
-        badge,
-        facts,
-        began: manifest.map(|manifest| manifest.started_at.clone()),
-        ordered: &read.ordered,
-        jobs: &jobs,
-        first_bytes: &read.first_bytes,
-        sizes: &read.sizes,
-        states: &HashMap::new(),
-        tools: &HashMap::new(),
-        cache: (!explained.requests.is_empty()).then_some(&cache),
-        verdict: against.map(|against| against.verdict),
-        golden: golden.as_ref(),
-    };
-    let mut page = Page::begin(out, &page)?;
-    let mut numbers = HashMap::new();
-    if let Some(Against { golden: source, read: Read { ordered, .. }, .. }) = against {
-        let places = report::places(ordered);
-        let known: HashMap<&str, usize> =
-            ordered.exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect();
-        for n in 0..source.len() {
-            let Ok(asked) = source.asked(n) else { continue };
-            let Some(&number) = known.get(asked.id.as_str()) else { continue };
-            numbers.insert(number, n);
-            let answered = source.answered(n).ok().flatten();
-            let lane = places.get(asked.id.as_str()).map(|place| place.lane);
-            page.golden(number, lane, crossed(&asked, answered.as_ref()))?;
-        }
-    }
-    let ids: HashMap<&str, usize> =
-        read.ordered.exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect();
+    let mut page = Page::begin(
+        out,
+        &PageOf {
+            kind,
+            title: &title,
+            badge,
+            facts,
+            began: manifest.map(|manifest| manifest.started_at.clone()),
+            ordered: read.ordered(),
+            jobs: &jobs,
+            measured: &read.measured,
+            cache: (!explained.requests.is_empty()).then_some(&cache),
+            verdict: against.map(|against| against.verdict),
+            golden: golden.as_ref(),
+        },
+    )?;
+    let beside = against.map(|against| write_golden(&mut page, &against.golden)).transpose()?;
+    let ids = read.numbers();
     for n in 0..source.len() {
         // What cannot be read is among the problems, which the page names.
         let Ok(asked) = source.asked(n) else { continue };
         let answered = source.answered(n).ok().flatten();
-        let counterpart = golden.as_ref().zip(against).and_then(|(golden, against)| {
-            let number = *golden.of.get(ids.get(asked.id.as_str())?)?;
-            Some((number, against.golden.asked(*numbers.get(&number)?).ok()?))
-        });
-        let beside = counterpart.as_ref().map(|(number, asked)| (*number, asked));
-        page.exchange(crossed(&asked, answered.as_ref()), beside)?;
+        let counterpart =
+            golden.as_ref().zip(against).zip(beside.as_ref()).and_then(|((golden, against), beside)| {
+                let number = *golden.of.get(ids.get(asked.id.as_str())?)?;
+                Some((number, against.golden.source.asked(*beside.get(&number)?).ok()?))
+            });
+        let counterpart = counterpart.as_ref().map(|(number, asked)| (*number, asked));
+        page.exchange(crossed(&asked, answered.as_ref()), counterpart)?;
     }
     page.end().map(drop)
+}
+
+/// Adds the golden's exchanges; where each of them, by its number on the page, stands in its recording.
+fn write_golden<W: Write>(page: &mut Page<'_, W>, golden: &Read<'_>) -> io::Result<HashMap<usize, usize>> {
+    let (places, numbers) = (report::places(golden.ordered()), golden.numbers());
+    let mut written = HashMap::new();
+    for n in 0..golden.source.len() {
+        let Ok(asked) = golden.source.asked(n) else { continue };
+        let Some(&number) = numbers.get(asked.id.as_str()) else { continue };
+        let answered = golden.source.answered(n).ok().flatten();
+        let lane = places.get(asked.id.as_str()).map(|place| place.lane);
+        page.golden(number, lane, crossed(&asked, answered.as_ref()))?;
+        written.insert(number, n);
+    }
+    Ok(written)
 }
 
 fn crossed<'x>(asked: &'x Asked, answered: Option<&'x Answered>) -> Crossed<'x> {
@@ -298,7 +299,7 @@ fn crossed<'x>(asked: &'x Asked, answered: Option<&'x Answered>) -> Crossed<'x> 
 
 /// The golden's exchange for each of the candidate's: the same turn of the lane it was compared with.
 fn counterparts(against: &Against<'_>, ordered: &Ordered) -> BTreeMap<usize, usize> {
-    let theirs = &against.read.ordered;
+    let theirs = against.golden.ordered();
     let places = report::places(theirs);
     let by_place: HashMap<(&str, u32, usize), usize> = theirs
         .exchanges
@@ -337,7 +338,8 @@ fn state<'s>(recording: Option<&Recording>, damage: &[String]) -> (Mood, &'s str
     }
 }
 
-fn facts(source: &Source, ordered: &Ordered, damage: &[String]) -> Vec<(String, String)> {
+fn facts(read: &Read<'_>, damage: &[String]) -> Vec<(String, String)> {
+    let (source, ordered) = (read.source, read.ordered());
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     let (exchanges, lanes) = (ordered.exchanges.len(), ordered.lanes.lanes.len());
@@ -365,68 +367,4 @@ fn title(source: &Source) -> String {
     // What is recorded of a run of ours has no scenario.
     let of = if harness.scenario.is_empty() { folder() } else { harness.scenario.clone() };
     format!("{}{version}, {of}", harness.name)
-}
-
-/// Prints something long. A reader that has seen enough, as `head` has, is no failure.
-pub(crate) fn print(fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    match fill(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).or_fail(Kind::Outside),
-        _ => Ok(()),
-    }
-}
-
-/// A file in a recording would be one that was not there when it was sealed; and what is read is never written over.
-pub(crate) fn check_place(path: &Path, read: &[&Path]) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let real = |path: &Path| path.canonicalize().ok();
-    let place = real(path).or_else(|| real(folder));
-    let is_in = |read: &&&Path| place.as_ref().zip(real(read)).is_some_and(|(it, read)| it.starts_with(read));
-    let problem = match read.iter().find(is_in) {
-        _ if path.is_dir() => format!("`{}` is a folder", path.display()),
-        Some(read) if read.is_dir() => {
-            format!("`{}` is in the recording, which is never changed", path.display())
-        }
-        Some(_) => format!("`{}` is what is read", path.display()),
-        None if !folder.is_dir() => format!("there is no folder `{}`", folder.display()),
-        None => return Ok(()),
-    };
-    Err(anyhow::anyhow!(problem)).or_fail_with(Kind::Usage, || "give another file with `--out`".to_owned())
-}
-
-/// Written beside and renamed over: the file is whole, or as it was. What is no file, a pipe for example, is written to.
-pub(crate) fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
-    let _shown = Progress::of(&format!("writing `{}`", path.display()));
-    // A link stays one: what it leads to is written.
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let is_special = fs::metadata(&real).is_ok_and(|found| !found.is_file());
-    let written = match is_special {
-        true => OpenOptions::new().write(true).open(&real).and_then(|file| filled(file, fill)),
-        false => write_beside(&real, fill),
-    };
-    let context = |error| anyhow::Error::from(error).context(format!("cannot write `{}`", path.display()));
-    written.map_err(context).or_fail_with(Kind::Outside, || "give another file with `--out`".to_owned())
-}
-
-fn write_beside(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600) // a run's page says what its journal says, and that is nobody else's to read
-        .open(&beside)
-        .and_then(|file| filled(file, fill))
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside); // the error that matters is the one we return
-    }
-    written
-}
-
-fn filled(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut out = BufWriter::new(file);
-    fill(&mut out)?;
-    out.flush()
 }

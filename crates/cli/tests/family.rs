@@ -323,6 +323,10 @@ fn a_scripted_tree_that_is_killed_late_ends_well() {
         let mut start = env.offshoot(&["run", "--script", script, "What is this project?"]);
         let killed = start.env("OFFSHOOT_CRASH", point).env("OFFSHOOT_RUN_ID", ROOT).output().unwrap();
         assert_eq!(killed.status.signal(), Some(9), "{point}: {:?}", Said::of(killed));
+        // Somebody asks beside it, of another script: that is nobody whom its own script waits for.
+        env.write("aside.yaml", "format: 1\nlanes:\n  - lane: all\n    match: { any: true }\n    turns: [ { repeat: 9, reply: [ { text: Much. } ] } ]\n");
+        let aside = env.run(&["run", "--fork-of", ROOT, "--script", "aside.yaml", "What have you seen?"]);
+        assert_eq!(aside.code, Some(0), "{point}: {aside:?}");
         let said = env.run(&["run", "--resume", ROOT, "--script", script]);
         assert_eq!(said.code, Some(0), "{point}: {said:?}");
         assert!(said.stdout.starts_with("Begin with the README;"), "{point}: {said:?}");
@@ -330,7 +334,7 @@ fn a_scripted_tree_that_is_killed_late_ends_well() {
         let cost = env.run(&["ps", "--format", "json"]).stdout;
         let runs: Value = serde_json::from_str(&cost).unwrap();
         let completed = runs["runs"].as_array().unwrap().iter().filter(|run| run["status"] == "completed");
-        assert_eq!(completed.count(), 4, "{point}: {runs}");
+        assert_eq!(completed.count(), 5, "{point}: {runs}");
     }
 }
 

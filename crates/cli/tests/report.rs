@@ -429,14 +429,13 @@ fn a_page_of_a_thousand_exchanges_and_a_hundred_megabytes_is_read_as_it_is_looke
 
 /// A page that is larger than any recording we could make in a test.
 mod big {
-    use std::collections::HashMap;
     use std::fs::File;
     use std::io::BufWriter;
     use std::path::Path;
 
     use recording::lanes::{Lane, LaneKind, Lanes, Turn};
     use recording::source::{Answered, Asked, Content, Named, Ordered, Origin, Summary};
-    use report::{Crossed, Mood, Page, PageKind, PageOf};
+    use report::{Crossed, Measured, Mood, Page, PageKind, PageOf};
     use session::RequestId;
     use wire::dialect::Dialect;
 
@@ -487,10 +486,7 @@ mod big {
             began: None,
             ordered: &ordered,
             jobs: &[],
-            first_bytes: &HashMap::new(),
-            sizes: &HashMap::new(),
-            states: &HashMap::new(),
-            tools: &HashMap::new(),
+            measured: &Measured::default(),
             cache: None,
             verdict: None,
             golden: None,

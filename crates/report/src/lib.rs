@@ -22,7 +22,7 @@ pub use check::check_text;
 pub use difference::difference_text;
 pub use har::{HarEntry, HarWriter, har_entry};
 pub use junit::junit;
-pub use page::{Crossed, GoldenOf, Mood, Page, PageKind, PageOf, Ran, Size, Worked, ran};
+pub use page::{Crossed, GoldenOf, Measured, Mood, Page, PageKind, PageOf, Ran, Size, Worked, ran};
 pub use place::{Place, places};
 pub use runs::{
     OneRun, Told, cost_json, cost_text, ps_json, ps_text, run_json, run_text, search_json, search_text,

@@ -8,9 +8,8 @@ use recording::normalize;
 use recording::source::Source;
 use report::{HarEntry, HarWriter};
 
-use super::open;
-use crate::failure::{Kind, OrFail};
-use crate::page;
+use super::{damage, open};
+use crate::{output, page};
 
 /// Write a recording as a HAR file, a session, or a page
 ///
@@ -43,13 +42,12 @@ enum To {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let source = open(&arguments.recording)?;
-    let damage = source.recording().map(|recording| recording.damage()).transpose().or_fail(Kind::Outside)?;
-    let damage = damage.unwrap_or_default();
+    let damage = damage(&source)?;
     match &arguments.out {
-        None => page::print(|out| export(&source, &damage, arguments.format, out))?,
+        None => output::print(|out| export(&source, &damage, arguments.format, out))?,
         Some(path) => {
-            page::check_place(path, &[source.dir()])?;
-            page::write(path, |out| export(&source, &damage, arguments.format, out))?;
+            output::check_place(path, &[source.dir()])?;
+            output::write(path, |out| export(&source, &damage, arguments.format, out))?;
         }
     }
     for file in &damage {

@@ -29,12 +29,13 @@ pub(crate) mod verify;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
+use parity::Rules;
 use recording::source::Source;
 use recording::{LogError, OpenError};
 use session::RunId;
 use store::Store;
 
-use crate::failure::{Kind, marked};
+use crate::failure::{Kind, OrFail, marked};
 use crate::journal;
 use crate::progress::Progress;
 
@@ -67,6 +68,18 @@ pub(crate) fn open(dir: &Path) -> anyhow::Result<Source> {
 /// Opens a recording or a folder of dumps.
 pub(crate) fn open_unseen(dir: &Path) -> anyhow::Result<Source> {
     Source::open(dir).map_err(|error| marked(Kind::Usage, hint(&error), error.into()))
+}
+
+/// What of a recording is not as it was when it was sealed.
+pub(crate) fn damage(source: &Source) -> anyhow::Result<Vec<String>> {
+    let damage = source.recording().map(|recording| recording.damage()).transpose();
+    Ok(damage.or_fail(Kind::Outside)?.unwrap_or_default())
+}
+
+/// The exclusions and masks that hold for a golden: those in the file that was named, or those beside it.
+pub(crate) fn rules(golden: &Path, named: Option<&Path>) -> anyhow::Result<Rules> {
+    let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
+    Rules::find(golden, named).or_fail_with(Kind::Usage, hint)
 }
 
 fn hint(error: &OpenError) -> Option<String> {

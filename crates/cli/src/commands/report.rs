@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use parity::{Level, Rules, VERDICT_FORMAT};
+use parity::{Level, VERDICT_FORMAT};
 use serde_json::Value;
 
-use super::{open, print, run_or_folder};
+use super::{damage, open, print, rules, run_or_folder};
 use crate::failure::{Kind, OrFail};
-use crate::{journal, page};
+use crate::{journal, output, page};
 
 /// What a page is handed to.
 pub(crate) const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
@@ -94,17 +94,15 @@ fn of_run(arguments: &Arguments) -> anyhow::Result<()> {
 fn of_recording(arguments: &Arguments, folder: &Path) -> anyhow::Result<()> {
     let source = open(folder)?;
     let Some(golden) = &arguments.golden else {
-        let damage =
-            source.recording().map(|recording| recording.damage()).transpose().or_fail(Kind::Outside)?;
-        let damage = damage.unwrap_or_default();
+        let damage = damage(&source)?;
         return write(arguments, &[folder], |out| page::recording(&source, &damage, out));
     };
-    let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
-    let rules = Rules::find(golden, arguments.rules.as_deref()).or_fail_with(Kind::Usage, hint)?;
+    let rules = rules(golden, arguments.rules.as_deref())?;
     let golden = open(golden)?;
     let verdict = parity::verify(&golden, &source, &rules, arguments.level);
     let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
-    write(arguments, &[folder, golden.dir()], |out| page::verdict(&told, Some((&golden, &source)), out))
+    let page = page::Verdict { told: &told, both: Some((&golden, &source)), damage: &damage(&source)? };
+    write(arguments, &[folder, golden.dir()], |out| page.write(out))
 }
 
 fn of_verdict(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
@@ -140,7 +138,9 @@ fn of_verdict(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
         .flat_map(|(golden, candidate)| [golden.dir(), candidate.dir()])
         .chain([file])
         .collect();
-    write(arguments, &read, |out| page::verdict(&verdict, both, out))
+    let damage = both.map(|(_, candidate)| damage(candidate)).transpose()?.unwrap_or_default();
+    let page = page::Verdict { told: &verdict, both, damage: &damage };
+    write(arguments, &read, |out| page.write(out))
 }
 
 /// Whether it has everything that the page shows of a verdict.
@@ -160,10 +160,10 @@ fn write(
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     if arguments.out == Path::new("-") {
-        return page::print(fill);
+        return output::print(fill);
     }
-    page::check_place(&arguments.out, read)?;
-    page::write(&arguments.out, fill)
+    output::check_place(&arguments.out, read)?;
+    output::write(&arguments.out, fill)
 }
 
 /// Hands the file to whatever the system opens pages with.

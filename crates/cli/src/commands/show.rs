@@ -10,7 +10,7 @@ use report::{About, OneRun, Told};
 use session::RunId;
 use store::{Filter, Store};
 
-use super::{Format, open, print};
+use super::{Format, damage, open, print};
 use crate::events;
 use crate::failure::{Kind, OrFail};
 use crate::journal;
@@ -54,8 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Err(error).or_fail_with(Kind::Usage, || "offshoot ps".to_owned());
     }
     let source = open(path)?;
-    let damage = source.recording().map(|recording| recording.damage()).transpose().or_fail(Kind::Outside)?;
-    let damage = damage.unwrap_or_default();
+    let damage = damage(&source)?;
     let about = About { recording: source.recording(), damage: &damage };
     print(&shown(&source, &about, arguments.format));
     Ok(ExitCode::from(if damage.is_empty() { 0 } else { Kind::Verdict as u8 }))

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use parity::{Level, Outcome, Rules, Verdict};
+use parity::{Level, Outcome};
 
-use super::{open_unseen, print};
+use super::{damage, open_unseen, print, rules};
 use crate::failure::{Kind, OrFail};
-use crate::page;
 use crate::progress::Progress;
+use crate::{output, page};
 
 /// Compare two recordings of one scenario, surface by surface
 ///
@@ -59,26 +59,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         (open_unseen(&arguments.golden), candidate.join().expect("opening a recording does not panic"))
     });
     let (golden, candidate) = (golden?, candidate?);
-    let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
-    let rules = Rules::find(&arguments.golden, arguments.rules.as_deref()).or_fail_with(Kind::Usage, hint)?;
+    let rules = rules(&arguments.golden, arguments.rules.as_deref())?;
     progress.say("comparing");
     let verdict = parity::verify(&golden, &candidate, &rules, arguments.level);
     drop(progress);
-    if arguments.format == VerdictFormat::Html {
-        let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
-        page::print(|out| page::verdict(&told, Some((&golden, &candidate)), out))?;
-        return Ok(exit_code(&verdict));
-    }
-    print(&match arguments.format {
-        VerdictFormat::Text => report::verdict_text(&verdict, super::width()),
-        VerdictFormat::Junit => report::junit(&verdict),
-        VerdictFormat::Html | VerdictFormat::Json => {
-            format!("{}\n", serde_json::to_string(&verdict).or_fail(Kind::Bug)?)
+    match arguments.format {
+        VerdictFormat::Text => print(&report::verdict_text(&verdict, super::width())),
+        VerdictFormat::Junit => print(&report::junit(&verdict)),
+        VerdictFormat::Json => print(&format!("{}\n", serde_json::to_string(&verdict).or_fail(Kind::Bug)?)),
+        VerdictFormat::Html => {
+            let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
+            let page = page::Verdict {
+                told: &told,
+                both: Some((&golden, &candidate)),
+                damage: &damage(&candidate)?,
+            };
+            output::print(|out| page.write(out))?;
         }
-    });
-    Ok(exit_code(&verdict))
-}
-
-fn exit_code(verdict: &Verdict) -> ExitCode {
-    ExitCode::from(if verdict.outcome == Outcome::Match { 0 } else { Kind::Verdict as u8 })
+    }
+    Ok(ExitCode::from(if verdict.outcome == Outcome::Match { 0 } else { Kind::Verdict as u8 }))
 }

@@ -163,7 +163,7 @@ pub struct Summary {
 }
 
 /// A source in order: its lanes, and each exchange in short.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ordered {
     /// The lanes.
     pub lanes: Lanes,

@@ -7,7 +7,8 @@ use recording::source::Summary;
 use serde_json::{Value, json};
 use session::{Usage, model};
 
-use super::{Mood, PageKind, PageOf, Size, Worked, cached};
+use super::{Measured, Mood, PageKind, PageOf, Worked, cached};
+use crate::place::{Place, places};
 use crate::text::fit;
 
 const FORMAT: u32 = 1;
@@ -52,7 +53,7 @@ pub(super) fn tree(lanes: &[Lane]) -> Vec<InTree<'_>> {
 /// The whole index.
 pub(super) fn index(page: &PageOf<'_>) -> Value {
     let tree = tree(&page.ordered.lanes.lanes);
-    let all = Numbers::of(&tree, &page.ordered.exchanges, page.first_bytes, page.sizes);
+    let all = Numbers::of(&tree, page);
     let jobs: HashMap<&str, &Job> = page.jobs.iter().map(|job| (job.lane.as_str(), job)).collect();
     let golden = page.golden.map(|golden| json!({"title": golden.title, "of": golden.of}));
     json!({
@@ -66,10 +67,10 @@ pub(super) fn index(page: &PageOf<'_>) -> Value {
         "badge": {"class": mood(page.badge.0), "word": page.badge.1},
         "facts": page.facts,
         "began": page.began,
-        "lanes": tree.iter().map(|it| all.lane(it, jobs.get(it.lane.id.as_str()), page)).collect::<Vec<_>>(),
+        "lanes": tree.iter().map(|it| all.lane(it, jobs.get(it.lane.id.as_str()))).collect::<Vec<_>>(),
         "turns": all.turns.iter().map(|(lane, turn)| all.turn(*lane, turn)).collect::<Vec<_>>(),
         "exchanges": (0..all.exchanges.len()).map(|n| all.exchange(n)).collect::<Vec<_>>(),
-        "tools": tree.iter().enumerate().flat_map(|(n, it)| all.tools(n, it.lane, page)).collect::<Vec<_>>(),
+        "tools": tree.iter().enumerate().flat_map(|(n, it)| all.tools(n, it.lane)).collect::<Vec<_>>(),
         "arrows": page.jobs.iter().flat_map(|job| all.arrows(job)).collect::<Vec<_>>(),
         "cache": page.cache.map(|of| cached::cached(of, &all.lanes, &all.ids)),
         "verdict": page.verdict.map(verdict),
@@ -86,50 +87,41 @@ fn mood(mood: Mood) -> &'static str {
 }
 
 /// Everything by its number on the page.
-struct Numbers<'p> {
+struct Numbers<'t, 'p> {
+    tree: &'t [InTree<'p>],
     exchanges: &'p [Summary],
-    first_bytes: &'p HashMap<usize, u64>,
-    sizes: &'p HashMap<usize, Size>,
+    measured: &'p Measured,
+    places: HashMap<&'p str, Place<'p>>,
     ids: HashMap<&'p str, usize>,
     lanes: HashMap<&'p str, usize>,
     /// In the order of the whole.
     turns: Vec<(usize, &'p Turn)>,
     /// A turn by its lane and its number there.
     of_lane: HashMap<(usize, u32), usize>,
-    /// Each request's turn, and which attempt at it.
-    places: HashMap<&'p str, (usize, usize)>,
 }
 
-impl<'p> Numbers<'p> {
-    fn of(
-        tree: &[InTree<'p>],
-        exchanges: &'p [Summary],
-        first_bytes: &'p HashMap<usize, u64>,
-        sizes: &'p HashMap<usize, Size>,
-    ) -> Self {
+impl<'t, 'p> Numbers<'t, 'p> {
+    fn of(tree: &'t [InTree<'p>], page: &PageOf<'p>) -> Self {
+        let exchanges = &page.ordered.exchanges;
         let mut turns: Vec<(usize, &Turn)> = tree
             .iter()
             .enumerate()
             .flat_map(|(n, it)| it.lane.turns.iter().map(move |turn| (n, turn)))
             .collect();
         turns.sort_by_key(|(_, turn)| turn.seq);
-        let places = turns.iter().enumerate().flat_map(|(n, (_, turn))| {
-            let attempts = turn.attempts.iter().enumerate();
-            attempts.map(move |(attempt, id)| (id.as_str(), (n, attempt + 1)))
-        });
         Self {
+            tree,
             exchanges,
-            first_bytes,
-            sizes,
+            measured: page.measured,
+            places: places(page.ordered),
             ids: exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect(),
             lanes: tree.iter().enumerate().map(|(n, it)| (it.lane.id.as_str(), n)).collect(),
             of_lane: turns.iter().enumerate().map(|(n, (lane, turn))| ((*lane, turn.turn), n)).collect(),
-            places: places.collect(),
             turns,
         }
     }
 
-    fn lane(&self, it: &InTree<'_>, job: Option<&&Job>, page: &PageOf<'_>) -> Value {
+    fn lane(&self, it: &InTree<'_>, job: Option<&&Job>) -> Value {
         let lane = it.lane;
         let costs: Vec<f64> = lane.turns.iter().filter_map(|turn| self.usd(turn)).collect();
         let spawned = lane.spawned_by.as_ref().map(|call| {
@@ -144,7 +136,7 @@ impl<'p> Numbers<'p> {
             "agent": lane.agent_type,
             "model": lane.turns.first().and_then(|turn| self.model(turn)),
             "background": job.is_some_and(|job| job.background),
-            "state": page.states.get(&lane.id),
+            "state": self.measured.states.get(&lane.id),
             "spawned": spawned,
             "usage": usage(&lane.usage()),
             "usd": (!costs.is_empty()).then(|| costs.iter().sum::<f64>()),
@@ -172,28 +164,31 @@ impl<'p> Numbers<'p> {
     fn exchange(&self, number: usize) -> Value {
         let it = &self.exchanges[number];
         let place = self.places.get(it.id.as_str());
+        let lane = place.and_then(|place| self.lanes.get(place.lane));
+        let turn = place.zip(lane).and_then(|(place, lane)| self.of_lane.get(&(*lane, place.turn)));
+        let size = self.measured.sizes.get(&number);
         json!({
             "id": it.id,
-            "lane": place.map(|(turn, _)| self.turns[*turn].0),
-            "turn": place.map(|(turn, _)| turn),
-            "attempt": place.map_or(1, |(_, attempt)| *attempt),
+            "lane": lane,
+            "turn": turn,
+            "attempt": place.map_or(1, |place| place.attempt),
             "at": it.started_us,
-            "first": it.started_us.and_then(|_| self.first_bytes.get(&number)),
+            "first": it.started_us.and_then(|_| self.measured.first_bytes.get(&number)),
             "end": self.end(it),
             "status": it.status,
             "ending": it.ending,
             "model": it.model,
-            "sent": self.sizes.get(&number).map(|size| size.sent),
-            "received": self.sizes.get(&number).map(|size| size.received),
+            "sent": size.map(|size| size.sent),
+            "received": size.map(|size| size.received),
         })
     }
 
     /// What happens between the reply that calls a tool and the request that brings its result.
-    fn tools(&self, number: usize, lane: &Lane, page: &PageOf<'_>) -> Vec<Value> {
+    fn tools(&self, number: usize, lane: &Lane) -> Vec<Value> {
         let mut tools = Vec::new();
         for (at, turn) in lane.turns.iter().enumerate() {
             for call in &turn.calls {
-                let measured = page.tools.get(&(lane.id.clone(), call.id.clone()));
+                let measured = self.measured.tools.get(&(lane.id.clone(), call.id.clone()));
                 let brings = |later: &&Turn| later.results.iter().any(|result| result.call == call.id);
                 let answered = lane.turns[at + 1..].iter().find(brings);
                 let seen = || {
@@ -230,7 +225,7 @@ impl<'p> Numbers<'p> {
             return Vec::new();
         };
         let of = |lane: usize, turn: u32| Some(self.turns[*self.of_lane.get(&(lane, turn))?].1);
-        let own = || self.turns.iter().filter(|(lane, _)| *lane == child).map(|(_, turn)| *turn);
+        let own = &self.tree[child].lane.turns;
         let arrow = |kind: &str, from: (usize, u64), to: (usize, u64)| {
             json!({
                 "kind": kind,
@@ -241,7 +236,7 @@ impl<'p> Numbers<'p> {
         let spawn = || {
             let turn = of(parent, job.launched)?;
             let from = self.last(turn).and_then(|it| self.end(it))?;
-            let to = self.first(own().min_by_key(|turn| turn.turn)?)?.started_us?;
+            let to = self.first(own.first()?)?.started_us?;
             Some(arrow("spawn", (parent, from), (child, to)))
         };
         let woken = job.notices.iter().find(|notice| notice.wakes).map(|notice| notice.turn);
@@ -250,7 +245,7 @@ impl<'p> Numbers<'p> {
         let back = || {
             let turn = of(parent, woken.or(job.delivered).or(answered)?)?;
             let to = self.first(turn)?.started_us?;
-            let from = self.last(own().max_by_key(|turn| turn.turn)?).and_then(|it| self.end(it))?;
+            let from = self.last(own.last()?).and_then(|it| self.end(it))?;
             let kind = if job.background { "wake" } else { "result" };
             Some(arrow(kind, (child, from), (parent, to)))
         };

@@ -23,7 +23,7 @@ use wire::dialect::Dialect;
 use crate::CacheOf;
 use crate::place::{Place, places};
 use repeated::Chains;
-use shell::{foot, head, inert};
+use shell::{FOOT, head, inert};
 
 pub use ran::{Ran, ran};
 
@@ -44,14 +44,8 @@ pub struct PageOf<'p> {
     pub ordered: &'p Ordered,
     /// Every agent that was started.
     pub jobs: &'p [Job],
-    /// When the answers began, by the number of the exchange, in microseconds since time began.
-    pub first_bytes: &'p HashMap<usize, u64>,
-    /// How long both halves are, by the number of the exchange.
-    pub sizes: &'p HashMap<usize, Size>,
-    /// Where each lane stands, where that is known.
-    pub states: &'p HashMap<String, &'static str>,
-    /// When tools ran, where that was measured, by lane and call.
-    pub tools: &'p HashMap<(String, CallId), Worked>,
+    /// What was measured.
+    pub measured: &'p Measured,
     /// What the provider's cache made of it.
     pub cache: Option<&'p CacheOf<'p>>,
     /// What `verify` says, as it says it to programs.
@@ -89,6 +83,19 @@ pub struct GoldenOf {
     pub title: String,
     /// The golden's exchange for each that has one, both by their numbers.
     pub of: BTreeMap<usize, usize>,
+}
+
+/// What was measured of exchanges, lanes and tools; times are in microseconds since time began.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// When the answers began, by the number of the exchange.
+    pub first_bytes: HashMap<usize, u64>,
+    /// How long both halves are, by the number of the exchange.
+    pub sizes: HashMap<usize, Size>,
+    /// Where each lane stands.
+    pub states: HashMap<String, &'static str>,
+    /// When tools ran, by lane and call.
+    pub tools: HashMap<(String, CallId), Worked>,
 }
 
 /// How many bytes went over the wire.
@@ -139,7 +146,7 @@ pub struct Page<'p, W: Write> {
 impl<'p, W: Write> Page<'p, W> {
     /// Begins the page: everything but the bodies.
     pub fn begin(mut out: W, page: &PageOf<'p>) -> io::Result<Self> {
-        out.write_all(head(page.title, &inert(&index::index(page).to_string())).as_bytes())?;
+        out.write_all(head(page.title, &inert(&index::index(page))).as_bytes())?;
         let ordered = page.ordered;
         let mut started: HashMap<_, Vec<usize>> = HashMap::new();
         for (number, lane) in index::tree(&ordered.lanes.lanes).into_iter().enumerate() {
@@ -198,7 +205,7 @@ impl<'p, W: Write> Page<'p, W> {
 
     /// Ends the page.
     pub fn end(mut self) -> io::Result<W> {
-        self.out.write_all(foot().as_bytes())?;
+        self.out.write_all(FOOT.as_bytes())?;
         Ok(self.out)
     }
 
@@ -216,7 +223,7 @@ impl<'p, W: Write> Page<'p, W> {
     }
 
     fn block(&mut self, name: &str, value: &Value) -> io::Result<()> {
-        let block = inert(&value.to_string());
+        let block = inert(value);
         writeln!(self.out, "<script type=\"application/json\" id=\"{name}\">{block}</script>")
     }
 }

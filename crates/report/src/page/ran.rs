@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use recording::lanes::{CallNote, Carried, Job, Lane, LaneKind, Lanes, Notice, Turn};
 use recording::source::{Ordered, Summary};
-use session::{CallId, RequestId};
+use session::RequestId;
 use store::{Attempt, Millis, ModelCall, ModelCallId, ModelCallStatus, RunKind, ToolCall};
 use wire::Ending;
 use wire::dialect::Dialect;
 
-use super::{Size, Worked};
+use super::{Measured, Size, Worked};
 use crate::runs::OneRun;
 
 /// Runs as lanes.
@@ -19,14 +19,8 @@ pub struct Ran {
     pub ordered: Ordered,
     /// Every agent that was started.
     pub jobs: Vec<Job>,
-    /// When the answers began.
-    pub first_bytes: HashMap<usize, u64>,
-    /// Where each run stands.
-    pub states: HashMap<String, &'static str>,
-    /// When its tools ran.
-    pub tools: HashMap<(String, CallId), Worked>,
-    /// How long both halves are.
-    pub sizes: HashMap<usize, Size>,
+    /// What was measured.
+    pub measured: Measured,
     /// Where each exchange is kept: the run by its number, the model call, and its attempt, where that has ended.
     pub kept: Vec<(usize, usize, Option<usize>)>,
     /// When the first of them began.
@@ -80,10 +74,12 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
     });
     let state = |one: &OneRun| (one.run.id.to_string(), one.summary.status.as_str());
     Ran {
-        first_bytes: first_bytes.collect(),
-        sizes: exchanges.iter().enumerate().map(|(n, kept)| (n, kept.size)).collect(),
-        states: runs.iter().map(state).collect(),
-        tools: tools.collect(),
+        measured: Measured {
+            first_bytes: first_bytes.collect(),
+            sizes: exchanges.iter().enumerate().map(|(n, kept)| (n, kept.size)).collect(),
+            states: runs.iter().map(state).collect(),
+            tools: tools.collect(),
+        },
         jobs: runs.iter().filter_map(|one| job(one, runs)).collect(),
         kept: exchanges.iter().map(|kept| kept.at).collect(),
         ordered: Ordered {
@@ -238,8 +234,9 @@ fn made<'r>(one: &'r OneRun, call: &ModelCall) -> impl Iterator<Item = &'r ToolC
 fn job(one: &OneRun, runs: &[OneRun]) -> Option<Job> {
     let parent = runs.iter().find(|other| Some(&other.run.id) == one.run.parent.as_ref())?;
     let call = one.run.spawned_by.clone()?;
-    let launched =
-        parent.model_calls.iter().position(|(asked, _)| made(parent, asked).any(|made| made.call == call))?;
+    let made_in = parent.tool_calls.iter().find(|made| made.call == call)?.key.message;
+    let reply = parent.messages.iter().find(|message| message.seq == made_in)?;
+    let launched = parent.model_calls.iter().position(|(asked, _)| Some(asked.id) == reply.model_call)?;
     let told = parent.told.iter().find(|told| told.job.id == one.run.id);
     let heard = told.and_then(|told| {
         parent.model_calls.iter().position(|(asked, _)| (asked.from..=asked.to).contains(&told.message))

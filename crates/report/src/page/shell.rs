@@ -1,11 +1,10 @@
 //! The page round what it shows.
 
-use std::fmt::Write as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 
-use crate::text::{fit, is_harmless, plain};
+use crate::text::{fit, harmless_json, plain};
 
 /// Nobody reads a title that is longer.
 const TITLE: usize = 200;
@@ -49,9 +48,7 @@ pub(super) fn head(title: &str, index: &str) -> String {
 }
 
 /// Everything behind them.
-pub(super) fn foot() -> &'static str {
-    "</body>\n</html>\n"
-}
+pub(super) const FOOT: &str = "</body>\n</html>\n";
 
 fn digest(text: &str) -> String {
     let hex = recording::sha256(text.as_bytes());
@@ -68,14 +65,6 @@ fn escaped(text: &str) -> String {
 
 /// JSON that can neither end its block nor begin a comment in it, and in which nothing turns the direction of writing:
 /// such characters stand only in strings, where they may be escaped.
-pub(super) fn inert(json: &str) -> String {
-    let mut out = String::with_capacity(json.len() + json.len() / 16);
-    for c in json.chars() {
-        match c {
-            '<' => out.push_str("\\u003c"),
-            c if is_harmless(c) => out.push(c),
-            c => write!(out, "\\u{:04x}", u32::from(c)).expect("a string takes everything"),
-        }
-    }
-    out
+pub(super) fn inert(value: &Value) -> String {
+    harmless_json(value).replace('<', "\\u003c")
 }

@@ -106,10 +106,11 @@ fn page(ordered: &Ordered, verdict: Option<&Value>, bodies: &[(&str, String)]) -
         began: None,
         ordered,
         jobs: &jobs(),
-        first_bytes: &HashMap::from([(1, 200)]),
-        sizes: &HashMap::from([(1, Size { sent: 7, received: 9 })]),
-        states: &HashMap::new(),
-        tools: &HashMap::new(),
+        measured: &Measured {
+            first_bytes: HashMap::from([(1, 200)]),
+            sizes: HashMap::from([(1, Size { sent: 7, received: 9 })]),
+            ..Measured::default()
+        },
         cache: None,
         verdict,
         golden: None,

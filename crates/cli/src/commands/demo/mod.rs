@@ -17,8 +17,9 @@ use crate::failure::{Kind, OrFail, marked};
 
 /// Show all of it in seconds, without a key
 ///
-/// Agents at work, killed and resumed, recorded, replayed and verified. It needs no key, no network and nothing but this program: a script answers in a model's stead. Every step says the
-/// command that does it alone. What is made stays in the folder, so that the commands can be typed again.
+/// Agents at work, killed and resumed, recorded, replayed and verified. It needs no key, no network and nothing but this
+/// program: a script answers in a model's stead. Every step says the command that does it alone. What is made stays in the
+/// folder, so that the commands can be typed again.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot demo
