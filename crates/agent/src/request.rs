@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use session::{Message, Role, RunId};
-use store::{Digest, ModelCallId, Purpose, Seq, Store, StoreError};
+use store::{Digest, ModelCall, Purpose, Seq, Store, StoreError};
 use wire::dialect::{Dialect, EncodeError, join_request};
 
 use crate::error::RunError;
@@ -12,11 +12,9 @@ use crate::tool;
 use crate::words;
 
 /// The body of a request byte for byte as it was sent, from what the journal has of it.
-pub fn request_bytes(store: &Store, run: &RunId, call: ModelCallId) -> Result<Vec<u8>, RunError> {
+pub fn request_bytes(store: &Store, run: &RunId, call: &ModelCall) -> Result<Vec<u8>, RunError> {
     let reads = store.run(run);
     let dialect = Settings::of(&reads.row()?)?.dialect();
-    let known = reads.model_calls()?.into_iter().find(|known| known.id == call);
-    let call = known.ok_or(StoreError::NoModelCall(call))?;
     let head = reads.head(call.head)?.ok_or(StoreError::NoModelCall(call.id))?;
     let messages = reads.said(call.from, call.to)?;
     let sent: Vec<_> =

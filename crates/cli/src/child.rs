@@ -9,6 +9,7 @@ use recording::{Output, Recorder};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 
+use crate::failure::{Kind, marked};
 use crate::signals::Signals;
 
 /// How long output of the command's own children is waited for after it has ended.
@@ -64,6 +65,21 @@ pub(crate) fn start(
     }
     let child = command.spawn()?;
     Ok(Running { child, outputs })
+}
+
+/// Why a command that is there cannot be started, in words.
+pub(crate) fn not_started(argv: &[String], error: std::io::Error) -> anyhow::Error {
+    let program = &argv[0];
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOEXEC) => format!("it is no program: begin it with `#!/bin/sh`, or give `sh {program}`"),
+        // The file was found: what is missing is what its first line names.
+        Some(libc::ENOENT) => {
+            format!("its interpreter is missing: `head -1 $(command -v {program})` names it")
+        }
+        _ => format!("try `ls -l $(command -v {program})`"),
+    };
+    let error = anyhow::Error::from(error).context(format!("cannot start the command `{program}`"));
+    marked(Kind::Usage, Some(hint), error)
 }
 
 /// On a thread of its own: whoever reads our output may stop reading, and only the command's output

@@ -1,5 +1,7 @@
 //! The first page that somebody reads: commands in the order in which people need them, and four ways to begin.
 
+use std::ffi::OsString;
+
 use clap::{Command, CommandFactory as _};
 
 use crate::Arguments;
@@ -39,6 +41,23 @@ pub(crate) fn command() -> Command {
             "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}{{after-help}}"
         ))
         .after_help(FIRST_STEPS)
+}
+
+/// What is wrong with the words of a command line, and where its command is explained.
+pub(crate) fn misused(error: &clap::Error, words: &[OsString]) -> String {
+    /// clap's own last line, which does not say whose help it means.
+    const LAST_LINE: &str = "For more information";
+    let told = error.render().to_string();
+    let told = told.split(LAST_LINE).next().unwrap_or_default().trim_end();
+    let mut path = vec!["offshoot"];
+    let mut command = command();
+    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+        let Some(below) = command.find_subcommand(word).cloned() else { break };
+        path.push(word);
+        command = below;
+    }
+    let told: Vec<String> = told.split('\n').map(report::visible).collect();
+    format!("{}\n\nhint: {} --help", told.join("\n"), path.join(" "))
 }
 
 fn groups(command: &Command) -> String {
@@ -189,6 +208,22 @@ mod tests {
         let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
         assert!(at("\n  demo") < at("\n  capture") && at("\n  capture") < at("\n  replay"));
         assert!(at("\n  replay") < at("\n  run") && at("\n  run") < at("\n  show"));
+    }
+
+    #[test]
+    fn a_misused_command_says_whose_help_helps() {
+        for (typed, hint) in [
+            ("offshoot frob", "hint: offshoot --help"),
+            ("offshoot verify", "hint: offshoot verify --help"),
+            ("offshoot agents accept --frob", "hint: offshoot agents accept --help"),
+            ("offshoot run --frob verify", "hint: offshoot run --help"),
+        ] {
+            let error = command().try_get_matches_from(words(typed)).expect_err("nonsense");
+            let words: Vec<OsString> = words(typed).into_iter().map(OsString::from).collect();
+            let told = misused(&error, &words);
+            assert!(told.starts_with("error: ") && told.ends_with(hint), "{told}");
+            assert!(!told.contains("For more information"), "{told}");
+        }
     }
 
     #[test]

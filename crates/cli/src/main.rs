@@ -25,9 +25,11 @@ mod progress;
 mod record;
 mod signals;
 
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{FromArgMatches as _, Parser, Subcommand};
 
 /// Runs agents that spawn sub-agents, and keeps every byte that crossed the wire
@@ -74,9 +76,19 @@ fn main() -> ExitCode {
     if let Some(code) = agent::serve_if_asked() {
         return code;
     }
-    let arguments = match Arguments::from_arg_matches(&help::command().get_matches()) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches = help::command().try_get_matches_from(&words);
+    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
-        Err(error) => error.exit(),
+        Err(error)
+            if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
+            error.exit()
+        }
+        Err(error) => {
+            eprintln!("{}", help::misused(&error, &words));
+            return ExitCode::from(failure::Kind::Usage as u8);
+        }
     };
     // What the MCP library would log quotes what servers say.
     let quiet = "rmcp=off".parse().expect("a directive is written like this");

@@ -113,7 +113,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         let one = &runs[n];
         let (asked, attempts) = &one.model_calls[call];
         // A request that cannot be put together any more is one whose bytes were lost; the rest is shown.
-        let body = agent::request_bytes(store, &one.run.id, asked.id).ok();
+        let body = agent::request_bytes(store, &one.run.id, asked).ok();
         let summary = &ran.ordered.exchanges[number];
         let request = request(summary, body);
         let response = attempt.map(|attempt| response(summary, &attempts[attempt]));

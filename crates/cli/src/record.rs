@@ -57,7 +57,14 @@ impl Session {
             None
         } else {
             let variables = [begun.base_urls(), begun.session.env.clone()].concat();
-            let running = child::start(command, &variables, &begun.recorder).or_fail(Kind::Usage)?;
+            let running = match child::start(command, &variables, &begun.recorder) {
+                Ok(running) => running,
+                Err(error) => {
+                    let failure = child::not_started(command, error);
+                    begun.abandon().await;
+                    return Err(failure);
+                }
+            };
             running.pid().map(started);
             Some(child::code(running.wait(signals).await.or_fail(Kind::Outside)?))
         };

@@ -79,8 +79,12 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
 
     // Another demo takes the place of the first, and of nothing else.
     env.write("offshoot-demo/mine.txt", "from before");
+    let refused = env.run(&["demo"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("`offshoot-demo/mine.txt` is of no demo's making"), "{refused:?}");
+    assert!(refused.stderr.contains("hint: offshoot demo --dir offshoot-demo-2"), "{refused:?}");
+    std::fs::remove_file(env.path("offshoot-demo/mine.txt")).unwrap();
     assert_eq!(env.run(&["demo"]).code, Some(0));
-    assert!(!env.path("offshoot-demo/mine.txt").exists());
     std::fs::create_dir(env.path("own")).unwrap();
     env.write("own/mine.txt", "not a demo's");
     let refused = env.run(&["demo", "--dir", "own"]);

@@ -19,7 +19,7 @@ use crate::seal::digests;
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// There is no such folder.
-    #[error("there is no folder `{}`", dir.display())]
+    #[error("{} `{}`", if dir.exists() { "this is a file, and a recording is a folder:" } else { "there is no folder" }, dir.display())]
     Missing {
         /// The folder.
         dir: PathBuf,

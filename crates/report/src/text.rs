@@ -46,16 +46,25 @@ pub fn harmless_json(value: &serde_json::Value) -> String {
     for c in value.to_string().chars() {
         match is_harmless(c) {
             true => line.push(c),
-            false => write!(line, "\\u{:04x}", u32::from(c)).expect("a string takes everything"),
+            false => {
+                let mut pair = [0; 2];
+                for unit in c.encode_utf16(&mut pair) {
+                    write!(line, "\\u{unit:04x}").expect("a string takes everything");
+                }
+            }
         }
     }
     line
 }
 
 pub(crate) fn is_harmless(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-    !c.is_control() && !turns
+    // What breaks lines, turns the direction of writing, or is not seen at all: a model reads it, and nobody else. The
+    // selector behind many an emoji, U+FE0F, is what people write.
+    let is_hidden = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
+    !c.is_control() && !is_hidden
 }
 
 /// As much of a line as fits, with a sign that there is more.
@@ -101,6 +110,7 @@ mod tests {
     #[test]
     fn hostile_text_stays_text() {
         assert_eq!(plain("a\u{1b}[2J\n  b\u{202e}c\u{7}"), "a\\u{1b}[2J b\\u{202e}c\\u{7}");
+        assert_eq!(visible("a\u{e0041}\u{ad}\u{2061}b"), "a\\u{e0041}\\u{ad}\\u{2061}b");
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("abcd", 4), "abcd");
         assert_eq!(
@@ -111,9 +121,9 @@ mod tests {
 
     #[test]
     fn json_for_a_terminal_is_the_same_json() {
-        let value = serde_json::json!({ "a\u{202e}": "\u{9b}31m \u{1b} é \u{feff} \u{1f600}" });
+        let value = serde_json::json!({ "a\u{202e}": "\u{9b}31m \u{1b} é \u{feff} \u{1f600} \u{e0041}" });
         let line = harmless_json(&value);
-        assert_eq!(line, r#"{"a\u202e":"\u009b31m \u001b é \ufeff 😀"}"#);
+        assert_eq!(line, r#"{"a\u202e":"\u009b31m \u001b é \ufeff 😀 \udb40\udc41"}"#);
         assert_eq!(serde_json::from_str::<serde_json::Value>(&line).expect("JSON"), value);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use parity::{Difference, Level, Outcome, SurfaceVerdict, Verdict};
+use parity::{Difference, LaneVerdict, Level, Outcome, Surface, SurfaceVerdict, Verdict};
 
 use crate::diff::{Piece, pieces};
 use crate::text::{fit, plain};
@@ -19,9 +19,9 @@ const USUAL: usize = 160;
 /// A verdict, the most important first.
 pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
     let mut out = Page { text: String::new(), width };
-    out.line(&answer(verdict));
-    out.line(&format!("golden     {}  {}", plain(&verdict.golden), plain(&verdict.about[0])));
-    out.line(&format!("candidate  {}  {}", plain(&verdict.candidate), plain(&verdict.about[1])));
+    out.whole(&answer(verdict));
+    out.side("golden   ", &verdict.golden, &verdict.about[0]);
+    out.side("candidate", &verdict.candidate, &verdict.about[1]);
     if !verdict.summary.is_empty() {
         out.line("");
         for line in &verdict.summary {
@@ -31,22 +31,7 @@ pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
     }
     out.line("");
     out.surfaces("surface", &verdict.surfaces);
-    let lanes =
-        verdict.lanes.iter().filter(|lane| lane.surfaces.iter().any(|surface| surface.counts.compared > 0));
-    let mut lines = Vec::new();
-    for lane in lanes {
-        let names = [lane.golden.as_deref().unwrap_or("-"), lane.candidate.as_deref().unwrap_or("-")];
-        let name =
-            if names[0] == names[1] { names[0].to_owned() } else { format!("{} = {}", names[0], names[1]) };
-        let levels = lane
-            .surfaces
-            .iter()
-            .map(|surface| format!("{} {}", surface.surface.name(), level(surface.level)));
-        lines.push((name, levels.collect::<Vec<_>>().join("  ")));
-    }
-    let longest = lines.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
-    out.line("");
-    lines.iter().for_each(|(name, levels)| out.line(&format!("{name:<longest$}  {levels}")));
+    out.lanes(&verdict.lanes);
     for difference in &verdict.differences {
         out.difference(difference);
     }
@@ -64,6 +49,42 @@ impl Page {
     fn line(&mut self, line: &str) {
         let line = fit(line, self.width);
         writeln!(self.text, "{}", line.trim_end()).expect("a string takes everything");
+    }
+
+    /// A line that is never cut.
+    fn whole(&mut self, line: &str) {
+        writeln!(self.text, "{}", line.trim_end()).expect("a string takes everything");
+    }
+
+    /// Whose recording it is and where: a path that was cut is worth nothing.
+    fn side(&mut self, whose: &str, folder: &str, about: &str) {
+        let (folder, about) = (plain(folder), plain(about));
+        let line = format!("{whose}  {folder}  {about}");
+        match line.chars().count() <= self.width {
+            true => self.whole(&line),
+            false => {
+                self.whole(&format!("{whose}  {about}"));
+                self.whole(&format!("{:9}  {folder}", ""));
+            }
+        }
+    }
+
+    /// Which level each lane holds on each surface.
+    fn lanes(&mut self, lanes: &[LaneVerdict]) {
+        let is_compared = |lane: &&LaneVerdict| lane.surfaces.iter().any(|it| it.counts.compared > 0);
+        let lanes: Vec<(String, &LaneVerdict)> =
+            lanes.iter().filter(is_compared).map(|lane| (lane_name(lane), lane)).collect();
+        let longest = lanes.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().max(4);
+        let row = |name: &str, cell: &dyn Fn(Surface) -> String| {
+            let cells = Surface::ALL.map(|surface| format!("{:<1$}", cell(surface), surface.name().len()));
+            format!("{name:<longest$}  {}", cells.join("  "))
+        };
+        self.line("");
+        self.line(&row("lane", &|surface| surface.name().to_owned()));
+        for (name, lane) in &lanes {
+            let of = |surface| lane.surfaces.iter().find(|it| it.surface == surface);
+            self.line(&row(name, &|surface| of(surface).map_or_else(String::new, |it| level(it.level))));
+        }
     }
 
     fn surfaces(&mut self, head: &str, surfaces: &[SurfaceVerdict]) {
@@ -151,16 +172,19 @@ impl Page {
         for rule in &verdict.rules {
             let stale = if rule.stale { "  STALE: it covers nothing, remove it" } else { "" };
             self.line(&format!(
-                "  {} {}  {} hits  {}{stale}",
+                "  {} {}  {}  {}{stale}",
                 rule.surface.name(),
                 plain(&rule.pointer),
-                rule.hits,
+                counted(rule.hits, "hit"),
                 plain(&rule.reason)
             ));
         }
         if !verdict.ids.is_empty() {
             self.line("");
-            self.line(&format!("{} ids stand for others", verdict.ids.len()));
+            self.line(&match verdict.ids.len() {
+                1 => "1 id stands for another".to_owned(),
+                ids => format!("{ids} ids stand for others"),
+            });
         }
         if !verdict.notes.is_empty() {
             self.line("");
@@ -169,6 +193,12 @@ impl Page {
             writeln!(self.text, "note: {}", plain(note)).expect("a string takes everything");
         }
     }
+}
+
+/// The lane's names on both sides, where they are not the same.
+fn lane_name(lane: &LaneVerdict) -> String {
+    let [golden, candidate] = [&lane.golden, &lane.candidate].map(|name| name.as_deref().unwrap_or("-"));
+    if golden == candidate { plain(golden) } else { plain(&format!("{golden} = {candidate}")) }
 }
 
 fn answer(verdict: &Verdict) -> String {
@@ -189,12 +219,15 @@ fn answer(verdict: &Verdict) -> String {
         }
         Outcome::Differs => {
             let count = verdict.differences.len();
-            format!("they differ: {level} holds, {wanted} was wanted; {}", counted(count, "difference"))
+            format!(
+                "they differ: {level} holds, {wanted} was wanted; {}",
+                counted(count as u64, "difference")
+            )
         }
     }
 }
 
-fn counted(count: usize, one: &str) -> String {
+fn counted(count: u64, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
@@ -224,7 +257,7 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use parity::{Counts, LaneVerdict, MaskUse, RuleUse, Surface};
+    use parity::{Counts, MaskUse, RuleUse};
 
     use super::*;
 
@@ -319,7 +352,8 @@ mod tests {
             prompt    E2           12      9       2         1       3       1
             jobs      -             0      0       0         0       0       0
 
-            sub-1 = sub-2  prompt E2
+            lane           prompt  tools  settings  calls  results  jobs  routing
+            sub-1 = sub-2  E2
 
             prompt  main, turn 2  /system/0/text
               the instructions differ (holds E2)
@@ -339,7 +373,7 @@ mod tests {
             rules of parity.toml
               results /a  0 hits  it varies  STALE: it covers nothing, remove it
 
-            1 ids stand for others
+            1 id stands for another
 
             note: sub-1, sub-2 were compared as a set
         "#]]

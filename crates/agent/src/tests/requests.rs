@@ -1,6 +1,6 @@
 //! The bytes of requests: what the provider's cache has must come again as it was.
 
-use store::{ModelCallId, StoreError};
+use store::{Digest, StoreError};
 
 use super::*;
 
@@ -64,6 +64,8 @@ async fn the_same_run_is_the_same_bytes() {
 async fn a_request_that_was_never_sent_cannot_be_had() {
     let room = Room::new();
     room.play("> hi\n< hello").await;
-    let missing = request_bytes(&room.store, &room.run(), ModelCallId(77));
+    let mut calls = room.store.run(&room.run()).model_calls().expect("calls");
+    calls[0].head = Digest::of(b"another");
+    let missing = request_bytes(&room.store, &room.run(), &calls[0]);
     assert!(matches!(missing, Err(RunError::Store(StoreError::NoModelCall(_)))), "{missing:?}");
 }

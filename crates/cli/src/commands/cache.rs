@@ -11,7 +11,7 @@ use recording::source::Source;
 use report::CacheOf;
 use session::model::TABLE_OF;
 use session::{RequestId, RunId};
-use store::{Filter, ModelCallId, Run, RunKind, Store};
+use store::{Filter, ModelCall, Run, RunKind, Store};
 
 use super::{Format, open, print};
 use crate::failure::{Kind, OrFail};
@@ -136,8 +136,8 @@ pub(crate) fn explained(store: &Store, run: &RunId) -> anyhow::Result<Told> {
         explained.keep(|lane| own.contains(lane));
     }
     let body = |id: &RequestId| {
-        let (run, call): &(RunId, ModelCallId) = calls.get(id)?;
-        agent::request_bytes(store, run, *call).ok()
+        let (run, call): &(RunId, ModelCall) = calls.get(id)?;
+        agent::request_bytes(store, run, call).ok()
     };
     let shown = parity::shown(&explained, body);
     let volatile = parity::volatile(&explained, &around, body);
@@ -149,7 +149,7 @@ fn of_one(
     store: &Store,
     row: &Run,
     asks: &mut Vec<Ask>,
-    calls: &mut HashMap<RequestId, (RunId, ModelCallId)>,
+    calls: &mut HashMap<RequestId, (RunId, ModelCall)>,
     around: &mut Around,
 ) -> anyhow::Result<()> {
     let settings = agent::Settings::from_bytes(&row.settings).or_fail(Kind::Outside)?;
@@ -158,12 +158,12 @@ fn of_one(
     around.day = Some(day.chars().take(10).collect());
     around.folders.push(settings.workspace.clone());
     for call in store.run(&row.id).model_calls().or_fail(Kind::Outside)? {
-        let body = agent::request_bytes(store, &row.id, call.id).or_fail(Kind::Outside)?;
+        // Nothing is left of a fork that keeps no transcript.
+        let Ok(body) = agent::request_bytes(store, &row.id, &call) else { continue };
         let Some(prompt) = cache::Prompt::decode(settings.dialect(), &body) else { continue };
         let id = RequestId::new(format!("call-{}", call.id));
-        calls.insert(id.clone(), (row.id.clone(), call.id));
         asks.push(Ask {
-            id,
+            id: id.clone(),
             lane: row.id.to_string(),
             fork_of: row.parent.as_ref().filter(|_| row.kind == RunKind::Fork).map(ToString::to_string),
             turn: call.step,
@@ -172,6 +172,7 @@ fn of_one(
             prompt,
             reported: Some(call.usage).filter(|usage| usage.input_total() > 0),
         });
+        calls.insert(id, (row.id.clone(), call));
     }
     Ok(())
 }

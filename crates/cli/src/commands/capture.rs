@@ -38,8 +38,7 @@ Exit codes:
 What was recorded until then is kept; where it is not whole, it stays
 unsealed and says why.")]
 pub(crate) struct Arguments {
-    /// What to capture
-    #[arg(value_name = "HARNESS", value_parser = parse_harness)]
+    #[arg(value_name = "HARNESS", value_parser = parse_harness, help = harnesses())]
     harness: String,
     /// A scenario's folder or name; see docs/scenarios.md
     #[arg(long, value_name = "S")]
@@ -89,6 +88,11 @@ pub(crate) struct Arguments {
     /// Arguments for the harness, behind `--`; for `command`, the command
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<String>,
+}
+
+fn harnesses() -> String {
+    let names: Vec<&str> = harness::list().iter().map(|harness| harness.name()).collect();
+    format!("What to capture: {}, which is yours, behind `--`", names.join(", "))
 }
 
 fn parse_harness(name: &str) -> Result<String, String> {

@@ -6,7 +6,7 @@ use harness::{Finding, Places};
 
 use super::print;
 use super::report::OPENER;
-use crate::failure::{Kind, OrFail};
+use crate::failure::{Kind, OrFail, hint};
 use crate::{child, journal, paths};
 
 /// Say what this machine lacks, and the command that fixes it
@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         slots: paths::slots_dir(),
     };
     let mut findings = harness::doctor(&places, &harness::list());
+    findings.push(settings_finding());
     findings.push(journal_finding());
     findings.push(sandbox_finding());
     findings.push(browser_finding());
@@ -74,9 +75,26 @@ fn journal_finding() -> Finding {
             (finding.ok, finding.found) = (false, Some(health.problems.join("; ")));
             finding.fix = Some(format!("sqlite3 {0} .recover | sqlite3 {0}.recovered", store.display()));
         }
-        Err(error) => (finding.ok, finding.found) = (false, Some(error.to_string())),
+        Err(error) => {
+            finding.fix = hint(&error).map(str::to_owned);
+            (finding.ok, finding.found) = (false, Some(error.to_string()));
+        }
     }
     finding
+}
+
+/// The settings that a run in this folder would have.
+fn settings_finding() -> Finding {
+    let read =
+        std::env::current_dir().or_fail(Kind::Outside).and_then(|here| super::run::check_settings(&here));
+    Finding {
+        name: "settings".to_owned(),
+        ok: read.is_ok(),
+        needed: true,
+        why: "say who answers our own agents, and what they may do".to_owned(),
+        fix: read.is_err().then(|| super::run::ALL_SETTINGS.to_owned()),
+        found: Some(read.map_or_else(|error| error.to_string(), |()| "can be read".to_owned())),
+    }
 }
 
 /// What holds the commands of our own agents: tried, and not only looked for.

@@ -258,7 +258,8 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
         }
         None => {
             let variables = [base_urls(&upstreams, player.addr()), stand_in("replay")].concat();
-            let running = child::start_unrecorded(&arguments.command, &variables).or_fail(Kind::Usage)?;
+            let running = child::start_unrecorded(&arguments.command, &variables)
+                .map_err(|error| child::not_started(&arguments.command, error))?;
             if let Some(pid) = running.pid() {
                 player.watch_process(pid);
             }

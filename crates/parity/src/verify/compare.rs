@@ -285,8 +285,11 @@ impl Comparison<'_> {
         let level = self.tally.level();
         let stale = rules.iter().filter(|rule| rule.stale).count();
         if self.by_byte > 0 && self.wanted != Level::E4 {
-            self.notes
-                .push(format!("{} values differ under a mask only; `--level E4` lists them", self.by_byte));
+            let values = match self.by_byte {
+                1 => "1 value differs".to_owned(),
+                values => format!("{values} values differ"),
+            };
+            self.notes.push(format!("{values} under a mask only; `--level E4` lists them"));
         }
         self.differences.sort_by_key(|(lane, difference)| (*lane, difference.turn));
         let differences: Vec<Difference> =

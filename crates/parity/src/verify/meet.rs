@@ -145,8 +145,14 @@ impl Comparison<'_> {
         }
         if judged.more > 0 {
             self.note(format!(
-                "{} more values differ at `{}` in turn {turn} of {}",
-                judged.more, unit.pointer, lane.name
+                "{} at `{}` in turn {turn} of {}",
+                if judged.more == 1 {
+                    "1 more value differs".to_owned()
+                } else {
+                    format!("{} more values differ", judged.more)
+                },
+                unit.pointer,
+                lane.name
             ));
         }
     }

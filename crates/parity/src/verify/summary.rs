@@ -28,6 +28,11 @@ pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&Facts; 2]) -> Ve
         };
         head.push(format!("{} against {}", name(facts[0]), name(facts[1])));
     }
+    if let (Some(golden), Some(candidate)) = (&facts[0].scenario, &facts[1].scenario)
+        && golden != candidate
+    {
+        head.push(format!("two scenarios: {golden} against {candidate}"));
+    }
     let mut surfaces = Vec::new();
     for surface in Surface::ALL.into_iter().filter(|surface| differs(*surface)) {
         let told = match surface {

@@ -1,11 +1,11 @@
 // How texts, numbers and times are written. All of it is pure.
 "use strict";
 
-const NOT_SEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const NOT_SEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
 
 // What could move the cursor or turn the direction of writing is shown by its number.
 function visible(text) {
-  return String(text).replace(NOT_SEEN, (c) => "\\u{" + c.charCodeAt(0).toString(16) + "}");
+  return String(text).replace(NOT_SEEN, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
 }
 
 function oneLine(text, most = 300) {

@@ -128,7 +128,7 @@ impl Stage {
     fn sent(&self, run: &str) -> Vec<Value> {
         let run = RunId::new(run);
         let calls = self.store().run(&run).model_calls().expect("calls");
-        let sent = calls.iter().map(|call| request_bytes(self.store(), &run, call.id).expect("a request"));
+        let sent = calls.iter().map(|call| request_bytes(self.store(), &run, call).expect("a request"));
         sent.map(|body| serde_json::from_slice(&body).expect("JSON")).collect()
     }
 
@@ -136,7 +136,7 @@ impl Stage {
     fn bodies(&self, run: &str) -> Vec<Vec<u8>> {
         let (store, run) = (super::open(&self.room.folder), RunId::new(run));
         let calls = store.run(&run).model_calls().expect("calls");
-        calls.iter().map(|call| request_bytes(&store, &run, call.id).expect("a request")).collect()
+        calls.iter().map(|call| request_bytes(&store, &run, call).expect("a request")).collect()
     }
 
     /// Every request of every run goes on where the one before ended, and a fork's where its parent's reply did.
@@ -151,7 +151,7 @@ impl Stage {
             let Some(first) = bodies.first() else { continue };
             let of = store.run(&fork.of);
             let call = of.model_calls().expect("calls").into_iter().rev().find(|call| call.to < fork.to);
-            let sent = request_bytes(&store, &fork.of, call.expect("a turn").id).expect("a request");
+            let sent = request_bytes(&store, &fork.of, &call.expect("a turn")).expect("a request");
             laws::begins_with(first, &sent);
             let reply = of.messages().expect("messages").into_iter().find(|message| message.seq == fork.to);
             let reply = String::from_utf8(reply.expect("the reply").bytes).expect("text");

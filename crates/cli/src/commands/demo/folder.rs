@@ -24,6 +24,25 @@ const SAMPLE: [(&str, &str); 5] = [
     ("src/dusk.py", include_str!("sample/src/dusk.py")),
     ("src/lamps.py", include_str!("sample/src/lamps.py")),
 ];
+/// Where the agents write, in the workspace.
+const FOUND: &str = "found";
+/// Everything that a demo puts into its folder.
+const MADE: [&str; 14] = [
+    MARKER,
+    ".gitignore",
+    "again",
+    "bin",
+    "config",
+    "env",
+    "journal",
+    "killed",
+    "recording",
+    "replayed",
+    "report.html",
+    "script.yaml",
+    "slow.yaml",
+    "workspace",
+];
 /// What the model says, and how long it takes to think once: hardly, or for longer than anybody waits.
 const SCRIPT: &str = include_str!("script.yaml");
 const THINKS: &str = "THINKS_MS";
@@ -58,8 +77,15 @@ impl Folder {
     pub(super) fn make(given: &Path) -> anyhow::Result<Self> {
         if fs::symlink_metadata(given).is_ok() && !given.join(MARKER).is_file() {
             let error = anyhow::anyhow!("`{}` is there, and was not made by a demo", given.display());
-            return Err(error)
-                .or_fail_with(Kind::Usage, || format!("offshoot demo --dir {}-2", given.display()));
+            return Err(error).or_fail_with(Kind::Usage, || beside(given));
+        }
+        if let Some(foreign) = foreign(given) {
+            let error = anyhow::anyhow!(
+                "`{}` is of no demo's making, and would be lost if `{}` were made anew",
+                foreign.display(),
+                given.display()
+            );
+            return Err(error).or_fail_with(Kind::Usage, || beside(given));
         }
         let made = Self::fill(given);
         made.map_err(|error| anyhow::Error::new(error).context(format!("cannot make `{}`", given.display())))
@@ -147,6 +173,35 @@ impl Folder {
     }
 }
 
+fn beside(given: &Path) -> String {
+    format!("offshoot demo --dir {}-2", given.display())
+}
+
+/// Something in the folder of an earlier demo that somebody else has made or changed since.
+fn foreign(dir: &Path) -> Option<PathBuf> {
+    let others = |dir: &Path, ours: &dyn Fn(&str) -> bool| -> Option<PathBuf> {
+        let entries = fs::read_dir(dir).ok()?.flatten();
+        entries.map(|entry| entry.path()).find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            !ours(&name)
+        })
+    };
+    let workspace = dir.join("workspace");
+    let of_sample = |name: &str| SAMPLE.iter().any(|(path, _)| path.split('/').next() == Some(name));
+    let changed = |(name, text): &(&str, &str)| {
+        let path = workspace.join(name);
+        fs::read(&path).is_ok_and(|found| found != text.as_bytes()).then_some(path)
+    };
+    let in_sample = |folder: &str| {
+        let ours = |name: &str| SAMPLE.iter().any(|(path, _)| *path == format!("{folder}/{name}"));
+        others(&workspace.join(folder), &ours)
+    };
+    others(dir, &|name| MADE.contains(&name))
+        .or_else(|| others(&workspace, &|name| name == FOUND || of_sample(name)))
+        .or_else(|| ["notes", "src"].into_iter().find_map(in_sample))
+        .or_else(|| SAMPLE.iter().find_map(changed))
+}
+
 /// Takes everything out of a folder; the folder stays, since somebody may stand in it. The marker goes last: what was
 /// broken off can be done again.
 fn empty(dir: &Path) -> io::Result<()> {
@@ -175,5 +230,23 @@ mod tests {
         let taken = TcpListener::bind(address).expect("it is free");
         assert_ne!(free_address().expect("another is free").port(), address.port());
         drop(taken);
+    }
+
+    #[test]
+    fn what_somebody_else_made_is_not_lost() {
+        let place = tempfile::tempdir().expect("a folder");
+        let dir = place.path().join("demo");
+        Folder::make(&dir).expect("it is new");
+        fs::create_dir(dir.join("workspace/found")).expect("an agent's");
+        fs::write(dir.join("report.html"), "x").expect("a demo's");
+        Folder::make(&dir).expect("all of it is a demo's");
+        for mine in ["mine.txt", "workspace/offshoot.toml", "workspace/notes/mine.txt", "workspace/README.md"]
+        {
+            fs::write(dir.join(mine), "mine").expect("somebody writes");
+            let said = Folder::make(&dir).err().expect("it would be lost").to_string();
+            assert!(said.contains(mine), "{said}");
+            assert_eq!(fs::read_to_string(dir.join(mine)).expect("it is there"), "mine");
+            fs::remove_file(dir.join(mine)).expect("it is there");
+        }
     }
 }

@@ -29,7 +29,7 @@ Exit codes: 0 the replay was verified at E4, and the run that was killed and
 resumed is equal to the one that nobody disturbed; 1 one of them is not so;
 2 you can fix it; 3 the disk or the network on this machine failed.")]
 pub(crate) struct Arguments {
-    /// Where to make it; a folder of an earlier demo is replaced, any other is left alone
+    /// Where to make it; what an earlier demo made there is replaced, anything else left alone
     #[arg(long, value_name = "DIR", default_value = "offshoot-demo")]
     dir: PathBuf,
 }

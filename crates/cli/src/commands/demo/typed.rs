@@ -80,8 +80,35 @@ impl Typed {
             .env("PATH", folder.search_path())
             .envs(self.env.iter().cloned())
             .stdin(Stdio::null());
+        end_with_us(&mut command);
         Ok(command)
     }
+}
+
+/// Where we are ended alone, our command is asked to end too.
+#[allow(unsafe_code, reason = "prctl(2) has no safe wrapper in std")]
+fn end_with_us(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::process::CommandExt as _;
+        let us = std::process::id();
+        let ask = move || {
+            // SAFETY: prctl takes no pointers here, and getppid none at all; both may be called between fork and exec.
+            unsafe {
+                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) == -1 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                if libc::getppid() as u32 != us {
+                    return Err(std::io::ErrorKind::Interrupted.into()); // we are gone already
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: `ask` allocates nothing and takes no lock.
+        unsafe { command.pre_exec(ask) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command; // only Linux can be asked for that
 }
 
 /// A word as a shell wants it.

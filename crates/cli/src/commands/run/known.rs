@@ -20,7 +20,7 @@ pub(super) fn known(store: &Store, row: &Run) -> anyhow::Result<Vec<Known>> {
         for call in store.run(&run.id).model_calls().or_fail(Kind::Outside)? {
             let Some(begun) = call.first_byte_at else { continue };
             // Nothing is left of a fork that keeps no transcript.
-            let Ok(body) = agent::request_bytes(store, &run.id, call.id) else { continue };
+            let Ok(body) = agent::request_bytes(store, &run.id, &call) else { continue };
             let Some(prompt) = cache::Prompt::decode(dialect, &body) else { continue };
             known.push(Known { prompt, asked: at(call.asked_at), begun: at(begun), usage: call.usage });
         }

@@ -25,7 +25,7 @@ use crate::journal;
 use crate::paths;
 use crate::signals::Signals;
 use model::Answering;
-pub(crate) use model::check_settings;
+pub(crate) use model::{ALL_SETTINGS, check_settings};
 
 /// How long Ctrl-C can still end a run that it has paused.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
@@ -120,11 +120,10 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let prompt = arguments.prompt.as_deref().map(read_prompt).transpose()?;
     if prompt.is_none() && arguments.resume.is_none() {
         let error = anyhow::anyhow!("there is nothing to do");
-        return Err(error).or_fail_with(Kind::Usage, || {
-            "say what, as in `offshoot run 'What does this project do?'`".into()
-        });
+        return Err(error).or_fail_with(Kind::Usage, say_what);
     }
     let budget = arguments.max_budget_usd.map(budget).transpose()?;
+    let wanted = wanted_id()?;
     let store = journal::open()?;
     let forked = arguments.fork_of.as_deref().map(|run| journal::find(&store, run)).transpose()?;
     let resumed = arguments.resume.as_deref().map(|run| journal::find(&store, run)).transpose()?;
@@ -215,7 +214,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let fork = Fork { max_turns: arguments.max_steps, deny: arguments.deny.clone(), ..fork };
             kernel.start_fork(&of, &fork).await
         }
-        (None, None) => kernel.start(start(&arguments, &chosen, &answering, &kernel, budget)).await,
+        (None, None) => kernel.start(start(&arguments, &chosen, &answering, &kernel, budget, wanted)).await,
     };
     let id = match begun {
         Ok(run) => run,
@@ -271,6 +270,20 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     answering.finish(code, &mut signals).await
 }
 
+/// What the run is to be called, where somebody compares runs to the byte. It goes into file names and tables.
+fn wanted_id() -> anyhow::Result<Option<session::RunId>> {
+    const LONGEST: usize = 64;
+    let Some(id) = std::env::var("OFFSHOOT_RUN_ID").ok().filter(|id| !id.is_empty()) else { return Ok(None) };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if id.len() > LONGEST || !id.chars().all(is_plain) {
+        let error = anyhow::anyhow!(
+            "OFFSHOOT_RUN_ID is `{id}`, which is no name of a run: up to {LONGEST} letters, digits, `-` and `_`"
+        );
+        return Err(error).or_fail_with(Kind::Usage, || "unset OFFSHOOT_RUN_ID".to_owned());
+    }
+    Ok(Some(session::RunId::new(id)))
+}
+
 /// The run that was asked for.
 fn start(
     arguments: &Arguments,
@@ -278,10 +291,10 @@ fn start(
     answering: &Answering,
     kernel: &Kernel,
     budget: Option<i64>,
+    wanted: Option<session::RunId>,
 ) -> Start {
-    let wanted = std::env::var("OFFSHOOT_RUN_ID").ok().filter(|id| !id.is_empty());
     Start {
-        id: wanted.map(session::RunId::new),
+        id: wanted,
         prompt: chosen.prompt.clone().unwrap_or_default(),
         agent: chosen.name.clone(),
         instructions: chosen.instructions(),
@@ -465,6 +478,10 @@ fn resumable(error: RunError, run: &session::RunId, script: Option<&Path>) -> an
     marked(kind, Some(hint), error.into())
 }
 
+fn say_what() -> String {
+    "say what, as in `offshoot run 'What does this project do?'`".to_owned()
+}
+
 fn read_prompt(prompt: &str) -> anyhow::Result<String> {
     let mut text = prompt.to_owned();
     if prompt == "-" {
@@ -472,7 +489,7 @@ fn read_prompt(prompt: &str) -> anyhow::Result<String> {
         std::io::stdin().read_to_string(&mut text).or_fail(Kind::Usage)?;
     }
     if text.trim().is_empty() {
-        return Err(anyhow::anyhow!("the prompt is empty")).or_fail(Kind::Usage);
+        return Err(anyhow::anyhow!("the prompt is empty")).or_fail_with(Kind::Usage, say_what);
     }
     Ok(text)
 }

@@ -123,7 +123,7 @@ impl Answering {
             let reply = messages.iter().find(|message| message.model_call == Some(call.id));
             // What a summary has replaced is not what it goes on with.
             let Some(reply) = reply.filter(|reply| reply.seq >= row.context_from) else { continue };
-            let request = agent::request_bytes(store, &run.id, call.id)?;
+            let request = agent::request_bytes(store, &run.id, call)?;
             let Some(open) = request.strip_suffix(b"]}") else { continue };
             let said = [open, b",", &reply.bytes, b"]}"].concat();
             model.remember(self.asked.dialect, &request, &said, call.reply.as_deref().unwrap_or_default());
@@ -276,8 +276,12 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
     }
 }
 
+/// Shows every setting there is, with a word on each.
+pub(crate) const ALL_SETTINGS: &str = "cd $(mktemp -d) && offshoot init && cat offshoot.toml";
+
 fn bad_config(error: ConfigError) -> anyhow::Error {
-    marked(Kind::Usage, error.hint(), error.into())
+    let hint = error.hint().unwrap_or_else(|| ALL_SETTINGS.to_owned());
+    marked(Kind::Usage, Some(hint), error.into())
 }
 
 /// Asks at that address instead; the path stays where it is the provider's own.
