@@ -5,21 +5,22 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use session::{Block, RunId};
 use store::{
-    Answered, CallKey, CallStatus, Digest, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall,
+    Answered, CallKey, CallStatus, Digest, Head, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall,
     NewToolCall, Origin, Purpose, RunKind, Seq, StoreError, ToolCall,
 };
 use tokio::sync::OwnedMutexGuard;
 
+use crate::budget::Over;
 use crate::conversation::{Conversation, Open, Telling, summary_of};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
+use crate::fan_out::{First, Lead, Place};
+use crate::fork;
 use crate::provider::{Attempt, Decision, Failure, Retry, Seen, Whole};
 use crate::request;
 use crate::run::Run;
 use crate::stop::Wish;
-use crate::tree::{Ahead, First};
-use crate::words;
 
 /// What became of a question.
 #[derive(Debug)]
@@ -144,6 +145,8 @@ struct Question {
     step: u32,
     /// The last message that it holds.
     to: Option<Seq>,
+    /// It was written down by a process that is gone.
+    is_old: bool,
 }
 
 /// The question that was written down before the process ended, or a new one, written down now.
@@ -156,12 +159,17 @@ async fn open_or_new(
     let tail = request::tail(talk.dialect, purpose).map_err(RunError::Encode)?;
     let step = talk.step + 1;
     let at = run.kernel.clock.millis();
-    if let Some(Open::Asked(call, asked_for, to, written_down)) = talk.take_open() {
+    if let Some(Open::Asked(written)) = talk.take_open() {
         // A summary is one of what came before; whatever was said since comes behind it.
-        let to = if asked_for == Purpose::Summary { Some(to) } else { talk.last_for(asked_for) };
-        let (body, _) = talk.request(to, tail.as_deref());
-        if Digest::of(&body) == written_down {
-            return Ok(Ok(Question { call, body: body.into(), step, to }));
+        let to = if written.purpose == Purpose::Summary {
+            Some(written.to)
+        } else {
+            talk.last_for(written.purpose)
+        };
+        let (call, head) = (written.call, head_of(run, talk, written.head)?);
+        let (body, _) = talk.request(&head, to, tail.as_deref());
+        if Digest::of(&body) == written.request {
+            return Ok(Ok(Question { call, body: body.into(), step, to, is_old: true }));
         }
         // More was said since, or another version of us says it differently: then it is another question.
         crash::point("ask.other.before");
@@ -184,35 +192,42 @@ async fn open_or_new(
         talk.said(next, message.origin, String::from_utf8_lossy(&message.bytes).into_owned());
     }
     let to = talk.last_for(purpose);
-    let (body, marks) = talk.request(to, tail.as_deref());
-    let (reserved_microusd, reserved_tokens) = run.reserve(body.len());
-    let asked = NewModelCall {
-        run: run.id.clone(),
-        step,
-        purpose,
-        head: talk.head.clone(),
-        from,
-        to,
-        marks,
-        request_sha256: Digest::of(&body),
-        request_len: body.len() as u64,
-        model: run.model.clone(),
-        provider: run.provider.clone(),
-        reserved_microusd,
-        reserved_tokens,
-        within: run.within.clone(),
-        results: message,
-        delivers,
-        at,
-    };
-    let call = match write_down(run, asked).await? {
-        Ok(call) => call,
-        Err(asked) => return Ok(Err(asked)),
+    let mut longest = run.longest_answer();
+    let (call, body) = loop {
+        let head = shortened(run, talk, longest)?;
+        let (body, marks) = talk.request(&head, to, tail.as_deref());
+        let length = body.len();
+        run.requests(length);
+        let (reserved_microusd, reserved_tokens) = run.reserve(length, run.set_aside(longest));
+        let asked = NewModelCall {
+            run: run.id.clone(),
+            step,
+            purpose,
+            head,
+            from,
+            to,
+            marks,
+            request_sha256: Digest::of(&body),
+            request_len: length as u64,
+            model: run.model.clone(),
+            provider: run.provider.clone(),
+            reserved_microusd,
+            reserved_tokens,
+            within: run.may_use(),
+            results: message.clone(),
+            delivers: delivers.clone(),
+            at,
+        };
+        match write_down(run, asked, length).await? {
+            Ok(call) => break (call, body),
+            Err(Refused::Unless(shorter)) => longest = shorter.min(longest - 1),
+            Err(Refused::Asked(asked)) => return Ok(Err(asked)),
+        }
     };
     if !jobs.is_empty() {
         run.tell(What::Woken { seq: next.0, jobs });
     }
-    Ok(Ok(Question { call, body: body.into(), step, to }))
+    Ok(Ok(Question { call, body: body.into(), step, to, is_old: false }))
 }
 
 #[cfg(test)]
@@ -221,8 +236,38 @@ thread_local! {
     pub(crate) static PUT_OFF: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
+/// The head of that name: the usual one, or one that a request was sent with.
+fn head_of(run: &Run, talk: &Conversation, hash: Digest) -> Result<Head, RunError> {
+    let other = match hash == talk.head.hash() {
+        true => None,
+        false => run.kernel.store.run(&run.id).head(hash)?,
+    };
+    Ok(other.map_or_else(|| talk.head.clone(), Head::new))
+}
+
+/// The usual head, or one that asks for no longer an answer than that.
+fn shortened(run: &Run, talk: &Conversation, longest: u64) -> Result<Head, RunError> {
+    if longest >= run.longest_answer() {
+        return Ok(talk.head.clone());
+    }
+    let capped = fork::capped(talk.dialect, talk.head.bytes(), longest, true);
+    capped.map(Head::new).map_err(RunError::CacheLost)
+}
+
+/// Why a question is not written down.
+enum Refused {
+    /// It would cost too much, unless its answer is no longer than that.
+    Unless(u64),
+    /// It is not asked.
+    Asked(Asked),
+}
+
 /// Writes a question down, as soon as what it could use is free: others of the tree may have set it aside, and use less.
-async fn write_down(run: &Run, asked: NewModelCall) -> Result<Result<ModelCallId, Asked>, RunError> {
+async fn write_down(
+    run: &Run,
+    asked: NewModelCall,
+    length: usize,
+) -> Result<Result<ModelCallId, Refused>, RunError> {
     let delivers = !asked.delivers.is_empty();
     let mut first: Option<(RunId, OwnedMutexGuard<()>)> = None;
     loop {
@@ -231,36 +276,14 @@ async fn write_down(run: &Run, asked: NewModelCall) -> Result<Result<ModelCallId
         if delivers {
             crash::point("inbox.before");
         }
-        match run.kernel.store.ask(asked.clone()).await {
+        let over = match run.kernel.store.ask(asked.clone()).await {
             // Another process asked for it, and nobody has looked for that yet.
             Err(StoreError::CancelRequested(_)) => {
                 run.brake.ask(Wish::Cancel);
-                return Ok(Err(Asked::Stopped));
+                return Ok(Err(Refused::Asked(Asked::Stopped)));
             }
-            Err(StoreError::OverBudget { limit, used, wanted, most, reserved, .. })
-                if reserved > 0 && used + wanted <= most =>
-            {
-                #[cfg(test)]
-                PUT_OFF.with(|count| count.set(count.get() + 1));
-                // Whoever has set it aside may be waiting for a place.
-                run.leave_place();
-                let is_first = first.as_ref().is_some_and(|(of, _)| *of == limit.run);
-                if !is_first {
-                    first = None; // two lines at once could wait for each other
-                }
-                tokio::select! {
-                    _ = settling.changed(), if is_first => {}
-                    turn = run.tree.line(&limit.run), if !is_first => first = Some((limit.run, turn)),
-                    () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
-                }
-                run.take_place().await;
-            }
-            Err(StoreError::OverBudget { limit, unit, used, wanted, most, .. }) => {
-                let whose = if limit.run == run.id { "" } else { " in all" };
-                let [used, wanted, most] = [used, wanted, most].map(|amount| words::amount(amount, unit));
-                let why =
-                    format!("{used} of {most} are spent{whose}, and the next request could cost {wanted}");
-                return Ok(Err(Asked::NoBudget(why)));
+            Err(StoreError::OverBudget { limit, unit, used, wanted, most, reserved }) => {
+                Over { limit, unit, used, reserved, wanted, most }
             }
             call => {
                 let call = call?;
@@ -270,7 +293,30 @@ async fn write_down(run: &Run, asked: NewModelCall) -> Result<Result<ModelCallId
                 }
                 return Ok(Ok(call));
             }
+        };
+        if !over.may_pass() {
+            if let Some(shorter) = over.shorter(run, length) {
+                return Ok(Err(Refused::Unless(shorter)));
+            }
+            if over.reserved == 0 {
+                return Ok(Err(Refused::Asked(Asked::NoBudget(over.in_words(run)))));
+            }
         }
+        #[cfg(test)]
+        PUT_OFF.with(|count| count.set(count.get() + 1));
+        // Whoever has set it aside may be waiting for a place.
+        run.leave_place();
+        let of = over.limit.run;
+        let is_first = first.as_ref().is_some_and(|(line, _)| *line == of);
+        if !is_first {
+            first = None; // two lines at once could wait for each other
+        }
+        tokio::select! {
+            _ = settling.changed(), if is_first => {}
+            turn = run.tree.line(&of), if !is_first => first = Some((of.clone(), turn)),
+            () = run.stop.at_least(Wish::Pause) => return Ok(Err(Refused::Asked(Asked::Stopped))),
+        }
+        run.take_place().await;
     }
 }
 
@@ -288,13 +334,18 @@ fn origin(blocks: &[Block], news: usize) -> Origin {
 /// the next one; the one that succeeded is handed back, to be written down together with what it brought.
 async fn persist(run: &Run, question: &Question) -> Result<Result<(Whole, NewAttempt), Asked>, RunError> {
     let store = &run.kernel.store;
-    let Some(ahead) = follow(run, question).await? else { return Ok(Err(Asked::Stopped)) };
+    let Some(lead) = follow(run, question).await? else { return Ok(Err(Asked::Stopped)) };
     for number in 1.. {
+        // Whoever was asked to stop before its process was gone, or while it waited, asks nobody any more.
+        if (question.is_old || number > 1) && store.run(&run.id).cancel_requested()? {
+            run.brake.ask(Wish::Cancel);
+            return Ok(Err(Asked::Stopped));
+        }
         let turn = tokio::select! {
             turn = run.tree.request() => turn,
             () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
         };
-        let attempted = one(run, question, ahead.as_ref()).await;
+        let attempted = one(run, question, lead.as_ref()).await;
         drop(turn);
         let attempt = match attempted {
             Ok(attempt) => attempt,
@@ -347,24 +398,32 @@ const FAN_OUT: Duration = Duration::from_secs(5);
 
 /// Lets the first fork of a turn go ahead: what it writes can be read by the others once its answer has begun. Whether
 /// this one is the first; nothing where the run was told to stop meanwhile.
-async fn follow(run: &Run, question: &Question) -> Result<Option<Option<Ahead>>, RunError> {
+async fn follow(run: &Run, question: &Question) -> Result<Option<Option<Lead>>, RunError> {
     if run.kind != RunKind::Fork || question.step != 1 {
         return Ok(Some(None));
     }
     let Some(fork) = run.kernel.store.run(&run.id).fork()? else { return Ok(Some(None)) };
-    let mut begun = match run.tree.first_of((fork.of, fork.to)) {
-        First::Goes(ahead) => return Ok(Some(Some(ahead))),
-        First::Went(begun) => begun,
-    };
-    tokio::select! {
-        _ = begun.wait_for(|begun| *begun) => Ok(Some(None)),
-        () = tokio::time::sleep(FAN_OUT) => Ok(Some(None)),
-        () = run.stop.at_least(Wish::Pause) => Ok(None),
+    let (turn, fan_out) = ((fork.of, fork.to), &run.kernel.fan_out);
+    let enough = tokio::time::sleep(FAN_OUT);
+    tokio::pin!(enough);
+    loop {
+        let mut first = match fan_out.place(turn.clone()) {
+            Place::Leads(lead) => return Ok(Some(Some(lead))),
+            Place::Follows(first) => first,
+        };
+        let first = tokio::select! {
+            first = first.wait_for(|first| *first != First::Asks) => first.map_or(First::Gone, |first| *first),
+            () = &mut enough => First::Begun, // or it never will
+            () = run.stop.at_least(Wish::Pause) => return Ok(None),
+        };
+        if first == First::Begun {
+            return Ok(Some(None));
+        }
     }
 }
 
 /// One attempt; what had come of it where the run is told to stop before it ends.
-async fn one(run: &Run, question: &Question, ahead: Option<&Ahead>) -> Result<Attempt, NewAttempt> {
+async fn one(run: &Run, question: &Question, lead: Option<&Lead>) -> Result<Attempt, NewAttempt> {
     let mut dropped = NewAttempt {
         status: None,
         ending: "stopped".to_owned(),
@@ -378,8 +437,9 @@ async fn one(run: &Run, question: &Question, ahead: Option<&Ahead>) -> Result<At
     let mut on = |seen: Seen<'_>| match seen {
         Seen::Head(status, _) => dropped.status = Some(status.as_u16()),
         Seen::FirstByte => {
-            if let Some(ahead) = ahead {
-                ahead.begun();
+            // A refusal writes nothing that others could read.
+            if let Some(lead) = lead.filter(|_| dropped.status.is_some_and(|status| status < 300)) {
+                lead.begun();
             }
             dropped.first_byte_at = Some(millis(SystemTime::now()));
             crash::point("ask.first_byte");

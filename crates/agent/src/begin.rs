@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use session::model::{self, Seat};
-use session::{Message, Role, RunId, ThreadId, Usage};
+use session::model::Seat;
+use session::{Message, Role, RunId, ThreadId};
 use store::{Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
 use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
 
+use crate::budget::affordable;
 use crate::calls;
 use crate::crash;
 use crate::error::RunError;
@@ -89,6 +90,12 @@ impl Kernel {
         if began != speaks {
             return Err(RunError::OtherDialect { run: row.id, began, speaks });
         }
+        if settings.fork.as_ref().is_some_and(|fork| !fork.keeps_transcript)
+            && row.ended_at.is_some()
+            && !row.status.is_paused()
+        {
+            return Err(RunError::NothingKept(row.id));
+        }
         let (lease, at) = (process::lease(), self.clock.millis());
         let Some(prompt) = prompt else {
             crash::point("resume.lease.before");
@@ -102,10 +109,12 @@ impl Kernel {
         crash::point("resume.reopen.before");
         self.store.reopen(id, lease, at, process::is_alive).await?;
         crash::point("resume.reopen.after");
+        let reminder = settings.fork.as_ref().and_then(|fork| fork.reminder.clone());
         let run = Arc::new(Run::root(Arc::new(self.clone()), row, settings, &Brake::new()));
         let results = self.settle(&run).await?;
         let mut blocks: Vec<_> = run.tasks()?.into_iter().collect();
         blocks.push(tool::text(prompt));
+        blocks.extend(reminder.as_deref().map(tool::text));
         let said = Message { role: Role::User, blocks };
         let prompt = NewMessage {
             role: Role::User,
@@ -211,18 +220,3 @@ fn title(prompt: &str) -> String {
         None => line.to_owned(),
     }
 }
-
-/// With a budget, no answer may cost more than half of it: what could be written is what has to be set aside.
-pub(crate) fn affordable(limits: Limits, model: &str) -> Result<Limits, RunError> {
-    let half = limits.max_budget_tokens.map_or(u64::MAX, |tokens| (tokens / 2).max(SHORTEST_ANSWER));
-    let limits = Limits { max_tokens: limits.max_tokens.min(half), ..limits };
-    let Some(budget) = limits.max_budget_microusd else { return Ok(limits) };
-    let price = model::price(model).ok_or_else(|| RunError::NoPrice(model.to_owned()))?;
-    let million = price.of(&Usage { output: 1_000_000, ..Usage::default() });
-    let affordable = if million > 0.0 { budget as f64 / 2.0 / million } else { f64::MAX };
-    let max_tokens = (affordable as u64).clamp(SHORTEST_ANSWER, limits.max_tokens.max(SHORTEST_ANSWER));
-    Ok(Limits { max_tokens, ..limits })
-}
-
-/// Less is no answer.
-const SHORTEST_ANSWER: u64 = 256;

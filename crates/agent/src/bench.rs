@@ -56,7 +56,7 @@ impl Parent {
         let first = self.talk.encode(blocks).expect("words can always be said");
         self.talk.said(self.talk.next_seq(), Origin::Prompt, first);
         let to = self.talk.last_for(Purpose::Turn);
-        let (body, _) = self.talk.request(to, None);
+        let (body, _) = self.talk.request(&self.talk.head, to, None);
         self.talk.messages.pop();
         body
     }

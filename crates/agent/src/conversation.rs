@@ -88,10 +88,23 @@ enum Last {
 /// A question that is written down and has no use made of its answer yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Open {
-    /// It waits for an answer. The number is that of its last message, and the digest that of the request.
-    Asked(ModelCallId, Purpose, Seq, Digest),
+    /// It waits for an answer.
+    Asked(Written),
     /// A summary that came: its text, and the last message that it is about.
     Summary(String, Seq),
+}
+
+/// A question as it was written down.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) call: ModelCallId,
+    pub(crate) purpose: Purpose,
+    /// Its last message.
+    pub(crate) to: Seq,
+    /// What it begins with.
+    pub(crate) head: Digest,
+    /// All of it.
+    pub(crate) request: Digest,
 }
 
 /// What comes next.
@@ -130,7 +143,13 @@ impl Conversation {
         let unused = |call: &&ModelCall| call.purpose == Purpose::Summary && summary < Some(call.to);
         let due = last_call.as_ref().filter(unused);
         let open = last_call.as_ref().and_then(|call| match call.status {
-            ModelCallStatus::Asked => Some(Open::Asked(call.id, call.purpose, call.to, call.request_sha256)),
+            ModelCallStatus::Asked => Some(Open::Asked(Written {
+                call: call.id,
+                purpose: call.purpose,
+                to: call.to,
+                head: call.head,
+                request: call.request_sha256,
+            })),
             ModelCallStatus::Answered => {
                 due.and_then(|call| Some(Open::Summary(summary_of(&reply_of(dialect, call)?)?, call.to)))
             }
@@ -185,10 +204,10 @@ impl Conversation {
     /// What comes next.
     pub(crate) fn next(&self, settings: &Settings) -> Next {
         match &self.open {
-            Some(Open::Asked(_, Purpose::Turn, ..)) => return Next::Ask(Telling::default()),
-            Some(Open::Asked(_, Purpose::Summary, ..) | Open::Summary(..)) => {
-                return Next::Compact(Telling::default());
+            Some(Open::Asked(Written { purpose: Purpose::Turn, .. })) => {
+                return Next::Ask(Telling::default());
             }
+            Some(_) => return Next::Compact(Telling::default()),
             None => {}
         }
         if self.too_long {
@@ -197,7 +216,10 @@ impl Conversation {
         let over = self.since_prompt > settings.max_steps;
         let note = match &self.last {
             Last::Question => Vec::new(),
-            Last::Reply { .. } if over => return Next::End(RunStatus::StepCap),
+            // News gives it steps anew; what it still asks for itself is not done any more.
+            Last::Reply { calls, .. } if over && (self.news.is_empty() || !calls.is_empty()) => {
+                return Next::End(RunStatus::StepCap);
+            }
             // What it asks for before it breaks off is not done either.
             Last::Reply { stop: Some(stop), .. } if is_refusal(stop) => return Next::End(RunStatus::Failed),
             Last::Reply { calls, .. } if calls.iter().any(|call| call.status.is_open()) => return Next::Call,
@@ -377,15 +399,15 @@ impl Conversation {
         self.dialect.encode_message(&Message { role: Role::User, blocks })
     }
 
-    /// The body of a request that ends with that message, and where its markers are. `tail` is said last and not
-    /// written down.
-    pub(crate) fn request(&self, to: Option<Seq>, tail: Option<&str>) -> (Vec<u8>, String) {
+    /// The body of a request that begins with that head and ends with that message, and where its markers are. `tail` is
+    /// said last and not written down.
+    pub(crate) fn request(&self, head: &Head, to: Option<Seq>, tail: Option<&str>) -> (Vec<u8>, String) {
         let sent = || self.messages.iter().filter(|said| Some(said.seq) <= to);
         let may_be = |said: &&Said| self.mark_up_to.is_none_or(|to| said.seq <= to);
         let questions = sent().rev().filter(|said| said.role == Role::User).filter(may_be);
         let marked: Vec<Seq> = questions.take(MARKED).map(|said| said.seq).collect();
         let messages = sent().map(|said| (said.seq, said.bytes.as_str()));
-        let body = request::body(self.dialect, self.head.bytes(), messages, &marked, tail);
+        let body = request::body(self.dialect, head.bytes(), messages, &marked, tail);
         (body, request::marks(&marked))
     }
 }

@@ -66,6 +66,9 @@ pub enum RunError {
     /// A run that has not had a turn.
     #[error("the run `{0}` has had no turn yet: there is nothing to fork")]
     NothingToFork(RunId),
+    /// A fork of which nothing was kept.
+    #[error("nothing that was said in the fork `{0}` was kept: there is nothing to go on with")]
+    NothingKept(RunId),
     /// A fork that would not share its parent's cache.
     #[error("{0}")]
     CacheLost(String),

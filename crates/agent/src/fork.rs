@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use session::{Block, CallId, Message, Role, RunId, Usage};
 use store::{
-    Digest, ForkEnd, Head, NewFork, NewMessage, NewRun, Origin, RunKind, RunStatus, RunThread, Seq, ToolCall,
+    Digest, ForkEnd, Head, NewFork, NewMessage, NewRun, Origin, RunKind, RunStatus, RunThread, Seq, Store,
+    ToolCall,
 };
 use wire::dialect::Dialect;
 use wire::json::{Document, Edits};
@@ -343,6 +344,9 @@ pub(crate) async fn spawn(
     spawn::launch(above, scene, new.map_err(words)?, in_background).await.map(Some)
 }
 
+/// Anthropic lets no model think with less.
+const LEAST_THINKING: u64 = 1024;
+
 /// A head with another output limit. One that changes how much the model thinks would change what is cached.
 pub(crate) fn capped(
     dialect: Dialect,
@@ -368,16 +372,24 @@ pub(crate) fn capped(
                  prompt cache would be lost; ask for more than {thinks}, or give the cache up"
             ));
         }
-        if thinks >= most {
-            edits.add(budget.replaced_by((most / 2).to_string()));
+        match root.get("thinking").filter(|_| most / 2 < LEAST_THINKING) {
+            Some(thinking) if thinks >= most => {
+                edits.add(thinking.replaced_by(r#"{"type":"disabled"}"#.to_owned()))
+            }
+            _ if thinks >= most => edits.add(budget.replaced_by((most / 2).to_string())),
+            _ => {}
         }
     }
-    match names.iter().find_map(|name| root.get(name)) {
-        Some(limit) => edits.add(limit.replaced_by(most.to_string())),
-        None => return Err("the request has no output limit that could be changed".to_owned()),
+    let limit = names.iter().find_map(|name| root.get(name));
+    if let Some(limit) = limit {
+        edits.add(limit.replaced_by(most.to_string()));
     }
     let edited = edits.apply(&whole).map_err(|_| "two changes of one place".to_owned())?;
-    Ok(edited[..edited.len() - 2].to_vec())
+    let edited = &edited[..edited.len() - 2];
+    Ok(match limit {
+        Some(_) => edited.to_vec(),
+        None => [format!(r#"{{"{}":{most},"#, names[0]).as_bytes(), &edited[1..]].concat(),
+    })
 }
 
 /// The head of a fork's requests: the stored one, but for its output limit.
@@ -390,37 +402,57 @@ pub(crate) fn head(settings: &Settings, stored: Vec<u8>) -> Result<Head, RunErro
 }
 
 impl Run {
-    /// What is kept of its end, where it is a fork, and what is told of it.
+    /// What is kept of its end, where it is a fork, and what is told of it. One that is only paused goes on.
     pub(crate) fn fork_end(&self, status: RunStatus) -> Option<(ForkEnd, ForkEnded)> {
-        let settings = self.settings.fork.as_ref()?;
-        let reads = self.kernel.store.run(&self.id);
-        let fork = reads.fork().ok().flatten()?;
-        let calls = reads.model_calls().unwrap_or_default();
-        let tier = calls.last().and_then(|call| service_tier(call.reply.as_deref()?));
-        let mut usage = Usage::default();
-        calls.iter().for_each(|call| usage += call.usage);
-        let ended = ForkEnded {
-            label: fork.label,
-            source: fork.source,
-            outcome: status.as_str(),
-            duration_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
-            messages: reads.messages().map_or(0, |messages| messages.len() as u64),
-            input: usage.input,
-            output: usage.output,
-            cache_read: usage.cache_read,
-            cache_write_5m: usage.cache_write_5m,
-            cache_write_1h: usage.cache_write_1h,
-            service_tier: tier,
-            hit_rate: usage.hit_rate(),
-            chain: self.chain.to_string(),
-            parent_chain: self.parent_chain.as_deref().map(str::to_owned),
-            depth: self.depth,
+        self.settings.fork.as_ref().filter(|_| status != RunStatus::Paused)?;
+        let row = self.kernel.store.run(&self.id).row().ok()?;
+        let ms = match self.is_resumed {
+            true => self.so_far().ok()?.ms,
+            false => u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
         };
-        let event = serde_json::to_string(&ended).expect("numbers and strings are always JSON");
-        // One that is only paused goes on, and its text is needed.
-        let forget = !settings.keeps_transcript && status != RunStatus::Paused;
-        Some((ForkEnd { event, forget }, ended))
+        ended(&self.kernel.store, &row, status, ms)
     }
+}
+
+/// What is kept of the end of a run that is a fork, and what is told of it.
+pub(crate) fn ended(
+    store: &Store,
+    row: &store::Run,
+    status: RunStatus,
+    duration_ms: u64,
+) -> Option<(ForkEnd, ForkEnded)> {
+    let mut settings = Settings::of(row).ok()?;
+    let keeps = settings.fork.as_ref()?.keeps_transcript;
+    let reads = store.run(&row.id);
+    let fork = reads.fork().ok().flatten()?;
+    let calls = reads.model_calls().unwrap_or_default();
+    let tier = calls.last().and_then(|call| service_tier(call.reply.as_deref()?));
+    let mut usage = Usage::default();
+    calls.iter().for_each(|call| usage += call.usage);
+    let above = row.parent.as_ref().and_then(|parent| store.run(parent).row().ok());
+    let ended = ForkEnded {
+        label: fork.label,
+        source: fork.source,
+        outcome: status.as_str(),
+        duration_ms,
+        messages: reads.messages().map_or(0, |messages| messages.len() as u64),
+        input: usage.input,
+        output: usage.output,
+        cache_read: usage.cache_read,
+        cache_write_5m: usage.cache_write_5m,
+        cache_write_1h: usage.cache_write_1h,
+        service_tier: tier,
+        hit_rate: usage.hit_rate(),
+        chain: row.chain.clone(),
+        parent_chain: above.map(|above| above.chain),
+        depth: row.depth,
+    };
+    let event = serde_json::to_string(&ended).expect("numbers and strings are always JSON");
+    if let Some(fork) = &mut settings.fork {
+        fork.reminder = None;
+    }
+    let forget = (!keeps).then(|| settings.to_bytes());
+    Some((ForkEnd { event, forget }, ended))
 }
 
 /// How a provider says that it served a reply.

@@ -3,33 +3,35 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::Value;
 use session::RunId;
-use store::{Child, Ending, Filter, Millis, RunStatus, Store, StoreError};
+use store::{Child, Ending, Filter, Millis, RunKind, RunStatus, Store, StoreError};
 
 use crate::conversation::Conversation;
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
+use crate::fork;
 use crate::process;
 use crate::run::Run;
-use crate::schema;
 use crate::settings::Settings;
+use crate::shell::{Processes, Shell};
 use crate::spawn;
 use crate::stop::Wish;
-use crate::tools::SPAWN;
+use crate::tools::STARTING;
 use crate::tree::Member;
 use crate::words;
 
 /// How much of a job's answer its parent is woken with; the rest is there for whoever asks.
 const MOST: usize = 16 << 10;
+/// And how much of why it has none: a provider or a schema may quote what it was given.
+const MOST_ERROR: usize = 2 << 10;
 
 /// Takes up what was at work below a run when its last process ended.
 ///
 /// A sub-agent that a call still waits for is taken up by that call. One whose call has its result already, since it was
 /// paused together with its parent, goes on in the background.
 pub(crate) async fn take_up(run: &Arc<Run>, talk: &Conversation) -> Result<(), RunError> {
-    if !run.tools.names().any(|name| name == SPAWN) {
+    if !run.tools.names().any(|name| STARTING.contains(&name)) {
         return Ok(());
     }
     let awaited: Vec<RunId> =
@@ -50,8 +52,9 @@ pub(crate) async fn take_up(run: &Arc<Run>, talk: &Conversation) -> Result<(), R
             // What cannot go on is told of, and keeps nobody else from it.
             Err(error @ RunError::Settings { .. }) => {
                 let (error, at) = (Some(error.to_string()), run.kernel.clock.millis());
-                let ending = Ending { status: RunStatus::Failed, final_text: None, error, fork: None, at };
-                let told = news(&row.id, &row.agent, &ending, None).into_bytes();
+                let status = RunStatus::Failed;
+                let ending = Ending { status, final_text: None, error, misfits: false, fork: None, at };
+                let told = news(&row.id, &row.agent, &ending).into_bytes();
                 run.kernel.store.finish_job_and_notify_parent(&row.id, ending, told).await?;
             }
             Err(error) => return Err(error),
@@ -87,17 +90,31 @@ pub(crate) async fn again(above: &Arc<Run>, id: &RunId, is_job: bool) -> Result<
     Ok(above.tree.launch(Run::below(above, row, settings, is_job)))
 }
 
-/// Ends a run that nobody is at work on, and all below it.
+/// Ends a run that nobody is at work on, and all below it; with a whole tree also what it has left running.
 pub async fn end_tree(store: &Store, run: &RunId, at: Millis) -> Result<(), StoreError> {
-    let agents: HashMap<RunId, String> = store
-        .runs(&Filter { below: Some(run.clone()), ..Filter::default() })?
-        .into_iter()
-        .map(|run| (run.id, run.agent))
-        .collect();
+    let (mut agents, mut forks) = (HashMap::new(), HashMap::new());
+    for found in store.runs(&Filter { below: Some(run.clone()), ..Filter::default() })? {
+        let by_whom =
+            if found.id == *run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
+        let ms = u64::try_from(at.0 - found.created_at.0).unwrap_or_default();
+        if found.kind == RunKind::Fork
+            && let Some((end, _)) = fork::ended(store, &store.run(&found.id).row()?, by_whom, ms)
+        {
+            forks.insert(found.id.clone(), end);
+        }
+        agents.insert(found.id, found.agent);
+    }
     let told = move |run: &RunId, ending: &Ending| {
-        news(run, agents.get(run).map_or("", String::as_str), ending, None).into_bytes()
+        news(run, agents.get(run).map_or("", String::as_str), ending).into_bytes()
     };
-    store.end_tree(run, at, told).await.map(drop)
+    store.end_tree(run, at, forks, told).await?;
+    let root = store.run(run).row()?.root;
+    if root == *run {
+        let left = Processes::new(Shell::default(), run, store);
+        left.sweep().await?;
+        left.end().await;
+    }
+    Ok(())
 }
 
 /// Whether a run that has nothing more to say waits for others.
@@ -154,22 +171,17 @@ pub(crate) async fn gather(run: &Run, status: RunStatus) {
 }
 
 /// What a parent is told when a job has ended.
-pub(crate) fn news(job: &RunId, agent: &str, ending: &Ending, wanted: Option<&Value>) -> String {
+pub(crate) fn news(job: &RunId, agent: &str, ending: &Ending) -> String {
     let Ending { status, final_text, error, .. } = ending;
     let mut said = final_text.clone().unwrap_or_else(|| words::NO_FINAL_TEXT.to_owned());
     let cut = said.floor_char_boundary(MOST);
     if cut < said.len() {
         let rest = said.len() - cut;
         said.truncate(cut);
-        said += &format!("\n[{rest} bytes more: `job_output` has them]");
+        said += &format!("\n[{rest} bytes more: `job_output` has them from `offset` {cut} on]");
     }
-    let wrong = wanted.filter(|_| matches!(status, RunStatus::Completed | RunStatus::StepCap));
-    let wrong =
-        wrong.and_then(|schema| schema::check(schema, final_text.as_deref().unwrap_or_default()).err());
-    let wrong = wrong.map(|why| words::not_as_asked(&why));
-    let error = error.as_deref().or(wrong.as_deref());
-    let error = error.map(|error| format!("\nerror: {error}")).unwrap_or_default();
+    let error = error.as_deref().map(|error| format!("\nerror: {}", words::cut(error, MOST_ERROR)));
     // Nobody ends another one's job by what it says.
-    let said = said.replace("</job_ended", "<\\/job_ended");
-    format!("<job_ended job_id=\"{job}\" agent=\"{agent}\" status=\"{status}\">{error}\n{said}\n</job_ended>")
+    let told = format!("{}\n{said}", error.unwrap_or_default()).replace("</job_ended", "<\\/job_ended");
+    format!("<job_ended job_id=\"{job}\" agent=\"{agent}\" status=\"{status}\">{told}\n</job_ended>")
 }

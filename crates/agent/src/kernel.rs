@@ -17,6 +17,7 @@ use crate::definition::{Agent, Skill};
 use crate::error::RunError;
 use crate::event::{Watch, What};
 use crate::family::Family;
+use crate::fan_out::FanOut;
 use crate::jobs;
 use crate::model::Model;
 use crate::permission::{Asker, List, Rules};
@@ -41,6 +42,8 @@ pub struct Kernel {
     pub model: Arc<dyn Model>,
     /// How often.
     pub retries: Arc<Retries>,
+    /// Which fork of a turn goes first.
+    pub fan_out: Arc<FanOut>,
     /// What may be called.
     pub tools: Arc<Toolbox>,
     /// What there are instructions for.
@@ -206,7 +209,7 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
         talk.hears(run.news()?);
         let asked = match talk.next(&run.settings) {
             Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,
-            Next::End(RunStatus::Completed) if waits => {
+            Next::End(RunStatus::Completed | RunStatus::StepCap) if waits => {
                 jobs::wait(run).await?;
                 continue;
             }

@@ -1,6 +1,6 @@
 //! What one run knows, and what it does by itself: reading its journal, ending, reckoning, telling.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -23,15 +23,13 @@ use crate::kernel::{self, Ended, Kernel};
 use crate::narrow;
 use crate::permission::{Answer, List, Question, Rules};
 use crate::provider::{Attempt, Failure, Retry, chain};
+use crate::schema;
 use crate::settings::Settings;
 use crate::stop::{Brake, Stop, Wish};
 use crate::tool::{self, Scene, Toolbox};
 use crate::tree::Tree;
 use crate::words;
 use crate::workspace::Workspace;
-
-/// What is set aside for an answer where nobody counts the money: rarely is one longer.
-const USUAL_OUTPUT: u64 = 4096;
 
 /// How much of what waits is told in one turn; the next one has the rest. A thousand jobs that end while their parent is
 /// busy would fill its context at once.
@@ -93,6 +91,7 @@ pub(crate) struct Run {
     /// How many it has started, once somebody has counted them.
     children: Mutex<Option<u64>>,
     started: AtomicBool,
+    last_request: AtomicUsize,
 }
 
 impl Run {
@@ -168,6 +167,7 @@ impl Run {
             place: Mutex::default(),
             children: Mutex::default(),
             started: AtomicBool::new(false),
+            last_request: AtomicUsize::new(0),
         }
     }
 
@@ -263,8 +263,12 @@ impl Run {
     pub(crate) fn read(&self) -> Result<Conversation, RunError> {
         let reads = self.kernel.store.run(&self.id);
         let journal = reads.journal()?;
-        // What was sent stays as it was sent, whatever this version would say instead.
-        let sent = journal.last_call.as_ref().map(|call| reads.head(call.head)).transpose()?.flatten();
+        if let Some(call) = &journal.last_call {
+            self.requests(usize::try_from(call.request_len).unwrap_or(usize::MAX));
+        }
+        // What was sent stays as it was sent, whatever this version would say instead. A later request may have allowed
+        // for less than the first.
+        let sent = reads.first_head()?;
         let fork = reads.fork()?;
         let begun_with = match (&sent, &fork) {
             (None, Some(fork)) => reads.head(fork.head)?,
@@ -277,6 +281,10 @@ impl Run {
         };
         let mut talk = Conversation::of(journal, self.settings.dialect(), head);
         let keeps_cache = self.settings.fork.as_ref().is_none_or(|fork| fork.writes_cache);
+        if let Some(fork) = fork.as_ref().filter(|_| talk.step == 0 && talk.filled == 0) {
+            // It begins as full as its parent was.
+            talk.filled = self.kernel.store.run(&fork.of).filled_by(fork.to)?;
+        }
         talk.mark_up_to = fork.filter(|_| !keeps_cache).map(|fork| fork.to);
         if talk.step > 0 {
             let all = reads.messages()?; // some may stand before a summary
@@ -360,9 +368,23 @@ impl Run {
             self.tree.processes.end_of(&self.id);
         }
         let final_text = talk.last_text.clone();
-        self.write_end(status, final_text.clone(), error.clone()).await?;
+        let misfit = self.misfit(status, final_text.as_deref());
+        let misfits = misfit.is_some();
+        let error = misfit.or(error);
+        self.write_end(status, final_text.clone(), error.clone(), misfits).await?;
         self.tell_end(status, final_text.clone(), error.clone(), self.totals()?);
         Ok(Ended { run: self.id.clone(), status, final_text, error, failure })
+    }
+
+    /// Why its answer is not what was asked for.
+    fn misfit(&self, status: RunStatus, answer: Option<&str>) -> Option<String> {
+        let schema = self.settings.output_schema.as_ref()?;
+        let answer = match status {
+            RunStatus::Completed => answer.unwrap_or_default(),
+            RunStatus::StepCap => answer?,
+            _ => return None,
+        };
+        Some(words::not_as_asked(&schema::check(schema, answer).err()?))
     }
 
     /// Writes the end down. A job's parent is told in the same commit; one that is only paused still owes its result.
@@ -371,10 +393,11 @@ impl Run {
         status: RunStatus,
         final_text: Option<String>,
         error: Option<String>,
+        misfits: bool,
     ) -> Result<(), RunError> {
         let at = self.kernel.clock.millis();
         let (fork, told) = self.fork_end(status).unzip();
-        let ending = Ending { status, final_text, error, fork, at };
+        let ending = Ending { status, final_text, error, misfits, fork, at };
         self.keep_end(ending).await?;
         if let Some(ended) = told {
             tracing::info!(run = %self.id, event = %serde_json::to_string(&ended).unwrap_or_default(), "fork ended");
@@ -386,7 +409,7 @@ impl Run {
     async fn keep_end(&self, ending: Ending) -> Result<(), RunError> {
         let status = ending.status;
         if self.is_job && status != RunStatus::Paused {
-            let news = jobs::news(&self.id, &self.agent, &ending, self.settings.output_schema.as_ref());
+            let news = jobs::news(&self.id, &self.agent, &ending);
             crash::point("job.end.before");
             self.kernel.store.finish_job_and_notify_parent(&self.id, ending, news.into_bytes()).await?;
             crash::point("job.end.after");
@@ -410,7 +433,7 @@ impl Run {
         let words = chain(error);
         let final_text = self.read().ok().and_then(|talk| talk.last_text);
         // A journal that fails has failed already.
-        let _ = self.write_end(status, final_text.clone(), Some(words.clone())).await;
+        let _ = self.write_end(status, final_text.clone(), Some(words.clone()), false).await;
         self.tell_end(status, final_text.clone(), Some(words.clone()), self.totals().unwrap_or_default());
         Ended { run: self.id.clone(), status, final_text, error: Some(words), failure: None }
     }
@@ -525,17 +548,14 @@ impl Run {
         Some(microusd(model::price(&self.model)?.of(&reply.usage)))
     }
 
-    /// What a request of that length is expected to use at most: money, where the price is known, and tokens.
-    pub(crate) fn reserve(&self, request: usize) -> (i64, u64) {
-        // Three bytes make a token in the worst of usual texts, and the cache may have none of it yet.
-        let input = request as u64 / 3;
-        let output = match self.within.is_empty() {
-            false => self.settings.max_tokens,
-            true => self.settings.max_tokens.min(USUAL_OUTPUT),
-        };
-        let expected = Usage { cache_write_5m: input, output, ..Usage::default() };
-        let money = model::price(&self.model).map_or(0, |price| microusd(price.of(&expected)));
-        (money, input.saturating_add(output))
+    /// How long its last request was.
+    pub(crate) fn last_request(&self) -> usize {
+        self.last_request.load(Ordering::Relaxed)
+    }
+
+    /// It sends a request of that length.
+    pub(crate) fn requests(&self, length: usize) {
+        self.last_request.store(length, Ordering::Relaxed);
     }
 
     pub(crate) fn log_attempt(&self, step: u32, number: u32, attempt: &Attempt) {

@@ -3,8 +3,11 @@
 use jsonschema::Validator;
 use serde_json::Value;
 
-/// How many mistakes are named.
+use crate::words;
+
+/// How many mistakes are named, and how much of each: it quotes what is wrong.
 const NAMED: usize = 5;
+const MOST: usize = 240;
 
 /// Makes sure that a schema is one.
 pub(crate) fn read(schema: &Value) -> Result<(), String> {
@@ -22,7 +25,7 @@ pub(crate) fn check(schema: &Value, answer: &str) -> Result<(), String> {
         .map(|mistake| {
             let place = mistake.instance_path().to_string();
             let place = if place.is_empty() { "the whole".to_owned() } else { format!("`{place}`") };
-            format!("{place}: {mistake}")
+            format!("{}: {}", words::cut(&place, MOST), words::cut(&mistake.to_string(), MOST))
         })
         .collect();
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes.join("; ")) }
@@ -70,6 +73,12 @@ mod tests {
                 (got, _) => panic!("{answer}: {got:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_mistake_is_named_shortly() {
+        let why = check(&json!({ "type": "object" }), &json!("x".repeat(200_000)).to_string());
+        assert!(why.clone().is_err_and(|why| why.len() < 300 && why.starts_with("the whole: ")), "{why:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use session::model;
 use session::{CallId, Message, Role, RunId};
 use store::{CallKey, NewMessage, NewRun, Origin, RunKind, RunThread, StoreError, Task};
 
-use crate::begin::affordable;
+use crate::budget::affordable;
 use crate::crash;
 use crate::definition::{self, ChooseError};
 use crate::error::RunError;
@@ -236,12 +236,20 @@ const SIDE_BY_SIDE: usize = 8;
 /// Tokens of an answer that is long enough for most.
 const SHORT: u64 = 4096;
 
+/// Providers whose models are all their own.
+const OWN_MODELS: [&str; 2] = ["anthropic", "openai"];
+
 /// The model by what the provider calls it. All agents of a tree are answered by one provider.
 fn model(above: &Run, wanted: Option<&str>) -> Result<String, String> {
     let Some(wanted) = wanted else { return Ok(above.model.clone()) };
     let provider = above.provider.rsplit_once(':').map_or(above.provider.as_str(), |(_, provider)| provider);
     let name = match wanted.split_once('/') {
         Some((named, rest)) if named == provider => rest,
+        Some((named, _)) if OWN_MODELS.contains(&named) && OWN_MODELS.contains(&provider) => {
+            return Err(format!(
+                "`{wanted}` is not a model of `{provider}`, which answers all agents here: leave `model` out to use your own"
+            ));
+        }
         // A model's own id may have a stroke in it.
         _ => wanted,
     };

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use session::RunId;
-use store::Seq;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::family::Family;
@@ -24,8 +23,6 @@ pub(crate) struct Tree {
     members: Mutex<Members>,
     /// Counts whenever somebody has ended.
     ended: watch::Sender<u64>,
-    /// Whether the answer to the first fork of a turn has begun, by the run and its reply.
-    begun: Mutex<HashMap<(RunId, Seq), watch::Sender<bool>>>,
     /// Counts whenever a question has its answer, and what was set aside for it is free.
     settled: watch::Sender<u64>,
     /// Those who wait for what others have set aside, by the run whose limit it is.
@@ -54,30 +51,6 @@ impl Member {
     }
 }
 
-/// Which fork of a turn goes first.
-pub(crate) enum First {
-    /// This one. The others go when it says so, or is gone.
-    Goes(Ahead),
-    /// Another one.
-    Went(watch::Receiver<bool>),
-}
-
-/// A fork that others wait for.
-pub(crate) struct Ahead(watch::Sender<bool>);
-
-impl Ahead {
-    /// Its answer has begun.
-    pub(crate) fn begun(&self) {
-        self.0.send_replace(true);
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        self.begun();
-    }
-}
-
 impl Tree {
     pub(crate) fn new(kernel: &Kernel, root: &RunId) -> Arc<Self> {
         let Family { at_once, requests, .. } = kernel.family;
@@ -87,7 +60,6 @@ impl Tree {
             at_once: Arc::new(Semaphore::new(at_once.max(1))),
             requests: Arc::new(Semaphore::new(requests.max(1))),
             members: Mutex::default(),
-            begun: Mutex::default(),
             ended: watch::Sender::new(0),
             settled: watch::Sender::new(0),
             lines: Mutex::default(),
@@ -190,20 +162,6 @@ impl Tree {
             Arc::clone(lines.entry(of.clone()).or_default())
         };
         line.lock_owned().await
-    }
-
-    /// The first fork of a turn goes ahead; the others see when its answer has begun, since nothing can be read from a
-    /// prompt cache before.
-    pub(crate) fn first_of(&self, turn: (RunId, Seq)) -> First {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        match begun.get(&turn) {
-            Some(first) => First::Went(first.subscribe()),
-            None => {
-                let first = watch::Sender::new(false);
-                begun.insert(turn, first.clone());
-                First::Goes(Ahead(first))
-            }
-        }
     }
 
     /// A place among those at work, where one is free.

@@ -100,6 +100,14 @@ now, and you will be told when it has ended. Do not start it again.";
 /// What a parent is told of a sub-agent that was ended together with it.
 pub(crate) const ENDED_WITH_YOU: &str = "It was ended together with you before it had an answer.";
 
+/// The beginning of a text that may be of any length.
+pub(crate) fn cut(text: &str, most: usize) -> std::borrow::Cow<'_, str> {
+    match text.floor_char_boundary(most) {
+        end if end < text.len() => format!("{}…", &text[..end]).into(),
+        _ => text.into(),
+    }
+}
+
 /// What is counted, as people write it.
 pub(crate) fn amount(amount: i64, unit: &str) -> String {
     if unit == "tokens" {

@@ -237,6 +237,8 @@ pub struct Ending {
     pub final_text: Option<String>,
     /// What went wrong.
     pub error: Option<String>,
+    /// Its last words are not what was asked for: then they are no answer to its task.
+    pub misfits: bool,
     /// What else is kept of a fork.
     pub fork: Option<ForkEnd>,
     /// Now.
@@ -248,8 +250,8 @@ pub struct Ending {
 pub struct ForkEnd {
     /// What it came to, as JSON.
     pub event: String,
-    /// Nothing of what was said in it is kept: what it used is.
-    pub forget: bool,
+    /// Nothing of what was said in it is kept, but what it used; and its settings without what they say of it.
+    pub forget: Option<Vec<u8>>,
 }
 
 /// Something to put into a run's inbox.

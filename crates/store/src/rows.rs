@@ -357,6 +357,16 @@ pub struct Totals {
     pub reserved_microusd: i64,
 }
 
+impl std::ops::AddAssign for Totals {
+    fn add_assign(&mut self, more: Self) {
+        self.calls += more.calls;
+        self.unpriced += more.unpriced;
+        self.usage += more.usage;
+        self.cost_microusd += more.cost_microusd;
+        self.reserved_microusd += more.reserved_microusd;
+    }
+}
+
 /// A run in a list: where it stands and what it used, and none of its words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {

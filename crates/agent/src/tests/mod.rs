@@ -122,6 +122,7 @@ impl Room {
 
     fn kernel(&self) -> Kernel {
         Kernel {
+            fan_out: Arc::default(),
             store: self.store.clone(),
             model: self.model.clone(),
             retries: self.retries.clone(),

@@ -25,3 +25,15 @@ async fn what_was_left_running_is_ended_when_its_run_is_taken_up_and_nobody_else
     other.kill().expect("it runs");
     other.wait().expect("it was ours");
 }
+
+#[tokio::test]
+async fn what_was_left_running_is_ended_with_a_run_that_is_ended_from_outside() {
+    let room = Room::new();
+    room.play("> hi\n< hello").await;
+    let mut left = Command::new("sleep").arg("600").spawn().expect("sleep is everywhere");
+    let lease = Lease { pid: left.id(), start: crate::process::started(left.id()).expect("it runs") };
+    room.store.process_started(&room.run(), lease, Millis(0)).await.expect("registered");
+    end_tree(&room.store, &room.run(), Millis(0)).await.expect("ended");
+    assert_eq!(left.wait().expect("it was ours").signal(), Some(9));
+    assert_eq!(room.store.run(&room.run()).processes().expect("processes"), []);
+}

@@ -107,8 +107,9 @@ impl World {
                     self.lanes[at].messages.push(said);
                 }
                 let to = talk.last_for(Purpose::Turn);
-                let (body, marks) = talk.request(to, None);
-                let again = self.talk(at).request(to, None).0;
+                let (body, marks) = talk.request(&talk.head, to, None);
+                let other = self.talk(at);
+                let again = other.request(&other.head, to, None).0;
                 assert_eq!(body, again, "what was said and what is read are the same");
                 self.lanes[at].sent.push(body);
                 self.reply(at, marks);

@@ -315,7 +315,7 @@ mod tests {
             spawn_sub_agent {"fork":"seven"}: `fork` must be true or false, but is: "seven"
             spawn_sub_agent {"output_schema":null}: `output_schema` must be an object, but is: null
             spawn_sub_agent {"output_schema":"seven"}: `output_schema` must be an object, but is: "seven"
-            job_output {"colour":1}: `colour` is no input of `job_output`; it takes `job_id`, `block`, `timeout_ms`, `cursor`
+            job_output {"colour":1}: `colour` is no input of `job_output`; it takes `job_id`, `block`, `timeout_ms`, `cursor`, `offset`
             job_output []: `job_output` takes a JSON object, but got: []
             job_output {}: `job_id` is missing; it must be a string
             job_output {"job_id":null}: `job_id` must be a string, but is: null
@@ -331,6 +331,10 @@ mod tests {
             job_output {"cursor":"seven"}: `cursor` must be a whole number of at least 0, but is: "seven"
             job_output {"cursor":-1}: `cursor` must be a whole number of at least 0, but is: -1
             job_output {"cursor":1.5}: `cursor` must be a whole number of at least 0, but is: 1.5
+            job_output {"offset":null}: `offset` must be a whole number of at least 0, but is: null
+            job_output {"offset":"seven"}: `offset` must be a whole number of at least 0, but is: "seven"
+            job_output {"offset":-1}: `offset` must be a whole number of at least 0, but is: -1
+            job_output {"offset":1.5}: `offset` must be a whole number of at least 0, but is: 1.5
             job_cancel {"colour":1}: `colour` is no input of `job_cancel`; it takes `job_id`
             job_cancel []: `job_cancel` takes a JSON object, but got: []
             job_cancel {}: `job_id` is missing; it must be a string

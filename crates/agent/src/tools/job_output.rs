@@ -11,12 +11,15 @@ use super::spawn_sub_agent::{caller, json, stored};
 use super::{Refusal, input};
 use crate::run::Run;
 use crate::stop::Wish;
-use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Settings, Tool, jobs, preview, schema, words};
+use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, jobs, preview, words};
 
 /// How long it is waited for where nothing is said, and at most.
 const USUAL_MS: u64 = 30_000;
 const MOST_MS: u64 = 600_000;
-/// How much of a transcript is shown at once, and of one call in it.
+/// How much of an answer is shown at once, of a transcript, and of one call in it.
+const SHOWN_ANSWER: usize = 48 << 10;
+/// How much of it beside a transcript.
+const SHOWN_BESIDE: usize = 1 << 10;
 const SHOWN: usize = 16 << 10;
 const SHOWN_CALL: usize = 400;
 
@@ -31,6 +34,8 @@ struct Args {
     block: bool,
     timeout_ms: Option<u64>,
     cursor: Option<u64>,
+    #[serde(default)]
+    offset: usize,
 }
 
 #[derive(Serialize)]
@@ -46,6 +51,8 @@ struct Answer<'a> {
     transcript: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
 }
 
 impl Tool for JobOutput {
@@ -56,7 +63,8 @@ impl Tool for JobOutput {
     fn description(&self) -> &'static str {
         "Says how a job stands that `spawn_sub_agent` has started in the background, and what it answered once it has \
          ended; you are not told of its end again then. With `block` it waits for the end, up to `timeout_ms`. With \
-         `cursor` it also shows what the job has done, from that message on; 0 is the beginning, and `next_cursor` goes on."
+         `cursor` it also shows what the job has done, from that message on; 0 is the beginning, and `next_cursor` goes on. \
+         What is long comes in pieces: `next_offset` goes on in the middle of the answer, or of a message."
     }
 
     fn schema(&self) -> &'static str {
@@ -65,7 +73,8 @@ impl Tool for JobOutput {
             r#""job_id":{"type":"string","description":"The job."},"#,
             r#""block":{"type":"boolean","description":"Wait until it has ended."},"#,
             r#""timeout_ms":{"type":"integer","minimum":0,"maximum":600000,"description":"How long to wait; 30000 where nothing is said."},"#,
-            r#""cursor":{"type":"integer","minimum":0,"description":"Show what it did from here on."}"#,
+            r#""cursor":{"type":"integer","minimum":0,"description":"Show what it did from here on."},"#,
+            r#""offset":{"type":"integer","minimum":0,"description":"Go on at this byte of the answer; with cursor, of the message behind it."}"#,
             r#"},"required":["job_id"],"additionalProperties":false}"#
         )
     }
@@ -103,39 +112,53 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     }
     // Whatever the wait said, the journal has the last word.
     let ended = stored(run, job)?;
-    let has_ended = !jobs::goes_on(ended.status);
-    let (transcript, next_cursor) = match args.cursor {
-        Some(from) => transcript(run, job, from).map(|(text, next)| (Some(text), Some(next)))?,
-        None => (None, None),
+    let has_ended =
+        !jobs::goes_on(ended.status) || run.kernel.store.run(&run.id).is_owed(job)? == Some(false);
+    let answer = ended.final_text.as_deref().unwrap_or(NO_FINAL_TEXT);
+    let (final_text, transcript, next_cursor, next_offset) = match args.cursor {
+        // Its answer comes first, and not all of it with every piece.
+        Some(from) => {
+            let (text, next, offset) = transcript(run, job, from, args.offset)?;
+            (Some(words::cut(answer, SHOWN_BESIDE).into_owned()), Some(text), Some(next), offset)
+        }
+        None => {
+            let (text, offset) = piece(answer, args.offset, SHOWN_ANSWER);
+            (Some(text), None, None, offset)
+        }
     };
-    let wanted = Settings::from_bytes(&run.kernel.store.run(job).row()?.settings).ok();
-    let misfit = wanted.filter(|_| has_ended).and_then(|settings| {
-        let answer = ended.final_text.as_deref().unwrap_or_default();
-        schema::check(settings.output_schema.as_ref()?, answer).err()
-    });
-    let misfit = misfit.map(|why| words::not_as_asked(&why));
+    let is_paused = ended.status == store::RunStatus::Paused;
     let answer = Answer {
         job_id: job,
         run_id: job,
-        status: if has_ended || ended.status == store::RunStatus::Paused {
-            ended.status.as_str()
-        } else {
-            "running"
-        },
-        error: ended.error.filter(|_| has_ended).or(misfit),
-        final_text: has_ended.then(|| ended.final_text.unwrap_or_else(|| NO_FINAL_TEXT.to_owned())),
+        status: if has_ended || is_paused { ended.status.as_str() } else { "running" },
+        error: ended.error.filter(|_| has_ended),
+        final_text: final_text.filter(|_| has_ended),
         transcript,
         next_cursor,
+        next_offset: next_offset.filter(|_| has_ended || args.cursor.is_some()),
     };
     let output = Output::text(json(&answer));
     Ok(if has_ended { output.fetching(job.clone()) } else { output })
+}
+
+/// As much of a text as is shown at once, and where it goes on.
+fn piece(text: &str, from: usize, most: usize) -> (String, Option<usize>) {
+    let rest = &text[text.ceil_char_boundary(from.min(text.len()))..];
+    match rest.floor_char_boundary(most) {
+        end if end < rest.len() => {
+            let next = text.len() - rest.len() + end;
+            let left = text.len() - next;
+            (format!("{}\n[{left} bytes more: offset {next} goes on with them]", &rest[..end]), Some(next))
+        }
+        _ => (rest.to_owned(), None),
+    }
 }
 
 /// The job of that id, where it is one of this agent.
 pub(super) fn job(run: &Run, id: &str) -> Result<RunId, Refusal> {
     let wanted = RunId::new(id.trim());
     let own = run.kernel.store.run(&run.id);
-    if own.has_job(&wanted)? {
+    if own.is_owed(&wanted)?.is_some() {
         return Ok(wanted);
     }
     let jobs = own.jobs()?;
@@ -160,8 +183,13 @@ pub(super) fn job(run: &Run, id: &str) -> Result<RunId, Refusal> {
     Err(Refusal(format!("{why}; {known}")))
 }
 
-/// What a run did, from a message on, and where to go on.
-fn transcript(run: &Run, job: &RunId, from: u64) -> Result<(String, i64), Refusal> {
+/// What a run did, from a message on, and where to go on: behind a message, or in the middle of one.
+fn transcript(
+    run: &Run,
+    job: &RunId,
+    from: u64,
+    offset: usize,
+) -> Result<(String, i64, Option<usize>), Refusal> {
     let reads = run.kernel.store.run(job);
     let (messages, calls) = (reads.messages()?, reads.tool_calls()?);
     let from = i64::try_from(from).unwrap_or(i64::MAX);
@@ -170,25 +198,26 @@ fn transcript(run: &Run, job: &RunId, from: u64) -> Result<(String, i64), Refusa
     while let Some(message) = messages.peek() {
         let seq = message.seq;
         let part = part(message, calls.iter().filter(|call| call.key.message == seq));
-        if !text.is_empty() && text.len() + part.len() > SHOWN {
+        if next == from {
+            let (piece, offset) = piece(&part, offset, SHOWN);
+            if offset.is_some() {
+                return Ok((piece, next, offset));
+            }
+            text = piece;
+        } else if text.len() + part.len() > SHOWN {
             break;
+        } else {
+            text += &part;
         }
-        text += &part;
         next = seq.0;
         messages.next();
-    }
-    let cut = text.floor_char_boundary(SHOWN);
-    if cut < text.len() {
-        let rest = text.len() - cut;
-        text.truncate(cut);
-        text += &format!("\n[{rest} bytes more of message {next} are left out]");
     }
     match messages.count() {
         0 => {}
         1 => text += &format!("\n[one message more: cursor {next} goes on with it]"),
         more => text += &format!("\n[{more} messages more: cursor {next} goes on with them]"),
     }
-    Ok((text, next))
+    Ok((text, next, None))
 }
 
 fn part<'a>(message: &Message, calls: impl Iterator<Item = &'a ToolCall>) -> String {

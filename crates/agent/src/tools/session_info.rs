@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use store::TaskStatus;
+use store::{Filter, RunKind, TaskStatus, Totals};
 
 use super::{Refusal, input};
 use crate::{Doing, Output, Policy, Scene, Tool};
@@ -43,13 +43,24 @@ impl Tool for SessionInfo {
 fn tell(scene: &Scene) -> Result<Output, Refusal> {
     let reads = scene.store.main();
     let info = reads.session_info(&scene.thread)?;
-    let tasks = reads.tasks(&scene.thread)?;
-    let totals = info.totals;
+    let (folder, began) = (&info.thread.workspace, scene.moment(info.thread.created_at));
+    // What the user and the main agent talk about is theirs; who works for them is told of its own work.
+    if let Some(run) = scene.run.as_ref().filter(|run| run.kind != RunKind::Main) {
+        let below = Filter { below: Some(run.id.clone()), ..Filter::default() };
+        let own = scene.store.runs(&below)?.into_iter().find(|found| found.id == run.id);
+        let (own, all) = own.map(|own| (own.own, own.inclusive)).unwrap_or_default();
+        let (agent, model) = (&run.agent, &run.model);
+        let used = used(&own, &all);
+        return Ok(Output::text(format!(
+            "agent: {agent}\nfolder: {folder}\nbegan: {began}\nmodel: {model}\n{used}"
+        )));
+    }
+    let mut all = Totals::default();
+    for run in &info.runs {
+        all += scene.store.run(&run.id).totals()?;
+    }
     let model = info.runs.last().map_or("none", |run| run.model.as_str());
-    let cost = match totals.unpriced {
-        0 => format!("${:.4}", totals.cost_microusd as f64 / 1e6),
-        _ => "not known".to_owned(),
-    };
+    let tasks = reads.tasks(&scene.thread)?;
     let counts: Vec<String> = TaskStatus::ALL
         .iter()
         .map(|status| (tasks.iter().filter(|task| task.status == *status).count(), status))
@@ -58,14 +69,24 @@ fn tell(scene: &Scene) -> Result<Output, Refusal> {
         .collect();
     let tasks = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
     Ok(Output::text(format!(
-        "title: {}\nfolder: {}\nbegan: {}\nmodel: {model}\nsteps: {}\ntokens: {} in, {} out\ncost: {cost}\ntasks: {tasks}",
+        "title: {}\nfolder: {folder}\nbegan: {began}\nmodel: {model}\n{}\ntasks: {tasks}",
         info.thread.title,
-        info.thread.workspace,
-        scene.moment(info.thread.created_at),
-        totals.calls,
-        totals.usage.input_total(),
-        totals.usage.output,
+        used(&info.totals, &all),
     )))
+}
+
+/// What was used, and with all who work for it where there are any.
+fn used(own: &Totals, all: &Totals) -> String {
+    let tokens = |of: &Totals| format!("{} in, {} out", of.usage.input_total(), of.usage.output);
+    let cost = |of: &Totals| match of.unpriced {
+        0 => format!("${:.4}", of.cost_microusd as f64 / 1e6),
+        _ => "not known".to_owned(),
+    };
+    let both = |of: &dyn Fn(&Totals) -> String| match own.calls == all.calls {
+        true => of(own),
+        false => format!("{} (with sub-agents: {})", of(own), of(all)),
+    };
+    format!("steps: {}\ntokens: {}\ncost: {}", own.calls, both(&tokens), both(&cost))
 }
 
 #[cfg(test)]
@@ -73,6 +94,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
+    use super::*;
     use crate::tools::testing::Yard;
 
     #[tokio::test]
@@ -90,5 +112,19 @@ mod tests {
             tasks: 2 pending
         "#]]
         .assert_eq(&yard.ask("session_info", json!({})).await);
+    }
+
+    #[test]
+    fn what_others_used_is_told_beside_ones_own() {
+        let usage = |input| session::Usage { input, output: 10, ..Default::default() };
+        let own = Totals { calls: 2, usage: usage(1000), cost_microusd: 6_000, ..Totals::default() };
+        assert_eq!(used(&own, &own), "steps: 2\ntokens: 1000 in, 10 out\ncost: $0.0060");
+        let mut all = own;
+        all += Totals { calls: 3, usage: usage(2000), cost_microusd: 20_500, ..Totals::default() };
+        assert_eq!(
+            used(&own, &all),
+            "steps: 2\ntokens: 1000 in, 10 out (with sub-agents: 3000 in, 20 out)\n\
+             cost: $0.0060 (with sub-agents: $0.0265)"
+        );
     }
 }

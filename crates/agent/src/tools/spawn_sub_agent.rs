@@ -169,7 +169,7 @@ pub(super) async fn waited(
     let ended = end(run, id, member).await?;
     let output = answered(&ended, schema);
     // It may have become a job before its parent was broken off; whoever has waited for it is not told again.
-    let owes = !jobs::goes_on(ended.status) && run.kernel.store.run(&run.id).has_job(id)?;
+    let owes = !jobs::goes_on(ended.status) && run.kernel.store.run(&run.id).is_owed(id)?.is_some();
     Ok(if owes { output.fetching(id.clone()) } else { output })
 }
 

@@ -113,6 +113,29 @@ impl<'a> RunReads<'a> {
         })
     }
 
+    /// The tokens of the request and the reply that brought that message; 0 where nobody has said how many.
+    pub fn filled_by(&self, reply: Seq) -> Result<u64, StoreError> {
+        self.store.read_all(|conn| {
+            let sql = format!(
+                "SELECT {MODEL_CALL} FROM model_calls
+                 WHERE id = (SELECT model_call FROM messages WHERE run = ?1 AND seq = ?2)"
+            );
+            let mut find = conn.prepare_cached(&sql)?;
+            let call = find.query_row(params![self.run.as_str(), reply], columns::model_call).optional()?;
+            Ok(call.map_or(0, |call| call.usage.input_total().saturating_add(call.usage.output)))
+        })
+    }
+
+    /// What its first request began with.
+    pub fn first_head(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT h.bytes FROM model_calls c JOIN heads h ON h.hash = c.head WHERE c.run = ?1 ORDER BY c.id LIMIT 1",
+            )?;
+            Ok(find.query_row([self.run.as_str()], |row| row.get(0)).optional()?)
+        })
+    }
+
     /// The files it knows, as it knows them.
     pub fn seen_files(&self) -> Result<Vec<SeenFile>, StoreError> {
         self.store.read_all(|conn| {
@@ -165,11 +188,12 @@ impl<'a> RunReads<'a> {
         self.store.read_all(|conn| jobs(conn, &self.run))
     }
 
-    /// Whether it started that job.
-    pub fn has_job(&self, job: &RunId) -> Result<bool, StoreError> {
+    /// Whether that job, where it started it, still owes its result.
+    pub fn is_owed(&self, job: &RunId) -> Result<Option<bool>, StoreError> {
         self.store.read_all(|conn| {
-            let mut find = conn.prepare_cached("SELECT 1 FROM jobs WHERE run = ?2 AND parent = ?1")?;
-            Ok(find.exists([self.run.as_str(), job.as_str()])?)
+            let mut find =
+                conn.prepare_cached("SELECT ended_at IS NULL FROM jobs WHERE run = ?2 AND parent = ?1")?;
+            Ok(find.query_row([self.run.as_str(), job.as_str()], |row| row.get(0)).optional()?)
         })
     }
 

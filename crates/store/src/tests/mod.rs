@@ -176,7 +176,7 @@ fn finished(key: CallKey, text: &str) -> FinishedCall {
 }
 
 fn ending(status: RunStatus, text: &str) -> Ending {
-    Ending { status, final_text: Some(text.to_owned()), error: None, fork: None, at: NOW }
+    Ending { status, final_text: Some(text.to_owned()), error: None, misfits: false, fork: None, at: NOW }
 }
 
 impl Store {

@@ -143,7 +143,9 @@ impl Tree {
                     let _ = store.finish_job_and_notify_parent(&run, ending(*status, "bye"), vec![]).await;
                 }
             }
-            Happens::EndTree { run } => drop(store.end_tree(&one(run), NOW, |_, _| Vec::new()).await),
+            Happens::EndTree { run } => {
+                drop(store.end_tree(&one(run), NOW, [].into(), |_, _| Vec::new()).await)
+            }
             Happens::TakeUp { run } => drop(store.reopen(&one(run), ME, NOW, |_| true).await),
             Happens::Park { run } => drop(store.park(&one(run), NOW).await),
             Happens::Delete { run } if one(run).as_str() != "m" => {

@@ -1,11 +1,14 @@
 //! Jobs and the inbox: a result is owed until it is written, and what waits is taken out once.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{CallId, RunId};
 
 use super::{Standing, calls, runs, standing};
 use crate::{
-    Ending, FinishedCall, InboxId, InboxKind, Millis, NewInbox, NewRun, RunStatus, Seq, Store, StoreError,
+    Ending, FinishedCall, ForkEnd, InboxId, InboxKind, Millis, NewInbox, NewRun, RunStatus, Seq, Store,
+    StoreError,
 };
 
 impl Store {
@@ -40,11 +43,12 @@ impl Store {
     }
 
     /// Ends a run on which nobody is at work, and all below it, in one commit; says which were ended. A job's parent is
-    /// told what `news` says of it.
+    /// told what `news` says of it; `forks` says what is kept of the forks among them.
     pub async fn end_tree(
         &self,
         run: &RunId,
         at: Millis,
+        forks: HashMap<RunId, ForkEnd>,
         news: impl Fn(&RunId, &Ending) -> Vec<u8> + Send + 'static,
     ) -> Result<Vec<RunId>, StoreError> {
         let run = run.clone();
@@ -69,7 +73,8 @@ impl Store {
                 }
                 let by_whom =
                     if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-                let ending = Ending { status: by_whom, final_text, error: None, fork: None, at };
+                let fork = forks.get(&id).cloned();
+                let ending = Ending { status: by_whom, final_text, error: None, misfits: false, fork, at };
                 match parent_owed(conn, &id)? {
                     Some(parent) => finish(conn, &id, parent, &ending, news(&id, &ending)).map(drop)?,
                     None => runs::end(conn, &id, &ending)?,

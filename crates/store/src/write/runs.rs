@@ -244,7 +244,9 @@ pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(),
         )?;
         close.execute(params![run.as_str(), ending.at])?;
     }
-    if let (RunStatus::Completed | RunStatus::StepCap, Some(answer)) = (ending.status, &ending.final_text) {
+    if let (RunStatus::Completed | RunStatus::StepCap, Some(answer)) = (ending.status, &ending.final_text)
+        && !ending.misfits
+    {
         answer_task(conn, run, answer, ending.at)?;
     }
     if let Some(fork) = &ending.fork {
@@ -257,7 +259,9 @@ pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(),
 fn end_fork(conn: &Connection, run: &RunId, fork: &ForkEnd) -> Result<(), StoreError> {
     let mut update = conn.prepare_cached("UPDATE forks SET ended = ?2 WHERE run = ?1")?;
     update.execute(params![run.as_str(), fork.event])?;
-    if fork.forget {
+    if let Some(settings) = &fork.forget {
+        conn.prepare_cached("UPDATE runs SET settings = ?2 WHERE id = ?1")?
+            .execute(params![run.as_str(), settings])?;
         for sql in [
             "DELETE FROM messages WHERE run = ?1",
             "UPDATE model_calls SET reply = NULL WHERE run = ?1",

@@ -247,10 +247,62 @@ async fn a_budget_is_the_trees() {
     assert_eq!(stage.result("m", 0)["status"], "budget");
     let error = stage.result("m", 0)["error"].as_str().map(str::to_owned).unwrap_or_default();
     assert!(error.contains("of 100000 tokens are spent in all"), "{error}");
-    assert_eq!(ended.status, RunStatus::Budget, "main has none left either");
+    assert_eq!(
+        ended.status,
+        RunStatus::Budget,
+        "more was used than anybody could expect: main has none left either"
+    );
     let runs = stage.store().runs(&Filter::default()).expect("runs");
     let main = runs.iter().find(|run| run.id.as_str() == "m").expect("main");
     assert!(main.inclusive.usage.input == 95_100 && main.own.usage.input == 100, "{main:?}");
+}
+
+/// Tokens that a request of main's or of a sub-agent's is taken for here, at most.
+const REQUEST: u64 = 12_000;
+
+#[tokio::test]
+async fn whoever_is_above_can_still_say_what_came_of_it() {
+    let mut work = vec!["echo{\"say\":\"x\"} | in=9000"; 30];
+    work.push("Worked.");
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, "Not all of it."]),
+        ("Work.", &work),
+    ]);
+    stage.room.limits.max_budget_tokens = Some(100_000);
+    let ended = stage.run("Do it.").await;
+    assert_eq!(stage.status("m-2-0"), RunStatus::Budget);
+    let error = stage.result("m", 0)["error"].as_str().map(str::to_owned).unwrap_or_default();
+    assert!(
+        error.contains("of 100000 tokens are spent in all") && error.contains("are kept for those above"),
+        "{error}"
+    );
+    assert_eq!((ended.status, ended.final_text.as_deref()), (RunStatus::Completed, Some("Not all of it.")));
+    let spent = stage.store().run(&RunId::new("m")).totals().expect("totals").usage.input_total();
+    assert!((100_000 - 3 * REQUEST..100_000).contains(&spent), "{spent}");
+}
+
+#[tokio::test]
+async fn an_answer_is_asked_for_so_short_that_it_fits() {
+    let mut lines = vec!["echo{\"say\":\"x\"} | in=9000"; 30];
+    lines.push("Done.");
+    let mut stage = Stage::new(&[("Do it.", &lines)]);
+    stage.room.limits.max_budget_tokens = Some(100_000);
+    stage.room.limits.max_tokens = 64_000;
+    let ended = stage.run("Do it.").await;
+    assert_eq!(ended.status, RunStatus::Budget);
+    let calls = stage.store().run(&RunId::new("m")).model_calls().expect("calls");
+    let spent: u64 = calls.iter().map(|call| call.usage.input_total()).sum();
+    assert!(spent > 100_000 - 2 * REQUEST, "it stops where hardly anything is left: {spent}");
+    let longest = |body: &Value| body["max_tokens"].as_u64().expect("a limit");
+    let sent = stage.sent("m");
+    assert!(longest(&sent[0]) > 20_000, "{}", longest(&sent[0]));
+    let last = longest(sent.last().expect("requests"));
+    assert!((256..20_000).contains(&last), "{last}");
+    // With more to spend, answers may be long again.
+    let more = More { max_budget_tokens: Some(300_000), ..More::default() };
+    stage.kernel().resume(&RunId::new("m"), None).await.expect("it can be taken up");
+    stage.kernel().run(&RunId::new("m"), &more, &Brake::new()).await.expect("it runs");
+    assert_eq!(longest(&stage.sent("m")[calls.len()]), longest(&sent[0]));
 }
 
 #[tokio::test]

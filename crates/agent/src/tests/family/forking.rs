@@ -223,6 +223,8 @@ async fn nothing_is_kept_of_what_nobody_wants_kept_but_what_it_cost() {
     let calls = reads.model_calls().expect("calls");
     assert!(calls.len() == 2 && calls.iter().all(|call| call.reply.is_none()));
     assert!(calls.iter().all(|call| reads.attempts(call.id).expect("attempts")[0].response.is_empty()));
+    let again = stage.kernel().resume(&forked.ended.run, Some("And?")).await;
+    assert!(matches!(again, Err(RunError::NothingKept(_))), "{again:?}");
 }
 
 #[tokio::test]
@@ -367,11 +369,18 @@ async fn a_fork_that_may_start_nobody_follows_a_skill_itself() {
 
 #[tokio::test]
 async fn a_skill_that_was_broken_off_is_told_of_when_its_fork_has_ended() {
+    skill_broken_off(None).await;
+    // A skill starts forks whether or not its agent may start others itself.
+    skill_broken_off(Some(vec!["skill".to_owned()])).await;
+}
+
+async fn skill_broken_off(tools: Option<Vec<String>>) {
     let stage = Stage::new(&[
         ("Do it.", &["skill{\"name\":\"look\"}", "Something else.", "Looked, too."]),
         ("Look again.", &["@later Looked."]),
     ]);
-    let run = stage.start("Do it.").await;
+    let start = Start { id: Some(RunId::new("m")), tools, ..stage.room.start_of("Do it.") };
+    let run = stage.kernel().start(start).await.expect("started");
     let kernel = Kernel { skills: look(), ..stage.kernel() };
     let (brake, more) = (Brake::new(), More::default());
     let pause = async {
@@ -420,6 +429,128 @@ async fn the_others_go_when_the_answer_to_the_first_has_begun() {
     let (_, asked) = tokio::join!(stage.go(&run), first);
     assert_eq!(asked, 1, "the others wait");
     assert_eq!(stage.play.asked()[&("One?".to_owned(), 0)], 3);
+}
+
+#[tokio::test]
+async fn another_one_leads_where_the_first_has_failed() {
+    let fork = |prompt: &str| format!("spawn_sub_agent{{\"prompt\":\"{prompt}\",\"fork\":true}}");
+    let three = [fork("One?"), fork("Two?"), fork("Three?")].join(" + ");
+    let stage = Stage::new(&[
+        ("Do it.", &[&three, "Done."]),
+        ("One?", &["@first !400 no"]),
+        ("Two?", &["@others Two."]),
+        ("Three?", &["@others Three."]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let others = async {
+        assert_eq!(stage.play.wait_for(1).await, ["One?"]);
+        let asked =
+            |run: &str| stage.store().run(&RunId::new(run)).model_calls().map_or(0, |calls| calls.len());
+        while (0..3).any(|n| asked(&format!("m-2-{n}")) == 0) {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("first");
+        stage.play.wait_for(2).await;
+        while stage.status("m-2-0") != RunStatus::Failed {
+            tokio::task::yield_now().await;
+        }
+        let asked = stage.play.asked();
+        stage.play.open("others");
+        ["Two?", "Three?"].iter().filter_map(|who| asked.get(&((*who).to_owned(), 0))).sum::<usize>()
+    };
+    let (_, asked) = tokio::join!(stage.go(&run), others);
+    assert_eq!(asked, 1, "the other one waits for it");
+    assert_eq!(stage.play.asked()[&("Three?".to_owned(), 0)], 1);
+}
+
+#[tokio::test]
+async fn side_questions_of_one_process_wait_for_the_first_too() {
+    let stage = Stage::new(&[("Do it.", &["Done."]), ("And?", &["@first So."])]);
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let (kernel, brake) = (stage.kernel(), Brake::new());
+    let first = async {
+        stage.play.wait_for(1).await;
+        let is_asked =
+            |run: &str| !stage.store().run(&RunId::new(run)).model_calls().expect("calls").is_empty();
+        while stage.runs().iter().filter(|(run, _)| is_asked(run)).count() < 3 {
+            tokio::task::yield_now().await;
+        }
+        let asked = stage.play.asked()[&("And?".to_owned(), 0)];
+        stage.play.open("first");
+        asked
+    };
+    let (fork, other) = (and(), and());
+    let both = async { tokio::join!(kernel.fork(&run, &fork, &brake), kernel.fork(&run, &other, &brake)) };
+    let (_, asked) = tokio::join!(both, first);
+    assert_eq!((asked, stage.play.asked()[&("And?".to_owned(), 0)]), (1, 2));
+}
+
+#[tokio::test]
+async fn it_begins_as_full_as_its_parent_is_and_no_fuller() {
+    let mut stage = Stage::new(&[("Do it.", &["echo{\"say\":\"x\"}", "Done."]), ("And?", &["So."])]);
+    stage.room.limits.compact_at = 500; // tokens; by their length alone the messages would have more
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let forked = stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+    assert_eq!(forked.ended.final_text.as_deref(), Some("So."));
+    stage.shares();
+}
+
+#[tokio::test]
+async fn a_pause_is_no_end() {
+    let mut stage = Stage::new(&[("Do it.", &["Done."]), ("And?", &["echo{\"say\":\"y\"}", "@later So."])]);
+    let ends = Arc::new(Ends(Mutex::default()));
+    stage.watch = ends.clone();
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let fork = Fork { reminder: Some("Be brief.".to_owned()), ..and() };
+    let (kernel, brake, more) = (stage.kernel(), Brake::new(), More::default());
+    let id = kernel.start_fork(&run, &fork).await.expect("a fork");
+    let pause = async {
+        stage.play.wait_for(1).await;
+        brake.ask(Wish::Pause);
+    };
+    let (ended, ()) = tokio::join!(kernel.run(&id, &more, &brake), pause);
+    assert_eq!(ended.expect("it stops").status, RunStatus::Paused);
+    assert_eq!(ends.0.lock().expect("sound").len(), 0, "it goes on");
+    stage.play.open("later");
+    kernel.resume(&id, None).await.expect("it can be taken up");
+    kernel.run(&id, &more, &Brake::new()).await.expect("it runs");
+    assert_eq!(ends.0.lock().expect("sound").len(), 1);
+    // What is said to it later ends as everything that is said to it.
+    kernel.resume(&id, Some("And?")).await.expect("it can be gone on with");
+    let said = stage.said_to(id.as_str());
+    assert!(
+        said.lines().last().is_some_and(|last| last.contains("And?") && last.contains("Be brief.")),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn who_is_ended_from_outside_has_an_end_and_leaves_nothing_that_nobody_wants_kept() {
+    let stage =
+        Stage::new(&[("Do it.", &["Done."]), ("And?", &["kestrel. + echo{\"say\":\"y\"}", "@never So."])]);
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let reminder = Some("kestrel".to_owned());
+    let kernel = stage.kernel();
+    let id =
+        kernel.start_fork(&run, &Fork { keeps_transcript: false, reminder, ..and() }).await.expect("a fork");
+    let (more, brake) = (More::default(), Brake::new());
+    tokio::select! {
+        _ = kernel.run(&id, &more, &brake) => panic!("it was to be broken off"),
+        _ = stage.play.wait_for(1) => {}
+    }
+    end_tree(stage.store(), &id, store::Millis(0)).await.expect("ended");
+    let reads = stage.store().run(&id);
+    let ended: Value =
+        serde_json::from_str(&reads.fork().expect("read").expect("a fork").ended.expect("an end"))
+            .expect("JSON");
+    assert_eq!(ended["outcome"], "cancelled_by_user");
+    assert!(reads.messages().expect("messages").is_empty() && reads.tool_calls().expect("calls").is_empty());
+    let settings = String::from_utf8(reads.row().expect("a row").settings).expect("text");
+    assert!(!settings.contains("kestrel"), "{settings}");
 }
 
 /// What a random main agent and its forks say. One of the forks stands at a gate in the middle.

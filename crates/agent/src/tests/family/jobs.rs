@@ -158,6 +158,58 @@ async fn a_long_answer_is_cut_in_the_news_and_whole_when_asked_for() {
 }
 
 #[tokio::test]
+async fn a_very_long_answer_is_read_in_pieces() {
+    let long: String = (0..20_000).map(|n| format!("{n} ")).collect();
+    let ask = |more: &str| format!(r#"job_output{{"job_id":"m-2-0"{more}}}"#);
+    let mut lines = vec![LAUNCH.to_owned(), "I wait.".to_owned()];
+    lines.extend((0..3).map(|n| ask(&format!(r#","offset":{}"#, n * (48 << 10)))));
+    // Its one reply is behind message 1, and longer than what is shown of a transcript.
+    lines.extend((0..9).map(|n| ask(&format!(r#","cursor":1,"offset":{}"#, n * (16 << 10)))));
+    lines.push("Done.".to_owned());
+    let stage = Stage {
+        play: Arc::new(play::Play::of(vec![
+            ("Do it.".to_owned(), lines),
+            ("Work.".to_owned(), vec![long.clone()]),
+        ])),
+        ..Stage::new(&[])
+    };
+    stage.run("Do it.").await;
+    let read = |results: std::ops::Range<usize>, field: &str| -> String {
+        let piece = |n| stage.result("m", n)[field].as_str().expect("a text").to_owned();
+        let own = |text: String| text.split("\n[").next().unwrap_or_default().to_owned();
+        results.map(piece).map(own).collect()
+    };
+    let answer = read(1..4, "final_text");
+    assert!(long.starts_with(&answer) && answer.len() > 100_000, "{} of {}", answer.len(), long.len());
+    assert_eq!(stage.result("m", 1)["next_offset"], (48 << 10));
+    let transcript = read(4..13, "transcript");
+    assert_eq!(transcript.strip_prefix("[2] reply: ").map(str::trim_end), Some(long.trim_end()));
+    assert_eq!(stage.result("m", 4)["final_text"].as_str().map(str::len), Some((1 << 10) + "…".len()));
+    assert_eq!(
+        (stage.result("m", 4)["next_cursor"].as_i64(), stage.result("m", 4)["next_offset"].as_i64()),
+        (Some(1), Some(16 << 10))
+    );
+}
+
+#[tokio::test]
+async fn who_is_at_its_step_cap_is_woken_all_the_same() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, "That is all I could do.", "Told."]),
+        ("Work.", &["@end Worked."]),
+    ]);
+    stage.room.limits.max_steps = 1;
+    let run = stage.start("Do it.").await;
+    let waits = async {
+        while stage.status("m") != RunStatus::Waiting {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("end");
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), waits);
+    assert_eq!((stage.told_of("m", "m-2-0"), ended.final_text.as_deref()), (1, Some("Told.")));
+}
+
+#[tokio::test]
 async fn a_summary_says_which_jobs_are_at_work() {
     let mut stage = Stage::new(&[
         ("Do it.", &[LAUNCH, "echo{\"say\":\"x\"} | in=900", "What mattered."]),
@@ -212,7 +264,7 @@ async fn what_is_left_out_of_a_transcript_is_said() {
     // The prompt and the first reply fit; its results are part of that, and the second reply is too long for itself.
     assert_eq!(shown(1), (vec!["[one message more: cursor 3 goes on with it]".to_owned()], Some(3)));
     assert_eq!(shown(2), shown(1));
-    assert_eq!(shown(3), (vec!["[3628 bytes more of message 4 are left out]".to_owned()], Some(4)));
+    assert_eq!(shown(3), (vec!["[3628 bytes more: offset 16384 goes on with them]".to_owned()], Some(3)));
 }
 
 /// The other way round, a job that ends between the two looks would be told of to nobody.

@@ -145,6 +145,8 @@ impl Model for Play {
             self.most.fetch_max(now, Ordering::Relaxed);
             let _open = Open(&self.now);
             let said = self.say(&body).await;
+            let status = if said.is_ok() { http::StatusCode::OK } else { http::StatusCode::BAD_REQUEST };
+            on(Seen::Head(status, &http::HeaderMap::new()));
             on(Seen::FirstByte);
             on(Seen::Delta { block: BlockKind::Text, text: "on its way" });
             tokio::task::yield_now().await;
@@ -157,7 +159,7 @@ impl Model for Play {
             });
             let at = SystemTime::now();
             Attempt {
-                status: Some(if whole.is_ok() { 200 } else { 400 }),
+                status: Some(status.as_u16()),
                 headers: http::HeaderMap::new(),
                 retry_after: None,
                 bytes: whole.as_ref().map(|whole| whole.body.clone()).unwrap_or_default(),

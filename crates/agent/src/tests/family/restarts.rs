@@ -75,3 +75,21 @@ async fn a_tree_that_was_broken_off_can_be_ended_from_outside() {
         [("m".into(), RunStatus::CancelledByUser), ("m-2-0".into(), by_parent), ("m-4-0".into(), by_parent)]
     );
 }
+
+#[tokio::test]
+async fn who_was_cancelled_before_its_process_was_gone_asks_nobody_any_more() {
+    let stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, r#"spawn_sub_agent{"prompt":"Look."}"#, "Done.", "Told."]),
+        ("Work.", &["@work Worked."]),
+        ("Look.", &["@look Seen."]),
+    ]);
+    broken_off(&stage, 2).await;
+    let (job, by) = (RunId::new("m-2-0"), RunStatus::CancelledByParent);
+    stage.store().request_cancel(&job, by, store::Millis(0)).await.expect("asked");
+    let attempts = || stage.store().run(&job).model_calls().expect("calls").len();
+    let before = (attempts(), stage.play.asked()[&("Work.".to_owned(), 0)]);
+    stage.play.open("look");
+    stage.resume(None).await;
+    assert_eq!(stage.status("m-2-0"), by);
+    assert_eq!((attempts(), stage.play.asked()[&("Work.".to_owned(), 0)]), before, "nobody was asked");
+}

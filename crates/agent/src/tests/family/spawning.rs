@@ -162,3 +162,16 @@ async fn nothing_that_a_sub_agent_said_is_the_users() {
     assert_eq!(texts, ["Do it.", "Done."]);
     assert!(main.threads(9).expect("threads").iter().all(|thread| !thread.title.contains("kestrel")));
 }
+
+#[tokio::test]
+async fn a_model_of_another_provider_is_refused() {
+    let call = r#"spawn_sub_agent{"prompt":"x","agent":"other"}"#;
+    let mut stage = Stage::new(&[("Do it.", &[call, "Done."])]);
+    let (name, model) = ("other".to_owned(), Some("openai/gpt-5".to_owned()));
+    stage.agents = vec![Agent { name, model, ..Agent::default() }];
+    let provider = "script:anthropic".to_owned();
+    let start = Start { id: Some(RunId::new("m")), provider, ..stage.room.start_of("Do it.") };
+    let run = stage.kernel().start(start).await.expect("started");
+    stage.go(&run).await;
+    assert!(stage.results("m")[0].contains("is not a model of `anthropic`"), "{:?}", stage.results("m"));
+}

@@ -38,6 +38,8 @@ struct Row {
     before: Duration,
     since: Instant,
     tool: String,
+    /// How many calls are under way.
+    open: usize,
     usage: Usage,
     cost_microusd: Option<i64>,
     line: Option<ProgressBar>,
@@ -94,11 +96,24 @@ impl Board {
         }
         let row = rows.by_run.get_mut(&event.run)?;
         match &event.what {
-            What::CallStarted { name, .. } => row.tool = report::plain(name),
-            What::CallFinished { .. } => row.tool.clear(),
+            What::CallStarted { name, .. } => {
+                row.open += 1;
+                row.tool = report::plain(name);
+            }
+            // It is at work until the last of them is done.
+            What::CallFinished { .. } => {
+                row.open = row.open.saturating_sub(1);
+                if row.open == 0 {
+                    row.tool = format!("thinks, after {}", row.tool);
+                }
+            }
             What::Retrying { .. } => row.tool = "asks again".to_owned(),
             What::Waiting { .. } => row.tool = "waits for its jobs".to_owned(),
-            What::Message { usage, cost_microusd, .. } => row.add(usage, *cost_microusd),
+            What::Woken { .. } => row.tool.clear(),
+            What::Message { usage, cost_microusd, .. } => {
+                (row.open, row.tool) = (0, String::new());
+                row.add(usage, *cost_microusd);
+            }
             _ => return None,
         }
         row.draw();
@@ -114,17 +129,7 @@ impl Rows {
     /// It waits for a place, or works; `so_far` is what it had come to before it was taken up again.
     fn begin(&mut self, run: &RunId, agent: String, doing: &str, so_far: Option<SoFar>) {
         let known = self.by_run.remove(run).and_then(|row| row.line);
-        let line = known.or_else(|| {
-            (self.live && self.shown < LINES).then(|| {
-                self.shown += 1;
-                let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed:>4} {msg}");
-                let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
-                let line = self.lines.add(ProgressBar::new_spinner().with_style(style));
-                line.set_prefix(format!("{} {run}", report::fit(&agent, NAME)));
-                line.enable_steady_tick(BEAT);
-                line
-            })
-        });
+        let line = known.or_else(|| self.line(run, &agent));
         let so_far = so_far.unwrap_or(SoFar { cost_microusd: Some(0), ..SoFar::default() });
         let before = Duration::from_millis(so_far.ms);
         if let Some(line) = &line {
@@ -132,10 +137,45 @@ impl Rows {
         }
         let (since, tool) = (Instant::now(), doing.to_owned());
         let SoFar { usage, cost_microusd, .. } = so_far;
-        let row = Row { agent, before, since, tool, usage, cost_microusd, line };
+        let row = Row { agent, before, since, tool, open: 0, usage, cost_microusd, line };
         row.draw();
         self.by_run.insert(run.clone(), row);
         self.count();
+    }
+
+    /// A line for it, where there is one left.
+    fn line(&mut self, run: &RunId, agent: &str) -> Option<ProgressBar> {
+        if !self.live || self.shown >= LINES {
+            return None;
+        }
+        self.shown += 1;
+        let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed:>4} {msg}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let line = ProgressBar::new_spinner().with_style(style);
+        // Whoever has none stands below all that have one.
+        let line = match &self.more {
+            Some(more) => self.lines.insert_before(more, line),
+            None => self.lines.add(line),
+        };
+        line.set_prefix(format!("{} {run}", report::fit(agent, NAME)));
+        line.enable_steady_tick(BEAT);
+        Some(line)
+    }
+
+    /// Who has waited longest for a line gets the one that is free.
+    fn promote(&mut self) {
+        let waits = self.by_run.iter().filter(|(_, row)| row.line.is_none());
+        let Some((run, agent)) =
+            waits.min_by_key(|(_, row)| row.since).map(|(run, row)| (run.clone(), row.agent.clone()))
+        else {
+            return;
+        };
+        let Some(line) = self.line(&run, &agent) else { return };
+        if let Some(row) = self.by_run.get_mut(&run) {
+            line.set_elapsed(row.before + row.since.elapsed());
+            row.line = Some(line);
+            row.draw();
+        }
     }
 
     fn end(&mut self, run: &RunId, status: RunStatus, error: Option<&str>) -> Option<String> {
@@ -144,6 +184,7 @@ impl Rows {
             self.shown -= 1;
             line.finish_and_clear();
             self.lines.remove(line);
+            self.promote();
         }
         self.count();
         let sign = match status {

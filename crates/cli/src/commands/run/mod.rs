@@ -185,6 +185,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         workspace: Arc::new(workspace.without(&own_folders()).ruled_by(Arc::clone(&rules))),
         model: answering.model(),
         retries: Arc::default(),
+        fan_out: Arc::default(),
         tools: Arc::new(Toolbox::new(tools)),
         skills: Arc::clone(&chosen.skills),
         agents: Arc::clone(&chosen.agents),
