@@ -10,6 +10,7 @@ mod compare;
 mod digest;
 mod explain;
 mod explanation;
+mod judge;
 mod lint;
 mod place;
 mod prompt;

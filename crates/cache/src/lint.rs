@@ -5,6 +5,7 @@ use std::fmt;
 use crate::compare::Broken;
 use crate::explanation::{Explained, Opening};
 use crate::prompt::Prompt;
+use crate::reason::Reason;
 use crate::rules::{Keeps, Rules};
 
 /// Something that keeps a prompt from being cached.
@@ -89,7 +90,8 @@ fn dead_markers(explained: &Explained, opening: &Opening) -> Vec<Finding> {
     let minimum = Rules::minimum(&prompt.model);
     let of_lane = || explained.requests.iter().filter(|request| request.lane == opening.lane);
     let longest = of_lane().map(|request| request.predicted.input_total()).max().unwrap_or_default();
-    if let Some(mark) = prompt.marks.iter().rfind(|mark| mark.pointer.is_some()).filter(|_| longest < minimum)
+    if let Some(mark) =
+        prompt.marks.iter().rfind(|mark| mark.pointer.is_some()).filter(|_| (1..minimum).contains(&longest))
     {
         let what = format!("all {longest} tokens are less than the {minimum} that are kept");
         add(mark.pointer.as_deref().unwrap_or_default(), what);
@@ -108,7 +110,8 @@ fn cold_forks(explained: &Explained) -> impl Iterator<Item = Finding> {
     });
     firsts.filter_map(|request| {
         let (reason, miss) = (request.reason?, request.miss.as_ref()?);
-        (miss.tokens > 0).then(|| Finding {
+        // What is there and is not given is the provider's matter.
+        (miss.tokens > 0 && reason != Reason::Unavailable).then(|| Finding {
             rule: Rule::ColdFork,
             lane: request.lane.clone(),
             pointer: miss.pointer.clone(),

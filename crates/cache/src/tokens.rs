@@ -75,6 +75,11 @@ impl Tokens {
         usage.filter(|usage| !self.is_made_up && is_plausible(prompt, usage))
     }
 
+    /// Whether a usage says how many tokens stand up to and with a block.
+    pub(crate) fn is_counted(&self, chain: u64) -> bool {
+        self.anchors.contains_key(&chain)
+    }
+
     fn note(&mut self, prompt: &Prompt, usage: &Usage) {
         if prompt.pictures.sent == 0 {
             let (tokens, bytes) = self.seen.entry(prompt.model.clone()).or_default();

@@ -1,7 +1,7 @@
 //! What the usage says, and how far it is believed.
 
 use super::*;
-use crate::Sure;
+use crate::{Reason, Sure};
 
 /// A block of 300 KB in base64.
 fn file(kind: &str, media: &str) -> String {
@@ -89,4 +89,58 @@ fn pictures_have_no_say_in_whether_usage_is_made_up() {
     assert_eq!(explained.requests[1].sure, Sure::Exact);
     assert_eq!(explained.requests[2].sure, Sure::Contradicted);
     assert_eq!(explained.requests[3].sure, Sure::Exact);
+}
+
+/// The bytes say that 5,003 tokens are there to be read, and the provider has written them anew.
+#[test]
+fn what_only_the_usage_shows_is_named_counted_and_priced() {
+    let first = Body::new().system(&long("be good ", 5_000), MARK).says(user("go on", MARK));
+    let next = Body::new().system(&long("be good ", 5_000), MARK);
+    let next = next.says(user("go on", "")).says(assistant("yes")).says(user("and on", MARK));
+    let explained = explain(vec![used(1, 0, &first, [0, 5_003, 0]), used(2, 10, &next, [0, 5_013, 0])]);
+    let request = &explained.requests[1];
+    assert_eq!(request.predicted.cache_read, 5_003);
+    assert_eq!((request.reason, request.sure), (Some(Reason::Unavailable), Sure::Contradicted));
+    let miss = request.miss.as_ref().expect("a miss");
+    assert_eq!((miss.tokens, explained.total.missed), (5_003, 5_003));
+    assert_eq!((miss.block, miss.pointer.as_str()), (2, "/messages/0/content/0"));
+    // Opus 5: a read is $0.5 a million and a write is $6.25.
+    let usd = miss.usd.expect("a price");
+    assert!((usd - 5_003.0 * 5.75 / 1e6).abs() < 1e-9, "{usd}");
+    let (reported, perfect) = (explained.total.reported_usd.expect("known"), explained.total.perfect_usd);
+    assert!((reported - perfect.expect("known") - usd).abs() < 1e-9);
+}
+
+/// A deferred tool that the provider put into the prefix all the same is what broke it.
+#[test]
+fn what_was_at_stake_is_paid_where_the_usage_says_so() {
+    let body = Body::new().tool("Read", "").system(&long("be good ", 2_000), MARK).says(user("hi", ""));
+    let mut other = body.clone();
+    other.tools.push(r#"{"name":"Stop","input_schema":{},"defer_loading":true}"#.to_owned());
+    let explained = explain(vec![used(1, 0, &body, [0, 2_500, 1]), used(2, 10, &other, [0, 2_510, 1])]);
+    let request = &explained.requests[1];
+    let miss = request.miss.as_ref().expect("a miss");
+    assert_eq!((request.reason, miss.pointer.as_str()), (Some(Reason::ToolsChanged), "/tools/1"));
+    assert_eq!((miss.tokens, &miss.at_stake), (2_500, &None));
+}
+
+/// Ten tokens of two thousand may have been counted otherwise.
+#[test]
+fn a_matter_of_counting_is_no_miss() {
+    let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""));
+    let explained = explain(vec![used(1, 0, &body, [0, 2_000, 1]), used(2, 10, &body, [1_990, 10, 1])]);
+    assert_eq!((explained.requests[1].reason, explained.total.missed), (None, 0));
+}
+
+/// An echo of its own usage is no prediction; a read that another request's usage foretells is, and so is a miss.
+#[test]
+fn only_what_was_foretold_is_exact() {
+    let body = |word: &str| Body::new().system(&long(word, 2_000), MARK).says(user("hi", ""));
+    let explained = explain(vec![
+        used(1, 0, &body("be good "), [0, 1_900, 4]),
+        used(2, 10, &body("be good "), [1_900, 0, 4]),
+        used(3, 20, &body("be bad "), [0, 1_800, 4]),
+    ]);
+    let sure: Vec<Sure> = explained.requests.iter().map(|request| request.sure).collect();
+    assert_eq!(sure, [Sure::Calibrated, Sure::Exact, Sure::Exact]);
 }
