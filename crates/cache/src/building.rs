@@ -39,8 +39,12 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
     inside.iter().for_each(|tool| building.push(Section::Tools, Kind::Other, &[], &tool.place, None, 0));
     prompt.system.iter().for_each(|part| building.part(Section::System, &[], part));
     let dropped = dropped_before(rules, &prompt.messages);
+    // Where instructions have no place of their own they are what a conversation begins with.
+    let is_instruction = |message: &PromptMessage| matches!(message.role, Role::System | Role::Developer);
+    let head = prompt.messages.iter().take_while(|message| is_instruction(message)).count();
     for (number, message) in prompt.messages.iter().enumerate() {
-        building.message(message, number < dropped);
+        let section = if number < head { Section::System } else { Section::Messages };
+        building.message(section, message, number < dropped);
     }
     let (searches, deferred): (Vec<&Tool>, Vec<&Tool>) =
         outside.into_iter().partition(|tool| is_search(tool));
@@ -96,7 +100,7 @@ struct Building<'b> {
 }
 
 impl Building<'_> {
-    fn message(&mut self, message: &PromptMessage, drops_thinking: bool) {
+    fn message(&mut self, section: Section, message: &PromptMessage, drops_thinking: bool) {
         // Whoever speaks, and whatever else is said of a message, belongs to its first block.
         let mut opening = format!("{:?}", message.role).into_bytes();
         for extra in &message.extra {
@@ -109,10 +113,10 @@ impl Building<'_> {
             |part: &&Part| matches!(part.block, Said::Thinking { .. } | Said::RedactedThinking { .. });
         let mut seen = message.parts.iter().filter(|part| !(drops_thinking && is_thinking(part))).peekable();
         if message.parts.is_empty() {
-            self.push(Section::Messages, Kind::Other, &opening, &message.place, None, 0);
+            self.push(section, Kind::Other, &opening, &message.place, None, 0);
         } else if let Some(first) = seen.next() {
-            self.part(Section::Messages, &opening, first);
-            seen.for_each(|part| self.part(Section::Messages, &[], part));
+            self.part(section, &opening, first);
+            seen.for_each(|part| self.part(section, &[], part));
         }
         self.behind.push((message.place.span.clone(), self.blocks.len()));
     }

@@ -85,8 +85,7 @@ fn of_recording(source: &Source) -> Told {
     for problem in &cached.ordered.problems {
         eprintln!("warning: {}: {}", report::plain(&problem.what), report::plain(&problem.why));
     }
-    let body = |id: &RequestId| parity::body(source, id);
-    let volatile = parity::volatile(&cached.explained, &parity::around(source), body);
+    let volatile = parity::volatile(&cached.explained, &parity::around(source), parity::bodies(source));
     Told { explained: cached.explained, shown: cached.shown, volatile }
 }
 
