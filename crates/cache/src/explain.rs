@@ -9,6 +9,7 @@ use crate::simulator::{Asked, Simulator, State, effective, written};
 use crate::sure::Sure;
 use crate::tokens::{Scale, Tokens};
 use crate::totals::Totals;
+use crate::unread::unread;
 
 /// Explains requests, in whatever order they are given.
 pub fn explain(mut asks: Vec<Ask>) -> Explained {
@@ -37,7 +38,8 @@ pub fn explain(mut asks: Vec<Ask>) -> Explained {
             }
         }
     }
-    summed(requests, asks, scales)
+    let unread = unread(&asks, &scales, &asked, &requests);
+    Explained { unread, ..summed(requests, asks, scales) }
 }
 
 /// Requests and beginnings of answers, in the order they happened.
@@ -70,7 +72,7 @@ fn summed(requests: Vec<Explanation>, asks: Vec<Ask>, scales: Vec<Scale>) -> Exp
     }
     let of = |lane: &String| Totals::of(by_lane.get(lane.as_str()).into_iter().flatten().copied());
     let lanes = openings.iter().map(|opening| (opening.lane.clone(), of(&opening.lane))).collect();
-    Explained { total: Totals::of(requests.iter()), lanes, rules, openings, requests }
+    Explained { total: Totals::of(requests.iter()), lanes, rules, openings, requests, unread: Vec::new() }
 }
 
 /// All requests, while they go through the simulator.

@@ -9,6 +9,7 @@ use crate::reason::Reason;
 use crate::sure::Sure;
 use crate::tokens::Scale;
 use crate::totals::Totals;
+use crate::unread::Unread;
 
 /// A request that was made.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub struct Explained {
     pub rules: Vec<(&'static str, &'static str)>,
     /// How each lane begins.
     pub openings: Vec<Opening>,
+    /// Markers that are written turn after turn, and never read.
+    pub unread: Vec<Unread>,
 }
 
 impl Explained {
@@ -52,6 +55,7 @@ impl Explained {
         self.requests.retain(|request| wanted(&request.lane));
         self.lanes.retain(|(lane, _)| wanted(lane));
         self.openings.retain(|opening| wanted(&opening.lane));
+        self.unread.retain(|unread| wanted(&unread.lane));
         self.total = Totals::of(self.requests.iter());
     }
 }

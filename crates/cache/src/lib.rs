@@ -20,6 +20,7 @@ mod simulator;
 mod sure;
 mod tokens;
 mod totals;
+mod unread;
 mod volatile;
 
 pub use bytes::{Shown, first_bytes};
@@ -34,6 +35,7 @@ pub use simulator::{Asked, Simulator};
 pub use sure::Sure;
 pub use tokens::{Scale, Tokens};
 pub use totals::Totals;
+pub use unread::Unread;
 pub use volatile::{Around, volatile};
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use crate::compare::Broken;
+use crate::compare::{Broken, broken, place};
 use crate::explanation::{Explained, Opening};
 use crate::prompt::Prompt;
 use crate::reason::Reason;
 use crate::rules::{Keeps, Rules};
+use crate::unread::Unread;
 
 /// Something that keeps a prompt from being cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,12 +53,17 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Everything but volatile text, which only the bodies have. `broken` are the breaks that are not accepted.
-pub fn lint(explained: &Explained, broken: &[Broken]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = broken.iter().map(of_break).collect();
+/// Everything but volatile text, which only the bodies have. What breaks in `golden` is accepted.
+pub fn lint(golden: &Explained, explained: &Explained) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = broken(golden, explained).iter().map(of_break).collect();
     for opening in &explained.openings {
         findings.extend(dead_markers(explained, opening));
     }
+    let is_known = |unread: &Unread| {
+        let same = |it: &Unread| it.lane == unread.lane && place(&it.pointer) == place(&unread.pointer);
+        golden.unread.iter().any(same)
+    };
+    findings.extend(explained.unread.iter().filter(|unread| !is_known(unread)).map(of_unread));
     findings.extend(cold_forks(explained));
     findings
 }
@@ -69,6 +75,16 @@ fn of_break(broken: &Broken) -> Finding {
         lane: broken.lane.clone(),
         pointer: broken.pointer.clone(),
         what: format!("{}: {broken}, in {turns}", broken.reason),
+    }
+}
+
+fn of_unread(unread: &Unread) -> Finding {
+    let reason = unread.reason.map_or(String::new(), |reason| format!(": {reason}"));
+    Finding {
+        rule: Rule::DeadMarker,
+        lane: unread.lane.clone(),
+        pointer: unread.pointer.clone(),
+        what: format!("written in {} turns, and the next never reads it{reason}", unread.turns),
     }
 }
 

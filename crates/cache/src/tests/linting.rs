@@ -7,6 +7,11 @@ fn found(findings: &[crate::Finding]) -> Vec<(&str, &str)> {
     findings.iter().map(|finding| (finding.rule.name(), finding.pointer.as_str())).collect()
 }
 
+/// What is found even where all breaks are accepted.
+fn linted(explained: &Explained) -> Vec<crate::Finding> {
+    lint(explained, explained)
+}
+
 fn story(texts: &[&str]) -> Explained {
     let body =
         |said: &str| Body::new().tool("Read", "").system(&long(said, 2_000), MARK).says(user("hi", MARK));
@@ -25,8 +30,11 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
     assert_eq!((new[0].turns, new[0].tokens_a_turn, new[0].block), (2, 2_501, 2));
     assert_eq!(new[0].to_string(), "breaks the prefix at block 2 (`/system/0`), +2,501 tokens a turn");
     assert_eq!(broken(&once, &twice)[0].turns, 1);
-    assert_eq!(found(&lint(&twice, &new)), [("new_break", "/system/0")]);
-    assert_eq!(lint(&once, &[]), []);
+    assert_eq!(
+        found(&lint(&still, &twice)),
+        [("new_break", "/system/0"), ("dead_marker", "/system/0/cache_control")]
+    );
+    assert_eq!(lint(&once, &once), []);
 }
 
 #[test]
@@ -51,19 +59,61 @@ fn another_prompt_from_the_start_is_written_once() {
 fn markers_that_can_never_be_read_are_found() {
     let short = Body::new().system("be good", MARK).says(user("hi", MARK));
     assert_eq!(
-        found(&lint(&explain(vec![ask(1, 0, &short)]), &[])),
+        found(&linted(&explain(vec![ask(1, 0, &short)]))),
         [("dead_marker", "/messages/0/content/0/cache_control")]
     );
     let mut many = Body::new();
     for n in 0..5 {
         many = many.system(&long(&format!("part {n} "), 1_000), MARK);
     }
-    assert_eq!(found(&lint(&explain(vec![ask(1, 0, &many)]), &[])), [("dead_marker", "")]);
+    assert_eq!(found(&linted(&explain(vec![ask(1, 0, &many)]))), [("dead_marker", "")]);
     let turned = Body::new().system(&long("one ", 1_000), MARK).system(&long("two ", 1_000), MARK_1H);
     assert_eq!(
-        found(&lint(&explain(vec![ask(1, 0, &turned)]), &[])),
+        found(&linted(&explain(vec![ask(1, 0, &turned)]))),
         [("dead_marker", "/system/1/cache_control")]
     );
+}
+
+/// What keeps a lane's markers from being read, turn after turn.
+#[test]
+fn a_marker_that_is_written_every_turn_and_never_read_is_dead() {
+    let opening = || Body::new().system(&long("be good ", 1_000), MARK);
+    // Thirty blocks a turn: no marker looks back so far.
+    let lines = |count: usize| {
+        (0..count).fold(opening(), |body, n| {
+            body.says(user(&long(&format!("line {n} "), 10), if n + 1 == count { MARK } else { "" }))
+        })
+    };
+    let leaping = |turns: u32| {
+        explain((1..=turns).map(|n| ask(n, u64::from(n) * 10, &lines(n as usize * 30))).collect())
+    };
+    let explained = leaping(3);
+    let findings = lint(&Explained::default(), &explained);
+    assert_eq!(found(&findings), [("dead_marker", "/messages/29/content/0/cache_control")]);
+    assert_eq!(findings[0].what, "written in 2 turns, and the next never reads it: beyond_look_back");
+    assert_eq!(lint(&explained, &explained), [], "the golden has it, too");
+    assert_eq!(linted(&leaping(2)), [], "once is no habit");
+
+    // The marker stands behind what is said anew each turn, so that only the instructions are found.
+    let told = |n: u32| opening().says(user(&long(&format!("minute {n} "), 100), MARK));
+    let ticking = explain((1..=3).map(|n| ask(n, u64::from(n) * 10, &told(n))).collect());
+    let findings = lint(&Explained::default(), &ticking);
+    let dead: Vec<_> = findings.iter().filter(|it| it.rule == crate::Rule::DeadMarker).collect();
+    assert_eq!(dead.len(), 1, "{findings:?}");
+    assert_eq!(dead[0].pointer, "/messages/0/content/0/cache_control");
+}
+
+/// Whoever comes too late, or grows as conversations do, has markers for something.
+#[test]
+fn a_marker_that_moves_or_expires_is_not_dead() {
+    let body = |n: usize| {
+        let opening = Body::new().system(&long("be good ", 1_000), MARK);
+        (1..=n).fold(opening, |body, turn| body.says(user("go on", if turn == n { MARK } else { "" })))
+    };
+    for pause in [10, 900] {
+        let explained = explain((1..=4).map(|n| ask(n, u64::from(n) * pause, &body(n as usize))).collect());
+        assert_eq!(lint(&Explained::default(), &explained), [], "{pause} s\n{}", told(&explained));
+    }
 }
 
 fn volatile_in(said: &str, mark: &str, around: &Around) -> Vec<String> {

@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let golden = accepted(arguments, path)?.unwrap_or_default();
-    let mut findings = cache::lint(&told.explained, &cache::broken(&golden, &told.explained));
+    let mut findings = cache::lint(&golden, &told.explained);
     findings.extend(told.volatile);
     print(&match arguments.format {
         Format::Text => report::lint_text(&findings, super::width()),
