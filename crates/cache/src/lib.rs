@@ -22,6 +22,7 @@ mod tokens;
 mod totals;
 mod unread;
 mod volatile;
+mod when;
 
 pub use bytes::{Shown, first_bytes};
 pub use compare::{Broken, Changed, broken, changed, grouped};

@@ -117,7 +117,7 @@ fn a_marker_that_moves_or_expires_is_not_dead() {
 }
 
 fn volatile_in(said: &str, mark: &str, around: &Around) -> Vec<String> {
-    // What was said stays what it was: only tools and instructions are looked at.
+    // What the user says stays what it was.
     let body = Body::new().system(said, mark).says(user("it is 2026-11-15 in /home/me", mark));
     let explained = explain(vec![ask(1, 0, &body)]);
     let findings = volatile(&explained.openings[0], body.json().as_bytes(), around);
@@ -136,16 +136,66 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         ("session ses_4f6Ab29cK1m2n3Opq", "an id before the last marker: `ses_4f6Ab29cK1m2n3Opq`"),
         ("cwd: /home/me/work\\nnext", "a path before the last marker: `/home/me/work`"),
         ("Current branch: main\\nStatus", "the state of git before the last marker: `Current branch: main`"),
+        ("gitStatus: as it was\\n", "the state of git before the last marker: `gitStatus: as it was`"),
+        ("Changes:\\n M src/lib.rs\\nEnd", "the state of git before the last marker: ` M src/lib.rs`"),
+        ("Files:\\n?? notes.md\\n", "the state of git before the last marker: `?? notes.md`"),
+        ("Started at 14:32:05.", "a time before the last marker: `14:32:05`"),
+        ("Now: 1794839525123", "a timestamp before the last marker: `1794839525123`"),
+        ("It is 11/16/2026.", "a date before the last marker: `11/16/2026`"),
+        ("It is\\nNovember 16, 2026.", "a date before the last marker: `November 16, 2026`"),
+        ("It is 16 Nov 2026.", "a date before the last marker: `16 Nov 2026`"),
     ];
     for (said, what) in cases {
         assert_eq!(volatile_in(said, MARK, &anywhere), [what], "{said}");
         assert_eq!(volatile_in(said, "", &anywhere), [] as [String; 0], "nothing is marked: {said}");
     }
-    for harmless in
-        ["claude-haiku-4-5-20251001", "a file at /usr/bin/env", "background_tasks_and_results", "1024-2048"]
-    {
+    for harmless in [
+        "claude-haiku-4-5-20251001",
+        "a file at /usr/bin/env",
+        "background_tasks_and_results",
+        "1024-2048",
+        "at most 120000 ms, 1610612736 bytes or 25:1",
+        "Run git status first.\\nA  letter, M or D",
+        "Is it so??\\n?? is an operator",
+        "daily at 09:00:00",
+    ] {
         assert_eq!(volatile_in(harmless, MARK, &anywhere), [] as [String; 0], "{harmless}");
     }
+}
+
+/// What a harness says before the user's words is another one in the next conversation where it has a clock or an id; the
+/// day and the folder are where they belong. What comes later stays as it is.
+#[test]
+fn the_head_of_the_messages_is_looked_at_and_nothing_behind_it() {
+    let found_in = |messages: &[String]| {
+        let opening = Body::new().system(&long("be good ", 1_000), MARK);
+        let body = messages.iter().fold(opening, |body, message| body.says(message.clone()));
+        let explained = explain(vec![ask(1, 0, &body)]);
+        let findings = volatile(&explained.openings[0], body.json().as_bytes(), &Around::default());
+        let told = |it: crate::Finding| format!("{} {}", it.pointer, it.what);
+        findings.into_iter().map(told).collect::<Vec<_>>()
+    };
+    let said = |role: &str, context: &str, words: &str| {
+        let blocks = [text(context, ""), text(words, MARK)].join(",");
+        format!(r#"{{"role":"{role}","content":[{blocks}]}}"#)
+    };
+    let nothing: [String; 0] = [];
+    let clock = "a time before the last marker: `14:32:05`";
+    let context = said("user", "Since 14:32:05", "When was it?");
+    assert_eq!(found_in(std::slice::from_ref(&context)), [format!("/messages/0/content/0 {clock}")]);
+    let apart = [user("Since 14:32:05", ""), user("When was it?", MARK)];
+    assert_eq!(found_in(&apart), [format!("/messages/0/content/0 {clock}")]);
+    let behind = [user("When was it?", ""), said("system", "Since 14:32:05", "Be kind")];
+    assert_eq!(found_in(&behind), [format!("/messages/1/content/0 {clock}")]);
+    let placed = said("user", "It is 2026-11-16, in /home/me/work", "When was it?");
+    assert_eq!(found_in(&[placed]), nothing);
+    let own = said("user", "Be kind", "Was it at 14:32:05?");
+    assert_eq!(found_in(&[own]), nothing);
+    let later = [user("When was it?", ""), assistant("Soon."), context];
+    assert_eq!(found_in(&later), nothing);
+    let result =
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"at 14:32:05"}]}"#;
+    assert_eq!(found_in(&[result.to_owned(), user("When was it?", MARK)]), nothing);
 }
 
 /// A date in an example stays what it is; today's does not.
