@@ -87,7 +87,8 @@ fn head(prompt: &Prompt, body: &[u8]) -> Vec<usize> {
     let Ok(document) = Document::parse(body) else { return Vec::new() };
     let messages = ["messages", "input"].iter().find_map(|list| document.root().get(list));
     let role = |message: &Value<'_, '_>| message.str_at("role").unwrap_or_default().into_owned();
-    let opening = messages.iter().flat_map(Value::items).take_while(|it| role(it) != "assistant");
+    let is_asking = |it: &Value<'_, '_>| ["user", "system", "developer"].contains(&role(it).as_str());
+    let opening = messages.iter().flat_map(Value::items).take_while(is_asking);
     let opening: Vec<(Range<usize>, bool)> = opening.map(|it| (it.span(), role(&it) == "user")).collect();
     let blocks = prompt.blocks.iter().enumerate();
     let of_head = blocks.filter_map(|(index, block)| {

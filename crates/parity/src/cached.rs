@@ -63,7 +63,8 @@ pub fn shown(
     let look = |(id, miss, after): (&RequestId, &cache::Miss, &RequestId)| {
         Some((id.clone(), cache::first_bytes(miss, &body(id)?, &body(after)?)?))
     };
-    misses.filter_map(look).collect()
+    // Where nothing differs there is nothing to be read again.
+    misses.filter(|(_, miss, _)| miss.spans != [None, None]).filter_map(look).collect()
 }
 
 /// The bodies of a recording's requests, read again.
@@ -123,7 +124,8 @@ impl Gathering {
                 fork_of: fork_of.cloned(),
                 turn: *turn,
                 at_us,
-                begun_us: answer.and(first.or(begun)),
+                // An answer without a time was there at once.
+                begun_us: answer.map(|_| first.or(begun).unwrap_or(at_us)),
                 prompt,
                 reported: answer.map(|(usage, _)| *usage).filter(|usage| usage.input_total() > 0),
                 id,
