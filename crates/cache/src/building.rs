@@ -8,12 +8,12 @@ use wire::dialect::{Part, Place, PromptMessage, Tool};
 use wire::json::{Document, Value};
 
 use crate::digest::{Bytes, Digest};
-use crate::prompt::{Aside, Block, Key, Kind, Mark, Prompt, Section};
+use crate::prompt::{Aside, Block, Key, Kind, Mark, Pictures, Prompt, Section};
 use crate::rules::{Deferred, Keeps, Reads, Rules, Thinking, Unmarked};
 
 /// A prefix that is kept in steps can end in the middle of a block, so that long blocks are cut.
 const STEP_PIECE: usize = 512;
-/// A picture is some hundred to some thousand tokens, however many bytes it has.
+/// A picture is some hundred to some thousand tokens, however many bytes it has; a document as a file is taken for one.
 const PICTURE: u64 = 6_400;
 /// Sealed thinking is far shorter than its seal.
 const SEALED: u64 = 64;
@@ -24,18 +24,27 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
     let rules = Rules::of(model, prompt.dialect);
     let body = document.text().as_bytes();
     let bytes = Bytes::new(body, prompt.markers.iter().map(|marker| marker.place.span.clone()));
-    let mut building = Building { rules, bytes, blocks: Vec::new(), digests: Vec::new(), behind: Vec::new() };
+    let mut building = Building {
+        rules,
+        bytes,
+        blocks: Vec::new(),
+        digests: Vec::new(),
+        behind: Vec::new(),
+        pictures: Pictures::default(),
+    };
     let is_aside = |tool: &&Tool| tool.deferred && rules.deferred == Deferred::Outside;
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
     let (outside, inside): (Vec<&Tool>, Vec<&Tool>) =
         listed.partition(|tool| is_search(tool) || is_aside(tool));
-    inside
-        .iter()
-        .for_each(|tool| building.push(Section::Tools, Kind::Other, &[], &tool.place, None, u64::MAX));
+    inside.iter().for_each(|tool| building.push(Section::Tools, Kind::Other, &[], &tool.place, None, 0));
     prompt.system.iter().for_each(|part| building.part(Section::System, &[], part));
     let dropped = dropped_before(rules, &prompt.messages);
+    // Where instructions have no place of their own they are what a conversation begins with.
+    let is_instruction = |message: &PromptMessage| matches!(message.role, Role::System | Role::Developer);
+    let head = prompt.messages.iter().take_while(|message| is_instruction(message)).count();
     for (number, message) in prompt.messages.iter().enumerate() {
-        building.message(message, number < dropped);
+        let section = if number < head { Section::System } else { Section::Messages };
+        building.message(section, message, number < dropped);
     }
     let (searches, deferred): (Vec<&Tool>, Vec<&Tool>) =
         outside.into_iter().partition(|tool| is_search(tool));
@@ -51,11 +60,12 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
     Prompt {
         rules,
         model: model.to_owned(),
-        blocks: building.chained(&keys),
         marks,
         marker_count: prompt.markers.len(),
         asides,
+        pictures: building.pictures,
         is_retained: retention.is_some_and(|term| term == "24h"),
+        blocks: building.chained(&keys),
         keys,
     }
 }
@@ -86,10 +96,11 @@ struct Building<'b> {
     digests: Vec<u64>,
     /// Where each message ends: its bytes, and how many blocks there are then.
     behind: Vec<(Range<usize>, usize)>,
+    pictures: Pictures,
 }
 
 impl Building<'_> {
-    fn message(&mut self, message: &PromptMessage, drops_thinking: bool) {
+    fn message(&mut self, section: Section, message: &PromptMessage, drops_thinking: bool) {
         // Whoever speaks, and whatever else is said of a message, belongs to its first block.
         let mut opening = format!("{:?}", message.role).into_bytes();
         for extra in &message.extra {
@@ -102,10 +113,10 @@ impl Building<'_> {
             |part: &&Part| matches!(part.block, Said::Thinking { .. } | Said::RedactedThinking { .. });
         let mut seen = message.parts.iter().filter(|part| !(drops_thinking && is_thinking(part))).peekable();
         if message.parts.is_empty() {
-            self.push(Section::Messages, Kind::Other, &opening, &message.place, None, u64::MAX);
+            self.push(section, Kind::Other, &opening, &message.place, None, 0);
         } else if let Some(first) = seen.next() {
-            self.part(Section::Messages, &opening, first);
-            seen.for_each(|part| self.part(Section::Messages, &[], part));
+            self.part(section, &opening, first);
+            seen.for_each(|part| self.part(section, &[], part));
         }
         self.behind.push((message.place.span.clone(), self.blocks.len()));
     }
@@ -118,13 +129,33 @@ impl Building<'_> {
         };
         let is_text = matches!(part.block, Said::Text { .. });
         let said = part.content.as_ref().filter(|_| is_text).map(|content| content.span.clone());
+        let unseen = self.unseen(part);
+        self.push(section, kind, opening, &part.place, said, unseen);
+    }
+
+    /// How many bytes of a part are no text that the model sees.
+    fn unseen(&mut self, part: &Part) -> u64 {
         let most = match &part.block {
             Said::Image(_) => PICTURE,
+            Said::Document { .. } if self.is_file(part) => PICTURE,
             Said::Thinking { text, .. } => text.len() as u64 + SEALED,
             Said::RedactedThinking { .. } => SEALED,
-            _ => u64::MAX,
+            _ => return part.parts.iter().map(|inner| self.unseen(inner)).sum(),
         };
-        self.push(section, kind, opening, &part.place, said, most);
+        let sent: u64 = self.bytes.pieces(part.place.span.clone()).map(|piece| piece.len() as u64).sum();
+        if matches!(part.block, Said::Image(_) | Said::Document { .. }) {
+            self.pictures.sent += sent;
+            self.pictures.seen += sent.min(most);
+        }
+        sent.saturating_sub(most)
+    }
+
+    /// Whether a document is no text in the request itself.
+    fn is_file(&self, part: &Part) -> bool {
+        let source = part.content.as_ref().map(|content| &self.bytes.body[content.span.clone()]);
+        let source = source.and_then(|source| Document::parse(source).ok());
+        let kind = source.as_ref().and_then(|source| source.root().str_at("type"));
+        !kind.is_some_and(|kind| kind == "text" || kind == "content")
     }
 
     fn push(
@@ -134,7 +165,7 @@ impl Building<'_> {
         opening: &[u8],
         place: &Place,
         said: Option<Range<usize>>,
-        most: u64,
+        unseen: u64,
     ) {
         let in_steps = matches!(self.rules.keeps, Keeps::Steps { .. });
         let long = said.clone().filter(|said| in_steps && said.len() > STEP_PIECE);
@@ -157,7 +188,7 @@ impl Building<'_> {
                 kind,
                 pointer: place.pointer.clone(),
                 span,
-                weight: weight.min(most),
+                weight: weight.saturating_sub(unseen),
                 chain: 0,
                 position: 0,
             });

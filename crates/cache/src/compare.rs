@@ -112,7 +112,7 @@ fn breaks(explained: &Explained) -> impl Iterator<Item = (&Explanation, &Miss, R
 }
 
 /// A pointer without the numbers of messages and blocks: the same change comes further down in the next turn.
-fn place(pointer: &str) -> String {
+pub(crate) fn place(pointer: &str) -> String {
     match pointer.split('/').nth(1) {
         Some(list @ ("messages" | "input")) => format!("/{list}"),
         _ => pointer.to_owned(),

@@ -9,6 +9,7 @@ use crate::reason::Reason;
 use crate::sure::Sure;
 use crate::tokens::Scale;
 use crate::totals::Totals;
+use crate::unread::Unread;
 
 /// A request that was made.
 #[derive(Clone, Debug)]
@@ -36,7 +37,7 @@ pub struct Ask {
 pub struct Explained {
     /// Each, in the order they were made.
     pub requests: Vec<Explanation>,
-    /// Sums by lane, in the order of their first requests.
+    /// Sums by lane, in the order of their first requests that were answered.
     pub lanes: Vec<(String, Totals)>,
     /// The sum of all.
     pub total: Totals,
@@ -44,6 +45,8 @@ pub struct Explained {
     pub rules: Vec<(&'static str, &'static str)>,
     /// How each lane begins.
     pub openings: Vec<Opening>,
+    /// Markers that are written turn after turn, and never read.
+    pub unread: Vec<Unread>,
 }
 
 impl Explained {
@@ -52,6 +55,7 @@ impl Explained {
         self.requests.retain(|request| wanted(&request.lane));
         self.lanes.retain(|(lane, _)| wanted(lane));
         self.openings.retain(|opening| wanted(&opening.lane));
+        self.unread.retain(|unread| wanted(&unread.lane));
         self.total = Totals::of(self.requests.iter());
     }
 }
@@ -61,7 +65,7 @@ impl Explained {
 pub struct Opening {
     /// The lane.
     pub lane: String,
-    /// Its first request.
+    /// Its first request that was answered; where none was, its first.
     pub id: RequestId,
     /// What that asks.
     pub prompt: Prompt,
@@ -96,6 +100,31 @@ pub struct Explanation {
     pub miss: Option<Miss>,
     /// The request it should have gone on from.
     pub after: Option<RequestId>,
+}
+
+impl Explanation {
+    /// Of a request that nothing has become of.
+    pub(crate) fn of(ask: &Ask) -> Self {
+        Self {
+            id: ask.id.clone(),
+            lane: ask.lane.clone(),
+            fork_of: ask.fork_of.clone(),
+            turn: ask.turn,
+            model: ask.prompt.model.clone(),
+            predicted: Usage::default(),
+            reported: ask.reported,
+            perfect: Usage::default(),
+            sure: Sure::Unchecked,
+            reason: Some(Reason::Unanswered),
+            miss: None,
+            after: None,
+        }
+    }
+
+    /// Whether an answer came.
+    pub fn is_answered(&self) -> bool {
+        self.reason != Some(Reason::Unanswered)
+    }
 }
 
 /// A prefix that was written and not read, and what it came to.

@@ -10,6 +10,7 @@ mod compare;
 mod digest;
 mod explain;
 mod explanation;
+mod judge;
 mod lint;
 mod place;
 mod prompt;
@@ -19,7 +20,9 @@ mod simulator;
 mod sure;
 mod tokens;
 mod totals;
+mod unread;
 mod volatile;
+mod when;
 
 pub use bytes::{Shown, first_bytes};
 pub use compare::{Broken, Changed, broken, changed, grouped};
@@ -33,6 +36,7 @@ pub use simulator::{Asked, Simulator};
 pub use sure::Sure;
 pub use tokens::{Scale, Tokens};
 pub use totals::Totals;
+pub use unread::Unread;
 pub use volatile::{Around, volatile};
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use crate::compare::Broken;
+use crate::compare::{Broken, broken, place};
 use crate::explanation::{Explained, Opening};
 use crate::prompt::Prompt;
+use crate::reason::Reason;
 use crate::rules::{Keeps, Rules};
+use crate::unread::Unread;
 
 /// Something that keeps a prompt from being cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,12 +53,17 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Everything but volatile text, which only the bodies have. `broken` are the breaks that are not accepted.
-pub fn lint(explained: &Explained, broken: &[Broken]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = broken.iter().map(of_break).collect();
+/// Everything but volatile text, which only the bodies have. What breaks in `golden` is accepted.
+pub fn lint(golden: &Explained, explained: &Explained) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = broken(golden, explained).iter().map(of_break).collect();
     for opening in &explained.openings {
         findings.extend(dead_markers(explained, opening));
     }
+    let is_known = |unread: &Unread| {
+        let same = |it: &Unread| it.lane == unread.lane && place(&it.pointer) == place(&unread.pointer);
+        golden.unread.iter().any(same)
+    };
+    findings.extend(explained.unread.iter().filter(|unread| !is_known(unread)).map(of_unread));
     findings.extend(cold_forks(explained));
     findings
 }
@@ -68,6 +75,16 @@ fn of_break(broken: &Broken) -> Finding {
         lane: broken.lane.clone(),
         pointer: broken.pointer.clone(),
         what: format!("{}: {broken}, in {turns}", broken.reason),
+    }
+}
+
+fn of_unread(unread: &Unread) -> Finding {
+    let reason = unread.reason.map_or(String::new(), |reason| format!(": {reason}"));
+    Finding {
+        rule: Rule::DeadMarker,
+        lane: unread.lane.clone(),
+        pointer: unread.pointer.clone(),
+        what: format!("written in {} turns, and the next never reads it{reason}", unread.turns),
     }
 }
 
@@ -89,7 +106,8 @@ fn dead_markers(explained: &Explained, opening: &Opening) -> Vec<Finding> {
     let minimum = Rules::minimum(&prompt.model);
     let of_lane = || explained.requests.iter().filter(|request| request.lane == opening.lane);
     let longest = of_lane().map(|request| request.predicted.input_total()).max().unwrap_or_default();
-    if let Some(mark) = prompt.marks.iter().rfind(|mark| mark.pointer.is_some()).filter(|_| longest < minimum)
+    if let Some(mark) =
+        prompt.marks.iter().rfind(|mark| mark.pointer.is_some()).filter(|_| (1..minimum).contains(&longest))
     {
         let what = format!("all {longest} tokens are less than the {minimum} that are kept");
         add(mark.pointer.as_deref().unwrap_or_default(), what);
@@ -108,7 +126,8 @@ fn cold_forks(explained: &Explained) -> impl Iterator<Item = Finding> {
     });
     firsts.filter_map(|request| {
         let (reason, miss) = (request.reason?, request.miss.as_ref()?);
-        (miss.tokens > 0).then(|| Finding {
+        // What is there and is not given is the provider's matter.
+        (miss.tokens > 0 && reason != Reason::Unavailable).then(|| Finding {
             rule: Rule::ColdFork,
             lane: request.lane.clone(),
             pointer: miss.pointer.clone(),

@@ -82,6 +82,14 @@ pub struct Aside {
     pub(crate) digest: u64,
 }
 
+/// The bytes of all pictures and files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pictures {
+    pub(crate) sent: u64,
+    /// What they weigh among texts.
+    pub(crate) seen: u64,
+}
+
 /// A request as a cache sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
@@ -97,6 +105,7 @@ pub struct Prompt {
     pub marker_count: usize,
     /// Tools whose definitions are not in the prefix.
     pub asides: Vec<Aside>,
+    pub(crate) pictures: Pictures,
     /// Kept for the longer term although no marker says so.
     pub(crate) is_retained: bool,
     pub(crate) keys: Vec<Key>,

@@ -23,9 +23,13 @@ pub enum Reason {
     BelowMinimum,
     /// It was written, but further back than any marker looks.
     BeyondLookBack,
+    /// The provider did not have it, although it should.
+    Unavailable,
+    /// No answer came: nothing was read, written or charged.
+    Unanswered,
     /// Nothing is marked.
     Unmarked,
-    /// Nobody had said anything like it before.
+    /// The first of its lane, and nobody had written any beginning of it.
     Cold,
 }
 
@@ -41,6 +45,8 @@ impl Reason {
             Self::NotYetReadable => "not_yet_readable",
             Self::BelowMinimum => "below_minimum",
             Self::BeyondLookBack => "beyond_look_back",
+            Self::Unavailable => "unavailable",
+            Self::Unanswered => "unanswered",
             Self::Unmarked => "unmarked",
             Self::Cold => "cold",
         }

@@ -32,7 +32,7 @@ pub struct Asked {
     pub read: Option<usize>,
     at: u64,
     /// What can be read once the answer has begun.
-    writes: Vec<(u64, u64)>,
+    pub(crate) writes: Vec<(u64, u64)>,
 }
 
 /// Where an entry stands.

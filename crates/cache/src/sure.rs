@@ -9,12 +9,16 @@ use crate::tokens::Tokens;
 
 /// From which part of a prompt on a difference is no matter of counting any more, in percent.
 const COUNTING: f64 = 25.0;
+/// The same where another request's usage tells how long the prefix is.
+const COUNTED: f64 = 2.0;
 
 /// How sure a prediction is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sure {
     /// The usage says the same, to the token.
     Exact,
+    /// The same, but nothing was foretold: it read nothing, and its own usage says how long it is.
+    Calibrated,
     /// Reads and writes are within so many percent of the prompt.
     Within(f64),
     /// The usage says something else.
@@ -50,10 +54,16 @@ impl Sure {
     }
 }
 
+/// Whether so many tokens of a prompt are more than a matter of counting.
+pub(crate) fn is_beyond_counting(tokens: u64, of: u64, is_counted: bool) -> bool {
+    tokens as f64 * 100.0 > of as f64 * if is_counted { COUNTED } else { COUNTING }
+}
+
 impl fmt::Display for Sure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exact => f.write_str("exact"),
+            Self::Calibrated => f.write_str("calibrated"),
             Self::Within(percent) => write!(f, "within {:.1} %", percent.max(0.1)),
             Self::Contradicted => f.write_str("contradicted by the usage"),
             Self::Unchecked => f.write_str("without a usage"),

@@ -14,7 +14,7 @@ use crate::prompt::Prompt;
 const USUAL: f64 = 0.25;
 /// More bytes in a token than any text has on average; a usage that says so was made up.
 const MOST_BYTES: u64 = 10;
-/// One in so many may be odd, as a prompt that is mostly pictures is.
+/// One in so many may be odd.
 const MADE_UP: usize = 10;
 /// What a provider may add to a prompt by itself: how to call tools, the date, rules.
 const ADDED: u64 = 4_096;
@@ -53,12 +53,14 @@ impl Tokens {
         let (mut plausible, mut made_up) = (0_usize, 0_usize);
         for ask in asks {
             let Some(usage) = &ask.reported else { continue };
+            // What a picture comes to is anybody's guess, so that it gives nobody away.
+            let votes = usize::from(ask.prompt.pictures.sent == 0);
             match is_plausible(&ask.prompt, usage) {
                 true => {
-                    plausible += 1;
+                    plausible += votes;
                     tokens.note(&ask.prompt, usage);
                 }
-                false => made_up += 1,
+                false => made_up += votes,
             }
         }
         // Who makes up some makes up all: numbers that happen to be possible are no better.
@@ -73,10 +75,17 @@ impl Tokens {
         usage.filter(|usage| !self.is_made_up && is_plausible(prompt, usage))
     }
 
+    /// Whether a usage says how many tokens stand up to and with a block.
+    pub(crate) fn is_counted(&self, chain: u64) -> bool {
+        self.anchors.contains_key(&chain)
+    }
+
     fn note(&mut self, prompt: &Prompt, usage: &Usage) {
-        let (tokens, bytes) = self.seen.entry(prompt.model.clone()).or_default();
-        *tokens = tokens.saturating_add(usage.input_total());
-        *bytes = bytes.saturating_add(weight(prompt));
+        if prompt.pictures.sent == 0 {
+            let (tokens, bytes) = self.seen.entry(prompt.model.clone()).or_default();
+            *tokens = tokens.saturating_add(usage.input_total());
+            *bytes = bytes.saturating_add(weight(prompt));
+        }
         let marked = prompt.marks.last().map(|mark| prompt.blocks[mark.block].chain);
         let kept = usage.input_total() - usage.input;
         if let Some(chain) = marked.filter(|_| kept > 0) {
@@ -139,7 +148,7 @@ fn weight(prompt: &Prompt) -> u64 {
 
 /// Whether a provider can have counted that. Scripts and stand-ins make up what they like.
 fn is_plausible(prompt: &Prompt, usage: &Usage) -> bool {
-    let bytes = weight(prompt);
+    let text = weight(prompt).saturating_sub(prompt.pictures.seen);
     let tokens = usage.input_total();
-    tokens > 0 && tokens >= bytes / MOST_BYTES && tokens <= bytes + ADDED
+    tokens > 0 && tokens >= text / MOST_BYTES && tokens <= text + prompt.pictures.sent + ADDED
 }

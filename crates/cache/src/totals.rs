@@ -8,7 +8,7 @@ use crate::explanation::Explanation;
 /// What some requests came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// How many.
+    /// How many were answered.
     pub requests: u64,
     /// What the cache should have read and written.
     pub predicted: Usage,
@@ -33,7 +33,7 @@ impl Totals {
         let mut sum = Self { predicted_usd: zero, reported_usd: zero, perfect_usd: zero, ..Self::default() };
         for request in requests {
             let reported = request.reported.unwrap_or_default();
-            sum.requests += 1;
+            sum.requests += u64::from(request.is_answered());
             sum.predicted += request.predicted;
             sum.reported += reported;
             sum.perfect += request.perfect;

@@ -1,8 +1,13 @@
 //! Text that is another one tomorrow, in the next session or on the next machine.
 
+use std::ops::Range;
+
+use wire::json::{Document, Value};
+
 use crate::explanation::Opening;
 use crate::lint::{Finding, Rule};
-use crate::prompt::Section;
+use crate::prompt::{Kind, Prompt, Section};
+use crate::when::{clock, date, timestamp};
 
 /// What is known of where and when a recording was made; without it, whatever looks like it counts.
 #[derive(Clone, Debug, Default)]
@@ -14,36 +19,36 @@ pub struct Around {
 }
 
 /// Folders that differ from one user or machine to the next.
-const PERSONAL: [&str; 6] = ["/home/", "/Users/", "/root/", "/tmp/", "/private/", "C:\\\\Users\\\\"];
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+const PERSONAL: [&str; 6] = ["/home/", "/Users/", "/root/", "/tmp/", "/private/", "C:\\Users\\"];
+/// What `git` says of a folder, and how harnesses announce it.
+const GIT: [&str; 6] = [
+    "gitStatus:",
+    "On branch ",
+    "Current branch:",
+    "Recent commits:",
+    "nothing to commit",
+    "Changes not staged",
 ];
-/// What `git` says of a folder.
-const GIT: [&str; 5] =
-    ["On branch ", "Current branch:", "Recent commits:", "nothing to commit", "Changes not staged"];
 
-/// The volatile texts among the tools and instructions of a lane, as far as they are marked: the first of each kind.
+/// The volatile texts of a lane's first request, as far as they are marked: the first of each kind. What differs from day
+/// to day and from folder to folder may stand at the head of the messages; what differs from one conversation to the next
+/// may not. What is said later comes once, and stays.
 pub fn volatile(opening: &Opening, body: &[u8], around: &Around) -> Vec<Finding> {
     let Some(last) = opening.prompt.marks.last() else { return Vec::new() };
     let mut findings: Vec<(&str, Finding)> = Vec::new();
-    let blocks = opening.prompt.blocks[..=last.block].iter();
-    for block in blocks.filter(|block| block.section != Section::Messages) {
-        let text = body.get(block.span.clone()).map(String::from_utf8_lossy).unwrap_or_default();
-        for (kind, found) in kinds(&text, around) {
-            if findings.iter().any(|(known, _)| *known == kind) {
+    let head = head(&opening.prompt, body);
+    for (index, block) in opening.prompt.blocks[..=last.block].iter().enumerate() {
+        let kinds: &[_] = match block.section {
+            Section::Messages if head.contains(&index) => &KINDS[..OF_CONVERSATIONS],
+            Section::Messages => continue,
+            _ => &KINDS,
+        };
+        let text = body.get(block.span.clone()).map(said).unwrap_or_default();
+        for (kind, find) in kinds {
+            if findings.iter().any(|(known, _)| known == kind) {
                 continue;
             }
+            let Some(found) = find(&text, around) else { continue };
             let finding = Finding {
                 rule: Rule::Volatile,
                 lane: opening.lane.clone(),
@@ -56,43 +61,49 @@ pub fn volatile(opening: &Opening, body: &[u8], around: &Around) -> Vec<Finding>
     findings.into_iter().map(|(_, finding)| finding).collect()
 }
 
-fn kinds(text: &str, around: &Around) -> Vec<(&'static str, String)> {
-    let all = [
-        ("a date", date(text, around.day.as_deref())),
-        ("an id", text.split(is_border).find(|word| is_id(word)).map(str::to_owned)),
-        ("a path", path(text, &around.folders)),
-        ("the state of git", GIT.iter().find_map(|words| line_from(text, words))),
-    ];
-    all.into_iter().filter_map(|(kind, found)| Some((kind, found?))).collect()
+type Find = fn(&str, &Around) -> Option<String>;
+
+/// What is looked for: first what differs from one conversation to the next.
+const KINDS: [(&str, Find); 6] = [
+    ("a time", |text, around| clock(text, around.day.as_deref()).map(str::to_owned)),
+    ("a timestamp", |text, around| timestamp(text, around.day.as_deref()).map(str::to_owned)),
+    ("an id", |text, _| text.split(is_border).find(|word| is_id(word)).map(str::to_owned)),
+    ("the state of git", |text, _| git(text)),
+    ("a date", |text, around| date(text, around.day.as_deref()).map(str::to_owned)),
+    ("a path", |text, around| path(text, &around.folders)),
+];
+const OF_CONVERSATIONS: usize = 4;
+
+/// The texts of a block, one below the other.
+fn said(block: &[u8]) -> String {
+    let Ok(document) = Document::parse(block) else { return String::from_utf8_lossy(block).into_owned() };
+    let texts = document.root().walk().into_iter().filter_map(|value| value.as_str());
+    texts.fold(String::new(), |all, text| all + &text + "\n")
+}
+
+/// Which blocks a harness says before the model first speaks: all but the last of what the user says, which is the user's
+/// own.
+fn head(prompt: &Prompt, body: &[u8]) -> Vec<usize> {
+    let Ok(document) = Document::parse(body) else { return Vec::new() };
+    let messages = ["messages", "input"].iter().find_map(|list| document.root().get(list));
+    let role = |message: &Value<'_, '_>| message.str_at("role").unwrap_or_default().into_owned();
+    let is_asking = |it: &Value<'_, '_>| ["user", "system", "developer"].contains(&role(it).as_str());
+    let opening = messages.iter().flat_map(Value::items).take_while(is_asking);
+    let opening: Vec<(Range<usize>, bool)> = opening.map(|it| (it.span(), role(&it) == "user")).collect();
+    let blocks = prompt.blocks.iter().enumerate();
+    let of_head = blocks.filter_map(|(index, block)| {
+        let (_, is_user) = opening.iter().find(|(span, _)| span.contains(&block.span.start))?;
+        (block.kind == Kind::Other).then_some((index, *is_user))
+    });
+    let mut of_head: Vec<(usize, bool)> = of_head.collect();
+    if let Some(own) = of_head.iter().rposition(|(_, is_user)| *is_user) {
+        of_head.remove(own);
+    }
+    of_head.into_iter().map(|(index, _)| index).collect()
 }
 
 fn is_border(c: char) -> bool {
     !(c.is_ascii_alphanumeric() || c == '-' || c == '_')
-}
-
-/// A date in digits or in words; the recording's own where that is known, for examples in a text stay as they are.
-fn date(text: &str, day: Option<&str>) -> Option<String> {
-    if let Some(day) = day {
-        let mut parts = day.split('-');
-        let (year, month, number) = (parts.next()?, parts.next()?, parts.next()?);
-        let name = MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?)?;
-        let number = number.trim_start_matches('0');
-        let short = &name[..3];
-        let spelled = [
-            day.to_owned(),
-            format!("{name} {number}, {year}"),
-            format!("{number} {name} {year}"),
-            format!("{short} {number} {year}"),
-        ];
-        return spelled.into_iter().find(|date| text.contains(date.as_str()));
-    }
-    text.split(is_border).find(|word| is_iso_date(word)).map(str::to_owned)
-}
-
-fn is_iso_date(word: &str) -> bool {
-    let shape = word.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
-    let shape: Vec<u8> = shape.take(10).collect();
-    shape == b"0000-00-00" && (word.len() == 10 || word.as_bytes()[10] == b'T')
 }
 
 /// A UUID, a long number in hex, or a name with random letters behind it.
@@ -120,14 +131,28 @@ fn path(text: &str, folders: &[String]) -> Option<String> {
     let rest = &text[from..];
     let is_end = |c: char| c.is_whitespace() || ['"', '\'', '`', '<', '>', ')', ','].contains(&c);
     let end = rest.find(is_end).unwrap_or(rest.len());
-    // What ends a line in JSON is two characters.
-    let path = rest[..end].split("\\n").next().unwrap_or_default();
-    Some(path.chars().take(60).collect())
+    Some(rest[..end].chars().take(60).collect())
 }
 
-/// From these words to the end of their line.
-fn line_from(text: &str, words: &str) -> Option<String> {
-    let rest = &text[text.find(words)?..];
-    let line = rest.split("\\n").next().unwrap_or(rest);
+/// What `git` says, in its own words or as short as `git status --short` has it.
+fn git(text: &str) -> Option<String> {
+    let said = GIT.iter().find_map(|words| text[text.find(words)?..].lines().next());
+    let line = said.or_else(|| text.lines().find(|line| is_short_status(line)))?;
     Some(line.chars().take(60).collect())
+}
+
+/// As in ` M src/lib.rs`, `?? notes.md` or `## main...origin/main`.
+fn is_short_status(line: &str) -> bool {
+    let Some((code, path)) = line.split_at_checked(3) else { return false };
+    let is_path = !path.is_empty() && path.split(" -> ").all(|path| !path.contains(char::is_whitespace));
+    match code {
+        "## " => path.contains("..."),
+        "?? " | "!! " => is_path,
+        _ => {
+            let is_code = |byte: u8| b" MADRCTU".contains(&byte);
+            let [one, other, b' '] = *code.as_bytes() else { return false };
+            let is_change = is_code(one) && is_code(other) && (one, other) != (b' ', b' ');
+            is_change && is_path && path.contains(['/', '.'])
+        }
+    }
 }

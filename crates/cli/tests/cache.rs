@@ -40,15 +40,19 @@ fn body(system: &str, turns: usize) -> String {
 
 /// Records what a scripted model says to these requests, one after the other.
 fn record(env: &TestEnv, out: &str, more: &[&str], bodies: &[String]) {
-    env.write("script.yaml", SCRIPT);
+    let answers = record_turns(env, out, more, SCRIPT, bodies);
+    assert!(answers.iter().all(|answer| answer.starts_with("HTTP/1.1 200")), "{answers:?}");
+}
+
+fn record_turns(env: &TestEnv, out: &str, more: &[&str], script: &str, bodies: &[String]) -> Vec<String> {
+    env.write("script.yaml", script);
     let arguments = [&["proxy", "--script", "script.yaml", "--out", out], more].concat();
     let proxy = Proxy::start(env, &arguments);
-    for body in bodies {
-        let answer = String::from_utf8(ask(proxy.addr, &post("/v1/messages", "", body))).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
+    let asked = |body: &String| String::from_utf8(ask(proxy.addr, &post("/v1/messages", "", body))).unwrap();
+    let answers = bodies.iter().map(asked).collect();
     let said = proxy.interrupt();
     assert_eq!(said.code, Some(0), "{said:?}");
+    answers
 }
 
 fn json(env: &TestEnv, arguments: &[&str]) -> (Option<i32>, Value) {
@@ -75,9 +79,9 @@ fn what_is_simulated_is_explained_to_the_token() {
     let requests = json["requests"].as_array().unwrap();
     let reads: Vec<u64> = requests.iter().map(|it| it["predicted"]["read"].as_u64().unwrap()).collect();
     assert!(reads[0] == 0 && reads[1] > 2_000 && reads[2] > reads[1], "{reads:?}");
-    for request in requests {
+    for (turn, request) in requests.iter().enumerate() {
         assert_eq!(request["predicted"], request["reported"]);
-        assert_eq!(request["sure"], "exact");
+        assert_eq!(request["sure"], if turn == 0 { "calibrated" } else { "exact" });
     }
     let reasons: Vec<&Value> = requests.iter().map(|it| &it["reason"]).collect();
     assert_eq!(reasons, [&Value::from("cold"), &Value::Null, &Value::Null], "a moving marker is harmless");
@@ -102,8 +106,8 @@ fn a_break_is_named_shown_and_priced() {
              was …It is minute 1. Keep the cutting wet. Keep the cutting wet. …
              now …It is minute 2. Keep the cutting wet. Keep the cutting wet. …
 
-        LANE     REQUESTS   READ  WRITE  INPUT  MISSED   INPUT $ PERFECT $
-        main            2      0   4.0k      0    2.0k    0.0251    0.0136
+        LANE     REQUESTS   READ  WRITE  INPUT MISSED  INPUT $  USAGE $ PERFECT $
+        main            2      0   4.0k      0   2.0k   0.0251   0.0001    0.0136
 
         how sure: without a usage in 2 requests
         rules: Anthropic (2026-08)
@@ -111,6 +115,44 @@ fn a_break_is_named_shown_and_priced() {
         ",
     );
     assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "eighty columns:\n{}", said.stdout);
+}
+
+/// The first try fails and costs nothing; what the second writes the provider has lost when the third asks for it.
+#[test]
+fn failures_and_what_only_the_usage_shows_are_told() {
+    let script = r#"
+format: 1
+lanes:
+  - lane: any
+    match: { any: true }
+    turns:
+      - error: { status: 529 }
+      - reply: [ { text: "ok" } ]
+        usage: { input: 0, output: 5, cache_write: 2010 }
+      - reply: [ { text: "ok" } ]
+        usage: { input: 0, output: 5, cache_write: 2020 }
+"#;
+    let env = TestEnv::new();
+    let answers = record_turns(&env, "rec", &[], script, &[body("", 1), body("", 1), body("", 2)]);
+    assert!(answers[0].starts_with("HTTP/1.1 529"), "{answers:?}");
+    text_is(
+        &env.run(&["cache", "rec"]).stdout,
+        "
+        LANE     TURN REQUEST   READ  WRITE  INPUT    USAGE R+W WHY NOT MORE
+        main        1 r000001      0      0      0            - unanswered
+        main        1 r000002      0   2.0k      0       0+2.0k cold
+        main        2 r000003   2.0k     10      0       0+2.0k unavailable
+             +2,010 tokens, $0.0116, against r000002
+             block 2 at /messages/0/content/0
+
+        LANE     REQUESTS   READ  WRITE  INPUT MISSED  INPUT $  USAGE $ PERFECT $
+        main            2   2.0k   2.0k      0   2.0k   0.0136   0.0252    0.0136
+
+        how sure: calibrated in 1 request, contradicted by the usage in 1
+        rules: Anthropic (2026-08)
+        list prices of 2026-11
+        ",
+    );
 }
 
 /// The text as it should be, indented by eight.
@@ -129,8 +171,9 @@ fn a_lint_fails_on_what_the_golden_has_not() {
     let (code, found) = json(&env, &["broken", "--lint", "--golden", "still"]);
     assert_eq!((code, &found["ok"]), (Some(1), &Value::from(false)));
     let findings = found["findings"].as_array().unwrap();
-    assert_eq!(findings.len(), 1, "{findings:?}");
-    assert_eq!((&findings[0]["rule"], &findings[0]["pointer"]), (&"new_break".into(), &"/system/0".into()));
+    let told: Vec<_> = findings.iter().map(|it| (&it["rule"], &it["pointer"])).collect();
+    let dead = (&"dead_marker".into(), &"/system/0/cache_control".into());
+    assert_eq!(told, [(&"new_break".into(), &"/system/0".into()), dead], "{findings:?}");
     let said = env.run(&["cache", "broken", "--lint"]);
     assert_eq!(said.code, Some(1), "without a golden every break is new: {said:?}");
     let said = env.run(&["cache", "broken", "--lint", "--golden", "broken"]);

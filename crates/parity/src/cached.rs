@@ -8,9 +8,6 @@ use recording::source::{Answered, Asked, Happened, Moment, Ordered, Source, Watc
 use session::{RequestId, Usage};
 use wire::json::Document;
 
-/// Of how many misses the bytes are looked at: for each, two bodies are read again.
-const LOOKED_AT: usize = 64;
-
 /// A recording, explained.
 #[derive(Debug)]
 pub struct Cached {
@@ -27,7 +24,7 @@ pub fn cached(source: &Source) -> Cached {
     let mut gathering = Gathering::new(&source.timeline());
     let ordered = source.order_watched(&mut gathering);
     let explained = cache::explain(gathering.asks(&ordered.lanes));
-    let shown = shown(&explained, |id| body(source, id));
+    let shown = shown(&explained, bodies(source));
     Cached { explained, shown, ordered }
 }
 
@@ -55,7 +52,7 @@ pub fn around(source: &Source) -> Around {
     }
 }
 
-/// The first bytes that differ, of the first misses.
+/// The first bytes that differ, of each miss: its two bodies are read again, and only that is kept of them.
 pub fn shown(
     explained: &Explained,
     body: impl Fn(&RequestId) -> Option<Vec<u8>>,
@@ -66,13 +63,14 @@ pub fn shown(
     let look = |(id, miss, after): (&RequestId, &cache::Miss, &RequestId)| {
         Some((id.clone(), cache::first_bytes(miss, &body(id)?, &body(after)?)?))
     };
-    misses.take(LOOKED_AT).filter_map(look).collect()
+    // Where nothing differs there is nothing to be read again.
+    misses.filter(|(_, miss, _)| miss.spans != [None, None]).filter_map(look).collect()
 }
 
-/// The body of a request, read again.
-pub fn body(source: &Source, id: &RequestId) -> Option<Vec<u8>> {
-    let n = (0..source.len()).find(|n| source.id(*n) == *id)?;
-    source.asked(n).ok()?.body.bytes
+/// The bodies of a recording's requests, read again.
+pub fn bodies(source: &Source) -> impl Fn(&RequestId) -> Option<Vec<u8>> {
+    let numbers: HashMap<RequestId, usize> = (0..source.len()).map(|n| (source.id(n), n)).collect();
+    move |id| source.asked(*numbers.get(id)?).ok()?.body.bytes
 }
 
 /// Requests while their recording is put in order, so that each is read and decoded once.
@@ -126,7 +124,8 @@ impl Gathering {
                 fork_of: fork_of.cloned(),
                 turn: *turn,
                 at_us,
-                begun_us: answer.and(first.or(begun)),
+                // An answer without a time was there at once.
+                begun_us: answer.map(|_| first.or(begun).unwrap_or(at_us)),
                 prompt,
                 reported: answer.map(|(usage, _)| *usage).filter(|usage| usage.input_total() > 0),
                 id,
@@ -151,5 +150,38 @@ impl Watch for Gathering {
         if let Some(reply) = &heard.reply {
             self.answers.insert(n, (reply.usage, answered.first_byte_us));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_every_miss_are_shown() {
+        let body = |n: u64| {
+            let said = format!("It is minute {n}. {}", "Keep it wet. ".repeat(600));
+            let system =
+                format!(r#"{{"type":"text","text":"{said}","cache_control":{{"type":"ephemeral"}}}}"#);
+            format!(
+                r#"{{"model":"claude-opus-5","system":[{system}],"messages":[{{"role":"user","content":"hi"}}]}}"#
+            )
+        };
+        let ask = |n: u64| Ask {
+            id: RequestId::nth(n),
+            lane: "main".to_owned(),
+            fork_of: None,
+            turn: n as u32,
+            at_us: n,
+            begun_us: Some(n),
+            prompt: Prompt::read("http://x/v1/messages", body(n).as_bytes()).expect("it asks a model"),
+            reported: None,
+        };
+        let explained = cache::explain((1..=100).map(ask).collect());
+        let bodies: HashMap<RequestId, Vec<u8>> =
+            (1..=100).map(|n| (RequestId::nth(n), body(n).into_bytes())).collect();
+        let shown = shown(&explained, |id| bodies.get(id).cloned());
+        assert_eq!(shown.len(), 99);
+        assert!(shown[&RequestId::nth(100)].here.contains("minute 100"));
     }
 }

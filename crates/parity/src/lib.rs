@@ -13,7 +13,7 @@ mod verdict;
 mod verify;
 
 pub use agreement::{Disagreement, disagreements};
-pub use cached::{Cached, around, body, cached, shown, volatile};
+pub use cached::{Cached, around, bodies, cached, shown, volatile};
 pub use check::{Answer, Check, Criterion, check};
 pub use evidence::{Evidence, EvidenceError, Scenario};
 pub use golden::{

@@ -90,6 +90,13 @@ fn a_deferred_tool_is_named_and_costs_nothing() {
     // Opus 5: a read is $0.5 a million and a write is $6.25.
     let usd = stake.usd.expect("a price");
     assert!((usd - 2_001.0 * 5.75 / 1e6).abs() < 1e-9, "{usd}");
+    let for_an_hour =
+        |body: &Body| Body { system: vec![text(&long("be good ", 1_000), MARK_1H)], ..body.clone() };
+    let explained = explain(vec![ask(1, 0, &for_an_hour(&base())), ask(2, 10, &for_an_hour(&other))]);
+    let stake = explained.requests[1].miss.as_ref().and_then(|miss| miss.at_stake.as_ref());
+    // For an hour it is $10: 2,000 tokens, and one for five minutes.
+    let usd = stake.and_then(|stake| stake.usd).expect("a price");
+    assert!((usd - (2_000.0 * 9.5 + 5.75) / 1e6).abs() < 1e-9, "{usd}");
 }
 
 /// Haiku and older models lose earlier thinking when the user speaks again; newer ones keep it.

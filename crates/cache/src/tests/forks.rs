@@ -65,12 +65,12 @@ fn a_fork_with_another_word_is_cold_and_named() {
     let lane = |ask: Ask| Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask };
     let explained = explain(vec![ask(1, 0, &parent()), lane(ask(2, 10, &other))]);
     assert_eq!(explained.requests[1].reason, Some(crate::Reason::SystemChanged));
-    let findings = crate::lint(&explained, &[]);
+    let findings = crate::lint(&explained, &explained);
     let rules: Vec<_> =
         findings.iter().map(|finding| (finding.rule.name(), finding.pointer.as_str())).collect();
     assert_eq!(rules, [("cold_fork", "/system/0")]);
     let shares = explain(vec![ask(1, 0, &parent()), lane(ask(2, 10, &fork(1)))]);
-    assert_eq!(crate::lint(&shares, &[]), []);
+    assert_eq!(crate::lint(&shares, &shares), []);
 }
 
 /// A fork may begin where its parent was two turns ago: what counts is what it left there.

@@ -7,6 +7,11 @@ fn found(findings: &[crate::Finding]) -> Vec<(&str, &str)> {
     findings.iter().map(|finding| (finding.rule.name(), finding.pointer.as_str())).collect()
 }
 
+/// What is found even where all breaks are accepted.
+fn linted(explained: &Explained) -> Vec<crate::Finding> {
+    lint(explained, explained)
+}
+
 fn story(texts: &[&str]) -> Explained {
     let body =
         |said: &str| Body::new().tool("Read", "").system(&long(said, 2_000), MARK).says(user("hi", MARK));
@@ -25,8 +30,11 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
     assert_eq!((new[0].turns, new[0].tokens_a_turn, new[0].block), (2, 2_501, 2));
     assert_eq!(new[0].to_string(), "breaks the prefix at block 2 (`/system/0`), +2,501 tokens a turn");
     assert_eq!(broken(&once, &twice)[0].turns, 1);
-    assert_eq!(found(&lint(&twice, &new)), [("new_break", "/system/0")]);
-    assert_eq!(lint(&once, &[]), []);
+    assert_eq!(
+        found(&lint(&still, &twice)),
+        [("new_break", "/system/0"), ("dead_marker", "/system/0/cache_control")]
+    );
+    assert_eq!(lint(&once, &once), []);
 }
 
 #[test]
@@ -51,23 +59,65 @@ fn another_prompt_from_the_start_is_written_once() {
 fn markers_that_can_never_be_read_are_found() {
     let short = Body::new().system("be good", MARK).says(user("hi", MARK));
     assert_eq!(
-        found(&lint(&explain(vec![ask(1, 0, &short)]), &[])),
+        found(&linted(&explain(vec![ask(1, 0, &short)]))),
         [("dead_marker", "/messages/0/content/0/cache_control")]
     );
     let mut many = Body::new();
     for n in 0..5 {
         many = many.system(&long(&format!("part {n} "), 1_000), MARK);
     }
-    assert_eq!(found(&lint(&explain(vec![ask(1, 0, &many)]), &[])), [("dead_marker", "")]);
+    assert_eq!(found(&linted(&explain(vec![ask(1, 0, &many)]))), [("dead_marker", "")]);
     let turned = Body::new().system(&long("one ", 1_000), MARK).system(&long("two ", 1_000), MARK_1H);
     assert_eq!(
-        found(&lint(&explain(vec![ask(1, 0, &turned)]), &[])),
+        found(&linted(&explain(vec![ask(1, 0, &turned)]))),
         [("dead_marker", "/system/1/cache_control")]
     );
 }
 
+/// What keeps a lane's markers from being read, turn after turn.
+#[test]
+fn a_marker_that_is_written_every_turn_and_never_read_is_dead() {
+    let opening = || Body::new().system(&long("be good ", 1_000), MARK);
+    // Thirty blocks a turn: no marker looks back so far.
+    let lines = |count: usize| {
+        (0..count).fold(opening(), |body, n| {
+            body.says(user(&long(&format!("line {n} "), 10), if n + 1 == count { MARK } else { "" }))
+        })
+    };
+    let leaping = |turns: u32| {
+        explain((1..=turns).map(|n| ask(n, u64::from(n) * 10, &lines(n as usize * 30))).collect())
+    };
+    let explained = leaping(3);
+    let findings = lint(&Explained::default(), &explained);
+    assert_eq!(found(&findings), [("dead_marker", "/messages/29/content/0/cache_control")]);
+    assert_eq!(findings[0].what, "written in 2 turns, and the next never reads it: beyond_look_back");
+    assert_eq!(lint(&explained, &explained), [], "the golden has it, too");
+    assert_eq!(linted(&leaping(2)), [], "once is no habit");
+
+    // The marker stands behind what is said anew each turn, so that only the instructions are found.
+    let told = |n: u32| opening().says(user(&long(&format!("minute {n} "), 100), MARK));
+    let ticking = explain((1..=3).map(|n| ask(n, u64::from(n) * 10, &told(n))).collect());
+    let findings = lint(&Explained::default(), &ticking);
+    let dead: Vec<_> = findings.iter().filter(|it| it.rule == crate::Rule::DeadMarker).collect();
+    assert_eq!(dead.len(), 1, "{findings:?}");
+    assert_eq!(dead[0].pointer, "/messages/0/content/0/cache_control");
+}
+
+/// Whoever comes too late, or grows as conversations do, has markers for something.
+#[test]
+fn a_marker_that_moves_or_expires_is_not_dead() {
+    let body = |n: usize| {
+        let opening = Body::new().system(&long("be good ", 1_000), MARK);
+        (1..=n).fold(opening, |body, turn| body.says(user("go on", if turn == n { MARK } else { "" })))
+    };
+    for pause in [10, 900] {
+        let explained = explain((1..=4).map(|n| ask(n, u64::from(n) * pause, &body(n as usize))).collect());
+        assert_eq!(lint(&Explained::default(), &explained), [], "{pause} s\n{}", told(&explained));
+    }
+}
+
 fn volatile_in(said: &str, mark: &str, around: &Around) -> Vec<String> {
-    // What was said stays what it was: only tools and instructions are looked at.
+    // What the user says stays what it was.
     let body = Body::new().system(said, mark).says(user("it is 2026-11-15 in /home/me", mark));
     let explained = explain(vec![ask(1, 0, &body)]);
     let findings = volatile(&explained.openings[0], body.json().as_bytes(), around);
@@ -86,16 +136,66 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         ("session ses_4f6Ab29cK1m2n3Opq", "an id before the last marker: `ses_4f6Ab29cK1m2n3Opq`"),
         ("cwd: /home/me/work\\nnext", "a path before the last marker: `/home/me/work`"),
         ("Current branch: main\\nStatus", "the state of git before the last marker: `Current branch: main`"),
+        ("gitStatus: as it was\\n", "the state of git before the last marker: `gitStatus: as it was`"),
+        ("Changes:\\n M src/lib.rs\\nEnd", "the state of git before the last marker: ` M src/lib.rs`"),
+        ("Files:\\n?? notes.md\\n", "the state of git before the last marker: `?? notes.md`"),
+        ("Started at 14:32:05.", "a time before the last marker: `14:32:05`"),
+        ("Now: 1794839525123", "a timestamp before the last marker: `1794839525123`"),
+        ("It is 11/16/2026.", "a date before the last marker: `11/16/2026`"),
+        ("It is\\nNovember 16, 2026.", "a date before the last marker: `November 16, 2026`"),
+        ("It is 16 Nov 2026.", "a date before the last marker: `16 Nov 2026`"),
     ];
     for (said, what) in cases {
         assert_eq!(volatile_in(said, MARK, &anywhere), [what], "{said}");
         assert_eq!(volatile_in(said, "", &anywhere), [] as [String; 0], "nothing is marked: {said}");
     }
-    for harmless in
-        ["claude-haiku-4-5-20251001", "a file at /usr/bin/env", "background_tasks_and_results", "1024-2048"]
-    {
+    for harmless in [
+        "claude-haiku-4-5-20251001",
+        "a file at /usr/bin/env",
+        "background_tasks_and_results",
+        "1024-2048",
+        "at most 120000 ms, 1610612736 bytes or 25:1",
+        "Run git status first.\\nA  letter, M or D",
+        "Is it so??\\n?? is an operator",
+        "daily at 09:00:00",
+    ] {
         assert_eq!(volatile_in(harmless, MARK, &anywhere), [] as [String; 0], "{harmless}");
     }
+}
+
+/// What a harness says before the user's words is another one in the next conversation where it has a clock or an id; the
+/// day and the folder are where they belong. What comes later stays as it is.
+#[test]
+fn the_head_of_the_messages_is_looked_at_and_nothing_behind_it() {
+    let found_in = |messages: &[String]| {
+        let opening = Body::new().system(&long("be good ", 1_000), MARK);
+        let body = messages.iter().fold(opening, |body, message| body.says(message.clone()));
+        let explained = explain(vec![ask(1, 0, &body)]);
+        let findings = volatile(&explained.openings[0], body.json().as_bytes(), &Around::default());
+        let told = |it: crate::Finding| format!("{} {}", it.pointer, it.what);
+        findings.into_iter().map(told).collect::<Vec<_>>()
+    };
+    let said = |role: &str, context: &str, words: &str| {
+        let blocks = [text(context, ""), text(words, MARK)].join(",");
+        format!(r#"{{"role":"{role}","content":[{blocks}]}}"#)
+    };
+    let nothing: [String; 0] = [];
+    let clock = "a time before the last marker: `14:32:05`";
+    let context = said("user", "Since 14:32:05", "When was it?");
+    assert_eq!(found_in(std::slice::from_ref(&context)), [format!("/messages/0/content/0 {clock}")]);
+    let apart = [user("Since 14:32:05", ""), user("When was it?", MARK)];
+    assert_eq!(found_in(&apart), [format!("/messages/0/content/0 {clock}")]);
+    let behind = [user("When was it?", ""), said("system", "Since 14:32:05", "Be kind")];
+    assert_eq!(found_in(&behind), [format!("/messages/1/content/0 {clock}")]);
+    let placed = said("user", "It is 2026-11-16, in /home/me/work", "When was it?");
+    assert_eq!(found_in(&[placed]), nothing);
+    let own = said("user", "Be kind", "Was it at 14:32:05?");
+    assert_eq!(found_in(&[own]), nothing);
+    let later = [user("When was it?", ""), assistant("Soon."), context];
+    assert_eq!(found_in(&later), nothing);
+    let result =
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"at 14:32:05"}]}"#;
+    assert_eq!(found_in(&[result.to_owned(), user("When was it?", MARK)]), nothing);
 }
 
 /// A date in an example stays what it is; today's does not.

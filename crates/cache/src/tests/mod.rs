@@ -7,6 +7,7 @@ mod markers;
 mod openai;
 mod times;
 mod traffic;
+mod usage;
 
 use std::fmt::Write as _;
 
@@ -94,6 +95,12 @@ impl Body {
 /// A request of lane `main`, at some second, answered a second later.
 fn ask(n: u32, second: u64, body: &Body) -> Ask {
     of_prompt(n, second, body.prompt())
+}
+
+/// The same with what the provider says of it: read, written for five minutes, and the rest.
+fn used(n: u32, second: u64, body: &Body, [cache_read, cache_write_5m, input]: [u64; 3]) -> Ask {
+    let usage = Usage { cache_read, cache_write_5m, input, ..Usage::default() };
+    Ask { reported: Some(usage), ..ask(n, second, body) }
 }
 
 fn of_prompt(n: u32, second: u64, prompt: Prompt) -> Ask {

@@ -34,6 +34,30 @@ fn up_to_gpt_5_5_prefixes_are_kept_in_steps() {
     );
 }
 
+/// Instructions are the first messages here, and are instructions all the same.
+#[test]
+fn a_changed_system_message_is_a_changed_system() {
+    let chat = |n: u32, role: &str, system: &str, said: &str| {
+        let message = |role: &str, said: &str| format!(r#"{{"role":"{role}","content":"{said}"}}"#);
+        let messages = [message(role, system), message("user", said)].join(",");
+        let body = format!(r#"{{"model":"gpt-5.5","messages":[{messages}]}}"#);
+        let prompt = Prompt::read("http://x/v1/chat/completions", body.as_bytes()).expect("it asks a model");
+        of_prompt(n, u64::from(n) * 10, prompt)
+    };
+    let (good, bad) = (long("be good ", 2_000), long("be bad ", 2_000));
+    let long_said = long("go on ", 2_000);
+    for role in ["system", "developer"] {
+        check(
+            vec![chat(1, role, &good, "hi"), chat(2, role, &bad, &long_said), chat(3, role, &bad, &good)],
+            expect![[r#"
+                r000001 0+0+0+2001 cold
+                r000002 0+0+0+4000 system_changed block 1 /messages/0/content missed 1920
+                r000003 1920+0+0+2080 messages_changed block 17 /messages/1/content missed 2048
+            "#]],
+        );
+    }
+}
+
 #[test]
 fn another_key_is_routed_elsewhere_and_a_short_prompt_is_not_kept() {
     let opening = long("be good ", 2_000);

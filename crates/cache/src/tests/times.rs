@@ -86,9 +86,51 @@ fn an_error_writes_nothing() {
     check(
         vec![failed, ask(2, 10, &body()), ask(3, 20, &body())],
         expect![[r#"
-            r000001 0+2000+0+1 cold
+            r000001 0+0+0+0 unanswered
             r000002 0+2000+0+1 cold
             r000003 2000+0+0+1
+        "#]],
+    );
+}
+
+/// Who got no answer paid nothing, kept nothing alive, and is no beginning of a lane.
+#[test]
+fn an_error_is_not_counted() {
+    let failed = |n, second| Ask { begun_us: None, ..ask(n, second, &body()) };
+    let explained = explain(vec![failed(1, 0), ask(2, 10, &body()), failed(3, 200), ask(4, 320, &body())]);
+    assert_eq!(explained.requests[3].reason, Some(crate::Reason::Expired), "{}", told(&explained));
+    let total = &explained.total;
+    assert_eq!(
+        (total.requests, total.predicted.input_total(), total.perfect.input_total()),
+        (2, 4_002, 4_002)
+    );
+    assert_eq!(explained.openings[0].id.as_str(), "r000002");
+    let explained = explain(vec![failed(1, 0)]);
+    assert_eq!((explained.total.requests, explained.total.perfect_usd), (0, Some(0.0)));
+    assert_eq!(crate::lint(&explained, &explained), [], "nobody knows how long it would have been");
+}
+
+/// Two roots that say the same: what one wrote the other may be too early or too late for.
+#[test]
+fn cold_is_only_who_finds_nothing_of_others() {
+    let root = |n: u32, second| Ask { lane: format!("root-{n}"), ..ask(n, second, &body()) };
+    let early = Ask { at_us: SECOND / 10, ..root(2, 0) };
+    check(
+        vec![root(1, 0), early, root(3, 10), root(4, 900)],
+        expect![[r#"
+            r000001 0+2000+0+1 cold
+            r000002 0+2000+0+1 not_yet_readable block 1 /system/0 missed 2000
+            r000003 2000+0+0+1
+            r000004 0+2000+0+1 expired block 1 /system/0 missed 2000
+        "#]],
+    );
+    let other = Body::new().system(&long("be bad ", 2_000), MARK).says(user("hi", ""));
+    let stranger = Ask { lane: "other".to_owned(), ..ask(2, 10, &other) };
+    check(
+        vec![root(1, 0), stranger],
+        expect![[r#"
+            r000001 0+2000+0+1 cold
+            r000002 0+2000+0+1 cold
         "#]],
     );
 }

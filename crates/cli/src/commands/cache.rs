@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let golden = accepted(arguments, path)?.unwrap_or_default();
-    let mut findings = cache::lint(&told.explained, &cache::broken(&golden, &told.explained));
+    let mut findings = cache::lint(&golden, &told.explained);
     findings.extend(told.volatile);
     print(&match arguments.format {
         Format::Text => report::lint_text(&findings, super::width()),
@@ -85,8 +85,7 @@ fn of_recording(source: &Source) -> Told {
     for problem in &cached.ordered.problems {
         eprintln!("warning: {}: {}", report::plain(&problem.what), report::plain(&problem.why));
     }
-    let body = |id: &RequestId| parity::body(source, id);
-    let volatile = parity::volatile(&cached.explained, &parity::around(source), body);
+    let volatile = parity::volatile(&cached.explained, &parity::around(source), parity::bodies(source));
     Told { explained: cached.explained, shown: cached.shown, volatile }
 }
 

@@ -24,7 +24,7 @@ pub fn cache_json(of: &CacheOf<'_>) -> Value {
         "requests": of.explained.requests.iter().map(|it| request(it, of.shown.get(&it.id))).collect::<Vec<_>>(),
         "totals": totals,
         "sure": {
-            "exact": counted.exact, "within": counted.within, "within_percent": counted.percent,
+            "exact": counted.exact, "calibrated": counted.calibrated, "within": counted.within, "within_percent": counted.percent,
             "contradicted": counted.contradicted, "unchecked": counted.unchecked,
         },
         "rules": rules.collect::<Vec<_>>(),

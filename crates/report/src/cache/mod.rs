@@ -36,6 +36,7 @@ impl CacheOf<'_> {
 #[derive(Default)]
 struct Counted {
     exact: u64,
+    calibrated: u64,
     within: u64,
     /// The worst of those.
     percent: f64,
@@ -46,9 +47,10 @@ struct Counted {
 impl Counted {
     fn of(explained: &Explained) -> Self {
         let mut counted = Self::default();
-        for request in &explained.requests {
+        for request in explained.requests.iter().filter(|request| request.is_answered()) {
             match request.sure {
                 Sure::Exact => counted.exact += 1,
+                Sure::Calibrated => counted.calibrated += 1,
                 Sure::Within(percent) => {
                     counted.within += 1;
                     counted.percent = counted.percent.max(percent);
@@ -65,6 +67,7 @@ impl Counted {
         let within = Sure::Within(self.percent).to_string();
         let parts = [
             (self.exact, "exact"),
+            (self.calibrated, "calibrated"),
             (self.within, within.as_str()),
             (self.contradicted, "contradicted by the usage"),
             (self.unchecked, "without a usage"),
@@ -89,10 +92,11 @@ mod tests {
 
     #[test]
     fn how_sure_is_said_in_one_line() {
-        let counted = Counted { exact: 3, within: 2, percent: 1.24, contradicted: 1, unchecked: 0 };
+        let counted =
+            Counted { exact: 3, calibrated: 1, within: 2, percent: 1.24, contradicted: 1, unchecked: 0 };
         assert_eq!(
             counted.in_words(),
-            "exact in 3 requests, within 1.2 % in 2, contradicted by the usage in 1"
+            "exact in 3 requests, calibrated in 1, within 1.2 % in 2, contradicted by the usage in 1"
         );
         assert_eq!(Counted { unchecked: 1, ..Counted::default() }.in_words(), "without a usage in 1 request");
         assert_eq!(Counted::default().in_words(), "nothing was asked");

@@ -43,8 +43,8 @@ pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
     }
     line(String::new());
     line(format!(
-        "{:<lane$} {:>8} {:>6} {:>6} {:>6} {:>7} {:>9} {:>9}",
-        "LANE", "REQUESTS", "READ", "WRITE", "INPUT", "MISSED", "INPUT $", "PERFECT $"
+        "{:<lane$} {:>8} {:>6} {:>6} {:>6} {:>6} {:>8} {:>8} {:>9}",
+        "LANE", "REQUESTS", "READ", "WRITE", "INPUT", "MISSED", "INPUT $", "USAGE $", "PERFECT $"
     ));
     for (name, totals) in &of.explained.lanes {
         line(sums(name, totals, lane));
@@ -125,8 +125,12 @@ fn cost(usd: Option<f64>) -> String {
 fn sums(name: &str, totals: &Totals, lane: usize) -> String {
     let dollars = |usd: Option<f64>| usd.map_or("?".to_owned(), |usd| format!("{usd:.4}"));
     let said = totals.predicted;
+    let reported = match totals.reported.input_total() {
+        0 => "-".to_owned(),
+        _ => dollars(totals.reported_usd),
+    };
     format!(
-        "{:<lane$} {:>8} {:>6} {:>6} {:>6} {:>7} {:>9} {:>9}",
+        "{:<lane$} {:>8} {:>6} {:>6} {:>6} {:>6} {:>8} {:>8} {:>9}",
         cut(&plain(name), lane),
         totals.requests,
         short(said.cache_read),
@@ -134,6 +138,7 @@ fn sums(name: &str, totals: &Totals, lane: usize) -> String {
         short(said.input),
         short(totals.missed),
         dollars(totals.predicted_usd),
+        reported,
         dollars(totals.perfect_usd),
     )
 }

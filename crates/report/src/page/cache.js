@@ -2,10 +2,10 @@
 
 const CACHE_PARTS = [["read", "read"], ["written", "written"], ["input", "plain input"], ["missed", "missed: sent again though it could have been read"]];
 
-// Predicted, as every figure of a miss is. What was missed is a part of what was written or sent plain; it is told apart
+// Predicted, as every figure of a miss is but of one that only the usage shows. What was missed is a part of what was written or sent plain; it is told apart
 // from both.
 function sharesOf(request) {
-  const usage = request.predicted;
+  const usage = request.reason === "unavailable" ? request.reported : request.predicted;
   const ofWritten = Math.min(request.missed, usage.write);
   const ofInput = Math.min(request.missed - ofWritten, usage.input);
   return { read: usage.read, written: usage.write - ofWritten, input: usage.input - ofInput, missed: ofWritten + ofInput };

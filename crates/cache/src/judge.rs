@@ -1,0 +1,148 @@
+//! What a request missed: why, where, and what that cost.
+
+use session::Usage;
+
+use crate::explain::{Found, Playing};
+use crate::explanation::{Ask, AtStake, Explanation, Miss};
+use crate::place::Place;
+use crate::prompt::{Aside, Section};
+use crate::reason::Reason;
+use crate::rules::{Keeps, Reads, Rules};
+use crate::simulator::{Asked, State, back, bill, effective, written};
+use crate::sure::is_beyond_counting;
+use crate::tokens::Scale;
+use crate::totals::input_usd;
+
+impl Playing<'_> {
+    /// Measures a request by the one that it should go on from; says why it read no more.
+    pub(crate) fn judge(
+        &self,
+        n: usize,
+        asked: &Asked,
+        found: &Found,
+        explanation: &mut Explanation,
+    ) -> Option<Reason> {
+        let (ask, scale) = (&self.asks[n], &self.scales[n]);
+        let could = match ask.prompt.rules.keeps {
+            Keeps::Marked { .. } => {
+                let marks = written(&ask.prompt, &effective(&ask.prompt, scale));
+                found.kept.min(marks.last().map_or(0, |mark| scale.ends[mark.block]))
+            }
+            Keeps::Steps { step, .. } => {
+                let could = found.kept.min(scale.total) / step * step;
+                if could >= Rules::minimum(&ask.prompt.model) { could } else { 0 }
+            }
+        };
+        let missed = could.saturating_sub(asked.usage.cache_read);
+        if missed == 0 {
+            let nothing = (asked.usage.cache_read == 0).then(|| self.nothing(found));
+            return nothing.or_else(|| self.aside(n, found, explanation));
+        }
+        let place = match found.reach.filter(|_| found.is_intact) {
+            Some(reach) => Place::whole(&ask.prompt, reach),
+            None => Place::of(&ask.prompt, &self.asks[found.before].prompt, found.shared),
+        };
+        let reason = self.reason(n, found, &place);
+        explanation.perfect = billed(ask, scale, could);
+        let usd = more(ask, &asked.usage, &explanation.perfect);
+        explanation.miss = Some(Miss::at(place, missed, usd));
+        Some(reason)
+    }
+
+    /// What the usage says that the provider did not have.
+    pub(crate) fn doubt(&self, n: usize, asked: &Asked, explanation: &mut Explanation) {
+        let ask = &self.asks[n];
+        let reported = self.tokens.believed(&ask.prompt, ask.reported.as_ref());
+        let (Some(reported), Some(read)) = (reported, asked.read) else { return };
+        let lacking = asked.usage.cache_read.saturating_sub(reported.cache_read);
+        let is_counted = self.tokens.is_counted(ask.prompt.blocks[read].chain);
+        if !is_beyond_counting(lacking, reported.input_total(), is_counted) {
+            return;
+        }
+        let usd = more(ask, reported, &explanation.perfect);
+        let known = explanation.miss.as_ref().map_or(0, |miss| miss.tokens);
+        let is_named = |miss: &Miss| miss.at_stake.is_some() || miss.tokens >= lacking;
+        let miss = explanation.miss.take().filter(is_named).unwrap_or_else(|| {
+            explanation.reason = Some(Reason::Unavailable);
+            Miss::at(Place::whole(&ask.prompt, read), 0, None)
+        });
+        explanation.miss = Some(Miss { tokens: known + lacking, usd, at_stake: None, ..miss });
+    }
+
+    /// Why there was nothing to read.
+    fn nothing(&self, found: &Found) -> Reason {
+        let before = &self.asks[found.before].prompt;
+        let is_marked = matches!(before.rules.keeps, Keeps::Marked { .. });
+        if is_marked && before.marks.is_empty() { Reason::Cold } else { Reason::BelowMinimum }
+    }
+
+    fn reason(&self, n: usize, found: &Found, place: &Place) -> Reason {
+        if !found.is_intact {
+            return place.reason;
+        }
+        let ask = &self.asks[n];
+        let answered = self.asks[found.before].begun_us.is_some_and(|begun| begun <= ask.at_us);
+        match found.state {
+            State::Expired => Reason::Expired,
+            _ if !answered => Reason::NotYetReadable,
+            _ if !looks_back_to(ask, &self.scales[n], found.reach) => Reason::BeyondLookBack,
+            _ => Reason::BelowMinimum,
+        }
+    }
+
+    /// A tool that came or went beside the prefix is named, and costs nothing by the provider's own word.
+    fn aside(&self, n: usize, found: &Found, explanation: &mut Explanation) -> Option<Reason> {
+        let (ask, there) = (&self.asks[n], &self.asks[found.before].prompt);
+        let changed = Aside::first_difference(&ask.prompt, there)?;
+        let rewritten = billed(ask, &self.scales[n], 0);
+        explanation.miss = Some(Miss {
+            block: 1,
+            section: Section::Tools,
+            pointer: changed.pointer.clone(),
+            spans: [None, None],
+            tokens: 0,
+            usd: more(ask, &explanation.predicted, &explanation.predicted),
+            at_stake: Some(AtStake {
+                tool: changed.name.clone(),
+                tokens: explanation.predicted.cache_read,
+                usd: more(ask, &rewritten, &explanation.predicted),
+            }),
+        });
+        Some(Reason::ToolsChanged)
+    }
+}
+
+impl Miss {
+    fn at(place: Place, tokens: u64, usd: Option<f64>) -> Self {
+        let Place { block, section, pointer, spans, .. } = place;
+        Self { block: block + 1, section, pointer, spans, tokens, usd, at_stake: None }
+    }
+}
+
+/// What is billed for a request that reads so much.
+fn billed(ask: &Ask, scale: &Scale, read: u64) -> Usage {
+    match ask.prompt.rules.keeps {
+        Keeps::Marked { .. } => bill(&written(&ask.prompt, &effective(&ask.prompt, scale)), scale, read),
+        Keeps::Steps { .. } => Usage { cache_read: read, input: scale.total - read, ..Usage::default() },
+    }
+}
+
+/// How much more one usage costs than another.
+fn more(ask: &Ask, paid: &Usage, less: &Usage) -> Option<f64> {
+    let usd = |usage: &Usage| input_usd(&ask.prompt.model, usage);
+    usd(paid).zip(usd(less)).map(|(paid, less)| paid - less)
+}
+
+/// Whether a marker of a request leads to a block.
+fn looks_back_to(ask: &Ask, scale: &Scale, reach: Option<usize>) -> bool {
+    let Some(reach) = reach else { return false };
+    match ask.prompt.rules.keeps {
+        Keeps::Marked { reads: Reads::LookBack { positions, .. }, .. } => effective(&ask.prompt, scale)
+            .iter()
+            .any(|mark| back(&ask.prompt, mark.block, positions).any(|block| block == reach)),
+        Keeps::Marked { reads: Reads::Markers { .. }, .. } => {
+            ask.prompt.marks.iter().any(|mark| mark.block == reach)
+        }
+        Keeps::Steps { .. } => true,
+    }
+}

@@ -1,0 +1,146 @@
+//! What the usage says, and how far it is believed.
+
+use super::*;
+use crate::{Reason, Sure};
+
+/// A block of 300 KB in base64.
+fn file(kind: &str, media: &str) -> String {
+    let data = "QUFB".repeat(75_000);
+    format!(r#"{{"type":"{kind}","source":{{"type":"base64","media_type":"{media}","data":"{data}"}}}}"#)
+}
+
+fn screenshot() -> String {
+    file("image", "image/png")
+}
+
+fn result(id: &str, inside: &str, mark: &str) -> String {
+    let result = format!(r#"{{"type":"tool_result","tool_use_id":"{id}","content":[{inside}]{mark}}}"#);
+    format!(r#"{{"role":"user","content":[{result}]}}"#)
+}
+
+/// Six turns behind 2,000 tokens; a tool brings a picture of 1,500 tokens in the second, and a line in all others.
+fn with_a_screenshot() -> Vec<Ask> {
+    let call = |n: u32| {
+        format!(
+            r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"t{n}","name":"Look","input":{{}}}}]}}"#
+        )
+    };
+    let opening = Body::new().system(&long("be good ", 2_000), MARK);
+    let mut asks = vec![used(1, 0, &opening.clone().says(user("look", MARK)), [0, 2_003, 0])];
+    let mut body = opening.says(user("look", ""));
+    let mut kept = 2_003;
+    for turn in 2..=6 {
+        let inside = if turn == 2 { screenshot() } else { text("a line", "") };
+        body = body.says(call(turn));
+        let marked = body.clone().says(result(&format!("t{turn}"), &inside, MARK));
+        body = body.says(result(&format!("t{turn}"), &inside, ""));
+        // The first picture is another prefix from the messages on.
+        let (read, new) = if turn == 2 { (2_000, 1_563) } else { (kept, 40) };
+        asks.push(used(turn, u64::from(turn) * 10, &marked, [read, new, 0]));
+        kept = read + new;
+    }
+    asks
+}
+
+#[test]
+fn a_picture_in_a_result_is_counted_as_a_picture() {
+    let explained = explain(with_a_screenshot());
+    assert!(matches!(explained.requests[1].sure, Sure::Within(percent) if percent < 3.0), "{explained:?}");
+    for request in &explained.requests[2..] {
+        assert_eq!(Some(request.predicted), request.reported, "{} {}", request.id, request.sure);
+    }
+}
+
+/// Nothing but their size is known where no usage tells.
+#[test]
+fn pictures_and_files_weigh_no_more_than_a_picture() {
+    let tokens = |inside: &str, is_result: bool| {
+        let said =
+            if is_result { result("t", inside, "") } else { user("x", "").replace(&text("x", ""), inside) };
+        let explained = explain(vec![ask(1, 0, &Body::new().says(said))]);
+        explained.requests[0].predicted.input
+    };
+    for inside in [screenshot(), file("document", "application/pdf")] {
+        for is_result in [false, true] {
+            let count = tokens(&inside, is_result);
+            assert!((1_600..1_650).contains(&count), "{count} tokens");
+        }
+    }
+    let words = long("word ", 10_000);
+    let plain = format!(
+        r#"{{"type":"document","source":{{"type":"text","media_type":"text/plain","data":"{words}"}}}}"#
+    );
+    assert!(tokens(&plain, true) > 10_000, "a document that is text is seen as it is");
+}
+
+/// What a picture comes to tells nothing of who made up what.
+#[test]
+fn pictures_have_no_say_in_whether_usage_is_made_up() {
+    let plain = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""));
+    let pdf = user("x", "").replace(&text("x", ""), &file("document", "application/pdf"));
+    let heavy = plain.clone().says(pdf);
+    let explained = explain(vec![
+        used(1, 0, &plain, [0, 2_000, 1]),
+        used(2, 10, &plain, [2_000, 0, 1]),
+        // Beyond what anybody makes of these bytes.
+        used(3, 20, &heavy, [2_000, 0, 900_000]),
+        used(4, 30, &plain, [2_000, 0, 1]),
+    ]);
+    assert_eq!(explained.requests[1].sure, Sure::Exact);
+    assert_eq!(explained.requests[2].sure, Sure::Contradicted);
+    assert_eq!(explained.requests[3].sure, Sure::Exact);
+}
+
+/// The bytes say that 5,003 tokens are there to be read, and the provider has written them anew.
+#[test]
+fn what_only_the_usage_shows_is_named_counted_and_priced() {
+    let first = Body::new().system(&long("be good ", 5_000), MARK).says(user("go on", MARK));
+    let next = Body::new().system(&long("be good ", 5_000), MARK);
+    let next = next.says(user("go on", "")).says(assistant("yes")).says(user("and on", MARK));
+    let explained = explain(vec![used(1, 0, &first, [0, 5_003, 0]), used(2, 10, &next, [0, 5_013, 0])]);
+    let request = &explained.requests[1];
+    assert_eq!(request.predicted.cache_read, 5_003);
+    assert_eq!((request.reason, request.sure), (Some(Reason::Unavailable), Sure::Contradicted));
+    let miss = request.miss.as_ref().expect("a miss");
+    assert_eq!((miss.tokens, explained.total.missed), (5_003, 5_003));
+    assert_eq!((miss.block, miss.pointer.as_str()), (2, "/messages/0/content/0"));
+    // Opus 5: a read is $0.5 a million and a write is $6.25.
+    let usd = miss.usd.expect("a price");
+    assert!((usd - 5_003.0 * 5.75 / 1e6).abs() < 1e-9, "{usd}");
+    let (reported, perfect) = (explained.total.reported_usd.expect("known"), explained.total.perfect_usd);
+    assert!((reported - perfect.expect("known") - usd).abs() < 1e-9);
+}
+
+/// A deferred tool that the provider put into the prefix all the same is what broke it.
+#[test]
+fn what_was_at_stake_is_paid_where_the_usage_says_so() {
+    let body = Body::new().tool("Read", "").system(&long("be good ", 2_000), MARK).says(user("hi", ""));
+    let mut other = body.clone();
+    other.tools.push(r#"{"name":"Stop","input_schema":{},"defer_loading":true}"#.to_owned());
+    let explained = explain(vec![used(1, 0, &body, [0, 2_500, 1]), used(2, 10, &other, [0, 2_510, 1])]);
+    let request = &explained.requests[1];
+    let miss = request.miss.as_ref().expect("a miss");
+    assert_eq!((request.reason, miss.pointer.as_str()), (Some(Reason::ToolsChanged), "/tools/1"));
+    assert_eq!((miss.tokens, &miss.at_stake), (2_500, &None));
+}
+
+/// Ten tokens of two thousand may have been counted otherwise.
+#[test]
+fn a_matter_of_counting_is_no_miss() {
+    let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""));
+    let explained = explain(vec![used(1, 0, &body, [0, 2_000, 1]), used(2, 10, &body, [1_990, 10, 1])]);
+    assert_eq!((explained.requests[1].reason, explained.total.missed), (None, 0));
+}
+
+/// An echo of its own usage is no prediction; a read that another request's usage foretells is, and so is a miss.
+#[test]
+fn only_what_was_foretold_is_exact() {
+    let body = |word: &str| Body::new().system(&long(word, 2_000), MARK).says(user("hi", ""));
+    let explained = explain(vec![
+        used(1, 0, &body("be good "), [0, 1_900, 4]),
+        used(2, 10, &body("be good "), [1_900, 0, 4]),
+        used(3, 20, &body("be bad "), [0, 1_800, 4]),
+    ]);
+    let sure: Vec<Sure> = explained.requests.iter().map(|request| request.sure).collect();
+    assert_eq!(sure, [Sure::Calibrated, Sure::Exact, Sure::Exact]);
+}
