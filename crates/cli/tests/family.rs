@@ -185,6 +185,7 @@ fn kill_at(points: &[&str], expected: &Transcripts) {
         let before = world.provider.asked();
         let killed = if n == 0 { world.start(point) } else { world.resume(point) };
         assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", Said::of(killed));
+        // The first process finds nothing that it could ask for again.
         never_again(&answered, &before, &world, &case);
     }
     let (answered, before) = (world.answered(), world.provider.asked());
@@ -222,10 +223,12 @@ fn same(got: &Transcripts, expected: &Transcripts, case: &str) {
     }
 }
 
-fn every_hit_of(only: impl Fn(&str) -> bool) {
+/// Kills it at the first, the second and the last hit of every point whose name begins so.
+fn every_hit_of(prefixes: &[&str]) {
     let (hits, expected) = undisturbed();
+    let is_meant = |point: &str| prefixes.iter().any(|prefix| point.starts_with(prefix));
     let mut cases = 0;
-    for (point, hits) in hits.iter().filter(|(point, _)| only(point)) {
+    for (point, hits) in hits.iter().filter(|(point, _)| is_meant(point)) {
         let mut chosen = vec![1, 2, *hits];
         chosen.retain(|hit| hit <= hits);
         chosen.dedup();
@@ -237,40 +240,34 @@ fn every_hit_of(only: impl Fn(&str) -> bool) {
     assert!(cases > 0, "no such point was met");
 }
 
-#[test]
-fn killed_round_the_start_and_the_end_of_runs() {
-    every_hit_of(|point| {
-        point.starts_with("run.") || point.starts_with("spawn.") || point.starts_with("job.")
-    });
+/// A test for each group of points, and all of them together.
+macro_rules! killed {
+    ($($name:ident: $prefixes:expr;)*) => {
+        const KILLED: &[&[&str]] = &[$(&$prefixes),*];
+        $(#[test]
+        fn $name() {
+            every_hit_of(&$prefixes);
+        })*
+    };
 }
 
-#[test]
-fn killed_while_somebody_waits_or_is_woken() {
-    every_hit_of(|point| ["park.", "wake.", "inbox."].iter().any(|prefix| point.starts_with(prefix)));
+killed! {
+    killed_round_the_start_and_the_end_of_runs: ["run.", "spawn.", "job."];
+    killed_while_somebody_waits_or_is_woken: ["park.", "wake.", "inbox."];
+    killed_while_a_job_is_fetched_or_cancelled: ["fetch.", "cancel."];
+    killed_while_models_are_asked: ["ask."];
+    killed_while_tools_are_called: ["call."];
 }
 
-#[test]
-fn killed_while_a_job_is_fetched_or_cancelled() {
-    every_hit_of(|point| ["fetch.", "cancel."].iter().any(|prefix| point.starts_with(prefix)));
-}
-
-#[test]
-fn killed_while_models_are_asked() {
-    every_hit_of(|point| point.starts_with("ask."));
-}
-
-#[test]
-fn killed_while_tools_are_called() {
-    every_hit_of(|point| point.starts_with("call."));
-}
+const FIRST: [&str; 5] =
+    ["call.effect.after:3", "ask.first_byte:4", "park.after:1", "park.after:2", "job.end.after:2"];
+const AGAIN: [&str; 3] = ["child.resume.before:1", "child.resume.after:1", "resume.lease.after:1"];
 
 #[test]
 fn killed_again_while_it_is_taken_up() {
     let (_, expected) = undisturbed();
-    for first in
-        ["call.effect.after:3", "ask.first_byte:4", "park.after:1", "park.after:2", "job.end.after:2"]
-    {
-        for again in ["child.resume.before:1", "child.resume.after:1", "resume.lease.after:1"] {
+    for first in FIRST {
+        for again in AGAIN {
             kill_at(&[first, again], &expected);
         }
     }
@@ -347,8 +344,13 @@ fn every_point_of_a_tree_is_met_often_enough() {
     for point in agent::CRASH_POINTS.iter().filter(|point| !elsewhere.iter().any(|e| point.starts_with(e))) {
         assert!(hits.contains_key(*point), "`{point}` was never met: {hits:?}");
     }
+    let is_killed_at = |point: &str| KILLED.iter().copied().flatten().any(|prefix| point.starts_with(prefix));
+    if let Some(point) = hits.keys().find(|point| !is_killed_at(point)) {
+        panic!("`{point}` is met, and nobody is killed there");
+    }
     let cases: u64 = hits.values().map(|hits| (*hits).min(3)).sum();
-    assert!(hits.len() >= 24 && cases + 16 >= 72, "{} points, {cases} cases: {hits:?}", hits.len());
+    let again = (FIRST.len() * AGAIN.len()) as u64;
+    assert!(hits.len() >= 24 && cases + again >= 72, "{} points, {cases} cases: {hits:?}", hits.len());
 }
 
 #[test]
@@ -376,4 +378,47 @@ fn who_is_told_something_else_gets_what_was_answered_and_no_empty_promise() {
         let promised = said.contains("goes on");
         assert_eq!(main.matches("<job_ended").count(), usize::from(promised), "{point}: {main}");
     }
+}
+
+/// The processes whose command line has that word.
+fn processes_with(word: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.filter(|line| line.split(|byte| *byte == 0).any(|part| part == word.as_bytes())).count()
+}
+
+#[test]
+fn a_tree_of_nine_that_is_cancelled_leaves_no_process() {
+    let seconds = format!("4242{}", std::process::id());
+    let sleeps = format!("toolu_s=bash{{\"command\":\"sleep {seconds}\"}}");
+    let spawns: Vec<String> = (0..8)
+        .map(|n| {
+            format!(
+                "toolu_{n}=spawn_sub_agent{{\"prompt\":\"Sleep {n}.\",\"run_in_background\":{}}}",
+                n % 2 == 0
+            )
+        })
+        .collect();
+    let (spawns, names): (String, Vec<String>) =
+        (spawns.join(" + "), (0..8).map(|n| format!("Sleep {n}.")).collect());
+    let (main, sub) = ([spawns.as_str(), "Never said."], [sleeps.as_str(), "Never said."]);
+    let mut lines: Vec<(&str, &[&str])> = vec![("Do it.", &main)];
+    lines.extend(names.iter().map(|name| (name.as_str(), &sub[..])));
+    let world = World::saying(&lines);
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| Said::of(world.offshoot(&["run", "--allow", "bash", "Do it."], "")));
+        while processes_with(&seconds) < 8 {
+            assert!(!run.is_finished(), "it ended: {:?}", run.join());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let cancelled = world.env.run(&["cancel", ROOT]);
+        assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
+        assert_eq!(run.join().unwrap().code, Some(1), "it was ended");
+    });
+    assert_eq!(processes_with(&seconds), 0);
+    let listed: Value = serde_json::from_str(&world.env.run(&["ps", "--format", "json"]).stdout).unwrap();
+    let statuses: Vec<&str> =
+        listed["runs"].as_array().unwrap().iter().map(|run| run["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == "cancelled_by_parent").count(), 8, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == "cancelled_by_user").count(), 1, "{statuses:?}");
 }

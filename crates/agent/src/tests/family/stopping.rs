@@ -79,7 +79,12 @@ async fn a_tree_of_nine_ends_as_one() {
     let stage = nine();
     let run = stage.start("Do it.").await;
     let steps = || {
-        let of = |run: &str| stage.store().run(&RunId::new(run)).model_calls().expect("calls").len();
+        let of = |run: &str| {
+            let reads = (stage.store(), RunId::new(run));
+            let calls = reads.0.run(&reads.1).tool_calls().expect("calls");
+            let called = calls.iter().filter(|call| call.started_at.is_some()).count();
+            reads.0.run(&reads.1).model_calls().expect("calls").len() + called
+        };
         stage.runs().iter().map(|(run, _)| of(run)).sum::<usize>()
     };
     let end = async {
