@@ -4,7 +4,8 @@ use std::path::Path;
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
-use super::shell::{Line, Word, base};
+use super::programs::base;
+use super::shell::{Line, Word};
 use crate::definition::ours;
 
 /// A rule.

@@ -4,6 +4,8 @@
 //! every word whether it is what it looks like. Where it is in doubt, a word is unclear: rules that forbid take that as
 //! "maybe", and rules that allow as "no".
 
+use super::programs::{self, PLAIN, base, is_assignment};
+
 /// How deep lines may stand in lines.
 const DEEP: usize = 8;
 
@@ -16,6 +18,11 @@ pub(super) struct Line {
     bare: String,
     /// It does more than run them: it substitutes, loops, assigns, or writes to files.
     pub(super) is_more: bool,
+    /// The files that it runs as scripts, each with the number of the command that does so.
+    scripts: Vec<(usize, String)>,
+    /// The programs that it runs by their paths, and the files that it writes.
+    paths: Vec<String>,
+    written: Vec<String>,
 }
 
 /// One word of a command.
@@ -28,6 +35,32 @@ pub(super) enum Word {
 }
 
 impl Line {
+    /// Something is run, and only the shell knows what.
+    fn doubt(&mut self) {
+        self.commands.push(vec![Word::Unclear]);
+        self.is_more = true;
+    }
+
+    /// Whether it runs a file that it writes, or one that may be a pipe by another name.
+    fn runs_what_it_makes(&self) -> bool {
+        let pipes = ["/dev/stdin", "/dev/fd", "/proc/"];
+        if !self.scripts.is_empty() && pipes.iter().any(|pipe| self.bare.contains(pipe)) {
+            return true;
+        }
+        let is_named = |at: usize, script: &str| {
+            let others = self.commands.iter().enumerate().filter(|(other, _)| {
+                !self.scripts.iter().any(|(runs, name)| runs == other && name == script) && *other != at
+            });
+            let mut words = others.map(|(_, words)| words).filter(|words| {
+                let first = words.first().and_then(Word::plain).map(base);
+                !first.is_some_and(|first| PLAIN.contains(&first) || first == "chmod")
+            });
+            words.any(|words| words.iter().filter_map(Word::plain).any(|word| base(word) == script))
+        };
+        self.paths.iter().any(|path| self.written.contains(path))
+            || self.scripts.iter().any(|(at, name)| self.written.contains(name) || is_named(*at, name))
+    }
+
     /// Whether these words stand in its text one after the other, whatever else there is.
     pub(super) fn holds(&self, words: &[String]) -> bool {
         let mut rest = self.bare.as_str();
@@ -62,8 +95,53 @@ impl Word {
 
 /// Reads a command line.
 pub(super) fn read(text: &str) -> Line {
-    let bare = text.replace("\\\n", "").chars().filter(|c| !"'\"\\".contains(*c)).collect();
-    Line { bare, ..read_at(text, 0) }
+    let bare: String = text.replace("\\\n", "").chars().filter(|c| !"'\"\\".contains(*c)).collect();
+    let mut line = Line { bare, ..read_at(text, 0) };
+    if names_hook(&line.bare) || line.runs_what_it_makes() {
+        line.doubt();
+    }
+    line
+}
+
+/// Variables whose values some shell or `git` runs.
+const HOOKS: &[&str] = &[
+    "BASH_ENV",
+    "PROMPT_COMMAND",
+    "BASH_FUNC_",
+    "GIT_CONFIG_KEY",
+    "GIT_CONFIG_VALUE",
+    "GIT_CONFIG_PARAMETERS",
+];
+
+/// Others, whose names are words that may mean something else unless they are assigned to.
+const PROMPTS: &[&str] = &["ENV", "PS0", "PS1", "PS2", "PS4"];
+
+/// Variables whose values are command lines.
+const LINES: &[&str] = &[
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "MANPAGER",
+    "LESSOPEN",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_PAGER",
+    "GIT_ASKPASS",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_EXTERNAL_DIFF",
+];
+
+/// What assigns to the names that it is given.
+const ASSIGN: &[&str] =
+    &["export", "declare", "typeset", "readonly", "local", "read", "mapfile", "readarray", "getopts"];
+
+fn names_hook(bare: &str) -> bool {
+    let is_assigned = |name: &str| {
+        let behind = find_word(bare, name).map(|end| bare[end..].trim_start_matches([':', '+']));
+        behind.is_some_and(|behind| behind.starts_with('='))
+    };
+    HOOKS.iter().any(|name| bare.contains(name)) || PROMPTS.iter().any(|name| is_assigned(name))
 }
 
 fn read_at(text: &str, depth: usize) -> Line {
@@ -72,8 +150,7 @@ fn read_at(text: &str, depth: usize) -> Line {
         at: 0,
         line: Line::default(),
         depth,
-        piped: false,
-        fed: false,
+        input: Input::Elsewhere,
     };
     if depth > DEEP {
         reader.line.commands.push(vec![Word::Unclear]);
@@ -90,46 +167,23 @@ const RESERVED: &[&str] = &[
     "select", "function", "coproc", "time", "[[", "]]",
 ];
 
-/// Programs that read a command line from their arguments.
-const SHELLS: &[&str] =
-    &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "eval", "su", "ssh", "watch", "script"];
-
-/// Others that take some of their words for commands, or for what substitutes.
-const EVALUATE: &[&str] = &[
-    "trap",
-    "alias",
-    "let",
-    "mapfile",
-    "readarray",
-    "complete",
-    "compgen",
-    "bind",
-    "env",
-    "flock",
-    "parallel",
-    "coproc",
-];
-
-/// Programs and options that run the program behind them.
-const WRAPPERS: &[&str] = &[
-    "env", "command", "exec", "builtin", "nohup", "sudo", "doas", "timeout", "nice", "ionice", "setsid",
-    "stdbuf", "xargs", "parallel", "chroot", "unshare", "flock", "strace", "chrt", "taskset", "busybox",
-    "eval", "-exec", "-execdir", "-ok", "-okdir",
-];
-
-/// What makes more of a word than the letters it has, where somebody reads it as a command.
-const SIGNS: &[char] =
-    &[' ', '\t', '\n', ';', '&', '|', '<', '>', '(', '{', '$', '`', '\'', '"', '\\', '*', '?', '['];
-
 struct Reader {
     chars: Vec<char>,
     at: usize,
     line: Line,
     depth: usize,
-    /// What is read now gets its input from a command before it.
-    piped: bool,
-    /// Its input is a word that only the shell knows.
-    fed: bool,
+    /// Where the command that is read now gets its input from.
+    input: Input,
+}
+
+/// Where a command reads from.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Input {
+    /// A pipe, a file, or what everybody reads from.
+    #[default]
+    Elsewhere,
+    /// A text in the line, which is looked into.
+    Here,
 }
 
 /// A word as it is read.
@@ -139,6 +193,8 @@ struct Open {
     began: bool,
     quoted: bool,
     unclear: bool,
+    /// How much of it is known to be its beginning.
+    known: Option<usize>,
     /// It has a brace that may make several words of it.
     brace: bool,
 }
@@ -183,12 +239,9 @@ impl Reader {
                         word.unclear();
                         continue;
                     }
-                    // `2>` and the like: the number belongs to the arrow.
-                    if word.text.chars().all(|c| c.is_ascii_digit()) && !word.quoted {
-                        word = Open::default();
-                    }
+                    let number = word.take_number();
                     self.end_word(&mut word, &mut words);
-                    self.redirection(c, &mut here);
+                    self.redirection(c, number.as_deref(), &mut here);
                 }
                 '\n' => {
                     self.end_command(&mut word, &mut words);
@@ -199,22 +252,22 @@ impl Reader {
                 '&' if self.peek() == Some('>') => {
                     self.end_word(&mut word, &mut words);
                     self.at += 1;
-                    self.redirection('>', &mut here);
+                    self.redirection('>', None, &mut here);
                 }
                 ';' | '&' | '|' | '(' | ')' => {
                     if c == '(' && (word.began || !words.is_empty()) {
                         self.line.is_more = true; // a function, an array, or something that this is no reader for
                     }
                     self.end_command(&mut word, &mut words);
-                    // `||` is no pipe.
-                    self.piped = c == '|' && !self.takes("|");
                 }
                 ' ' | '\t' => self.end_word(&mut word, &mut words),
                 // What files and braces make of it is the shell's to know.
                 '*' | '?' | '[' | '{' | '}' | '~' => {
                     word.push(c, false);
                     word.brace |= c == '{';
-                    word.unclear |= "*?[".contains(c);
+                    if "*?[".contains(c) {
+                        word.unclear();
+                    }
                 }
                 c => word.push(c, false),
             }
@@ -232,6 +285,7 @@ impl Reader {
         if word.quoted && (word.text.contains("$(") || word.text.contains('`')) {
             self.inside(&word.text);
         }
+        self.assigned(&word, words);
         if words.is_empty() && !word.quoted {
             // `{` alone is a bracket, and no expansion.
             if RESERVED.contains(&word.text.as_str()) {
@@ -250,58 +304,60 @@ impl Reader {
         words.push(if is_plain { Word::Plain(word.text) } else { Word::Unclear });
     }
 
+    /// Looks at what a word assigns, if it does: a value may be run, and so may one under a name that is not known.
+    fn assigned(&mut self, word: &Open, words: &[Word]) {
+        let known = &word.text[..word.known.unwrap_or(word.text.len())];
+        if is_assignment(known) {
+            let (name, value) = word.text.split_once('=').expect("an assignment has one");
+            match LINES.contains(&name.trim_end_matches('+')) {
+                true if word.unclear => self.line.doubt(),
+                true => self.inside(value),
+                false => {}
+            }
+        } else if word.unclear {
+            let first = words.first().and_then(Word::plain);
+            let second = words.get(1).and_then(Word::plain);
+            if first.is_some_and(|first| ASSIGN.contains(&first))
+                || (first, second, words.len()) == (Some("printf"), Some("-v"), 2)
+            {
+                self.line.doubt();
+            }
+        }
+    }
+
     fn end_command(&mut self, word: &mut Open, words: &mut Vec<Word>) {
         self.end_word(word, words);
         let words = std::mem::take(words);
-        let (piped, fed) = (std::mem::take(&mut self.piped), std::mem::take(&mut self.fed));
+        let input = std::mem::take(&mut self.input);
         if words.is_empty() {
             return;
         }
-        let is_one =
-            |known: &[&str], word: &Word| word.plain().is_some_and(|word| known.contains(&base(word)));
-        // Behind `env` or `sudo`, too.
-        let shell = words.iter().position(|word| is_one(SHELLS, word));
-        if shell.is_some() || words.iter().any(|word| is_one(EVALUATE, word)) {
-            for word in words.iter().skip(1) {
-                match word {
-                    Word::Plain(line) if line.contains(SIGNS) => self.inside(line),
-                    Word::Unclear if shell.is_some() => self.doubt(),
-                    _ => {}
-                }
-            }
+        let found = programs::find(&words, input == Input::Here);
+        for line in &found.lines {
+            self.inside(line);
         }
-        if let Some(at) = shell {
-            // `eval git push` puts its words together and reads them again.
-            let rest: Vec<&str> = words[at + 1..].iter().filter_map(Word::plain).collect();
-            if words[at].plain() == Some("eval") {
-                self.inside(&rest.join(" "));
-            }
-            // Its commands come from where nobody looks.
-            let has_own = rest.iter().any(|word| !word.starts_with('-') || word.contains('c'));
-            if fed || (piped && (!has_own || rest.contains(&"-s"))) {
-                self.doubt();
-            }
+        if found.is_unclear {
+            self.line.doubt();
         }
-        if is_unclear_behind_wrappers(&words) {
-            self.doubt();
-        }
+        let at = self.line.commands.len();
+        self.line.scripts.extend(found.scripts.into_iter().map(|script| (at, script)));
+        let path = words[0].plain().filter(|program| program.contains('/'));
+        self.line.paths.extend(path.map(|path| base(path).to_owned()));
         self.line.commands.push(words);
-    }
-
-    /// Something is run, and only the shell knows what.
-    fn doubt(&mut self) {
-        self.line.commands.push(vec![Word::Unclear]);
-        self.line.is_more = true;
     }
 
     /// A line within this one.
     fn inside(&mut self, text: &str) {
         // Where brackets in it may not be what they look like, its end may be elsewhere.
         if ["#", "<<", "$'", "case"].iter().any(|sign| text.contains(sign)) {
-            self.doubt();
+            self.line.doubt();
         }
         let inner = read_at(text, self.depth + 1);
+        let before = self.line.commands.len();
         self.line.commands.extend(inner.commands);
+        self.line.scripts.extend(inner.scripts.into_iter().map(|(at, name)| (before + at, name)));
+        self.line.paths.extend(inner.paths);
+        self.line.written.extend(inner.written);
         self.line.is_more = true;
     }
 
@@ -393,17 +449,22 @@ impl Reader {
         }
     }
 
-    /// Behind `<` or `>`: where to, or a text that follows.
-    fn redirection(&mut self, arrow: char, here: &mut Vec<Here>) {
+    /// Behind `<` or `>`, and a number before it: where to, or a text that follows.
+    fn redirection(&mut self, arrow: char, number: Option<&str>, here: &mut Vec<Here>) {
+        let is_input = number.map_or(arrow == '<', |number| number.trim_start_matches('0').is_empty());
+        if is_input {
+            self.input = Input::Elsewhere;
+        }
         if arrow == '<' && self.takes("<<") {
             self.line.is_more = true; // a here-string: its word is data, and may be a script
-            match self.target() {
-                Some(text) => self.inside(&text),
-                None => self.fed = true,
+            if let Some(text) = self.target() {
+                self.inside(&text);
+                self.input = if is_input { Input::Here } else { self.input };
             }
             return;
         }
         if arrow == '<' && self.takes("<") {
+            self.input = if is_input { Input::Here } else { self.input };
             let tabs = self.takes("-");
             let end = self.target().unwrap_or_default();
             here.push(Here { end, tabs });
@@ -420,6 +481,9 @@ impl Reader {
             target.as_deref().is_some_and(|target| target == "/dev/null" || (copies && is_number(target)));
         self.line.is_more |= arrow == '>' && !harmless;
         self.line.is_more |= target.is_none();
+        if arrow == '>' && !harmless {
+            self.line.written.extend(target.map(|target| base(&target).to_owned()));
+        }
     }
 
     /// The word behind an arrow; nothing where it is unclear.
@@ -512,6 +576,16 @@ impl Open {
     fn unclear(&mut self) {
         self.began = true;
         self.unclear = true;
+        self.known.get_or_insert(self.text.len());
+    }
+
+    /// The `2` of `2>` and the name of `{name}>`: they belong to the arrow, and are no word.
+    fn take_number(&mut self) -> Option<String> {
+        let name = self.text.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+        let is_name = name.is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'));
+        let is_number = self.began && self.text.chars().all(|c| c.is_ascii_digit());
+        let takes = (is_number || is_name) && !self.quoted && !self.unclear;
+        takes.then(|| std::mem::take(self).text)
     }
 }
 
@@ -521,41 +595,4 @@ struct Here {
     end: String,
     /// Tabs before its lines do not count.
     tabs: bool,
-}
-
-/// Whether the program behind `env`, `xargs` and the like is one that only the shell knows, or whoever writes what
-/// `xargs` reads.
-fn is_unclear_behind_wrappers(words: &[Word]) -> bool {
-    let is_wrapper = |word: &Word| word.plain().is_some_and(|word| WRAPPERS.contains(&base(word)));
-    let is_fed = |word: &Word| word.plain().is_some_and(|word| ["xargs", "parallel"].contains(&base(word)));
-    let fed = words.iter().any(is_fed);
-    words.iter().enumerate().filter(|(_, word)| is_wrapper(word)).any(|(at, _)| {
-        let mut behind_option = false;
-        for word in &words[at + 1..] {
-            let Some(word) = word.plain() else { return true };
-            let is_option = word.starts_with('-') || is_assignment(word);
-            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-            // What stands behind an option may be its value.
-            if !(is_option || is_number || behind_option) {
-                return false;
-            }
-            behind_option = is_option;
-        }
-        fed && at + 1 == words.len()
-    })
-}
-
-/// `NAME=value`, `NAME+=value`, `NAME[1]=value`
-fn is_assignment(word: &str) -> bool {
-    let Some((name, _)) = word.split_once('=') else { return false };
-    let name = name.trim_end_matches('+');
-    let name = name.split_once('[').map_or(name, |(name, _)| name);
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-}
-
-/// A program's name without its folder.
-pub(super) fn base(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
 }
