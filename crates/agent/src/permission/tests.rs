@@ -482,6 +482,66 @@ fn hosts_and_names_have_rules_too() {
     assert_eq!(judge(&rules, "profiles_delete", json!({})), "allow");
 }
 
+/// A server's tools are judged by what they are given, whatever dress a path wears.
+#[test]
+fn arguments_of_a_server_s_tool_have_rules() {
+    let yard = Yard::new(&[("docs/a.md", ""), ("secrets/key", ""), ("docs/link -> ../secrets", "")]);
+    let rules = rules(
+        &["files_read(path=docs/*)", "web_get(url=https://docs.rs/*)"],
+        &["files_read", "web_get"],
+        &["files_*(path=secrets*)", "files_*(paths=secrets*)", "git_push(force=true)", "db_*(query=*DROP *)"],
+    );
+    let root = yard.root.canonicalize().expect("a folder");
+    let judged = |tool: &str, input: serde_json::Value| {
+        let input = input.to_string().replace("ROOT", root.to_str().expect("plain"));
+        let input = serde_json::from_str(&input).expect("it is JSON");
+        word(&rules.judge(tool, &input, &yard.scene.workspace))
+    };
+    for (tool, input, expected) in [
+        ("files_read", json!({ "path": "docs/a.md" }), "allow"),
+        ("files_read", json!({ "path": "./docs/a.md" }), "allow"),
+        ("files_read", json!({ "path": "ROOT/docs/a.md" }), "allow"),
+        ("files_read", json!({ "path": "docs/new/b.md" }), "allow"),
+        ("files_read", json!({ "path": "src/a.rs" }), "ask"),
+        ("files_read", json!({ "path": "docs/../src/a.rs" }), "ask"),
+        ("files_read", json!({ "path": "docs/../../x" }), "ask"),
+        ("files_read", json!({ "path": "/etc/docs/a" }), "ask"),
+        ("files_read", json!({ "path": ["docs/a.md", "src/a.rs"] }), "ask"),
+        ("files_read", json!({ "path": 7 }), "ask"),
+        ("files_read", json!({}), "ask"),
+        ("files_read", json!({ "path": "secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "./secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "docs/../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "docs/link/key" }), "deny"),
+        ("files_write", json!({ "path": "ROOT/secrets/new" }), "deny"),
+        ("files_read_many", json!({ "paths": ["docs/a.md", "secrets/key"] }), "deny"),
+        ("files_write", json!({ "path": "src/a.rs" }), "allow"),
+        ("git_push", json!({ "force": true }), "deny"),
+        ("git_push", json!({ "force": false }), "allow"),
+        ("git_push", json!({}), "allow"),
+        ("db_run", json!({ "query": "select 1; DROP TABLE x" }), "deny"),
+        ("web_get", json!({ "url": "https://docs.rs/x" }), "allow"),
+        ("web_get", json!({ "url": "https://docs.rs/../x" }), "ask"),
+        ("web_get", json!({ "url": "https://evil.net/https://docs.rs/x" }), "ask"),
+    ] {
+        assert_eq!(judged(tool, input.clone()), expected, "{tool} {input}");
+    }
+}
+
+/// A skill may answer a project's question, and not the user's.
+#[test]
+fn what_is_lent_answers_no_question_of_the_user_s() {
+    let skill = rules(&["bash", "write"], &[], &[]);
+    let mut all = rules(&[], &["bash"], &["bash(git push*)"]);
+    all.extend(rules(&[], &["write", "bash(ls *)"], &["write(docs)"]).of_project());
+    assert_eq!(judge(&all, "write", json!({ "path": "a" })), "ask");
+    all.lend(&skill);
+    assert_eq!(bash(&all, "ls -l"), "ask", "the user's own rule");
+    assert_eq!(judge(&all, "write", json!({ "path": "a" })), "allow");
+    assert_eq!(judge(&all, "write", json!({ "path": "docs/a" })), "deny");
+    assert_eq!(bash(&all, "git push"), "deny");
+}
+
 #[test]
 fn a_rule_that_means_nothing_is_named() {
     let wrong = |text: &str| Rules::default().add(List::Deny, text).expect_err(text);
@@ -491,6 +551,10 @@ fn a_rule_that_means_nothing_is_named() {
     assert!(wrong("read(/etc/passwd)").contains("paths are those of the workspace"));
     assert!(wrong("read(../x)").contains("paths are those of the workspace"));
     assert!(wrong("get_time(x)").contains("write `get_time`"));
+    assert!(wrong("*(path=x)").contains("write `*`"));
+    for text in ["files_read(docs/*)", "files_read(=x)", "files_read(path=)", "files_read(a b=c)"] {
+        assert!(wrong(text).contains("name an argument, as in `files_read(path=docs/*)`"), "{text}");
+    }
     assert!(wrong("read([)").contains("`read([)`"));
 }
 
