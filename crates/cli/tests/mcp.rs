@@ -230,7 +230,7 @@ done
     // It is in the workspace, where an agent could have written it.
     let said = run(&env, &["--json"]);
     assert!(said.stderr.contains("read it, then: offshoot agents accept server.sh"), "{said:?}");
-    assert!(answer(&answers(&said), "s_put").1.contains("no tool"), "{said:?}");
+    assert!(!env.path(own).join("pids").exists(), "it was started: {said:?}");
     assert_eq!(env.run(&["agents", "accept", "server.sh"]).stderr, "accepted server.sh\n");
     let said = run(&env, &["--json"]);
     assert_eq!(said.code, None, "killed: {said:?}");
@@ -293,6 +293,10 @@ fn a_package_in_the_workspace_is_not_run() {
     let said = Said::of(command.env("OFFSHOOT_DATA_DIR", data.path()).output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.stderr.contains("MCP server `files`: is not there"), "{said:?}");
+    assert!(!env.path("harm").exists(), "what an agent wrote was run: {said:?}");
+    // In a folder below the workspace it would be found as well.
+    let said = run(&env, &[]);
+    assert!(said.stderr.contains("give it a `cwd` outside of the workspace"), "{said:?}");
     assert!(!env.path("harm").exists(), "what an agent wrote was run: {said:?}");
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Stand {
     pub(super) path: OsString,
 }
 
-/// Programs that run what they find in the folder they stand in.
+/// Programs that run what they find in the folder they stand in, and in those above it.
 const PACKAGES: &[&str] = &[
     "npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "uv", "uvx", "pipx", "deno", "poetry", "cargo",
     "make",
@@ -68,10 +68,11 @@ impl Ground {
             return Err(format!("its `cwd` is no folder: `{}`", folder.display()));
         }
         let is_inside = folder.canonicalize().is_ok_and(|folder| folder.starts_with(&workspace));
-        if cwd.is_some() && is_inside && PACKAGES.contains(&name(program)) {
+        if is_inside && PACKAGES.contains(&name(program)) {
             return Err(format!(
-                "`{}` runs what it finds in its folder, and agents can write to that: leave `cwd` out, or name one outside \
-                 of the workspace",
+                "it would be started in `{}`, where agents can write, and `{}` runs what it finds there and in the folders \
+                 above: give it a `cwd` outside of the workspace",
+                folder.display(),
                 name(program)
             ));
         }
@@ -110,18 +111,11 @@ impl Ground {
         files
     }
 
-    /// A folder that only this server has. It is a package by itself, so that nobody looks for one above it.
+    /// A folder that only this server has.
     fn own_folder(&self, server: &str) -> Result<PathBuf, String> {
         let folder = self.own.join(server);
-        let made = || {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-            match std::fs::File::create_new(folder.join("package.json")) {
-                Ok(mut file) => std::io::Write::write_all(&mut file, b"{\"private\":true}\n"),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-                Err(error) => Err(error),
-            }
-        };
-        made().map_err(|error: std::io::Error| format!("`{}` cannot be made: {error}", folder.display()))?;
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|error| format!("`{}` cannot be made: {error}", folder.display()))?;
         Ok(folder)
     }
 }

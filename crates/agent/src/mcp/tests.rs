@@ -177,8 +177,8 @@ fn no_server_is_started_from_what_an_agent_wrote() {
         ["npx", "-y", "@modelcontextprotocol/server-filesystem", "WORK"] in "DATA/mcp/s"
         no: `./@modelcontextprotocol/server-filesystem` is a folder of the workspace, and agents can write to what would be run there
         ["npx", "-y", "server", "WORK/docs", "WORK/./new", "WORK/../beside", "--root=WORK", "--to=WORK/docs", "stdio"] in "DATA/mcp/s"
-        no: `npx` runs what it finds in its folder, and agents can write to that: leave `cwd` out, or name one outside of the workspace
-        no: `uvx` runs what it finds in its folder, and agents can write to that: leave `cwd` out, or name one outside of the workspace
+        no: it would be started in `WORK/.`, where agents can write, and `npx` runs what it finds there and in the folders above: give it a `cwd` outside of the workspace
+        no: it would be started in `WORK/docs`, where agents can write, and `uvx` runs what it finds there and in the folders above: give it a `cwd` outside of the workspace
         ["node", "server"] in "DATA/mcp/s"
         no: `./server` is a folder of the workspace, and agents can write to what would be run there
         no: `./server` is a folder of the workspace, and agents can write to what would be run there
