@@ -3,6 +3,7 @@
 //! A deny wins over everything. An allow is an exception to an ask; where no rule speaks, a call is made. A question that
 //! nobody is there to answer is a no.
 
+mod line;
 mod programs;
 mod rule;
 mod shell;

@@ -1,6 +1,6 @@
 //! Which programs run others, and which of their words are commands.
 
-use super::shell::Word;
+use super::line::Word;
 
 /// Shells.
 const SHELLS: &[&str] =
@@ -46,8 +46,8 @@ const FEEDERS: &[&str] = &["xargs", "parallel", "-exec", "-execdir", "-ok", "-ok
 
 /// Programs that only name, show or look for their words.
 pub(super) const PLAIN: &[&str] = &[
-    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ls", "cat", "cd", "which", "type", "head", "tail",
-    "test", "[", "rm", "mkdir", "touch", "wc", "diff", "stat", "file", "cargo", "for", "case", "select",
+    "echo", "printf", "grep", "egrep", "fgrep", "ls", "cat", "cd", "which", "type", "head", "tail", "test",
+    "[", "rm", "mkdir", "touch", "wc", "diff", "stat", "file", "cargo", "for", "case", "select",
 ];
 
 /// What makes more of a word than the letters it has, where somebody reads it as a command.
@@ -157,6 +157,7 @@ fn script(behind: &[Word]) -> Script<'_> {
     while let Some(word) = words.next() {
         match word.plain() {
             None => return Script::Input,
+            Some(";" | "+") => break, // of `find`
             Some("-" | "--") => {
                 operand = words.next().and_then(Word::plain);
                 break;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
+use super::line::{Line, Word};
 use super::programs::base;
-use super::shell::{Line, Word};
 use crate::definition::ours;
 
 /// A rule.

@@ -4,94 +4,11 @@
 //! every word whether it is what it looks like. Where it is in doubt, a word is unclear: rules that forbid take that as
 //! "maybe", and rules that allow as "no".
 
-use super::programs::{self, PLAIN, base, is_assignment};
+use super::line::{Line, Word, names_hook};
+use super::programs::{self, base, is_assignment};
 
 /// How deep lines may stand in lines.
 const DEEP: usize = 8;
-
-/// A command line.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Line {
-    /// Its simple commands, in the order in which they begin.
-    pub(super) commands: Vec<Vec<Word>>,
-    /// Its text without quotes and what joins lines.
-    bare: String,
-    /// It does more than run them: it substitutes, loops, assigns, or writes to files.
-    pub(super) is_more: bool,
-    /// The files that it runs as scripts, each with the number of the command that does so.
-    scripts: Vec<(usize, String)>,
-    /// The programs that it runs by their paths, and the files that it writes.
-    paths: Vec<String>,
-    written: Vec<String>,
-}
-
-/// One word of a command.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Word {
-    /// This word.
-    Plain(String),
-    /// Only the shell knows.
-    Unclear,
-}
-
-impl Line {
-    /// Something is run, and only the shell knows what.
-    fn doubt(&mut self) {
-        self.commands.push(vec![Word::Unclear]);
-        self.is_more = true;
-    }
-
-    /// Whether it runs a file that it writes, or one that may be a pipe by another name.
-    fn runs_what_it_makes(&self) -> bool {
-        let pipes = ["/dev/stdin", "/dev/fd", "/proc/"];
-        if !self.scripts.is_empty() && pipes.iter().any(|pipe| self.bare.contains(pipe)) {
-            return true;
-        }
-        let is_named = |at: usize, script: &str| {
-            let others = self.commands.iter().enumerate().filter(|(other, _)| {
-                !self.scripts.iter().any(|(runs, name)| runs == other && name == script) && *other != at
-            });
-            let mut words = others.map(|(_, words)| words).filter(|words| {
-                let first = words.first().and_then(Word::plain).map(base);
-                !first.is_some_and(|first| PLAIN.contains(&first) || first == "chmod")
-            });
-            words.any(|words| words.iter().filter_map(Word::plain).any(|word| base(word) == script))
-        };
-        self.paths.iter().any(|path| self.written.contains(path))
-            || self.scripts.iter().any(|(at, name)| self.written.contains(name) || is_named(*at, name))
-    }
-
-    /// Whether these words stand in its text one after the other, whatever else there is.
-    pub(super) fn holds(&self, words: &[String]) -> bool {
-        let mut rest = self.bare.as_str();
-        !words.is_empty()
-            && words.iter().all(|word| match find_word(rest, word) {
-                Some(end) => {
-                    rest = &rest[end..];
-                    true
-                }
-                None => false,
-            })
-    }
-}
-
-/// Where a word ends that stands by itself; what joins it to others is no letter and no digit.
-fn find_word(text: &str, word: &str) -> Option<usize> {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(word).map(|(at, _)| (at, at + word.len())).find_map(|(at, end)| {
-        let alone = !text[..at].ends_with(is_part) && !text[end..].starts_with(is_part);
-        alone.then_some(end)
-    })
-}
-
-impl Word {
-    pub(super) fn plain(&self) -> Option<&str> {
-        match self {
-            Self::Plain(word) => Some(word),
-            Self::Unclear => None,
-        }
-    }
-}
 
 /// Reads a command line.
 pub(super) fn read(text: &str) -> Line {
@@ -102,19 +19,6 @@ pub(super) fn read(text: &str) -> Line {
     }
     line
 }
-
-/// Variables whose values some shell or `git` runs.
-const HOOKS: &[&str] = &[
-    "BASH_ENV",
-    "PROMPT_COMMAND",
-    "BASH_FUNC_",
-    "GIT_CONFIG_KEY",
-    "GIT_CONFIG_VALUE",
-    "GIT_CONFIG_PARAMETERS",
-];
-
-/// Others, whose names are words that may mean something else unless they are assigned to.
-const PROMPTS: &[&str] = &["ENV", "PS0", "PS1", "PS2", "PS4"];
 
 /// Variables whose values are command lines.
 const LINES: &[&str] = &[
@@ -136,14 +40,6 @@ const LINES: &[&str] = &[
 const ASSIGN: &[&str] =
     &["export", "declare", "typeset", "readonly", "local", "read", "mapfile", "readarray", "getopts"];
 
-fn names_hook(bare: &str) -> bool {
-    let is_assigned = |name: &str| {
-        let behind = find_word(bare, name).map(|end| bare[end..].trim_start_matches([':', '+']));
-        behind.is_some_and(|behind| behind.starts_with('='))
-    };
-    HOOKS.iter().any(|name| bare.contains(name)) || PROMPTS.iter().any(|name| is_assigned(name))
-}
-
 fn read_at(text: &str, depth: usize) -> Line {
     let mut reader = Reader {
         chars: text.chars().collect(),
@@ -151,6 +47,7 @@ fn read_at(text: &str, depth: usize) -> Line {
         line: Line::default(),
         depth,
         input: Input::Elsewhere,
+        names: false,
     };
     if depth > DEEP {
         reader.line.commands.push(vec![Word::Unclear]);
@@ -174,6 +71,8 @@ struct Reader {
     depth: usize,
     /// Where the command that is read now gets its input from.
     input: Input,
+    /// The word that is read now names a function, and what stands behind it is run.
+    names: bool,
 }
 
 /// Where a command reads from.
@@ -286,10 +185,14 @@ impl Reader {
             self.inside(&word.text);
         }
         self.assigned(&word, words);
+        if self.is_name(&word, words) {
+            words.clear();
+        }
         if words.is_empty() && !word.quoted {
             // `{` alone is a bracket, and no expansion.
             if RESERVED.contains(&word.text.as_str()) {
                 self.line.is_more = true;
+                self.names |= matches!(word.text.as_str(), "function" | "coproc");
                 if matches!(word.text.as_str(), "for" | "case" | "select") {
                     words.push(Word::Plain(word.text)); // what stands behind it is not run
                 }
@@ -302,6 +205,13 @@ impl Reader {
         }
         let is_plain = !word.unclear || word.text == "[";
         words.push(if is_plain { Word::Plain(word.text) } else { Word::Unclear });
+    }
+
+    /// Whether what was read so far is a name, of a function or behind `for`, and the word begins what is run.
+    fn is_name(&self, word: &Open, words: &[Word]) -> bool {
+        let is_reserved = !word.quoted && RESERVED.contains(&word.text.as_str());
+        let loops = words.first().is_some_and(|first| matches!(first.plain(), Some("for" | "select")));
+        is_reserved && ((self.names && words.len() == 1) || (loops && words.len() == 2))
     }
 
     /// Looks at what a word assigns, if it does: a value may be run, and so may one under a name that is not known.
@@ -329,6 +239,7 @@ impl Reader {
         self.end_word(word, words);
         let words = std::mem::take(words);
         let input = std::mem::take(&mut self.input);
+        self.names = false;
         if words.is_empty() {
             return;
         }
@@ -582,7 +493,8 @@ impl Open {
     /// The `2` of `2>` and the name of `{name}>`: they belong to the arrow, and are no word.
     fn take_number(&mut self) -> Option<String> {
         let name = self.text.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
-        let is_name = name.is_some_and(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'));
+        let is_name = name
+            .is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_'));
         let is_number = self.began && self.text.chars().all(|c| c.is_ascii_digit());
         let takes = (is_number || is_name) && !self.quoted && !self.unclear;
         takes.then(|| std::mem::take(self).text)
