@@ -170,7 +170,7 @@ async fn judged(
         None => Arc::clone(&kernel.rules),
         Some(allowed) => {
             let mut rules = Rules::clone(&kernel.rules);
-            rules.extend(allowed.clone());
+            rules.lend(allowed);
             Arc::new(rules)
         }
     };

@@ -179,7 +179,7 @@ impl Defaults {
             let why = "a project may not allow anything: put `allow` into your own `offshoot.toml`";
             return Err(not_accepted(text, file, allowed.span().start, why.to_owned()));
         }
-        self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
+        self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?.of_project());
         no_sandbox(&parsed.sandbox, text, file)?;
         self.model = parsed.model.or(self.model.take());
         Ok(())

@@ -59,7 +59,7 @@ pub use fan_out::FanOut;
 pub use fork::{Fork, ForkEnded, ForkPoint, ForkSettings, Forked, OnMessage};
 pub use jobs::end_tree;
 pub use kernel::{Ended, Kernel, More, Start};
-pub use mcp::{ServerConfig, Servers};
+pub use mcp::{Ground, ServerConfig, Servers};
 pub use model::Model;
 pub use permission::{Answer, Asker, Judgement, List, NobodyToAsk, Question, Rules};
 pub use process::is_alive;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use agent::Ground;
 use agent::definition::{Definitions, Places, State, Trust, TrustError};
 
 use crate::failure::{Kind, OrFail, marked};
@@ -51,8 +52,16 @@ impl Described {
 
 /// Where it is kept what the user has accepted.
 pub(crate) fn trust_path() -> anyhow::Result<PathBuf> {
-    let data = paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
-    Ok(data.join("trust.json"))
+    Ok(data_dir()?.join("trust.json"))
+}
+
+/// Where the servers of a run in that folder stand.
+pub(crate) fn ground(workspace: &Path) -> anyhow::Result<Ground> {
+    Ok(Ground { workspace: workspace.to_owned(), own: data_dir()?.join("mcp"), trust: trust_path()? })
+}
+
+fn data_dir() -> anyhow::Result<PathBuf> {
+    paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())
 }
 
 /// Whose turn it is when that cannot be read or written.

@@ -275,3 +275,29 @@ fn check_says_when_the_settings_would_stop_a_run() {
     let said = env.run(&["agents", "check"]);
     assert!(said.code == Some(1) && said.stdout.contains("modle"), "{said:?}");
 }
+
+/// Without a name the main agent runs; where the user has switched it off, the first that there is, and else nobody.
+#[test]
+fn who_has_no_general_agent_is_told_who_runs() {
+    let env = world();
+    let general = "home/.config/offshoot/agents/general-purpose.md";
+    env.write(general, "---\nname: general-purpose\ndescription: all\ndisable: true\n---\n");
+    let go = |arguments: &[&str]| {
+        env.run(&[&["run", "--script", "script.yaml", "--json"], arguments, &["Go."]].concat())
+    };
+    let said = go(&[]);
+    assert!(
+        said.stderr.contains("warning: `general-purpose` is switched off; `mine` is taken instead"),
+        "{said:?}"
+    );
+    assert!(said.stdout.contains(r#""agent":"mine""#), "{said:?}");
+    let said = go(&["--agent", "general-purpose"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    std::fs::remove_file(env.path("home/.config/offshoot/agents/mine.md")).unwrap();
+    let said = go(&[]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("there is no agent at all: `general-purpose` is switched off"), "{said:?}");
+    std::fs::remove_file(env.path(general)).unwrap();
+    let said = go(&[]);
+    assert!(said.stdout.contains(r#""agent":"main""#), "{said:?}");
+}

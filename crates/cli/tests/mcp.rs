@@ -207,6 +207,7 @@ fn is_alive(pid: &str) -> bool {
 fn a_run_that_goes_on_has_its_servers_again() {
     let settings = "[mcp.s]\ncommand = [\"sh\", \"server.sh\"]\n";
     let env = world(settings, &[("s_put", "{}")]);
+    let own = "data/mcp/s";
     env.write(
         "server.sh",
         r#"
@@ -226,6 +227,11 @@ while read -r line; do
 done
 "#,
     );
+    // It is in the workspace, where an agent could have written it.
+    let said = run(&env, &["--json"]);
+    assert!(said.stderr.contains("read it, then: offshoot agents accept server.sh"), "{said:?}");
+    assert!(!env.path(own).join("pids").exists(), "it was started: {said:?}");
+    assert_eq!(env.run(&["agents", "accept", "server.sh"]).stderr, "accepted server.sh\n");
     let said = run(&env, &["--json"]);
     assert_eq!(said.code, None, "killed: {said:?}");
     let first: Value = serde_json::from_str(said.stdout.lines().next().unwrap()).unwrap();
@@ -233,14 +239,17 @@ done
         env.run(&["run", "--script", "script.yaml", "--json", "--resume", first["run"].as_str().unwrap()]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(answer(&answers(&said), "s_put"), ("done", "put it"));
-    assert_eq!(env.read("puts"), "put\nput\n", "it may be done twice, and was");
-    let pids = env.read("pids");
+    assert_eq!(env.read(&format!("{own}/puts")), "put\nput\n", "it may be done twice, and was");
+    let pids = env.read(&format!("{own}/pids"));
     assert!(!pids.lines().any(is_alive), "{pids}");
 }
 
 #[test]
 fn who_does_not_want_to_wait_for_a_server_stops_it() {
-    let env = world("[mcp.s]\ncommand = [\"sh\", \"-c\", \"echo $$ > up; sleep 1000\"]\n", &[("list", "{}")]);
+    let env = world(
+        "[mcp.s]\ncommand = [\"sh\", \"-c\", \"echo $$ > up; sleep 1000\"]\ncwd = \".\"\n",
+        &[("list", "{}")],
+    );
     // A pipe with a name: reading it waits until the server has written to it.
     assert!(Command::new("mkfifo").arg(env.path("up")).status().unwrap().success());
     let mut command = env.offshoot(&["run", "--script", "script.yaml", "Go."]);
@@ -255,6 +264,40 @@ fn who_does_not_want_to_wait_for_a_server_stops_it() {
         assert!(std::time::Instant::now() < until, "the server is still there");
         std::thread::yield_now();
     }
+}
+
+/// What the agent leaves in the workspace, `npx` does not take for the server on the next run.
+#[test]
+fn a_package_in_the_workspace_is_not_run() {
+    let settings = "[mcp.files]\ncommand = [\"npx\", \"--offline\", \"-y\", \"server-of-mine\", \".\"]\n";
+    let env = world(settings, &[("list", "{}")]);
+    env.write("package.json", r#"{ "dependencies": { "server-of-mine": "1.0.0" } }"#);
+    std::fs::create_dir_all(env.path("node_modules/.bin")).unwrap();
+    std::fs::create_dir_all(env.path("node_modules/server-of-mine")).unwrap();
+    let package = r#"{ "name": "server-of-mine", "version": "1.0.0", "bin": "i.js" }"#;
+    env.write("node_modules/server-of-mine/package.json", package);
+    let program = format!("#!/usr/bin/env node\nrequire('fs').writeFileSync({:?}, '');\n", env.path("harm"));
+    env.write("node_modules/server-of-mine/i.js", &program);
+    let bin = env.path("node_modules/.bin/server-of-mine");
+    std::os::unix::fs::symlink("../server-of-mine/i.js", &bin).unwrap();
+    assert!(
+        Command::new("chmod")
+            .arg("+x")
+            .arg(env.path("node_modules/server-of-mine/i.js"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    let data = tempfile::tempdir().unwrap();
+    let mut command = env.offshoot(&["run", "--script", "script.yaml", "Go."]);
+    let said = Said::of(command.env("OFFSHOOT_DATA_DIR", data.path()).output().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains("MCP server `files`: is not there"), "{said:?}");
+    assert!(!env.path("harm").exists(), "what an agent wrote was run: {said:?}");
+    // In a folder below the workspace it would be found as well.
+    let said = run(&env, &[]);
+    assert!(said.stderr.contains("give it a `cwd` outside of the workspace"), "{said:?}");
+    assert!(!env.path("harm").exists(), "what an agent wrote was run: {said:?}");
 }
 
 #[test]

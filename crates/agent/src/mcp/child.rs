@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +13,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// Of our own environment, all that a server is given.
-const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
+use super::ground::Stand;
+
+/// Of our own environment, all that a server is given beside a `PATH`.
+const INHERITED: [&str; 2] = ["HOME", "LANG"];
 /// How much of what a server complains about is kept.
 const TAIL: usize = 4 * 1024;
 /// How long a server may take to end by itself when its input is closed.
@@ -40,22 +41,21 @@ pub(super) struct Child {
 pub(super) type Pipes = (Metered<ChildStdout>, ChildStdin);
 
 impl Child {
-    /// Starts it in that folder. What it may say until somebody asks again is counted down in `left`.
+    /// Starts it. What it may say until somebody asks again is counted down in `left`.
     pub(super) fn start(
-        command: &[String],
+        stand: &Stand,
         env: &BTreeMap<String, String>,
-        folder: &Path,
         left: Arc<AtomicUsize>,
     ) -> io::Result<(Self, Pipes)> {
-        let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mark = format!("{MARK}={}-{:016x}", std::process::id(), fastrand::u64(..));
         let (name, value) = mark.split_once('=').expect("it was just put together");
         let inherited = INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-        let mut process = Command::new(program)
-            .args(arguments)
-            .current_dir(folder)
+        let mut process = Command::new(&stand.program)
+            .args(&stand.arguments)
+            .current_dir(&stand.folder)
             .env_clear()
             .envs(inherited)
+            .env("PATH", &stand.path)
             .envs(env)
             .env(name, value)
             .stdin(Stdio::piped())

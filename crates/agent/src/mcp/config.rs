@@ -30,7 +30,8 @@ pub struct ServerConfig {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum At {
     /// A program that is started, and spoken to over its standard input and output.
-    Command { command: Vec<String>, env: BTreeMap<String, String> },
+    /// Its folder is one of its own, unless `cwd` names another, relative to the workspace.
+    Command { command: Vec<String>, env: BTreeMap<String, String>, cwd: Option<String> },
     /// A server that runs elsewhere.
     Url { url: Uri, headers: HeaderMap },
 }
@@ -55,6 +56,7 @@ pub(crate) struct Table {
     command: Option<Spanned<Vec<String>>>,
     url: Option<Spanned<String>>,
     env: Option<Spanned<BTreeMap<String, String>>>,
+    cwd: Option<Spanned<String>>,
     headers: Option<Spanned<BTreeMap<String, String>>>,
     timeout_s: Option<Spanned<u64>>,
     tools: Option<Vec<String>>,
@@ -101,11 +103,15 @@ impl Table {
                         "`command` is empty; write it as in `[\"npx\", \"-y\", \"server\"]`".to_owned(),
                     ));
                 }
-                At::Command { command, env: self.env.map(Spanned::into_inner).unwrap_or_default() }
+                let env = self.env.map(Spanned::into_inner).unwrap_or_default();
+                At::Command { command, env, cwd: self.cwd.map(Spanned::into_inner) }
             }
             (None, Some(url)) => {
                 if let Some(env) = self.env {
                     return Err((env.span().start, "`env` belongs to a `command`".to_owned()));
+                }
+                if let Some(cwd) = self.cwd {
+                    return Err((cwd.span().start, "`cwd` belongs to a `command`".to_owned()));
                 }
                 At::Url { url: address(&url)?, headers: headers(self.headers)? }
             }

@@ -1,6 +1,5 @@
 //! One connection to one server.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use tokio::sync::Mutex;
 use super::MOST;
 use super::child::Child;
 use super::config::{At, ServerConfig};
+use super::ground::Ground;
 use super::http::Http;
 use crate::provider::Network;
 
@@ -51,7 +51,7 @@ impl Connection {
     /// Starts or finds the server and says hello. Dropped before that is done, nothing is left of it.
     pub(super) async fn open(
         config: &ServerConfig,
-        folder: &Path,
+        ground: &Ground,
         network: &Network,
     ) -> Result<Self, String> {
         let left = Arc::new(AtomicUsize::new(MOST));
@@ -60,8 +60,9 @@ impl Connection {
         // No capabilities: a server can ask us for nothing.
         let hello = ClientConfig::new(ClientCapabilities::default(), ours);
         let (service, child) = match &config.at {
-            At::Command { command, env } => {
-                let (mut child, (stdout, stdin)) = Child::start(command, env, folder, Arc::clone(&left))
+            At::Command { command, env, cwd } => {
+                let stand = ground.stand(&config.name, command, env, cwd.as_deref())?;
+                let (mut child, (stdout, stdin)) = Child::start(&stand, env, Arc::clone(&left))
                     .map_err(|error| format!("`{}` cannot be started: {error}", command[0]))?;
                 let transport = AsyncRwTransport::new(stdout, stdin).with_max_line_length(MOST);
                 match hello.serve(transport).await {

@@ -130,6 +130,11 @@ fn schema(schema: &Value) -> Result<String, String> {
     if !is_within(schema, DEEPEST_SCHEMA) {
         return Err(format!("its schema goes deeper than {DEEPEST_SCHEMA}"));
     }
+    // The dialect that providers read, whichever the schema says it is in.
+    if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
+        let (place, why) = (error.instance_path().to_string(), error.to_string());
+        return Err(format!("its schema is no JSON schema at `{}`: {}", brief(&place), brief(&why)));
+    }
     let text = schema.to_string();
     if text.len() > LARGEST_SCHEMA {
         return Err(format!("its schema has {} bytes; at most {LARGEST_SCHEMA} are taken", text.len()));
@@ -246,6 +251,15 @@ mod tests {
             json!({"type": "object", "anyOf": []}),
             json!({"type": "object", "properties": {"x": deep}}),
             json!({"type": "object", "description": "x".repeat(70_000)}),
+            json!({"type": "object", "properties": {"q": 7}}),
+            json!({"type": "object", "properties": {"q": {"type": "nonsense"}}}),
+            json!({"type": "object", "additionalProperties": "no"}),
+            json!({"type": "object", "properties": {"q": {"type": "array", "items": {"enum": 7}}}}),
+            json!({"type": "object", "properties": {"q": {"type": "string", "minLength": -1}}}),
+            json!({"type": "object", "$defs": {"a": {"required": "b"}}}),
+            json!({"$schema": "http://json-schema.org/draft-04/schema#", "type": "object",
+                "properties": {"q": {"type": "number", "minimum": 0, "exclusiveMinimum": true}}}),
+            json!({"$schema": "http://127.0.0.1:1/own", "type": "object", "properties": {"q": {"type": 7}}}),
         ];
         let mut listed: Vec<Value> = wrong
             .iter()
@@ -270,6 +284,14 @@ mod tests {
             - the tool `t11` is left out: its schema has `anyOf` at the top
             - the tool `t12` is left out: its schema goes deeper than 32
             - the tool `t13` is left out: its schema has 70034 bytes; at most 65536 are taken
+            - the tool `t14` is left out: its schema is no JSON schema at `/properties/q`: 7 is not of types "boolean", "object"
+            - the tool `t15` is left out: its schema is no JSON schema at `/properties/q/type`: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
+            - the tool `t16` is left out: its schema is no JSON schema at `/additionalProperties`: "no" is not of types "boolean", "object"
+            - the tool `t17` is left out: its schema is no JSON schema at `/properties/q/items/enum`: 7 is not of type "array"
+            - the tool `t18` is left out: its schema is no JSON schema at `/properties/q/minLength`: -1 is less than the minimum of 0
+            - the tool `t19` is left out: its schema is no JSON schema at `/$defs/a/required`: "b" is not of type "array"
+            - the tool `t20` is left out: its schema is no JSON schema at `/properties/q/exclusiveMinimum`: true is not of type "number"
+            - the tool `t21` is left out: its schema is no JSON schema at `/properties/q/type`: 7 is not valid under any of the schemas listed in the 'anyOf' keyword
             - the tool `` is left out: it has no name
             - the tool `` is left out: it has no name
             - the tool `` is left out: it has no name

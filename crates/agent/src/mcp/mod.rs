@@ -6,6 +6,7 @@
 mod child;
 mod config;
 mod connection;
+mod ground;
 mod http;
 mod listing;
 mod server;
@@ -13,7 +14,6 @@ mod server;
 mod tests;
 mod tool;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use crate::Tool;
 use crate::provider::Network;
 pub use config::ServerConfig;
 pub(crate) use config::{Tables, read};
+pub use ground::Ground;
 use server::Server;
 use tool::McpTool;
 
@@ -40,20 +41,20 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts them all at once, in that folder, and waits until each has answered or given up. Their order is that of
+    /// Starts them all at once, on that ground, and waits until each has answered or given up. Their order is that of
     /// their names, whoever is ready first.
-    pub async fn start(configs: &[ServerConfig], folder: &Path) -> Self {
-        Self::start_within(PATIENCE, configs, folder).await
+    pub async fn start(configs: &[ServerConfig], ground: &Ground) -> Self {
+        Self::start_within(PATIENCE, configs, ground).await
     }
 
-    async fn start_within(patience: Duration, configs: &[ServerConfig], folder: &Path) -> Self {
+    async fn start_within(patience: Duration, configs: &[ServerConfig], ground: &Ground) -> Self {
         let network = Network::new();
         let starting: Vec<_> = configs
             .iter()
             .map(|config| {
                 // In a set each, since what is in one ends with it, should nobody wait any more.
                 let mut start = tokio::task::JoinSet::new();
-                start.spawn(Server::start(config.clone(), folder.to_owned(), network.clone(), patience));
+                start.spawn(Server::start(config.clone(), ground.clone(), network.clone(), patience));
                 (config, start)
             })
             .collect();

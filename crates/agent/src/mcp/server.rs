@@ -1,6 +1,5 @@
 //! A server over the whole run: its connection, and a new one where that is lost.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +9,12 @@ use tokio::sync::Mutex;
 
 use super::config::ServerConfig;
 use super::connection::{Connection, Lost};
+use super::ground::Ground;
 use crate::provider::Network;
 
 pub(super) struct Server {
     pub(super) config: ServerConfig,
-    folder: PathBuf,
+    ground: Ground,
     network: Network,
     /// How long it may take to start and to say what it can.
     patience: Duration,
@@ -34,18 +34,18 @@ impl Server {
     /// Starts a server and asks for its tools.
     pub(super) async fn start(
         config: ServerConfig,
-        folder: PathBuf,
+        ground: Ground,
         network: Network,
         patience: Duration,
     ) -> Result<(Arc<Self>, Vec<Value>), String> {
         let open = async {
-            let connection = Connection::open(&config, &folder, &network).await?;
+            let connection = Connection::open(&config, &ground, &network).await?;
             let tools = connection.tools().await?;
             Ok((connection, tools))
         };
         let (connection, tools) = in_time(patience, open).await?;
         let connection = Mutex::new(Some(Arc::new(connection)));
-        Ok((Arc::new(Self { config, folder, network, patience, connection }), tools))
+        Ok((Arc::new(Self { config, ground, network, patience, connection }), tools))
     }
 
     /// Calls a tool.
@@ -89,7 +89,7 @@ impl Server {
         }
         *held = None; // what is left of the old process goes first
         tracing::info!(server = self.config.name, "an MCP server is started again");
-        let open = Connection::open(&self.config, &self.folder, &self.network);
+        let open = Connection::open(&self.config, &self.ground, &self.network);
         let fresh = Arc::new(in_time(self.patience, open).await?);
         *held = Some(Arc::clone(&fresh));
         Ok(fresh)

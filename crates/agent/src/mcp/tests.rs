@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{MOST, Servers};
+use super::{Ground, MOST, ServerConfig, Servers};
 use crate::Defaults;
 use crate::tool::Toolbox;
 use crate::tools::testing::{Yard, answer};
@@ -56,11 +56,36 @@ impl World {
         Self { folder, yard: Yard::new(&[]) }
     }
 
-    /// The servers of a configuration.
+    /// The servers of a configuration, all in one folder outside of the workspace.
     async fn start(&self, config: &str) -> Servers {
-        let mut defaults = Defaults::default();
-        defaults.read(config, Path::new("offshoot.toml")).expect("a configuration");
-        Servers::start_within(Duration::from_secs(5), &defaults.mcp, self.folder.path()).await
+        let mut configs = configs(config);
+        for config in &mut configs {
+            if let super::config::At::Command { cwd, .. } = &mut config.at {
+                *cwd = self.folder.path().to_str().map(str::to_owned);
+            }
+        }
+        Servers::start_within(Duration::from_secs(5), &configs, &self.ground()).await
+    }
+
+    fn ground(&self) -> Ground {
+        let data = self.folder.path();
+        Ground { workspace: self.yard.root.clone(), own: data.join("mcp"), trust: data.join("trust.json") }
+    }
+
+    /// What becomes of the one server of a configuration: how it is started, or why it is not.
+    fn stand(&self, config: &str) -> String {
+        let config = configs(&format!("[mcp.s]\n{config}")).remove(0);
+        let super::config::At::Command { command, env, cwd } = &config.at else { panic!("a command") };
+        let shown = match self.ground().stand("s", command, env, cwd.as_deref()) {
+            Ok(stand) => {
+                let words: Vec<_> = std::iter::once(&stand.program).chain(&stand.arguments).collect();
+                format!("{words:?} in {:?}", stand.folder)
+            }
+            Err(why) => format!("no: {why}"),
+        };
+        let shown =
+            shown.replace(self.yard.root.canonicalize().expect("a folder").to_str().expect("plain"), "WORK");
+        shown.replace(self.folder.path().to_str().expect("plain"), "DATA")
     }
 
     /// Calls a tool of a server that may not have listed it.
@@ -95,6 +120,106 @@ impl World {
         };
         tokio::time::timeout(Duration::from_secs(10), gone).await.expect("all processes end");
     }
+}
+
+fn configs(text: &str) -> Vec<ServerConfig> {
+    let mut defaults = Defaults::default();
+    defaults.read(text, Path::new("offshoot.toml")).expect("a configuration");
+    defaults.mcp
+}
+
+/// Agents write to the workspace; nothing there is run by us as they have left it.
+#[test]
+fn no_server_is_started_from_what_an_agent_wrote() {
+    let world = World::new();
+    let root = &world.yard.root;
+    for folder in ["docs", "server", "node_modules/.bin", "@modelcontextprotocol/server-filesystem"] {
+        std::fs::create_dir_all(root.join(folder)).expect("a folder");
+    }
+    for file in ["srv.py", "tool", "node_modules/.bin/npx", "data.json"] {
+        std::fs::write(root.join(file), "x").expect("a file");
+    }
+    let outside = world.folder.path().join("good.sh");
+    std::os::unix::fs::symlink(&outside, root.join("link.py")).expect("a link");
+    std::os::unix::fs::symlink(root.join("srv.py"), world.folder.path().join("mine")).expect("a link");
+    let mut seen = String::new();
+    for config in [
+        r#"command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]"#,
+        r#"command = ["npx", "-y", "./@modelcontextprotocol/server-filesystem"]"#,
+        r#"command = ["npx", "-y", "server", "docs", "./new", "../beside", "--root=.", "--to=docs", "stdio"]"#,
+        r#"command = ["npx", "-y", "server"]
+           cwd = ".""#,
+        r#"command = ["uvx", "server"]
+           cwd = "docs""#,
+        r#"command = ["node", "server"]"#,
+        r#"command = ["node", "./server"]"#,
+        r#"command = ["bun", "run", "./server"]"#,
+        r#"command = ["python3", "srv.py"]"#,
+        r#"command = ["python3", "docs/../srv.py"]"#,
+        r#"command = ["python3", "link.py"]"#,
+        r#"command = ["python3", "DATA/mine"]"#,
+        r#"command = ["python3", "srv.py"]
+           cwd = ".""#,
+        r#"command = ["./tool"]"#,
+        r#"command = ["npx", "server"]
+           env = { PATH = "WORK/node_modules/.bin" }"#,
+        r#"command = ["server", "--config=data.json"]"#,
+        r#"command = ["sh", "-c", "true"]
+           cwd = "docs""#,
+        r#"command = ["sh", "-c", "true"]
+           cwd = "nowhere""#,
+    ] {
+        let config = config.replace("WORK", root.to_str().expect("plain"));
+        let config = config.replace("DATA", world.folder.path().to_str().expect("plain"));
+        seen += &format!("{}\n", world.stand(&config));
+    }
+    expect![[r#"
+        ["npx", "-y", "@modelcontextprotocol/server-filesystem", "WORK"] in "DATA/mcp/s"
+        no: `./@modelcontextprotocol/server-filesystem` is a folder of the workspace, and agents can write to what would be run there
+        ["npx", "-y", "server", "WORK/docs", "WORK/./new", "WORK/../beside", "--root=WORK", "--to=WORK/docs", "stdio"] in "DATA/mcp/s"
+        no: it would be started in `WORK/.`, where agents can write, and `npx` runs what it finds there and in the folders above: give it a `cwd` outside of the workspace
+        no: it would be started in `WORK/docs`, where agents can write, and `uvx` runs what it finds there and in the folders above: give it a `cwd` outside of the workspace
+        ["node", "server"] in "DATA/mcp/s"
+        no: `./server` is a folder of the workspace, and agents can write to what would be run there
+        no: `./server` is a folder of the workspace, and agents can write to what would be run there
+        no: `srv.py` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept srv.py
+        no: `docs/../srv.py` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept srv.py
+        no: `link.py` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept link.py
+        no: `DATA/mine` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept srv.py
+        no: `srv.py` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept srv.py
+        no: `./tool` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept tool
+        no: `npx` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept node_modules/.bin/npx
+        no: `--config=data.json` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept data.json
+        ["sh", "-c", "true"] in "WORK/docs"
+        no: its `cwd` is no folder: `WORK/nowhere`
+    "#]].assert_eq(&seen);
+    let files = world.ground().files(&configs("[mcp.s]\ncommand = [\"python3\", \"srv.py\", \".\"]"));
+    assert_eq!(files, [root.canonicalize().expect("a folder").join("srv.py")]);
+}
+
+/// A program that the user has accepted runs as it was then, and not as an agent has changed it meanwhile.
+#[tokio::test]
+async fn a_server_of_the_workspace_runs_as_it_was_accepted() {
+    let world = World::new();
+    let script = world.yard.root.canonicalize().expect("a folder").join("good.sh");
+    std::fs::write(&script, GOOD).expect("a script");
+    let config = configs("[mcp.s]\ncommand = [\"sh\", \"good.sh\"]\ntools = [\"echo\"]");
+    let start = || async { Servers::start(&config, &world.ground()).await };
+    let why = "`good.sh` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: \
+               offshoot agents accept good.sh";
+    assert_eq!(start().await.complaints, [format!("MCP server `s`: is not there: {why}")]);
+    let mut trust = crate::definition::Trust::default();
+    assert!(trust.accept(&script, GOOD.as_bytes()));
+    trust.write(&world.ground().trust).expect("it is kept");
+    let servers = start().await;
+    assert_eq!(servers.complaints, [""; 0]);
+    assert_eq!(world.call(&servers, "s", "echo").await, "echo: here: s\n", "in a folder of its own");
+    std::fs::write(&script, format!("touch harm; {GOOD}")).expect("a script");
+    world.call(&servers, "s", "crash").await;
+    let answer = world.call(&servers, "s", "echo").await;
+    assert!(answer.contains("could not be started again") && answer.contains(why), "{answer}");
+    assert!(!world.ground().own.join("s/harm").exists());
+    servers.stop().await;
 }
 
 const ONE: &str = "[mcp.s]\ncommand = [\"sh\", \"good.sh\"]\ntimeout_s = 1\nenv = { GREETING = \"hello\" }\n";
@@ -409,7 +534,7 @@ fn mistakes_in_the_configuration_are_named() {
         `o.toml`, line 3: no header can carry the value of `a`
         `o.toml`, line 3: `timeout_s` is from 1 to 110
         `o.toml`, line 3: `timeout_s` is from 1 to 110
-        `o.toml`, line 3: unknown field `tool`, expected one of `command`, `url`, `env`, `headers`, `timeout_s`, `tools`, `enabled`
+        `o.toml`, line 3: unknown field `tool`, expected one of `command`, `url`, `env`, `cwd`, `headers`, `timeout_s`, `tools`, `enabled`
         `o.toml`, line 1: `a b` cannot name an MCP server: at most 32 letters, digits, `-` and `_`
         `o.toml`, line 1: `http://x/` is no host; write it as in `example.com` or `127.0.0.1:8080`
         `o.toml`, line 2: unknown field `allowed`, expected `allow`

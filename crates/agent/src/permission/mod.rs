@@ -3,6 +3,8 @@
 //! A deny wins over everything. An allow is an exception to an ask; where no rule speaks, a call is made. A question that
 //! nobody is there to answer is a no.
 
+mod line;
+mod programs;
 mod rule;
 mod shell;
 #[cfg(test)]
@@ -15,7 +17,7 @@ use serde_json::Value;
 
 use crate::tool::Doing;
 use crate::workspace::Workspace;
-use rule::{Covers, FILES, Rule, Subject};
+use rule::{Covers, FILES, Given, Rule, Subject};
 
 /// Rules as somebody wrote them.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +27,8 @@ pub struct Rules {
     deny: Vec<Rule>,
     /// Each is all that is left of the tools that it names.
     only: Vec<Vec<Rule>>,
+    /// What needs no question that only a project's settings want.
+    lent: Vec<Rule>,
 }
 
 /// What is to become of a call.
@@ -97,6 +101,18 @@ impl Rules {
         self.ask.extend(more.ask);
         self.deny.extend(more.deny);
         self.only.extend(more.only);
+        self.lent.extend(more.lent);
+    }
+
+    /// These, as a project says them that nobody has accepted.
+    pub(crate) fn of_project(mut self) -> Self {
+        self.ask.iter_mut().for_each(|rule| rule.is_project = true);
+        self
+    }
+
+    /// What those allow is an exception to what a project asks about, and not to what the user does.
+    pub(crate) fn lend(&mut self, more: &Rules) {
+        self.lent.extend(more.allow.iter().cloned());
     }
 
     /// Why a file is not to be read, or written, by any tool.
@@ -119,15 +135,13 @@ impl Rules {
     /// What is to become of a call.
     pub(crate) fn judge(&self, tool: &str, input: &Value, workspace: &Workspace) -> Judgement {
         let subject = subject(tool, input, workspace);
-        let covered = |rules: &[Rule]| {
-            // Whoever may not read a file may not have it searched either.
-            let also = WALKS.contains(&tool).then_some("read");
-            let tools = || std::iter::once(tool).chain(also);
-            let covers = |rule: &Rule| tools().map(|tool| rule.forbids(tool, &subject)).max();
-            let all = rules.iter().map(|rule| (covers(rule).unwrap_or(Covers::No), rule.text.clone()));
-            all.max_by_key(|(covers, _)| *covers).filter(|(covers, _)| *covers > Covers::No)
-        };
-        let denied = covered(&self.deny);
+        // Whoever may not read a file may not have it searched either.
+        let also = WALKS.contains(&tool).then_some("read");
+        let tools = || std::iter::once(tool).chain(also);
+        let covers =
+            |rule: &Rule| tools().map(|tool| rule.forbids(tool, &subject)).max().unwrap_or(Covers::No);
+        let denied = self.deny.iter().map(|rule| (covers(rule), rule.text.as_str()));
+        let denied = denied.max_by_key(|(covers, _)| *covers).filter(|(covers, _)| *covers > Covers::No);
         if let Some((Covers::Yes, rule)) = denied {
             return Judgement::Deny(format!("the rule `{rule}` forbids it"));
         }
@@ -138,9 +152,11 @@ impl Rules {
             let why = format!("whether the rule `{rule}` forbids it cannot be told before it runs");
             return Judgement::Ask(why);
         }
-        match covered(&self.ask) {
-            Some((_, rule)) if !allows(&self.allow, tool, &subject) => {
-                Judgement::Ask(format!("the rule `{rule}` wants a question"))
+        let is_lent = allows(&self.lent, tool, &subject);
+        let asks = |rule: &&Rule| covers(rule) > Covers::No && !(rule.is_project && is_lent);
+        match self.ask.iter().find(asks) {
+            Some(rule) if !allows(&self.allow, tool, &subject) => {
+                Judgement::Ask(format!("the rule `{}` wants a question", rule.text))
             }
             _ => Judgement::Allow,
         }
@@ -197,7 +213,22 @@ fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {
             host.map_or(Subject::Nothing, Subject::Host)
         }
         "skill" => text("name").map_or(Subject::Nothing, |name| Subject::Name(name.to_owned())),
-        _ => Subject::Nothing,
+        _ => input.as_object().map_or(Subject::Nothing, |fields| {
+            let given = fields.iter().map(|(name, value)| (name.clone(), given(value, workspace)));
+            Subject::Arguments(given.collect())
+        }),
+    }
+}
+
+/// An argument of a server's tool; of a list each.
+fn given(value: &Value, workspace: &Workspace) -> Vec<Given> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(|item| given(item, workspace)).collect(),
+        Value::String(text) => {
+            let path = workspace.resolved(Path::new(text)).ok().filter(|_| !text.contains("://"));
+            vec![Given { text: text.clone(), path }]
+        }
+        other => vec![Given { text: other.to_string(), path: None }],
     }
 }
 

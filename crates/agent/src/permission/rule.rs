@@ -1,10 +1,12 @@
 //! One rule: `TOOL`, or `TOOL(PATTERN)`.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
-use super::shell::{Line, Word, base};
+use super::line::{Line, Word};
+use super::programs::base;
 use crate::definition::ours;
 
 /// A rule.
@@ -14,6 +16,8 @@ pub(crate) struct Rule {
     pub(crate) text: String,
     tool: GlobMatcher,
     about: Option<About>,
+    /// A project's settings have it, which the user has not accepted.
+    pub(super) is_project: bool,
 }
 
 /// What a rule is about, besides the tool.
@@ -27,6 +31,8 @@ enum About {
     Host(GlobMatcher),
     /// A name, of a skill for instance.
     Name(GlobMatcher),
+    /// An argument of a server's tool, by its name.
+    Argument(String, GlobMatcher),
 }
 
 /// Whether a rule covers a call.
@@ -51,6 +57,32 @@ pub(crate) enum Subject {
     Host(String),
     /// A name.
     Name(String),
+    /// What a server's tool is given, by name; of a list each.
+    Arguments(BTreeMap<String, Vec<Given>>),
+}
+
+/// An argument, as the rules see it.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// As it was written.
+    pub(crate) text: String,
+    /// As a path in the workspace, with its links followed, where it can be one.
+    pub(crate) path: Option<PathBuf>,
+}
+
+impl Given {
+    /// Whether it may mean what is forbidden.
+    fn may_be(&self, glob: &GlobMatcher) -> bool {
+        glob.is_match(&self.text) || self.path.as_ref().is_some_and(|path| glob.is_match(path))
+    }
+
+    /// Whether it can only mean what is allowed: not what `..` and links make of it.
+    fn is(&self, glob: &GlobMatcher) -> bool {
+        match &self.path {
+            Some(path) => glob.is_match(path),
+            None => glob.is_match(&self.text) && !self.text.split(['/', '\\']).any(|part| part == ".."),
+        }
+    }
 }
 
 /// The tools that work on files of the workspace.
@@ -112,14 +144,30 @@ impl Rule {
                 Some(About::Host(glob(&pattern.to_ascii_lowercase(), false)?))
             }
             Some(pattern) if tool == "skill" => Some(About::Name(glob(pattern, false)?)),
-            Some(_) => {
-                return Err(format!(
-                    "`{text}`: only files, commands, hosts and skills have patterns; write `{tool}`"
-                ));
+            Some(pattern) => {
+                let named = Glob::new(tool).map_err(|error| format!("`{text}`: {}", error.kind()))?;
+                let named = named.compile_matcher();
+                if crate::tools::builtin().iter().any(|known| named.is_match(known.name())) {
+                    return Err(format!(
+                        "`{text}`: only files, commands, hosts, skills and tools of MCP servers have patterns; write \
+                         `{tool}`"
+                    ));
+                }
+                let argument = pattern.split_once('=').map(|(name, pattern)| (name.trim(), pattern.trim()));
+                let Some((name, pattern)) = argument.filter(|(name, pattern)| {
+                    let is_name = name.chars().all(|c| c.is_alphanumeric() || "_.-".contains(c));
+                    is_name && !name.is_empty() && !pattern.is_empty()
+                }) else {
+                    return Err(format!(
+                        "`{text}`: for a tool of an MCP server, name an argument, as in `{tool}(path=docs/*)`"
+                    ));
+                };
+                let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+                Some(About::Argument(name.to_owned(), glob(pattern, false)?))
             }
         };
         let tool = Glob::new(tool).map_err(|error| format!("`{text}`: {}", error.kind()))?.compile_matcher();
-        Ok(Self { text: text.to_owned(), tool, about })
+        Ok(Self { text: text.to_owned(), tool, about, is_project: false })
     }
 
     /// Whether it forbids the call, or makes it a question: in doubt, maybe.
@@ -138,6 +186,10 @@ impl Rule {
                 let stand = if line.holds(plain) { Covers::Maybe } else { Covers::No };
                 read.unwrap_or(Covers::No).max(stand)
             }
+            (Some(About::Argument(name, glob)), Subject::Arguments(given)) => {
+                let given = given.get(name).map(Vec::as_slice).unwrap_or_default();
+                covers(given.iter().any(|given| given.may_be(glob)))
+            }
             // What a rule is about cannot be found in the call: then nobody can tell.
             (Some(_), _) => Covers::Maybe,
         }
@@ -153,6 +205,10 @@ impl Rule {
             (Some(About::Path(glob)), Subject::Path(path)) => glob.is_match(path),
             (Some(About::Host(glob)), Subject::Host(host)) => glob.is_match(host),
             (Some(About::Name(glob)), Subject::Name(name)) => glob.is_match(name),
+            (Some(About::Argument(name, glob)), Subject::Arguments(given)) => {
+                let given = given.get(name).map(Vec::as_slice).unwrap_or_default();
+                !given.is_empty() && given.iter().all(|given| given.is(glob))
+            }
             (Some(About::Command(words, more, _)), Subject::Command(_)) => {
                 command.is_some_and(|command| is_it(command, words, *more))
             }

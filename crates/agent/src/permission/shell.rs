@@ -4,67 +4,41 @@
 //! every word whether it is what it looks like. Where it is in doubt, a word is unclear: rules that forbid take that as
 //! "maybe", and rules that allow as "no".
 
+use super::line::{Line, Word, names_hook};
+use super::programs::{self, base, is_assignment};
+
 /// How deep lines may stand in lines.
 const DEEP: usize = 8;
 
-/// A command line.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Line {
-    /// Its simple commands, in the order in which they begin.
-    pub(super) commands: Vec<Vec<Word>>,
-    /// Its text without quotes and what joins lines.
-    bare: String,
-    /// It does more than run them: it substitutes, loops, assigns, or writes to files.
-    pub(super) is_more: bool,
-}
-
-/// One word of a command.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Word {
-    /// This word.
-    Plain(String),
-    /// Only the shell knows.
-    Unclear,
-}
-
-impl Line {
-    /// Whether these words stand in its text one after the other, whatever else there is.
-    pub(super) fn holds(&self, words: &[String]) -> bool {
-        let mut rest = self.bare.as_str();
-        !words.is_empty()
-            && words.iter().all(|word| match find_word(rest, word) {
-                Some(end) => {
-                    rest = &rest[end..];
-                    true
-                }
-                None => false,
-            })
-    }
-}
-
-/// Where a word ends that stands by itself; what joins it to others is no letter and no digit.
-fn find_word(text: &str, word: &str) -> Option<usize> {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(word).map(|(at, _)| (at, at + word.len())).find_map(|(at, end)| {
-        let alone = !text[..at].ends_with(is_part) && !text[end..].starts_with(is_part);
-        alone.then_some(end)
-    })
-}
-
-impl Word {
-    pub(super) fn plain(&self) -> Option<&str> {
-        match self {
-            Self::Plain(word) => Some(word),
-            Self::Unclear => None,
-        }
-    }
-}
-
 /// Reads a command line.
 pub(super) fn read(text: &str) -> Line {
-    let bare = text.replace("\\\n", "").chars().filter(|c| !"'\"\\".contains(*c)).collect();
-    Line { bare, ..read_at(text, 0) }
+    let bare: String = text.replace("\\\n", "").chars().filter(|c| !"'\"\\".contains(*c)).collect();
+    let mut line = Line { bare, ..read_at(text, 0) };
+    if names_hook(&line.bare) || line.runs_what_it_makes() {
+        line.doubt();
+    }
+    line
 }
+
+/// Variables whose values are command lines.
+const LINES: &[&str] = &[
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "MANPAGER",
+    "LESSOPEN",
+    "GIT_EDITOR",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_PAGER",
+    "GIT_ASKPASS",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_EXTERNAL_DIFF",
+];
+
+/// What assigns to the names that it is given.
+const ASSIGN: &[&str] =
+    &["export", "declare", "typeset", "readonly", "local", "read", "mapfile", "readarray", "getopts"];
 
 fn read_at(text: &str, depth: usize) -> Line {
     let mut reader = Reader {
@@ -72,8 +46,8 @@ fn read_at(text: &str, depth: usize) -> Line {
         at: 0,
         line: Line::default(),
         depth,
-        piped: false,
-        fed: false,
+        input: Input::Elsewhere,
+        names: false,
     };
     if depth > DEEP {
         reader.line.commands.push(vec![Word::Unclear]);
@@ -90,46 +64,25 @@ const RESERVED: &[&str] = &[
     "select", "function", "coproc", "time", "[[", "]]",
 ];
 
-/// Programs that read a command line from their arguments.
-const SHELLS: &[&str] =
-    &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "eval", "su", "ssh", "watch", "script"];
-
-/// Others that take some of their words for commands, or for what substitutes.
-const EVALUATE: &[&str] = &[
-    "trap",
-    "alias",
-    "let",
-    "mapfile",
-    "readarray",
-    "complete",
-    "compgen",
-    "bind",
-    "env",
-    "flock",
-    "parallel",
-    "coproc",
-];
-
-/// Programs and options that run the program behind them.
-const WRAPPERS: &[&str] = &[
-    "env", "command", "exec", "builtin", "nohup", "sudo", "doas", "timeout", "nice", "ionice", "setsid",
-    "stdbuf", "xargs", "parallel", "chroot", "unshare", "flock", "strace", "chrt", "taskset", "busybox",
-    "eval", "-exec", "-execdir", "-ok", "-okdir",
-];
-
-/// What makes more of a word than the letters it has, where somebody reads it as a command.
-const SIGNS: &[char] =
-    &[' ', '\t', '\n', ';', '&', '|', '<', '>', '(', '{', '$', '`', '\'', '"', '\\', '*', '?', '['];
-
 struct Reader {
     chars: Vec<char>,
     at: usize,
     line: Line,
     depth: usize,
-    /// What is read now gets its input from a command before it.
-    piped: bool,
-    /// Its input is a word that only the shell knows.
-    fed: bool,
+    /// Where the command that is read now gets its input from.
+    input: Input,
+    /// The word that is read now names a function, and what stands behind it is run.
+    names: bool,
+}
+
+/// Where a command reads from.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Input {
+    /// A pipe, a file, or what everybody reads from.
+    #[default]
+    Elsewhere,
+    /// A text in the line, which is looked into.
+    Here,
 }
 
 /// A word as it is read.
@@ -139,6 +92,8 @@ struct Open {
     began: bool,
     quoted: bool,
     unclear: bool,
+    /// How much of it is known to be its beginning.
+    known: Option<usize>,
     /// It has a brace that may make several words of it.
     brace: bool,
 }
@@ -183,12 +138,9 @@ impl Reader {
                         word.unclear();
                         continue;
                     }
-                    // `2>` and the like: the number belongs to the arrow.
-                    if word.text.chars().all(|c| c.is_ascii_digit()) && !word.quoted {
-                        word = Open::default();
-                    }
+                    let number = word.take_number();
                     self.end_word(&mut word, &mut words);
-                    self.redirection(c, &mut here);
+                    self.redirection(c, number.as_deref(), &mut here);
                 }
                 '\n' => {
                     self.end_command(&mut word, &mut words);
@@ -199,22 +151,22 @@ impl Reader {
                 '&' if self.peek() == Some('>') => {
                     self.end_word(&mut word, &mut words);
                     self.at += 1;
-                    self.redirection('>', &mut here);
+                    self.redirection('>', None, &mut here);
                 }
                 ';' | '&' | '|' | '(' | ')' => {
                     if c == '(' && (word.began || !words.is_empty()) {
                         self.line.is_more = true; // a function, an array, or something that this is no reader for
                     }
                     self.end_command(&mut word, &mut words);
-                    // `||` is no pipe.
-                    self.piped = c == '|' && !self.takes("|");
                 }
                 ' ' | '\t' => self.end_word(&mut word, &mut words),
                 // What files and braces make of it is the shell's to know.
                 '*' | '?' | '[' | '{' | '}' | '~' => {
                     word.push(c, false);
                     word.brace |= c == '{';
-                    word.unclear |= "*?[".contains(c);
+                    if "*?[".contains(c) {
+                        word.unclear();
+                    }
                 }
                 c => word.push(c, false),
             }
@@ -232,10 +184,15 @@ impl Reader {
         if word.quoted && (word.text.contains("$(") || word.text.contains('`')) {
             self.inside(&word.text);
         }
+        self.assigned(&word, words);
+        if self.is_name(&word, words) {
+            words.clear();
+        }
         if words.is_empty() && !word.quoted {
             // `{` alone is a bracket, and no expansion.
             if RESERVED.contains(&word.text.as_str()) {
                 self.line.is_more = true;
+                self.names |= matches!(word.text.as_str(), "function" | "coproc");
                 if matches!(word.text.as_str(), "for" | "case" | "select") {
                     words.push(Word::Plain(word.text)); // what stands behind it is not run
                 }
@@ -250,58 +207,68 @@ impl Reader {
         words.push(if is_plain { Word::Plain(word.text) } else { Word::Unclear });
     }
 
+    /// Whether what was read so far is a name, of a function or behind `for`, and the word begins what is run.
+    fn is_name(&self, word: &Open, words: &[Word]) -> bool {
+        let is_reserved = !word.quoted && RESERVED.contains(&word.text.as_str());
+        let loops = words.first().is_some_and(|first| matches!(first.plain(), Some("for" | "select")));
+        is_reserved && ((self.names && words.len() == 1) || (loops && words.len() == 2))
+    }
+
+    /// Looks at what a word assigns, if it does: a value may be run, and so may one under a name that is not known.
+    fn assigned(&mut self, word: &Open, words: &[Word]) {
+        let known = &word.text[..word.known.unwrap_or(word.text.len())];
+        if is_assignment(known) {
+            let (name, value) = word.text.split_once('=').expect("an assignment has one");
+            match LINES.contains(&name.trim_end_matches('+')) {
+                true if word.unclear => self.line.doubt(),
+                true => self.inside(value),
+                false => {}
+            }
+        } else if word.unclear {
+            let first = words.first().and_then(Word::plain);
+            let second = words.get(1).and_then(Word::plain);
+            if first.is_some_and(|first| ASSIGN.contains(&first))
+                || (first, second, words.len()) == (Some("printf"), Some("-v"), 2)
+            {
+                self.line.doubt();
+            }
+        }
+    }
+
     fn end_command(&mut self, word: &mut Open, words: &mut Vec<Word>) {
         self.end_word(word, words);
         let words = std::mem::take(words);
-        let (piped, fed) = (std::mem::take(&mut self.piped), std::mem::take(&mut self.fed));
+        let input = std::mem::take(&mut self.input);
+        self.names = false;
         if words.is_empty() {
             return;
         }
-        let is_one =
-            |known: &[&str], word: &Word| word.plain().is_some_and(|word| known.contains(&base(word)));
-        // Behind `env` or `sudo`, too.
-        let shell = words.iter().position(|word| is_one(SHELLS, word));
-        if shell.is_some() || words.iter().any(|word| is_one(EVALUATE, word)) {
-            for word in words.iter().skip(1) {
-                match word {
-                    Word::Plain(line) if line.contains(SIGNS) => self.inside(line),
-                    Word::Unclear if shell.is_some() => self.doubt(),
-                    _ => {}
-                }
-            }
+        let found = programs::find(&words, input == Input::Here);
+        for line in &found.lines {
+            self.inside(line);
         }
-        if let Some(at) = shell {
-            // `eval git push` puts its words together and reads them again.
-            let rest: Vec<&str> = words[at + 1..].iter().filter_map(Word::plain).collect();
-            if words[at].plain() == Some("eval") {
-                self.inside(&rest.join(" "));
-            }
-            // Its commands come from where nobody looks.
-            let has_own = rest.iter().any(|word| !word.starts_with('-') || word.contains('c'));
-            if fed || (piped && (!has_own || rest.contains(&"-s"))) {
-                self.doubt();
-            }
+        if found.is_unclear {
+            self.line.doubt();
         }
-        if is_unclear_behind_wrappers(&words) {
-            self.doubt();
-        }
+        let at = self.line.commands.len();
+        self.line.scripts.extend(found.scripts.into_iter().map(|script| (at, script)));
+        let path = words[0].plain().filter(|program| program.contains('/'));
+        self.line.paths.extend(path.map(|path| base(path).to_owned()));
         self.line.commands.push(words);
-    }
-
-    /// Something is run, and only the shell knows what.
-    fn doubt(&mut self) {
-        self.line.commands.push(vec![Word::Unclear]);
-        self.line.is_more = true;
     }
 
     /// A line within this one.
     fn inside(&mut self, text: &str) {
         // Where brackets in it may not be what they look like, its end may be elsewhere.
         if ["#", "<<", "$'", "case"].iter().any(|sign| text.contains(sign)) {
-            self.doubt();
+            self.line.doubt();
         }
         let inner = read_at(text, self.depth + 1);
+        let before = self.line.commands.len();
         self.line.commands.extend(inner.commands);
+        self.line.scripts.extend(inner.scripts.into_iter().map(|(at, name)| (before + at, name)));
+        self.line.paths.extend(inner.paths);
+        self.line.written.extend(inner.written);
         self.line.is_more = true;
     }
 
@@ -393,17 +360,22 @@ impl Reader {
         }
     }
 
-    /// Behind `<` or `>`: where to, or a text that follows.
-    fn redirection(&mut self, arrow: char, here: &mut Vec<Here>) {
+    /// Behind `<` or `>`, and a number before it: where to, or a text that follows.
+    fn redirection(&mut self, arrow: char, number: Option<&str>, here: &mut Vec<Here>) {
+        let is_input = number.map_or(arrow == '<', |number| number.trim_start_matches('0').is_empty());
+        if is_input {
+            self.input = Input::Elsewhere;
+        }
         if arrow == '<' && self.takes("<<") {
             self.line.is_more = true; // a here-string: its word is data, and may be a script
-            match self.target() {
-                Some(text) => self.inside(&text),
-                None => self.fed = true,
+            if let Some(text) = self.target() {
+                self.inside(&text);
+                self.input = if is_input { Input::Here } else { self.input };
             }
             return;
         }
         if arrow == '<' && self.takes("<") {
+            self.input = if is_input { Input::Here } else { self.input };
             let tabs = self.takes("-");
             let end = self.target().unwrap_or_default();
             here.push(Here { end, tabs });
@@ -420,6 +392,9 @@ impl Reader {
             target.as_deref().is_some_and(|target| target == "/dev/null" || (copies && is_number(target)));
         self.line.is_more |= arrow == '>' && !harmless;
         self.line.is_more |= target.is_none();
+        if arrow == '>' && !harmless {
+            self.line.written.extend(target.map(|target| base(&target).to_owned()));
+        }
     }
 
     /// The word behind an arrow; nothing where it is unclear.
@@ -512,6 +487,17 @@ impl Open {
     fn unclear(&mut self) {
         self.began = true;
         self.unclear = true;
+        self.known.get_or_insert(self.text.len());
+    }
+
+    /// The `2` of `2>` and the name of `{name}>`: they belong to the arrow, and are no word.
+    fn take_number(&mut self) -> Option<String> {
+        let name = self.text.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+        let is_name = name
+            .is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_'));
+        let is_number = self.began && self.text.chars().all(|c| c.is_ascii_digit());
+        let takes = (is_number || is_name) && !self.quoted && !self.unclear;
+        takes.then(|| std::mem::take(self).text)
     }
 }
 
@@ -521,41 +507,4 @@ struct Here {
     end: String,
     /// Tabs before its lines do not count.
     tabs: bool,
-}
-
-/// Whether the program behind `env`, `xargs` and the like is one that only the shell knows, or whoever writes what
-/// `xargs` reads.
-fn is_unclear_behind_wrappers(words: &[Word]) -> bool {
-    let is_wrapper = |word: &Word| word.plain().is_some_and(|word| WRAPPERS.contains(&base(word)));
-    let is_fed = |word: &Word| word.plain().is_some_and(|word| ["xargs", "parallel"].contains(&base(word)));
-    let fed = words.iter().any(is_fed);
-    words.iter().enumerate().filter(|(_, word)| is_wrapper(word)).any(|(at, _)| {
-        let mut behind_option = false;
-        for word in &words[at + 1..] {
-            let Some(word) = word.plain() else { return true };
-            let is_option = word.starts_with('-') || is_assignment(word);
-            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-            // What stands behind an option may be its value.
-            if !(is_option || is_number || behind_option) {
-                return false;
-            }
-            behind_option = is_option;
-        }
-        fed && at + 1 == words.len()
-    })
-}
-
-/// `NAME=value`, `NAME+=value`, `NAME[1]=value`
-fn is_assignment(word: &str) -> bool {
-    let Some((name, _)) = word.split_once('=') else { return false };
-    let name = name.trim_end_matches('+');
-    let name = name.split_once('[').map_or(name, |(name, _)| name);
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-}
-
-/// A program's name without its folder.
-pub(super) fn base(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
 }

@@ -32,6 +32,146 @@ fn bash(rules: &Rules, command: &str) -> &'static str {
     judge(rules, "bash", json!({ "command": command }))
 }
 
+/// Ways to run what another command writes, which is a forbidden command in letters that no reader knows.
+fn fed() -> Vec<String> {
+    let ways = [
+        // A shell that reads its commands from somewhere.
+        "X | bash",
+        "X | bash /dev/stdin",
+        "X | bash -- /dev//stdin",
+        "X | bash /dev/fd/0",
+        "X | bash /proc/self/fd/0",
+        "X | bash /proc/self/cwd/../fd/0",
+        "cd /dev && X | bash stdin",
+        "cd /dev/fd && X | bash ./0",
+        "ln -s /dev/stdin x; X | bash x",
+        "X | { true; bash; }",
+        "X | (true; bash)",
+        "X | while :; do bash; break; done",
+        "X | if true; then bash; fi",
+        "f() { bash; }; X | f",
+        "function f { . /dev/stdin; }; X | f",
+        "function f if . /dev/stdin; then :; fi; X | f",
+        "coproc x { . /dev/stdin; }",
+        "function f { $x push; }; f",
+        "X | { set -- a; for x do bash; done; }",
+        "X | find . -maxdepth 0 -exec bash \\;",
+        "X | xargs -I{} {}> x",
+        "X | coproc bash",
+        "X > >(bash)",
+        "X | tee >(bash) > /dev/null",
+        "bash <(X)",
+        "bash < <(X)",
+        "X > x; bash < x",
+        "exec 3< <(X); bash <&3",
+        "exec 3< <(X); bash /dev/fd/3",
+        "{ bash; } < <(X)",
+        "bash <<< \"$(X)\"",
+        "X | bash 3<<EOF\nEOF",
+        "X | bash {x}<<EOF\nEOF",
+        "X | bash {x}> /dev/null",
+        "exec 3< <(X); bash <<EOF 0<&3\nEOF",
+        "X | bash -s",
+        "X | bash -",
+        "X | bash --",
+        "X | bash -i",
+        "X | bash -O extglob",
+        "X | bash +O extglob",
+        "X | bash -euo pipefail",
+        "X | bash -o pipefail -s x",
+        "X | bash --rcfile x",
+        "X | bash --norc",
+        "X | bash -c bash",
+        "X | sh -c 'exec bash'",
+        "bash --rcfile <(X) -i",
+        "X | nohup bash",
+        "X | time bash",
+        "X | setsid bash",
+        "X | timeout 5 bash",
+        "X | nice -n 5 bash",
+        "X | busybox sh",
+        "X | env bash",
+        "X | env -Sbash",
+        "X | env -iS bash",
+        "X | env -i '-Sbash -s'",
+        "X | exec -a x bash",
+        "X | command bash",
+        "X | sudo -s",
+        "X | su",
+        "X | su me",
+        "X | ssh localhost",
+        "X | script -q /dev/null",
+        "script -c \"$(X)\" /dev/null",
+        "X | unshare -r",
+        "X | setarch x86_64",
+        "X | rbash",
+        // The shell itself.
+        "X | . /dev/stdin",
+        "X | source /dev/stdin",
+        "X | builtin . /dev/stdin",
+        "X | command source /dev/stdin",
+        "X | eval . /dev/stdin",
+        "X | bash -c '. /dev/stdin'",
+        "X | bash -c 'eval \"$(cat)\"'",
+        ". <(X)",
+        "source <(X)",
+        ". $x",
+        "X > x; . ./x",
+        "X > x; bash x",
+        "X > x; chmod +x x; ./x",
+        "X | tee x; sh ./x",
+        "X | dd of=y; cp y x; sh x",
+        "eval \"$(X)\"",
+        "X | while read -r x; do $x; done",
+        "X | while read -r x; do eval \"$x\"; done",
+        "trap \"$(X)\" EXIT",
+        "mapfile -c 1 -C eval < <(X)",
+        "readarray -c1 -C bash x < <(X)",
+        "hash -p /bin/bash x; X | x",
+        "alias x=bash; X | x",
+        "compgen -C \"$(X)\"",
+        // What others write is a program or a line.
+        "X | xargs -I{} sh -c {}",
+        "X | xargs -I % sh -c %",
+        "X | xargs -0I % sh -c 'true; %'",
+        "X | xargs --replace=x sh -c x",
+        "X | xargs -0 sh -c",
+        "X | xargs -d '\\n' -n1 bash -c",
+        "X | xargs sh",
+        "X | xargs -I% % push",
+        "X | xargs -n2 env -i",
+        "X | xargs -I% timeout 5 %",
+        "find /usr/bin -name 'g?t' -exec {} origin \\;",
+        "find . -exec sh -c {} \\;",
+        "X | parallel",
+        "X | parallel -j 2",
+        "X | awk '{system($0)}'",
+        "X | awk '{print | \"sh\"}'",
+        "X | at now",
+        // Variables that are run.
+        "BASH_ENV=<(X) bash -c :",
+        "BASH_ENV=x bash -c :",
+        "export BASH_ENV=x; bash -c :",
+        "env BASH_ENV=x bash -c :",
+        "read BASH_ENV < <(X); export BASH_ENV; bash -c :",
+        "printf -v BASH_ENV x; export BASH_ENV; bash -c :",
+        "for BASH_ENV in x; do bash -c :; done",
+        ": ${BASH_ENV:=x}; bash -c :",
+        "export BASH_''ENV=x; bash -c :",
+        "export BASH_$y=x; bash -c :",
+        "declare -x \"$y\"=x; bash -c :",
+        "printf -v $y x; bash -c :",
+        "ENV=x sh -c :",
+        "PROMPT_COMMAND=$(X) bash -ic :",
+        "PS4=$(X) bash -xc :",
+        "PAGER=$(X) git log",
+        "export GIT_EDITOR=\"$(X)\"; git commit",
+        "GIT_SSH_COMMAND=$(X) git fetch",
+        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0=$(X) git x",
+    ];
+    ways.map(|way| way.replace('X', r"printf '\147it pu%sh' s")).to_vec()
+}
+
 /// However it is written, a forbidden command is forbidden, or at least a question.
 #[test]
 fn a_forbidden_command_in_any_dress() {
@@ -165,7 +305,8 @@ fn a_forbidden_command_in_any_dress() {
         "base64 -d x | bash -s",
         "cat x | sudo bash",
     ];
-    let others: Vec<&str> = unclear.into_iter().filter(|command| bash(&rules, command) != "ask").collect();
+    let unclear: Vec<String> = unclear.into_iter().map(str::to_owned).chain(fed()).collect();
+    let others: Vec<&String> = unclear.iter().filter(|command| bash(&rules, command) != "ask").collect();
     assert_eq!(others, [] as [&str; 0], "not: ask");
     for command in [
         "git status",
@@ -180,6 +321,26 @@ fn a_forbidden_command_in_any_dress() {
         "bash build.sh || true",
         "cat <<EOF > a.txt\nit's $HOME\nEOF",
         "env FOO=1 cargo test",
+        "which bash; command -v sh",
+        "grep -rn bash . | head",
+        "bash -euo pipefail build.sh",
+        "bash -euo pipefail -c 'cargo test'",
+        "bash -O extglob -c 'ls'",
+        "bash -x build.sh release",
+        "timeout 60 sh build.sh",
+        "chmod +x build.sh && bash build.sh",
+        "bash <<'EOF'\nls\nEOF",
+        ". ./env.sh && cargo test",
+        "source venv/bin/activate",
+        "find . -name '*.rs' -exec grep -l foo {} +",
+        "ls | xargs -n 1 -P 2 grep foo",
+        "ls | xargs -I % cp % out",
+        "PAGER=cat git log",
+        "NODE_ENV=test npm test",
+        "export PATH=\"$HOME/bin:$PATH\"; cargo test",
+        "while read -r line; do echo \"$line\"; done < a.txt",
+        "awk '$1 > 3 || $2' a.txt",
+        "trap 'rm -r build' EXIT; cargo test",
     ] {
         assert_eq!(bash(&rules, command), "allow", "{command}");
     }
@@ -328,6 +489,66 @@ fn hosts_and_names_have_rules_too() {
     assert_eq!(judge(&rules, "profiles_delete", json!({})), "allow");
 }
 
+/// A server's tools are judged by what they are given, whatever dress a path wears.
+#[test]
+fn arguments_of_a_server_s_tool_have_rules() {
+    let yard = Yard::new(&[("docs/a.md", ""), ("secrets/key", ""), ("docs/link -> ../secrets", "")]);
+    let rules = rules(
+        &["files_read(path=docs/*)", "web_get(url=https://docs.rs/*)"],
+        &["files_read", "web_get"],
+        &["files_*(path=secrets*)", "files_*(paths=secrets*)", "git_push(force=true)", "db_*(query=*DROP *)"],
+    );
+    let root = yard.root.canonicalize().expect("a folder");
+    let judged = |tool: &str, input: serde_json::Value| {
+        let input = input.to_string().replace("ROOT", root.to_str().expect("plain"));
+        let input = serde_json::from_str(&input).expect("it is JSON");
+        word(&rules.judge(tool, &input, &yard.scene.workspace))
+    };
+    for (tool, input, expected) in [
+        ("files_read", json!({ "path": "docs/a.md" }), "allow"),
+        ("files_read", json!({ "path": "./docs/a.md" }), "allow"),
+        ("files_read", json!({ "path": "ROOT/docs/a.md" }), "allow"),
+        ("files_read", json!({ "path": "docs/new/b.md" }), "allow"),
+        ("files_read", json!({ "path": "src/a.rs" }), "ask"),
+        ("files_read", json!({ "path": "docs/../src/a.rs" }), "ask"),
+        ("files_read", json!({ "path": "docs/../../x" }), "ask"),
+        ("files_read", json!({ "path": "/etc/docs/a" }), "ask"),
+        ("files_read", json!({ "path": ["docs/a.md", "src/a.rs"] }), "ask"),
+        ("files_read", json!({ "path": 7 }), "ask"),
+        ("files_read", json!({}), "ask"),
+        ("files_read", json!({ "path": "secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "./secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "docs/../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "docs/link/key" }), "deny"),
+        ("files_write", json!({ "path": "ROOT/secrets/new" }), "deny"),
+        ("files_read_many", json!({ "paths": ["docs/a.md", "secrets/key"] }), "deny"),
+        ("files_write", json!({ "path": "src/a.rs" }), "allow"),
+        ("git_push", json!({ "force": true }), "deny"),
+        ("git_push", json!({ "force": false }), "allow"),
+        ("git_push", json!({}), "allow"),
+        ("db_run", json!({ "query": "select 1; DROP TABLE x" }), "deny"),
+        ("web_get", json!({ "url": "https://docs.rs/x" }), "allow"),
+        ("web_get", json!({ "url": "https://docs.rs/../x" }), "ask"),
+        ("web_get", json!({ "url": "https://evil.net/https://docs.rs/x" }), "ask"),
+    ] {
+        assert_eq!(judged(tool, input.clone()), expected, "{tool} {input}");
+    }
+}
+
+/// A skill may answer a project's question, and not the user's.
+#[test]
+fn what_is_lent_answers_no_question_of_the_user_s() {
+    let skill = rules(&["bash", "write"], &[], &[]);
+    let mut all = rules(&[], &["bash"], &["bash(git push*)"]);
+    all.extend(rules(&[], &["write", "bash(ls *)"], &["write(docs)"]).of_project());
+    assert_eq!(judge(&all, "write", json!({ "path": "a" })), "ask");
+    all.lend(&skill);
+    assert_eq!(bash(&all, "ls -l"), "ask", "the user's own rule");
+    assert_eq!(judge(&all, "write", json!({ "path": "a" })), "allow");
+    assert_eq!(judge(&all, "write", json!({ "path": "docs/a" })), "deny");
+    assert_eq!(bash(&all, "git push"), "deny");
+}
+
 #[test]
 fn a_rule_that_means_nothing_is_named() {
     let wrong = |text: &str| Rules::default().add(List::Deny, text).expect_err(text);
@@ -337,6 +558,10 @@ fn a_rule_that_means_nothing_is_named() {
     assert!(wrong("read(/etc/passwd)").contains("paths are those of the workspace"));
     assert!(wrong("read(../x)").contains("paths are those of the workspace"));
     assert!(wrong("get_time(x)").contains("write `get_time`"));
+    assert!(wrong("*(path=x)").contains("write `*`"));
+    for text in ["files_read(docs/*)", "files_read(=x)", "files_read(path=)", "files_read(a b=c)"] {
+        assert!(wrong(text).contains("name an argument, as in `files_read(path=docs/*)`"), "{text}");
+    }
     assert!(wrong("read([)").contains("`read([)`"));
 }
 

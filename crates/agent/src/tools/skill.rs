@@ -74,7 +74,8 @@ impl Tool for Skill {
     }
 }
 
-/// Lets a fork do what a skill says. What the skill allows it may do without a question; what is forbidden stays so.
+/// Lets a fork do what a skill says. What the skill allows it may do without a question that a project wants; what the user
+/// asks about is asked, and what is forbidden stays so.
 async fn forked(skill: &crate::Skill, args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Refusal> {
     let allow = skill.tools.as_ref().map(Tools::rules).unwrap_or_default();
     let fork = Fork { allow, ..Fork::new(skill.filled_in(&args.arguments), &skill.name, "skill") };

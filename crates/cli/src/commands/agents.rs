@@ -44,7 +44,8 @@ struct Check {
 
 /// Accept files of this folder as they are now, so that they count
 ///
-/// Read them first: what they say is told to the agent. A file that changes afterwards has to be accepted again.
+/// Read them first: what they say is told to the agent, or an MCP server is started from them. A file that changes
+/// afterwards has to be accepted again.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot agents accept .claude/agents/*.md")]
@@ -78,6 +79,11 @@ const SETTINGS: &str = "offshoot.toml";
 fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let check = || "offshoot agents check".to_owned();
     let mut accepted = Vec::new();
+    // The files that MCP servers are started from. Settings that cannot be read name none yet.
+    let programs = match super::run::check_settings(&described.project) {
+        Ok(settings) => definitions::ground(&described.project)?.files(&settings.mcp),
+        Err(_) => Vec::new(),
+    };
     for path in files {
         if path.canonicalize().is_ok_and(|real| real == described.project.join(SETTINGS)) {
             let real = described.project.join(SETTINGS);
@@ -87,14 +93,26 @@ fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCod
                 continue;
             }
         }
+        let program = path
+            .canonicalize()
+            .ok()
+            .and_then(|real| programs.iter().find(|file| file.canonicalize().is_ok_and(|path| path == real)));
+        if let Some(program) = program {
+            let bytes = std::fs::read(program).or_fail(Kind::Usage)?;
+            if described.trust.accept(program, &bytes) {
+                accepted.push(described.typed(program));
+                continue;
+            }
+        }
         let found = path.canonicalize().ok().and_then(|real| {
             let same = |file: &&File| file.path.canonicalize().is_ok_and(|path| path == real);
             described.all.files.iter().find(same)
         });
         let shown = path.display();
         let Some(file) = found.filter(|file| !matches!(file.state, State::Ignored(_))) else {
-            let error =
-                anyhow::anyhow!("`{shown}` is no agent, skill, command or `offshoot.toml` of this folder");
+            let error = anyhow::anyhow!(
+                "`{shown}` is no agent, skill, command or `offshoot.toml` of this folder, and no MCP server is started from it"
+            );
             return Err(error).or_fail_with(Kind::Usage, check);
         };
         if let State::Broken(broken) = &file.state {

@@ -93,7 +93,7 @@ fn settings_finding() -> Finding {
         needed: true,
         why: "say who answers our own agents, and what they may do".to_owned(),
         fix: read.is_err().then(|| super::run::ALL_SETTINGS.to_owned()),
-        found: Some(read.map_or_else(|error| error.to_string(), |()| "can be read".to_owned())),
+        found: Some(read.map_or_else(|error| error.to_string(), |_| "can be read".to_owned())),
     }
 }
 

@@ -323,12 +323,15 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
         ("Do it.", &["skill{\"name\":\"look\",\"arguments\":\"here\"}", "count{}", "Done."]),
         ("Look here.", &["echo{\"say\":\"y\"} + put{\"n\":1} + peek{\"n\":2}", "Looked."]),
     ]);
-    stage.rules.add(List::Ask, "echo").expect("a rule");
+    let mut project = crate::Rules::default();
+    project.add(List::Ask, "echo").expect("a rule");
+    stage.rules.extend(project.of_project());
     stage.rules.add(List::Ask, "put").expect("a rule");
     stage.rules.add(List::Deny, "peek").expect("a rule");
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(folder.path().join("user/skills/look")).expect("a folder");
-    let text = "---\ndescription: looks\ncontext: fork\nallowed-tools: echo, peek\n---\nLook $ARGUMENTS.";
+    let text =
+        "---\ndescription: looks\ncontext: fork\nallowed-tools: echo, put, peek\n---\nLook $ARGUMENTS.";
     std::fs::write(folder.path().join("user/skills/look/SKILL.md"), text).expect("a file");
     let places = definition::Places { project: folder.path(), user: &folder.path().join("user") };
     let known: Vec<String> = stage.kernel().tools.names().map(str::to_owned).collect();

@@ -16,6 +16,7 @@ use wire::encoding;
 
 use super::network::{Stream, World};
 use super::target::{Allowed, Target};
+use crate::Judgement;
 use crate::tools::Refusal;
 
 /// The most that a body may hold, as it comes and unpacked.
@@ -36,15 +37,16 @@ pub(super) struct Page {
     pub(super) body: Vec<u8>,
 }
 
-/// Gets a page. Every hop is checked before anything is sent to it, and asked at the address that was checked. `may` says
-/// whether the rules let it be asked; of the first address that was known before.
+/// Gets a page. Every hop is checked before anything is sent to it, and asked at the address that was checked. `judge` says
+/// what the rules say of it; whether the first address may be asked was decided before, and that holds for its whole host.
 pub(super) async fn fetch(
     url: &str,
     allowed: &Allowed,
     world: &dyn World,
-    may: &(dyn Fn(&str) -> Result<(), String> + Sync),
+    judge: &(dyn Fn(&str) -> Judgement + Sync),
 ) -> Result<Page, Refusal> {
-    let mut target = Target::parse(url, allowed)?;
+    let first = Target::parse(url, allowed)?;
+    let mut target = first.clone();
     for _ in 0..=REDIRECTS {
         let stream = connect(&target, world).await?;
         // What drives the connection ends with the set.
@@ -54,8 +56,19 @@ pub(super) async fn fetch(
         match location {
             Some(location) if response.status().is_redirection() => {
                 target = target.follow(location, allowed)?;
-                let to = target.to_string();
-                may(&to).map_err(|why| Refusal(format!("it redirects to `{to}`, and {why}")))?;
+                let to = target.url.as_str();
+                match judge(to) {
+                    Judgement::Allow => {}
+                    Judgement::Ask(_) if target.is_beside(&first) => {}
+                    Judgement::Ask(why) => {
+                        return Err(Refusal(format!(
+                            "it redirects to `{to}`, and {why}: fetch that URL by a call of its own"
+                        )));
+                    }
+                    Judgement::Deny(why) => {
+                        return Err(Refusal(format!("it redirects to `{to}`, and {why}")));
+                    }
+                }
             }
             _ => return take_in(target, response).await,
         }

@@ -19,8 +19,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Refusal, input};
+use crate::Workspace;
 use crate::{Doing, Output, Policy, Scene, Tool};
-use crate::{Judgement, Workspace};
 use network::{RealWorld, World};
 pub use target::Allowed;
 
@@ -94,14 +94,8 @@ impl Tool for WebFetch {
 
 impl WebFetch {
     async fn get(&self, args: &Args, workspace: &Workspace) -> Result<Output, Refusal> {
-        let may = |url: &str| {
-            let judged = workspace.judge(self.name(), &serde_json::json!({ "url": url }));
-            match judged {
-                Judgement::Allow => Ok(()),
-                Judgement::Ask(why) | Judgement::Deny(why) => Err(why),
-            }
-        };
-        let page = fetch::fetch(&args.url, &self.allowed, &*self.world, &may).await?;
+        let judge = |url: &str| workspace.judge(self.name(), &serde_json::json!({ "url": url }));
+        let page = fetch::fetch(&args.url, &self.allowed, &*self.world, &judge).await?;
         let (url, status, bytes) = (page.url.clone(), page.status, page.body.len());
         let kind = fetch::essence(&page.content_type).to_owned();
         // Megabytes of markup would hold up whoever shares the thread.

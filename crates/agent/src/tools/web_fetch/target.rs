@@ -185,6 +185,12 @@ impl Target {
         Ok(found.into_iter().map(|address| SocketAddr::new(address, self.port)).collect())
     }
 
+    /// Whether it is the same server: the same host at the same port, or at the usual one for encryption.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        let is_upgrade = self.is_secure() && is_usual(self.port) && is_usual(other.port);
+        self.host == other.host && (self.port == other.port || is_upgrade)
+    }
+
     pub(super) fn is_secure(&self) -> bool {
         self.url.scheme() == "https"
     }

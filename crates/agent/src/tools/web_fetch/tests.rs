@@ -685,3 +685,35 @@ async fn rules_hold_for_where_a_redirect_leads() {
     let text = answer(&output);
     assert!(output.is_error && text.contains("the rule `web_fetch(other.example)` forbids it"), "{text}");
 }
+
+/// Who has said yes to a host is not asked again for each of its pages, and has said nothing about others.
+#[tokio::test]
+async fn a_yes_holds_for_the_host_it_was_said_to() {
+    let mut rules = crate::Rules::default();
+    rules.add(crate::List::Ask, "web_fetch").expect("a rule");
+    rules.add(crate::List::Allow, "web_fetch(v4.example)").expect("a rule");
+    let yard = Yard::new(&[]);
+    let workspace = crate::Workspace::open(&yard.root).expect("a workspace").ruled_by(Arc::new(rules));
+    let scene = crate::Scene { workspace: Arc::new(workspace), ..yard.scene.clone() };
+    let allowed = Allowed::parse(&["public.example:8080"]).expect("a list");
+    let tool = WebFetch { allowed, world: Arc::new(Made::default()) };
+    for (from, to, goes) in [
+        ("http://public.example", "/page", true),
+        ("http://public.example", "https://public.example/page", true),
+        ("http://public.example", "http://PUBLIC.example./page", true),
+        ("http://public.example", "http://public.example/to?/page", true),
+        ("http://public.example", "http://public.example:8080/page", false),
+        ("http://public.example", "http://other.example/page", false),
+        ("http://public.example", "http://public.example.other.example/page", false),
+    ] {
+        let output = tool.call(&json!({ "url": format!("{from}/to?{to}") }), &scene).await;
+        let text = answer(&output);
+        assert_eq!(!output.is_error, goes, "{to}: {text}");
+        if !goes {
+            let why = format!(
+                "it redirects to `{to}`, and the rule `web_fetch` wants a question: fetch that URL by a call"
+            );
+            assert!(text.contains(&why), "{text}");
+        }
+    }
+}

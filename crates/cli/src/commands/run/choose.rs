@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::definition::{Agent, ChooseError, Kind as What, Skill, choose};
+use agent::definition::{Agent, ChooseError, GENERAL, Kind as What, Skill, choose};
 use agent::{List, Skill as Known, Toolbox};
 
 use crate::commands::agents::not_accepted;
@@ -49,6 +49,7 @@ impl Chosen {
         let agent = match (name, command.as_ref().and_then(|command| command.agent.as_deref())) {
             (Some(name), _) => Some(find(&described, name)?),
             (None, Some(name)) if !is_resumed => for_command(&described, name)?,
+            (None, None) if !is_resumed && is_switched_off(&described) => Some(instead(&described)?),
             _ => None,
         };
         let waiting = described.waiting();
@@ -113,6 +114,21 @@ fn find(described: &Described, name: &str) -> anyhow::Result<Agent> {
         ChooseError::None => "offshoot agents check".to_owned(),
     };
     Err(marked(Kind::Usage, Some(hint), error.into()))
+}
+
+/// Whether the main agent is not to be used, by the name that it has for others.
+fn is_switched_off(described: &Described) -> bool {
+    described.all.agents.iter().any(|agent| agent.name == GENERAL && agent.is_disabled)
+}
+
+/// Who runs then.
+fn instead(described: &Described) -> anyhow::Result<Agent> {
+    let (agent, warning) = choose(&described.all.agents, None)
+        .map_err(|error| marked(Kind::Usage, Some("offshoot agents check".to_owned()), error.into()))?;
+    if let Some(warning) = warning {
+        eprintln!("warning: {}", report::plain(&warning));
+    }
+    Ok(agent)
 }
 
 /// The agent that a command is for. Other harnesses have agents of their own, which are nowhere described.

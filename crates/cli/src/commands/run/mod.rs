@@ -158,8 +158,9 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut rules = answering.defaults.rules.clone();
     rules.extend(given);
     let rules = Arc::new(rules);
+    let ground = crate::definitions::ground(&here)?;
     let mut servers = tokio::select! {
-        servers = Servers::start(&answering.defaults.mcp, &here) => servers,
+        servers = Servers::start(&answering.defaults.mcp, &ground) => servers,
         _ = signals.next() => {
             eprintln!("stopped before the run began");
             answering.abandon().await;

@@ -235,9 +235,9 @@ fn pretended(name: &str) -> Option<String> {
 }
 
 /// What is wrong with the settings that a run in that folder would have.
-pub(crate) fn check_settings(here: &Path) -> anyhow::Result<()> {
+pub(crate) fn check_settings(here: &Path) -> anyhow::Result<Defaults> {
     let mut config = Config::new(Arc::new(|name: &str| std::env::var(name).ok()));
-    read_settings(&mut config, here).map(drop)
+    read_settings(&mut config, here)
 }
 
 /// The user's own settings, then the project's: those may choose a model, and not who gets a key, is asked or started.

@@ -1,0 +1,109 @@
+//! A command line that was read, and what can be told of it as a whole.
+
+use super::programs::{PLAIN, base};
+
+/// Variables whose values some shell or `git` runs.
+const HOOKS: &[&str] = &[
+    "BASH_ENV",
+    "PROMPT_COMMAND",
+    "BASH_FUNC_",
+    "GIT_CONFIG_KEY",
+    "GIT_CONFIG_VALUE",
+    "GIT_CONFIG_PARAMETERS",
+];
+
+/// Others, whose names are words that may mean something else unless they are assigned to.
+const PROMPTS: &[&str] = &["ENV", "PS0", "PS1", "PS2", "PS4"];
+
+/// A command line.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Line {
+    /// Its simple commands, in the order in which they begin.
+    pub(super) commands: Vec<Vec<Word>>,
+    /// Its text without quotes and what joins lines.
+    pub(super) bare: String,
+    /// It does more than run them: it substitutes, loops, assigns, or writes to files.
+    pub(super) is_more: bool,
+    /// The files that it runs as scripts, each with the number of the command that does so.
+    pub(super) scripts: Vec<(usize, String)>,
+    /// The programs that it runs by their paths, and the files that it writes.
+    pub(super) paths: Vec<String>,
+    pub(super) written: Vec<String>,
+}
+
+/// One word of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Word {
+    /// This word.
+    Plain(String),
+    /// Only the shell knows.
+    Unclear,
+}
+
+impl Line {
+    /// Something is run, and only the shell knows what.
+    pub(super) fn doubt(&mut self) {
+        self.commands.push(vec![Word::Unclear]);
+        self.is_more = true;
+    }
+
+    /// Whether it runs a file that it writes, or one that may be a pipe by another name.
+    pub(super) fn runs_what_it_makes(&self) -> bool {
+        let pipes = ["/dev/stdin", "/dev/fd", "/proc/"];
+        if !self.scripts.is_empty() && pipes.iter().any(|pipe| self.bare.contains(pipe)) {
+            return true;
+        }
+        let is_named = |at: usize, script: &str| {
+            let others = self.commands.iter().enumerate().filter(|(other, _)| {
+                !self.scripts.iter().any(|(runs, name)| runs == other && name == script) && *other != at
+            });
+            let mut words = others.map(|(_, words)| words).filter(|words| {
+                let first = words.first().and_then(Word::plain).map(base);
+                !first.is_some_and(|first| PLAIN.contains(&first) || first == "chmod")
+            });
+            words.any(|words| words.iter().filter_map(Word::plain).any(|word| base(word) == script))
+        };
+        self.paths.iter().any(|path| self.written.contains(path))
+            || self.scripts.iter().any(|(at, name)| self.written.contains(name) || is_named(*at, name))
+    }
+
+    /// Whether these words stand in its text one after the other, whatever else there is.
+    pub(super) fn holds(&self, words: &[String]) -> bool {
+        let mut rest = self.bare.as_str();
+        !words.is_empty()
+            && words.iter().all(|word| match find_word(rest, word) {
+                Some(end) => {
+                    rest = &rest[end..];
+                    true
+                }
+                None => false,
+            })
+    }
+}
+
+/// Where a word ends that stands by itself; what joins it to others is no letter and no digit.
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).map(|(at, _)| (at, at + word.len())).find_map(|(at, end)| {
+        let alone = !text[..at].ends_with(is_part) && !text[end..].starts_with(is_part);
+        alone.then_some(end)
+    })
+}
+
+impl Word {
+    pub(super) fn plain(&self) -> Option<&str> {
+        match self {
+            Self::Plain(word) => Some(word),
+            Self::Unclear => None,
+        }
+    }
+}
+
+/// Whether a text names a variable that is run.
+pub(super) fn names_hook(bare: &str) -> bool {
+    let is_assigned = |name: &str| {
+        let behind = find_word(bare, name).map(|end| bare[end..].trim_start_matches([':', '+']));
+        behind.is_some_and(|behind| behind.starts_with('='))
+    };
+    HOOKS.iter().any(|name| bare.contains(name)) || PROMPTS.iter().any(|name| is_assigned(name))
+}
