@@ -11,6 +11,7 @@ use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
 use crate::fork;
+use crate::mcp;
 use crate::process;
 use crate::run::Run;
 use crate::settings::Settings;
@@ -113,6 +114,7 @@ pub async fn end_tree(store: &Store, run: &RunId, at: Millis) -> Result<(), Stor
         let left = Processes::new(Shell::default(), run, store);
         left.sweep().await?;
         left.end().await;
+        mcp::sweep();
     }
     Ok(())
 }

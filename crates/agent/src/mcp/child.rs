@@ -10,10 +10,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use store::Lease;
 use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::ground::Stand;
+use crate::process;
 
 /// Of our own environment, all that a server is given beside a `PATH`.
 const INHERITED: [&str; 2] = ["HOME", "LANG"];
@@ -22,7 +24,7 @@ const TAIL: usize = 4 * 1024;
 /// How long a server may take to end by itself when its input is closed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The variable by which the processes of a server are known.
+/// The variable by which the processes of a server are known, and the process of ours that started it.
 const MARK: &str = "OFFSHOOT_SERVER";
 /// How often they are looked for when all of them are to end.
 const ROUNDS: usize = 20;
@@ -47,7 +49,8 @@ impl Child {
         env: &BTreeMap<String, String>,
         left: Arc<AtomicUsize>,
     ) -> io::Result<(Self, Pipes)> {
-        let mark = format!("{MARK}={}-{:016x}", std::process::id(), fastrand::u64(..));
+        let us = process::lease();
+        let mark = format!("{MARK}={}.{}-{:016x}", us.pid, us.start, fastrand::u64(..));
         let (name, value) = mark.split_once('=').expect("it was just put together");
         let inherited = INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let mut process = Command::new(&stand.program)
@@ -119,15 +122,35 @@ impl Drop for Child {
     }
 }
 
+/// Ends what servers have left whose own process of ours is gone: it was killed, and could not end them itself.
+pub(crate) fn sweep() {
+    let is_left = |variable: &[u8]| owner(variable).is_some_and(|owner| !process::is_alive(owner));
+    for pid in having(is_left) {
+        let _ = rustix::process::kill_process(pid, Signal::KILL); // it may be gone meanwhile
+    }
+}
+
+/// The process of ours that started whoever has this in its environment.
+fn owner(variable: &[u8]) -> Option<Lease> {
+    let mark = std::str::from_utf8(variable).ok()?.strip_prefix(MARK)?.strip_prefix('=')?;
+    let (pid, start) = mark.split_once('-')?.0.split_once('.')?;
+    Some(Lease { pid: pid.parse().ok()?, start: start.parse().ok()? })
+}
+
 /// The processes that have a mark in their environment. One that is gone has none.
 fn marked(mark: &str) -> Vec<Pid> {
+    having(|variable| variable == mark.as_bytes())
+}
+
+/// The processes with such a variable in their environment.
+fn having(is_it: impl Fn(&[u8]) -> bool) -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let is_marked = |pid: &i32| {
+    let has = |pid: &i32| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        environment.split(|byte| *byte == 0).any(&is_it)
     };
-    pids.filter(is_marked).filter_map(Pid::from_raw).collect()
+    pids.filter(has).filter_map(Pid::from_raw).collect()
 }
 
 /// Reads to the end, so that nobody waits for us, and keeps the last of it.
@@ -162,5 +185,36 @@ impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
             buffer.set_filled(before); // as if it had ended; who asks why finds nothing left
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_process_that_is_gone_is_ended_and_nothing_else() {
+        let server = |mark: &str| {
+            let mut sleep = std::process::Command::new("sleep");
+            sleep.arg("600").env(MARK, mark).spawn().expect("sleep is everywhere")
+        };
+        let us = process::lease();
+        let [mut left, mut reused, mut ours, mut other] = [
+            "4194304.1-0".to_owned(),
+            format!("{}.{}-0", us.pid, us.start + 1),
+            format!("{}.{}-0", us.pid, us.start),
+            "no mark".to_owned(),
+        ]
+        .map(|mark| server(&mark));
+        sweep();
+        assert_eq!(left.wait().expect("ours").signal(), Some(9), "its process is gone");
+        assert_eq!(reused.wait().expect("ours").signal(), Some(9), "another one has its number");
+        for child in [&mut ours, &mut other] {
+            assert_eq!(child.try_wait().expect("ours"), None, "it is somebody's");
+            child.kill().expect("it runs");
+            child.wait().expect("ours");
+        }
     }
 }

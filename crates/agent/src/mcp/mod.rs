@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use crate::Tool;
 use crate::provider::Network;
+pub(crate) use child::sweep;
 pub use config::ServerConfig;
 pub(crate) use config::{Tables, read};
 pub use ground::Ground;
@@ -44,6 +45,9 @@ impl Servers {
     /// Starts them all at once, on that ground, and waits until each has answered or given up. Their order is that of
     /// their names, whoever is ready first.
     pub async fn start(configs: &[ServerConfig], ground: &Ground) -> Self {
+        if !configs.is_empty() {
+            sweep();
+        }
         Self::start_within(PATIENCE, configs, ground).await
     }
 
