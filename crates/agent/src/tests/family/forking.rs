@@ -558,7 +558,8 @@ async fn who_is_ended_from_outside_has_an_end_and_leaves_nothing_that_nobody_wan
 
 /// What a random main agent and its forks say. One of the forks stands at a gate in the middle.
 fn random(rng: &mut fastrand::Rng) -> Vec<(String, Vec<String>)> {
-    let some = |rng: &mut fastrand::Rng| match rng.u8(..4) {
+    let some = |rng: &mut fastrand::Rng| match rng.u8(..5) {
+        4 => format!("~It may be {}. + echo{{\"say\":\"so\"}}", rng.u32(..)),
         0 => format!("echo{{\"say\":\"{}\"}}", rng.u32(..)),
         1 => format!("put{{\"n\":{}}}", rng.u8(..)),
         2 => format!("words + echo{{\"say\":\"a\"}} + peek{{\"n\":{}}}", rng.u8(..)),
@@ -585,6 +586,8 @@ fn random(rng: &mut fastrand::Rng) -> Vec<(String, Vec<String>)> {
     main.extend((0..rng.usize(..2)).map(|_| some(rng)));
     main.extend((0..12).map(|n| format!("I have said {n}.")));
     all.push(("Do it.".to_owned(), main));
+    all.push(("Beside it?".to_owned(), vec![some(rng), "It is so.".to_owned()]));
+    all.push(("And beside that?".to_owned(), vec![some(rng), "Even so.".to_owned()]));
     all
 }
 
@@ -610,6 +613,13 @@ async fn whatever_happens_and_whenever_it_is_broken_off_the_prefix_is_shared() {
         stage.play.open("gate");
         let ended = stage.resume(None).await;
         assert_eq!(ended.status, RunStatus::Completed, "seed {seed}: {:?}", ended.error);
+        stage.shares();
+        // Forks of a fork, as another process starts them.
+        let (runs, kernel, brake) = (stage.runs(), stage.kernel(), Brake::new());
+        let of = RunId::new(runs[rng.usize(1..runs.len())].0.as_str());
+        let beside = kernel.fork(&of, &Fork::new("Beside it?", "side", "test"), &brake).await.expect("forked");
+        let that = Fork::new("And beside that?", "side", "test");
+        kernel.fork(&beside.ended.run, &that, &brake).await.expect("forked");
         stage.shares();
         for (run, status) in stage.runs().into_iter().filter(|(run, _)| run != "m") {
             assert_eq!(status, RunStatus::Completed, "seed {seed}: {run}");

@@ -122,6 +122,9 @@ impl Play {
 }
 
 fn block(id: &str, part: &str) -> Block {
+    if let Some(thought) = part.strip_prefix('~') {
+        return Block::Thinking { text: thought.to_owned(), signature: Some(format!("signed {id}")) };
+    }
     let call = part.split_once('{').filter(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
     });
