@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use plan::MAKE_HOME;
 pub use process::Processes;
 pub(crate) use process::{Ending, Started};
-pub(crate) use protect::Guard;
+pub(crate) use protect::{Disarmed, Guard};
 
 /// What our own program is called with to run a command.
 const ARGUMENT: &str = "__shell";

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
 
-use super::{ARGUMENT, Guard, MAKE_HOME, News, Order, Shell, outer, plan, rights};
+use super::{ARGUMENT, Disarmed, Guard, MAKE_HOME, News, Order, Shell, outer, plan, rights};
 use crate::process::{is_alive, started};
 
 /// How long everything of a command may take to be gone.
@@ -37,8 +37,8 @@ pub(crate) struct Started {
     pub(crate) lifeline: ChildStdin,
     news: Lines<BufReader<ChildStdout>>,
     pub(crate) output: ChildStderr,
-    /// What it made that is protected, when all of it is gone: with its old and new name.
-    pub(crate) disarmed: oneshot::Receiver<Vec<(PathBuf, PathBuf)>>,
+    /// What it made that is protected, when all of it is gone.
+    pub(crate) disarmed: oneshot::Receiver<Vec<Disarmed>>,
 }
 
 /// How a command ended.

@@ -1,6 +1,6 @@
 //! `bash`: runs a command, in a box.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use store::Millis;
 
 use super::input;
-use crate::shell::{Ending, Guard, Started};
+use crate::shell::{Disarmed, Ending, Guard, Started};
 use crate::workspace::shown;
 use crate::{Doing, Output, Policy, Scene, Tool};
 
@@ -23,6 +23,8 @@ const BURIAL: Duration = Duration::from_secs(10);
 const MAX_COMMAND: usize = 100_000;
 /// How much of a long output is kept of its beginning, and of its end.
 const KEPT: usize = 32 << 10;
+/// How many of the protected places that it made are named.
+const TOLD: usize = 20;
 /// How much a command in the background may write down.
 const LOG: u64 = 16 << 20;
 
@@ -144,16 +146,13 @@ fn answer(
     ending: &Ending,
     in_time: Result<(), Duration>,
     text: &str,
-    disarmed: &[(PathBuf, PathBuf)],
+    disarmed: &[Disarmed],
     workspace: &Path,
 ) -> Output {
-    let name = |path: &Path| shown(path.strip_prefix(workspace).unwrap_or(path));
-    let mut parts: Vec<String> = disarmed
-        .iter()
-        .map(|(made, to)| {
-            format!("`{}` is protected, and was not there before: it is `{}` now", name(made), name(to))
-        })
-        .collect();
+    let mut parts: Vec<String> = disarmed.iter().take(TOLD).map(|made| made.in_words(workspace)).collect();
+    if disarmed.len() > TOLD {
+        parts.push(format!("and {} more like these", disarmed.len() - TOLD));
+    }
     match (ending, in_time) {
         (_, Err(limit)) => parts.push(format!(
             "the command took longer than {} s and was ended, with everything it had started",
