@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::workspace::places::{self, Place, Places};
-use crate::workspace::protected::{PART, REPOSITORY};
+use crate::workspace::protected::{LED_TO, PART, REPOSITORY};
 use crate::workspace::shown;
 
 /// What is added to the name of a place that a command has made.
@@ -33,6 +33,8 @@ pub(crate) struct Guard {
     closed: BTreeSet<Identity>,
     /// What is to be held: where they are, links resolved.
     pub(crate) places: Vec<PathBuf>,
+    /// Links, and what settings lead to: what they stand for may change where nobody looks for a name.
+    leads: Vec<Place>,
     /// All folders.
     pub(super) folders: Vec<PathBuf>,
 }
@@ -90,8 +92,10 @@ impl Guard {
             .filter(|path| path.exists())
             .collect();
         let within = |place: &PathBuf| place.ancestors().skip(1).any(|above| places.contains(above));
+        let leads = found.all.iter().filter(|place| place.by == &LED_TO || place.path.is_symlink());
         Self {
             workspace: workspace.to_owned(),
+            leads: leads.cloned().collect(),
             known: known.collect(),
             closed: found.unseen.iter().filter_map(|folder| identity(folder)).collect(),
             places: places.iter().filter(|place| !within(place)).cloned().collect(),
@@ -108,6 +112,28 @@ impl Guard {
     pub(super) fn disarm_below(&self, folder: &Path) -> (Vec<Disarmed>, Vec<PathBuf>) {
         let open = |folder: &Path| self.open(folder);
         let found = Places::below(&self.workspace, folder, |place| self.trusts(place), open);
+        (self.take_away(&found), found.folders)
+    }
+
+    /// The same in one folder alone.
+    pub(super) fn disarm_in(&self, only: &Path) -> Vec<Disarmed> {
+        let open = |folder: &Path| match folder == only {
+            true => self.open(folder),
+            false => Err(io::ErrorKind::NotFound.into()),
+        };
+        self.take_away(&Places::below(&self.workspace, only, |place| self.trusts(place), open))
+    }
+
+    /// Takes away what leads to something else than before.
+    pub(super) fn disarm_leads(&self) -> Vec<Disarmed> {
+        self.take_away(&Places { all: self.leads.clone(), ..Places::default() })
+    }
+
+    pub(super) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    fn take_away(&self, found: &Places) -> Vec<Disarmed> {
         let blind = found.unseen.iter().filter(|folder| !self.is_closed(folder));
         let mut all: Vec<Disarmed> =
             blind.map(|folder| Disarmed { made: folder.clone(), to: None }).collect();
@@ -121,7 +147,7 @@ impl Guard {
             let path = if place.by == &REPOSITORY { place.path.join("HEAD") } else { place.path.clone() };
             all.extend(disarm(&self.workspace, &path));
         }
-        (all, found.folders)
+        all
     }
 
     /// Whether a place was there before, and leads where it led.

@@ -567,7 +567,8 @@ fn what_git_would_run_cannot_be_written_whatever_its_name() {
     const BARE: [(&str, &str); 3] = [("HEAD", "ref: x"), ("objects/", ""), ("refs/heads/", "")];
     const BELOW: [(&str, &str); 3] = [("d/HEAD", "ref: x"), ("d/objects/", ""), ("d/refs/", "")];
     const HOOKS: (&str, &str) = (".git/config", "[core]\n\thooksPath = tools/hooks\n");
-    let cases: &[(&[(&str, &str)], &str, bool)] = &[
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, bool);
+    let cases: &[Case] = &[
         // A repository without `.git` around it, and its last part.
         (&BARE[1..], "HEAD", false),
         (&BARE[1..], "objects/../HEAD", false),
