@@ -434,17 +434,62 @@ fn a_folder_that_is_closed_hides_nothing() {
     check(&World::new(), &attacks, &["unshare", "-U", "--map-user=1000", "--map-group=1000"]);
 }
 
+/// What is not protected by its name, but leads to what is, or is taken for it. Each in a world of its own, since after
+/// some of them it is another one; afterwards git is asked, which must run nothing.
+#[test]
+fn whatever_git_would_run_is_disarmed() {
+    let bare = "mkdir -p objects refs/heads; echo ref: refs/heads/main > HEAD; \
+                printf '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=.\\nfsmonitor=\"touch OUT/owned; false\"\\n' > config";
+    let in_sub = format!("cd sub; {bare}");
+    let link = "mkdir tools; mv hookdir tools/hooks; ln -sfn tools/hooks .husky";
+    let moved = "mv tools t2; mkdir -p tools/hooks; echo evil > tools/hooks/pre-commit";
+    let attacks: [(&str, &str, Must); 9] = [
+        ("rm -r .git", bare, Fail("`HEAD.not-trusted`")),
+        ("", &in_sub, Fail("`sub/HEAD.not-trusted`")),
+        (link, moved, Fail("`.husky.not-trusted`")),
+        ("", "mv hookdir h2; mkdir hookdir; echo evil > hookdir/pre-commit", Fail("ead-only file system")),
+        ("", "echo evil > hookdir/pre-commit", Fail("ead-only file system")),
+        ("rm .husky; ln -s notes.txt .envrc", "echo evil > notes.txt", Fail("`.envrc.not-trusted`")),
+        (
+            "mkdir -p a/b; mv .git a/b/g; ln -s a/b/g .git",
+            "mv a c; mkdir -p a/b/g",
+            Fail("`.git.not-trusted`"),
+        ),
+        ("mv .git own; echo gitdir: ./own > .git", "echo evil >> own/config", Fail("ead-only file system")),
+        (
+            "echo '[core] hooksPath = tools/hooks' > .git/config",
+            "mkdir -p tools/hooks; echo evil > tools/hooks/pre-commit",
+            Fail("`tools/hooks.not-trusted`"),
+        ),
+    ];
+    for (before, command, must) in attacks {
+        let world = World::new();
+        let prepared = Command::new("sh").args(["-ec", before]).current_dir(world.env.path("w")).status();
+        assert!(prepared.unwrap().success(), "{before}");
+        let results = world.calls(&[json!({"command": world.fill(command)})], &[]);
+        let Fail(with) = must else { unreachable!("all of them fail") };
+        assert!(results[0].0 == "failed" && results[0].1.contains(with), "{command}: {results:?}");
+        for folder in ["w", "w/sub"] {
+            let git = Command::new("git").arg("status").current_dir(world.env.path(folder)).output();
+            if git.is_err() {
+                eprintln!("NOT CHECKED: there is no `git` here, so none looked at what was left");
+            }
+        }
+        assert!(!world.env.path("outside/owned").exists(), "{command}");
+        assert_eq!(world.left_running(), [] as [String; 0]);
+    }
+}
+
 /// Who looks all the time, as a prompt with `git status` in it does, sees it for a moment at most.
 #[test]
 fn a_protected_place_is_gone_while_the_command_still_runs() {
     for background in [false, true] {
         let world = World::new();
         let make = "mkdir -p sub/.git new/deep; echo x > .envrc; echo x > new/deep/.mcp.json; rm .husky; \
-                    ln -s a.txt .husky; cd new; mkdir objects refs; echo x > HEAD; cd ..; echo ready; touch begun; sleep MARK";
-        let wait = "for n in $(seq 100); do test -e begun && break; sleep 0.1; done; sleep 1; ls -A . sub new new/deep";
+                    ln -s a.txt .husky; cd new; mkdir objects refs; echo x > HEAD; cd ..; touch begun; sleep MARK";
         let calls = [
-            json!({"command": world.fill(make), "background": background, "timeout_s": 2}),
-            json!({"command": wait}),
+            json!({"command": world.fill(make), "background": background, "timeout_s": 5}),
+            json!({"command": world.fill("sleep MARK"), "timeout_s": 5}),
         ];
         let script = |call: &Value| format!("          - call: {{ tool: bash, input: {call} }}\n");
         let script = format!(
@@ -533,11 +578,13 @@ fn a_home_that_is_a_link_is_hidden_where_it_is() {
     std::os::unix::fs::symlink("home", &home).unwrap();
     world.env.write(
         "script.yaml",
-        "format: 1\nlanes:\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { call: { tool: bash, input: { command: 'cat .ssh/id_test .netrc; ls' } } } ]\n      - reply: [ { text: done } ]\n",
+        "format: 1\nlanes:\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { call: { tool: bash, input: { command: 'cat .ssh/id_test .netrc; chmod 777 .ssh .netrc; ls' } } } ]\n      - reply: [ { text: done } ]\n",
     );
     let mut run = world.offshoot(&["run", "--script", "../script.yaml", "--json", "look"], &[]);
     let said = Said::of(run.current_dir(work).env("HOME", home).output().unwrap());
     assert!(said.stdout.contains("Permission denied") && !said.stdout.contains(SECRET), "{said:?}");
+    assert!(said.stdout.contains("chmod: changing permissions of '.ssh': Read-only"), "{said:?}");
+    world.assert_untouched();
 }
 
 #[test]

@@ -94,6 +94,10 @@ pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
 
 /// Makes everything read-only but these folders: Landlock does not hold modes, owners, times and attributes.
 fn hold_the_rest(open: &[PathBuf]) -> io::Result<()> {
+    // Nothing can be put in the place of the root, and there is no rest.
+    if open.iter().any(|folder| folder.parent().is_none()) {
+        return Ok(());
+    }
     let tree =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let open: Vec<(OwnedFd, &PathBuf)> =
