@@ -21,6 +21,10 @@ const SECRET: &str = "kestrel-in-the-attic";
 const NO_NAMESPACES: [&str; 5] =
     ["unshare", "-Ur", "sh", "-c", "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\""];
 
+/// Starts a program where the system has nothing left to watch folders with.
+const NO_WATCHES: [&str; 5] =
+    ["unshare", "-Ur", "sh", "-c", "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$0\" \"$@\""];
+
 /// What an attack must come to.
 enum Must {
     /// It fails, and its output holds this.
@@ -483,7 +487,7 @@ fn whatever_git_would_run_is_disarmed() {
 /// Who looks all the time, as a prompt with `git status` in it does, sees it for a moment at most.
 #[test]
 fn a_protected_place_is_gone_while_the_command_still_runs() {
-    for background in [false, true] {
+    for (background, wrap) in [(false, &[][..]), (true, &[]), (true, &NO_WATCHES)] {
         let world = World::new();
         let make = "mkdir -p sub/.git new/deep; echo x > .envrc; echo x > new/deep/.mcp.json; rm .husky; \
                     ln -s a.txt .husky; cd new; mkdir objects refs; echo x > HEAD; cd ..; touch begun; sleep MARK";
@@ -497,7 +501,7 @@ fn a_protected_place_is_gone_while_the_command_still_runs() {
             calls.iter().map(script).collect::<String>()
         );
         world.env.write("script.yaml", &script);
-        let mut run = world.offshoot(&["run", "--script", "../script.yaml", "go"], &[]).spawn().unwrap();
+        let mut run = world.offshoot(&["run", "--script", "../script.yaml", "go"], wrap).spawn().unwrap();
         until(|| world.env.path("w/begun").exists());
         let armed = ["sub/.git", ".envrc", "new/deep/.mcp.json", ".husky", "new/HEAD"];
         let gone = |name: &&str| std::fs::symlink_metadata(world.env.path("w").join(name)).is_err();
