@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+#![allow(clippy::print_stderr, reason = "what was not checked is said aloud")]
 
 mod common;
 
