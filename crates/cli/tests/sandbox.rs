@@ -2,11 +2,13 @@
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+#![allow(clippy::print_stderr, reason = "what was not checked is said aloud")]
 
 mod common;
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::process::Command;
 
@@ -19,6 +21,10 @@ const SECRET: &str = "kestrel-in-the-attic";
 /// Starts a program where the system has no namespaces left to give.
 const NO_NAMESPACES: [&str; 5] =
     ["unshare", "-Ur", "sh", "-c", "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\""];
+
+/// Starts a program where the system has nothing left to watch folders with.
+const NO_WATCHES: [&str; 5] =
+    ["unshare", "-Ur", "sh", "-c", "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$0\" \"$@\""];
 
 /// What an attack must come to.
 enum Must {
@@ -38,7 +44,25 @@ struct World {
     unnamed: UnixListener,
     /// Tells our processes from others.
     mark: String,
+    /// Each file with its mode and the time it was last changed in any way, from before.
+    stamps: Vec<(&'static str, Stamp)>,
 }
+
+/// A mode, and the seconds and parts of them when the content and when anything was changed.
+type Stamp = (u32, i64, i64, i64, i64);
+
+/// What no command has any business with.
+const NOT_THEIRS: &[&str] = &[
+    "outside",
+    "outside/keep.txt",
+    "home/.ssh",
+    "home/.ssh/id_test",
+    "home/.netrc",
+    "data/token",
+    "w/.git",
+    "w/.git/config",
+    "w/.git/hooks",
+];
 
 impl World {
     fn new() -> Self {
@@ -70,6 +94,7 @@ impl World {
             datagrams: UnixDatagram::bind(env.path("w/log.sock")).unwrap(),
             unnamed: UnixListener::bind_addr(&unnamed).unwrap(),
             mark: format!("4242{}", std::process::id()),
+            stamps: NOT_THEIRS.iter().map(|path| (*path, stamp(&env, path))).collect(),
             env,
         };
         world.tcp.set_nonblocking(true).unwrap();
@@ -169,6 +194,8 @@ impl World {
         assert!(self.unnamed.accept().is_err(), "somebody called by a socket's name");
         assert!(self.datagrams.recv(&mut [0; 9]).is_err(), "somebody sent a datagram");
         assert_eq!(self.left_running(), [] as [String; 0]);
+        let now: Vec<_> = self.stamps.iter().map(|(path, _)| (*path, stamp(&self.env, path))).collect();
+        assert_eq!(now, self.stamps, "modes and times");
     }
 
     /// Processes of ours that still run.
@@ -180,6 +207,11 @@ impl World {
     }
 }
 
+fn stamp(env: &TestEnv, path: &str) -> Stamp {
+    let found = std::fs::symlink_metadata(env.path(path)).unwrap();
+    (found.mode(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec())
+}
+
 /// Each with what it must come to.
 fn attacks() -> Vec<(&'static str, Must)> {
     let mut attacks = vec![
@@ -189,25 +221,38 @@ fn attacks() -> Vec<(&'static str, Must)> {
             Say("hello\\nfine"),
         ),
         // Out of the workspace.
-        ("echo x > OUT/new.txt", Fail("Permission denied")),
-        ("echo x >> OUT/keep.txt", Fail("Permission denied")),
-        ("truncate -s 0 OUT/keep.txt", Fail("Permission denied")),
-        ("perl -e 'truncate(\"OUT/keep.txt\", 0) or die \"$!\"'", Fail("Permission denied")),
-        ("rm -f OUT/keep.txt", Fail("Permission denied")),
-        ("mv a.txt OUT/a.txt", Fail("Permission denied")),
-        ("mkdir OUT/folder", Fail("Permission denied")),
-        ("chmod 777 OUT; ln OUT/keep.txt linked && echo x > linked", Fail("")),
+        ("echo x > OUT/new.txt", Fail("ead-only file system")),
+        ("echo x >> OUT/keep.txt", Fail("ead-only file system")),
+        ("truncate -s 0 OUT/keep.txt", Fail("ead-only file system")),
+        ("perl -e 'truncate(\"OUT/keep.txt\", 0) or die \"$!\"'", Fail("ead-only file system")),
+        ("rm -f OUT/keep.txt", Fail("ead-only file system")),
+        ("mv a.txt OUT/a.txt", Fail("ead-only file system")),
+        ("mkdir OUT/folder", Fail("ead-only file system")),
+        ("ln OUT/keep.txt linked && echo x > linked", Fail("")),
         ("ln a.txt OUT/linked", Fail("")),
-        ("ln -s OUT link && echo x > link/new.txt", Fail("Permission denied")),
-        ("cd .. && echo x > outside/new.txt", Fail("Permission denied")),
-        ("echo x > /proc/self/root/OUT/new.txt", Fail("Permission denied")),
-        ("echo x > /proc/self/cwd/../outside/new.txt", Fail("Permission denied")),
+        ("ln -s OUT link && echo x > link/new.txt", Fail("ead-only file system")),
+        ("cd .. && echo x > outside/new.txt", Fail("ead-only file system")),
+        ("echo x > /proc/self/root/OUT/new.txt", Fail("ead-only file system")),
+        ("echo x > /proc/self/cwd/../outside/new.txt", Fail("ead-only file system")),
         ("echo x > /proc/1/root/OUT/new.txt", Fail("ermission denied")),
-        ("echo x > /tmp/offshoot-MARK", Fail("Permission denied")),
-        ("echo x > /etc/offshoot-MARK", Fail("Permission denied")),
-        ("echo x > /dev/shm/offshoot-MARK", Fail("Permission denied")),
+        ("echo x > /tmp/offshoot-MARK", Fail("ead-only file system")),
+        ("echo x > /etc/offshoot-MARK", Fail("ead-only file system")),
+        ("echo x > /dev/shm/offshoot-MARK", Fail("ead-only file system")),
         ("mknod disk b 8 0 && cat disk", Fail("")),
         ("echo 1 > /proc/sys/kernel/panic", Fail("")),
+        // Not what is in it, but what is said of it.
+        ("chmod 777 OUT", Fail("ead-only file system")),
+        ("chmod 777 HOME_/.ssh", Fail("ead-only file system")),
+        ("chmod 4755 OUT/keep.txt", Fail("chmod")),
+        ("chmod 600 /proc/self/root/OUT/keep.txt", Fail("ead-only file system")),
+        ("ln -s OUT/keep.txt far && chmod 777 far", Fail("ead-only file system")),
+        ("touch -d 2001-01-01 OUT/keep.txt", Fail("ead-only file system")),
+        ("touch -d 2001-01-01 OUT", Fail("ead-only file system")),
+        ("chown $(id -u):$(id -g) OUT/keep.txt", Fail("ead-only file system")),
+        ("exec 3< OUT && chmod 777 /proc/self/fd/3", Fail("")),
+        ("chmod 4755 a.txt", Fail("Operation not permitted")),
+        ("chmod g+s sub", Fail("Operation not permitted")),
+        ("chmod 700 a.txt && touch -d 2001-01-01 a.txt && chmod 644 a.txt && echo changed", Say("changed")),
         // What is nobody's business.
         ("cat HOME_/.ssh/id_test", Fail("Permission denied")),
         ("cat HOME_/.netrc", Fail("Permission denied")),
@@ -281,7 +326,14 @@ fn attacks() -> Vec<(&'static str, Must)> {
         ),
         ("for n in $(seq 1500); do sleep MARK & done; wait", Fail("")),
         ("yes | head -c 3000000", Say("bytes are left out here")),
-        ("LD_PRELOAD=./evil.so ls a.txt; echo [$MY_PASSWORD]", Say("[]")),
+        ("echo [$MY_PASSWORD]", Say("[]")),
+        // A library that is loaded before all others is held as they are.
+        (
+            "echo '#include <stdio.h>\n__attribute__((constructor)) static void e(void) \
+             { puts(\"loaded\"); fflush(stdout); if (!fopen(\"OUT/new.txt\", \"w\")) perror(\"no\"); }' > evil.c && \
+             cc -shared -fPIC -o evil.so evil.c && LD_PRELOAD=$PWD/evil.so cat a.txt",
+            Say("loaded\\nno: Read-only file system\\nalpha"),
+        ),
     ];
     if cfg!(target_arch = "x86_64") {
         attacks.extend([
@@ -334,6 +386,19 @@ fn without_namespaces_everything_is_held_that_was_there() {
         ("echo x >> a.txt && echo x > $TMPDIR/x && echo fine", Say("fine")),
         ("echo x > beside.txt", Fail("Permission denied")),
         ("echo x > OUT/new.txt", Fail("Permission denied")),
+        ("echo x >> OUT/keep.txt", Fail("Permission denied")),
+        ("truncate -s 0 OUT/keep.txt", Fail("Permission denied")),
+        ("rm -f OUT/keep.txt", Fail("Permission denied")),
+        ("mv a.txt OUT/a.txt", Fail("Permission denied")),
+        ("mkdir OUT/folder", Fail("Permission denied")),
+        ("ln OUT/keep.txt sub/linked && echo x > sub/linked", Fail("")),
+        ("chmod 777 OUT", Fail("Operation not permitted")),
+        ("chmod o+w HOME_/.ssh", Fail("Operation not permitted")),
+        ("chmod 4755 OUT/keep.txt", Fail("Operation not permitted")),
+        ("chmod g+s OUT", Fail("Operation not permitted")),
+        ("chown $(id -u):$(id -g) OUT/keep.txt", Fail("Operation not permitted")),
+        ("chown -h $(id -u):$(id -g) OUT/keep.txt", Fail("Operation not permitted")),
+        ("chmod 700 a.txt && touch -d 2001-01-01 a.txt && chmod 644 a.txt && echo changed", Say("changed")),
         ("cat HOME_/.ssh/id_test", Fail("Permission denied")),
         ("cat DATA/token", Fail("Permission denied")),
         ("echo x > .git/hooks/pre-commit", Fail("Permission denied")),
@@ -349,6 +414,115 @@ fn without_namespaces_everything_is_held_that_was_there() {
         ),
     ];
     check(&World::new(), &attacks, &NO_NAMESPACES);
+    if cfg!(target_arch = "x86_64") {
+        // Attributes, and with them access lists: setxattr, removexattr, and the newer ways to say the same.
+        let attacks = [188, 189, 197, 198, 463, 466, 469].map(|call| {
+            let name = if call > 400 { "-100, $o, 0" } else { "$o" };
+            format!(
+                "perl -e '$o = \"OUT\"; $n = \"user.x\"; $v = \"x\"; syscall({call}, {name}, $n, $v, 1, 0) >= 0 or die \"no: $!\"'"
+            )
+        });
+        let attacks: Vec<_> =
+            attacks.iter().map(|attack| (attack.as_str(), Fail("no: Operation not permitted"))).collect();
+        check(&World::new(), &attacks, &NO_NAMESPACES);
+    }
+}
+
+/// Modes that keep everybody out keep nobody from looking; of root they would not keep out anybody anyway.
+#[test]
+fn a_folder_that_is_closed_hides_nothing() {
+    let attacks = [
+        ("mkdir sub/a && echo x > sub/a/.envrc && chmod 111 sub/a", Fail("sub/a/.envrc.not-trusted")),
+        ("mkdir sub/b && echo x > sub/b/.envrc && chmod 555 sub/b", Fail("sub/b/.envrc.not-trusted")),
+        ("mkdir -p sub/c/d && echo x > sub/c/d/.envrc && chmod 0 sub/c", Fail("sub/c/d/.envrc.not-trusted")),
+    ];
+    check(&World::new(), &attacks, &["unshare", "-U", "--map-user=1000", "--map-group=1000"]);
+}
+
+/// What is not protected by its name, but leads to what is, or is taken for it. Each in a world of its own, since after
+/// some of them it is another one; afterwards git is asked, which must run nothing.
+#[test]
+fn whatever_git_would_run_is_disarmed() {
+    let bare = "mkdir -p objects refs/heads; echo ref: refs/heads/main > HEAD; \
+                printf '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=.\\nfsmonitor=\"touch OUT/owned; false\"\\n' > config";
+    let in_sub = format!("cd sub; {bare}");
+    let link = "mkdir tools; mv hookdir tools/hooks; ln -sfn tools/hooks .husky";
+    let moved = "mv tools t2; mkdir -p tools/hooks; echo evil > tools/hooks/pre-commit";
+    let attacks: [(&str, &str, Must); 9] = [
+        ("rm -r .git", bare, Fail("`HEAD.not-trusted`")),
+        ("", &in_sub, Fail("`sub/HEAD.not-trusted`")),
+        (link, moved, Fail("`.husky.not-trusted`")),
+        ("", "mv hookdir h2; mkdir hookdir; echo evil > hookdir/pre-commit", Fail("ead-only file system")),
+        ("", "echo evil > hookdir/pre-commit", Fail("ead-only file system")),
+        ("rm .husky; ln -s notes.txt .envrc", "echo evil > notes.txt", Fail("`.envrc.not-trusted`")),
+        (
+            "mkdir -p a/b; mv .git a/b/g; ln -s a/b/g .git",
+            "mv a c; mkdir -p a/b/g",
+            Fail("`.git.not-trusted`"),
+        ),
+        ("mv .git own; echo gitdir: ./own > .git", "echo evil >> own/config", Fail("ead-only file system")),
+        (
+            "echo '[core] hooksPath = tools/hooks' > .git/config",
+            "mkdir -p tools/hooks; echo evil > tools/hooks/pre-commit",
+            Fail("`tools/hooks.not-trusted`"),
+        ),
+    ];
+    for (before, command, must) in attacks {
+        let world = World::new();
+        let prepared = Command::new("sh").args(["-ec", before]).current_dir(world.env.path("w")).status();
+        assert!(prepared.unwrap().success(), "{before}");
+        let results = world.calls(&[json!({"command": world.fill(command)})], &[]);
+        let Fail(with) = must else { unreachable!("all of them fail") };
+        assert!(results[0].0 == "failed" && results[0].1.contains(with), "{command}: {results:?}");
+        for folder in ["w", "w/sub"] {
+            let git = Command::new("git").arg("status").current_dir(world.env.path(folder)).output();
+            if git.is_err() {
+                eprintln!("NOT CHECKED: there is no `git` here, so none looked at what was left");
+            }
+        }
+        assert!(!world.env.path("outside/owned").exists(), "{command}");
+        assert_eq!(world.left_running(), [] as [String; 0]);
+    }
+}
+
+/// Who looks all the time, as a prompt with `git status` in it does, sees it for a moment at most.
+#[test]
+fn a_protected_place_is_gone_while_the_command_still_runs() {
+    for (background, wrap) in [(false, &[][..]), (true, &[]), (true, &NO_WATCHES)] {
+        let world = World::new();
+        let make = "mkdir -p sub/.git new/deep; echo x > .envrc; echo x > new/deep/.mcp.json; rm .husky; \
+                    ln -s a.txt .husky; cd new; mkdir objects refs; echo x > HEAD; cd ..; touch begun; sleep MARK";
+        let calls = [
+            json!({"command": world.fill(make), "background": background, "timeout_s": 5}),
+            json!({"command": world.fill("sleep MARK"), "timeout_s": 5}),
+        ];
+        let script = |call: &Value| format!("          - call: {{ tool: bash, input: {call} }}\n");
+        let script = format!(
+            "format: 1\nlanes:\n  - lane: main\n    match: {{ any: true }}\n    turns:\n      - reply:\n{}",
+            calls.iter().map(script).collect::<String>()
+        );
+        world.env.write("script.yaml", &script);
+        let mut run = world.offshoot(&["run", "--script", "../script.yaml", "go"], wrap).spawn().unwrap();
+        until(|| world.env.path("w/begun").exists());
+        let armed = ["sub/.git", ".envrc", "new/deep/.mcp.json", ".husky", "new/HEAD"];
+        let gone = |name: &&str| std::fs::symlink_metadata(world.env.path("w").join(name)).is_err();
+        until(|| armed.iter().all(gone));
+        assert!(!world.left_running().is_empty(), "the command still runs");
+        run.kill().unwrap();
+        run.wait().unwrap();
+        assert!(world.env.path("w/new/HEAD.not-trusted").exists());
+        until(|| world.left_running().is_empty());
+    }
+}
+
+/// Who makes it again and again would be seen some day, and is ended.
+#[test]
+fn a_command_that_insists_is_ended() {
+    let world = World::new();
+    let insist = "while :; do rm -rf .envrc; echo x > .envrc; : MARK; done";
+    let results = world.calls(&[json!({"command": world.fill(insist), "timeout_s": 20})], &[]);
+    assert!(results[0].1.contains("again and again, and was ended"), "{results:?}");
+    world.assert_untouched();
 }
 
 #[test]
@@ -384,6 +558,9 @@ fn a_bomb_is_held_and_ended_in_time() {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut release = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     if (release.next(), release.next()) < (Some(6), Some(14)) {
+        eprintln!(
+            "NOT CHECKED: before Linux 6.14 nothing holds the processes of root, so no bomb was set off"
+        );
         return;
     }
     let most = world.calls(&[json!({"command": "cat /proc/sys/kernel/pid_max"})], &[]);
@@ -406,11 +583,13 @@ fn a_home_that_is_a_link_is_hidden_where_it_is() {
     std::os::unix::fs::symlink("home", &home).unwrap();
     world.env.write(
         "script.yaml",
-        "format: 1\nlanes:\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { call: { tool: bash, input: { command: 'cat .ssh/id_test .netrc; ls' } } } ]\n      - reply: [ { text: done } ]\n",
+        "format: 1\nlanes:\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { call: { tool: bash, input: { command: 'cat .ssh/id_test .netrc; chmod 777 .ssh .netrc; ls' } } } ]\n      - reply: [ { text: done } ]\n",
     );
     let mut run = world.offshoot(&["run", "--script", "../script.yaml", "--json", "look"], &[]);
     let said = Said::of(run.current_dir(work).env("HOME", home).output().unwrap());
     assert!(said.stdout.contains("Permission denied") && !said.stdout.contains(SECRET), "{said:?}");
+    assert!(said.stdout.contains("chmod: changing permissions of '.ssh': Read-only"), "{said:?}");
+    world.assert_untouched();
 }
 
 #[test]
@@ -444,13 +623,12 @@ fn what_runs_in_the_background_ends_with_the_run() {
 #[test]
 fn a_log_is_not_written_through_a_link() {
     let world = World::new();
-    let links = "perl -e 'symlink(\"OUT/keep.txt\", \"$ENV{TMPDIR}/p$_.log\") for 1..32768'";
+    let links = "perl -e 'symlink(\"OUT/keep.txt\", \"$ENV{TMPDIR}/p$_.log\") for 1..4096'";
     let background = json!({"command": "echo owned", "background": true});
-    let results = world.calls(&[json!({"command": world.fill(links)}), background], &[]);
-    assert_eq!(results[0].0, "done", "{results:?}");
-    // Where numbers of processes go higher, the link may be at another.
-    let most: u32 = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
-    assert!(results[1].0 == "failed" || most > 32_768, "{results:?}");
+    // Among processes of its own the next number is a small one, and every small one has its link.
+    let wrap = ["unshare", "-Urpf", "--mount-proc", "--kill-child"];
+    let results = world.calls(&[json!({"command": world.fill(links)}), background], &wrap);
+    assert_eq!((&*results[0].0, &*results[1].0), ("done", "failed"), "{results:?}");
     world.assert_untouched();
 }
 

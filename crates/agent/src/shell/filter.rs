@@ -69,6 +69,47 @@ const REFUSED_HERE: &[i64] =
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[libc::SYS_kexec_file_load];
 
+/// Refused where no mounts hold what lies outside of the workspace, since Landlock holds neither owners nor attributes,
+/// and an access list is one.
+const REFUSED_WITHOUT_MOUNTS: &[i64] = &[
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+];
+
+/// Newer than what `libc` has names for, with the same number everywhere.
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const FILE_SETATTR: i64 = 469;
+
+/// Sets a file's mode, and which argument that is.
+const MODES: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+];
+const FCHMODAT2: i64 = 452;
+
+/// Bits of a mode that lend the owner's or the group's rights to whoever runs the file.
+const SET_ID: &[u32] = &[libc::S_ISUID, libc::S_ISGID];
+
+/// Commands that set a file's attributes.
+const ATTRIBUTES: &[u64] = &[0x4008_6602, 0x4004_6602, 0x401c_5820];
+
 /// Flags of `clone` that begin another world.
 const NEW_WORLDS: &[i32] = &[
     libc::CLONE_NEWUSER,
@@ -83,19 +124,28 @@ const NEW_WORLDS: &[i32] = &[
 /// Commands of terminals that type for somebody else, and of virtual consoles.
 const TYPING: &[u64] = &[0x5412, 0x541c, 0x4b33];
 
-pub(super) fn apply() -> Result<(), String> {
-    for filter in [no_other_numbers(), refused()?, no_clone3()?] {
+pub(super) fn apply(mounts: bool) -> Result<(), String> {
+    for filter in [no_other_numbers(), refused(mounts)?, no_clone3()?] {
         apply_filter(&filter).map_err(|error| format!("system calls cannot be filtered: {error}"))?;
     }
     Ok(())
 }
 
-fn refused() -> Result<BpfProgram, String> {
+fn refused(mounts: bool) -> Result<BpfProgram, String> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    for number in REFUSED.iter().chain(REFUSED_HERE) {
+    let (unheld, attributes) = if mounts { (&[][..], &[][..]) } else { (REFUSED_WITHOUT_MOUNTS, ATTRIBUTES) };
+    for number in REFUSED.iter().chain(REFUSED_HERE).chain(unheld) {
         rules.insert(*number, Vec::new());
     }
-    rules.insert(libc::SYS_ioctl, any_of(1, TYPING.iter().map(|request| (SeccompCmpOp::Eq, *request)))?);
+    let requests = TYPING.iter().chain(attributes);
+    rules.insert(libc::SYS_ioctl, any_of(1, requests.map(|request| (SeccompCmpOp::Eq, *request)))?);
+    // Without mounts, nor what lets everybody write.
+    let bits = SET_ID.iter().chain(if mounts { &[][..] } else { &[libc::S_IWOTH] });
+    let bits: Vec<u64> = bits.map(|bit| u64::from(*bit)).collect();
+    for (call, argument) in MODES {
+        let tests = bits.iter().map(|bit| (SeccompCmpOp::MaskedEq(*bit), *bit));
+        rules.insert(*call, any_of(*argument, tests)?);
+    }
     let worlds = NEW_WORLDS.iter().map(|flag| *flag as u32 as u64);
     rules.insert(libc::SYS_clone, any_of(0, worlds.map(|flag| (SeccompCmpOp::MaskedEq(flag), flag)))?);
     // Only between processes of the command: of one family, and not of the kind that sends to any name.
@@ -151,7 +201,8 @@ fn no_other_numbers() -> BpfProgram {
 mod tests {
     #[test]
     fn every_filter_can_be_compiled() {
-        assert!(!super::refused().expect("a filter").is_empty());
+        assert!(!super::refused(true).expect("a filter").is_empty());
+        assert!(!super::refused(false).expect("a filter").is_empty());
         assert!(!super::no_clone3().expect("a filter").is_empty());
     }
 }

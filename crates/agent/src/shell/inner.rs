@@ -97,7 +97,7 @@ fn become_shell() -> Result<std::convert::Infallible, String> {
     if order.sandbox {
         give_up_capabilities().map_err(failed("give up capabilities"))?;
         rights::give_up(&order)?;
-        filter::apply()?;
+        filter::apply(order.namespaces)?;
     }
     tell(&News::Begun);
     // From here on nobody of ours is asked: what was said to us goes where the command's output goes.

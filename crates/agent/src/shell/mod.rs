@@ -13,6 +13,7 @@ mod plan;
 mod process;
 mod protect;
 mod rights;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,9 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use plan::MAKE_HOME;
 pub use process::Processes;
-pub(crate) use process::{Ending, Started};
-pub(crate) use protect::Guard;
+pub(crate) use process::{Cut, Ending, Started};
+pub(crate) use protect::{Disarmed, Guard};
+pub(crate) use watch::TOO_MANY;
 
 /// What our own program is called with to run a command.
 const ARGUMENT: &str = "__shell";

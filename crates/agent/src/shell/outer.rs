@@ -2,21 +2,24 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{StatVfsMountFlags, statvfs};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount_bind_recursive, mount_change, mount_remount};
+use rustix::fs::{CWD, StatVfsMountFlags, statvfs};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_bind_recursive, mount_change,
+    mount_remount, move_mount, open_tree,
+};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open};
 use rustix::thread::{
     CapabilitySet, UnshareFlags, capabilities, configure_capability_in_ambient_set, set_capabilities,
     unshare_unsafe,
 };
 
-use super::{News, hand_on, next, read_order, tell};
+use super::{News, hand_on, is_below, next, read_order, tell};
 
 /// More than any build needs; a fork bomb has them in no time.
 const MOST_PROCESSES: usize = 1_000;
@@ -33,11 +36,14 @@ pub(super) fn run() -> ExitCode {
         return refuse(error.to_string());
     }
     if order.namespaces {
-        if let Err(error) = leave() {
+        if let Err(error) = leave().and_then(|()| hold_the_rest(&order.write)) {
             tell(&News::NoNamespaces { why: error.to_string() });
             return ExitCode::FAILURE;
         }
-        for place in &order.protected {
+        // Rights on files say nothing of modes and times; what may not be seen is not to be changed either.
+        let hidden = order.hidden.iter().filter(|place| place.exists());
+        let hidden = hidden.filter(|place| order.write.iter().any(|open| is_below(place, open)));
+        for place in order.protected.iter().chain(hidden) {
             if let Err(error) = make_read_only(place) {
                 return refuse(format!("`{}` cannot be protected: {error}", place.display()));
             }
@@ -84,6 +90,42 @@ fn leave() -> io::Result<()> {
 pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: no file descriptors are unshared, which is all that could go wrong.
     Ok(unsafe { unshare_unsafe(flags) }?)
+}
+
+/// Makes everything read-only but these folders: Landlock does not hold modes, owners, times and attributes.
+fn hold_the_rest(open: &[PathBuf]) -> io::Result<()> {
+    // Nothing can be put in the place of the root, and there is no rest.
+    if open.iter().any(|folder| folder.parent().is_none()) {
+        return Ok(());
+    }
+    let tree =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let open: Vec<(OwnedFd, &PathBuf)> =
+        open.iter().map(|folder| Ok((open_tree(CWD, folder, tree)?, folder))).collect::<io::Result<_>>()?;
+    read_only_below_root()?;
+    for (mount, folder) in open {
+        move_mount(mount, "", CWD, folder, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    }
+    Ok(())
+}
+
+/// All mounts at once, and nothing else about them is changed.
+#[allow(unsafe_code, reason = "rustix has no mount_setattr(2)")]
+fn read_only_below_root() -> io::Result<()> {
+    let change =
+        libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: the path ends with a NUL byte, and the size is that of what is pointed to.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            c"/".as_ptr(),
+            libc::AT_RECURSIVE,
+            &raw const change,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Nothing below can be written, moved or taken away in this world.

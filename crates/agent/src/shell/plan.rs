@@ -143,7 +143,9 @@ pub(super) fn order(
 fn really(path: &Path) -> Option<PathBuf> {
     let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
     let (there, real) = found?;
-    let real = real.join(path.strip_prefix(there).ok()?);
+    // An empty rest would leave a slash behind, and only folders have that.
+    let rest = path.strip_prefix(there).ok()?;
+    let real = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
     (real != path).then_some(real)
 }
 

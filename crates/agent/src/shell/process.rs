@@ -13,11 +13,12 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
 
-use super::{ARGUMENT, Guard, MAKE_HOME, News, Order, Shell, outer, plan, rights};
+use super::watch::Watch;
+use super::{ARGUMENT, Disarmed, Guard, MAKE_HOME, News, Order, Shell, outer, plan, rights};
 use crate::process::{is_alive, started};
 
-/// How long everything of a command may take to be gone.
-const BURIAL: Duration = Duration::from_secs(10);
+/// How long everything of a command may take to be gone, and what it made to be looked through.
+const BURIAL: Duration = Duration::from_secs(45);
 
 /// The processes of one tree of runs.
 pub struct Processes {
@@ -27,18 +28,37 @@ pub struct Processes {
     /// How many commands have something that still runs.
     live: watch::Sender<usize>,
     /// Those that outlive their call; they end when these are closed.
-    background: Mutex<Vec<(RunId, ChildStdin)>>,
+    background: Mutex<Vec<(RunId, Lifeline)>>,
 }
 
 /// A command that was started. It ends when this is dropped.
 pub(crate) struct Started {
     /// The process that all others of it descend from.
     pub(crate) process: Lease,
-    pub(crate) lifeline: ChildStdin,
+    pub(crate) lifeline: Lifeline,
     news: Lines<BufReader<ChildStdout>>,
     pub(crate) output: ChildStderr,
-    /// What it made that is protected, when all of it is gone: with its old and new name.
-    pub(crate) disarmed: oneshot::Receiver<Vec<(PathBuf, PathBuf)>>,
+    /// What it made that is protected, when all of it is gone.
+    pub(crate) disarmed: oneshot::Receiver<Vec<Disarmed>>,
+}
+
+/// A command ends when this is dropped.
+pub(crate) struct Lifeline(Cut);
+
+impl Drop for Lifeline {
+    fn drop(&mut self) {
+        self.0.cut();
+    }
+}
+
+/// Ends a command that somebody else holds.
+#[derive(Clone, Default)]
+pub(crate) struct Cut(Arc<Mutex<Option<ChildStdin>>>);
+
+impl Cut {
+    pub(crate) fn cut(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
 }
 
 /// How a command ended.
@@ -117,6 +137,10 @@ impl Processes {
         let launcher = self.shell.launcher.as_ref().ok_or_else(|| {
             io::Error::new(io::ErrorKind::Unsupported, "this program has no launcher for commands")
         })?;
+        let (cut, mut watch) = (Cut::default(), None);
+        if let Some((guard, cut)) = guard.clone().zip(Some(cut.clone())) {
+            watch = tokio::task::spawn_blocking(move || Watch::begin(guard, cut)).await?;
+        }
         // In a group of its own: Ctrl-C at our terminal is for us to act on.
         let mut child = Command::new(launcher)
             .args([ARGUMENT, "outer"])
@@ -129,23 +153,27 @@ impl Processes {
         let pid = child.id().unwrap_or_default();
         let process = Lease { pid, start: started(pid).unwrap_or_default() };
         let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(mut lifeline), Some(news), Some(output)) = taken else {
-            unreachable!("they were asked for")
-        };
+        let (Some(mut stdin), Some(news), Some(output)) = taken else { unreachable!("they were asked for") };
         self.live.send_modify(|live| *live += 1);
         let live = self.live.clone();
         let (tell, disarmed) = oneshot::channel();
         tokio::spawn(async move {
             let _ = child.wait().await; // it is gone either way
             // Also where nobody waits for it any more.
-            let made = tokio::task::spawn_blocking(move || guard.map(|guard| guard.disarm())).await;
-            let _ = tell.send(made.ok().flatten().unwrap_or_default());
+            let look = move || {
+                let mut made = watch.map(Watch::end).unwrap_or_default();
+                made.extend(guard.map(|guard| guard.disarm()).unwrap_or_default());
+                made
+            };
+            let _ = tell.send(tokio::task::spawn_blocking(look).await.unwrap_or_default());
             live.send_modify(|live| *live -= 1);
         });
         // A path that is not text cannot be handed on, and so not be protected.
         let mut line = serde_json::to_vec(order)?;
         line.push(b'\n');
-        lifeline.write_all(&line).await?;
+        stdin.write_all(&line).await?;
+        cut.0.lock().unwrap_or_else(PoisonError::into_inner).replace(stdin);
+        let lifeline = Lifeline(cut);
         Ok(Started { process, lifeline, news: BufReader::new(news).lines(), output, disarmed })
     }
 
@@ -158,7 +186,7 @@ impl Processes {
         most: u64,
         at: Millis,
     ) -> Result<(), String> {
-        let Started { process, lifeline, mut news, output, .. } = started;
+        let Started { process, lifeline, mut news, output, disarmed } = started;
         if let Some((store, root)) = &self.journal {
             store.process_started(root, process, at).await.map_err(|error| error.to_string())?;
         }
@@ -171,7 +199,10 @@ impl Processes {
             let _ = tokio::io::copy(&mut kept, &mut log).await; // a full disk is the command's bad luck
             let _ = tokio::io::copy(&mut kept.into_inner(), &mut tokio::io::sink()).await;
             let ending = hear_end(&mut news).await;
-            let _ = log.write_all(format!("\n[{}]\n", ending.in_words()).as_bytes()).await;
+            let made = disarmed.await.unwrap_or_default();
+            let made = made.iter().map(|made| format!("\n[{}]\n", made.in_words(Path::new(""))));
+            let last = format!("\n[{}]\n", ending.in_words());
+            let _ = log.write_all((made.collect::<String>() + &last).as_bytes()).await;
             let _ = log.flush().await;
             if let Some((store, root)) = &this.journal {
                 let _ = store.process_gone(root, process).await; // the next sweep finds nothing under its number

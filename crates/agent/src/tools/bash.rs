@@ -1,6 +1,6 @@
 //! `bash`: runs a command, in a box.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use store::Millis;
 
 use super::input;
-use crate::shell::{Ending, Guard, Started};
+use crate::shell::{Disarmed, Ending, Guard, Started, TOO_MANY};
 use crate::workspace::shown;
 use crate::{Doing, Output, Policy, Scene, Tool};
 
@@ -17,12 +17,14 @@ use crate::{Doing, Output, Policy, Scene, Tool};
 const USUAL: Duration = Duration::from_secs(120);
 /// The longest that one may ask for, as the schema says.
 const LONGEST: Duration = Duration::from_secs(600);
-/// How long all of it may take to be gone.
-const BURIAL: Duration = Duration::from_secs(10);
+/// How long all of it may take to be gone, and to be looked through.
+const BURIAL: Duration = Duration::from_secs(45);
 /// The longest command: the system takes 128 KiB.
 const MAX_COMMAND: usize = 100_000;
 /// How much of a long output is kept of its beginning, and of its end.
 const KEPT: usize = 32 << 10;
+/// How many of the protected places that it made are named.
+const TOLD: usize = 20;
 /// How much a command in the background may write down.
 const LOG: u64 = 16 << 20;
 
@@ -109,8 +111,10 @@ async fn run(args: &Args, scene: &Scene) -> Output {
             (Ending::Lost, false)
         }
     };
-    let gone = tokio::time::timeout(BURIAL, started.disarmed).await;
-    let disarmed = gone.ok().and_then(Result::ok).unwrap_or_default();
+    let looked = tokio::time::timeout(BURIAL, started.disarmed).await;
+    // Nobody knows what it made, so nothing of it is to be trusted.
+    let all = || vec![Disarmed { made: scene.workspace.path().to_owned(), to: None }];
+    let disarmed = looked.ok().and_then(Result::ok).unwrap_or_else(all);
     answer(&ending, in_time.then_some(()).ok_or(limit), &kept.text(), &disarmed, scene.workspace.path())
 }
 
@@ -144,16 +148,13 @@ fn answer(
     ending: &Ending,
     in_time: Result<(), Duration>,
     text: &str,
-    disarmed: &[(PathBuf, PathBuf)],
+    disarmed: &[Disarmed],
     workspace: &Path,
 ) -> Output {
-    let name = |path: &Path| shown(path.strip_prefix(workspace).unwrap_or(path));
-    let mut parts: Vec<String> = disarmed
-        .iter()
-        .map(|(made, to)| {
-            format!("`{}` is protected, and was not there before: it is `{}` now", name(made), name(to))
-        })
-        .collect();
+    let mut parts: Vec<String> = disarmed.iter().take(TOLD).map(|made| made.in_words(workspace)).collect();
+    if disarmed.len() > TOLD {
+        parts.push(format!("and {} more like these", disarmed.len() - TOLD));
+    }
     match (ending, in_time) {
         (_, Err(limit)) => parts.push(format!(
             "the command took longer than {} s and was ended, with everything it had started",
@@ -163,6 +164,10 @@ fn answer(
             parts.push("it ended well, and said nothing".to_owned())
         }
         (Ending::Exited(0), Ok(())) => {}
+        (Ending::Lost, Ok(())) if disarmed.len() >= TOO_MANY => parts.push(
+            "it made protected places again and again, and was ended; repositories for tests belong in $TMPDIR"
+                .to_owned(),
+        ),
         (ending, Ok(())) => parts.push(ending.in_words()),
     }
     if !text.is_empty() {

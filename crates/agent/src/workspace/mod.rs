@@ -7,6 +7,8 @@
 
 mod error;
 mod folder;
+mod git;
+pub(crate) mod places;
 pub(crate) mod protected;
 mod replace;
 mod resolve;
@@ -26,6 +28,7 @@ use crate::permission::{Judgement, Rules};
 pub use error::WorkspaceError;
 pub(crate) use error::shown;
 pub(crate) use folder::{Entries, Folder, Kind};
+use places::Places;
 pub use protected::{PROTECTED, Protected};
 
 /// The folder that a run works in. Nothing outside of it can be reached through it: neither by `..`, nor by a
@@ -159,19 +162,23 @@ impl Workspace {
             return Err(WorkspaceError::BadPath { path: shown(path), why }.into());
         }
         let failed = |errno| self.explain(errno, "write", path);
+        let refused = |by: &Protected| WorkspaceError::Protected { path: shown(path), why: by.why };
+        let led = self.led().map_err(failed)?;
         // Before folders are made for nothing. What counts is asked when the folder is open.
+        if let Some(by) = self.protected_on_the_way(&relative) {
+            return Err(refused(by).into());
+        }
         if let Ok(place) = self.resolved(path) {
-            if let Some(by) = protected::place(&place) {
-                return Err(WorkspaceError::Protected { path: shown(path), why: by.why }.into());
-            }
+            led(&place).map_or(Ok(()), |by| Err(refused(by)))?;
             self.open_to(&place, path, true)?;
         }
         // From here on the file is known by its folder and its name, whatever links led to it.
         let (folder, name) = self.target(&relative).map_err(|stuck| match stuck {
             Stuck::Errno(errno) => failed(errno),
-            Stuck::Protected(by) => WorkspaceError::Protected { path: shown(path), why: by.why },
+            Stuck::Protected(by) => refused(by),
         })?;
         let place = self.place(&folder).map_err(failed)?.join(&name);
+        led(&place).map_or(Ok(()), |by| Err(refused(by)))?;
         self.open_to(&place, path, true)?;
         let before = match limit {
             0 => None,
@@ -187,14 +194,17 @@ impl Workspace {
         Ok(Found { place, bytes })
     }
 
+    /// Looks at what protected places lead to, and tells for a place what it is protected by.
+    fn led(&self) -> Result<impl Fn(&Path) -> Option<&'static Protected>, Errno> {
+        let root = absolute(&self.root)?;
+        let places = Places::find(&root, |_| true, |folder| std::fs::read_dir(folder));
+        Ok(move |place: &Path| places.protect(&root, &root.join(place)))
+    }
+
     /// Where an open file or folder is, as seen from the root.
     pub(super) fn place(&self, fd: impl AsFd) -> Result<PathBuf, Errno> {
-        let path = |fd: &dyn AsFd| {
-            let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-            std::fs::read_link(link).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
-        };
         // The root is asked as well: it may have been moved.
-        let (place, root) = (path(&fd)?, path(&self.root)?);
+        let (place, root) = (absolute(fd)?, absolute(&self.root)?);
         place.strip_prefix(root).map(Path::to_path_buf).map_err(|_| Errno::XDEV)
     }
 
@@ -251,6 +261,12 @@ impl Workspace {
     fn is_gone(&self) -> bool {
         rustix::fs::fstat(&self.root).is_ok_and(|stat| stat.st_nlink == 0)
     }
+}
+
+/// Where an open file or folder is now.
+fn absolute(fd: impl AsFd) -> Result<PathBuf, Errno> {
+    let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    std::fs::read_link(link).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// A file that was found, or made.

@@ -8,10 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, statat};
 use rustix::io::Errno;
 
-use super::{Stuck, Workspace, WorkspaceError, protected, shown};
+use super::protected::{self, OF_GIT, Protected, REPOSITORY};
+use super::{Stuck, Workspace, WorkspaceError, shown};
 
 /// How files are opened. A pipe must not block us, a terminal must not become ours.
 pub(super) const FILE: OFlags =
@@ -125,7 +126,36 @@ impl Workspace {
     /// Whether something may be written under that name of a folder.
     fn allowed(&self, folder: &OwnedFd, name: &OsStr) -> Result<(), Stuck> {
         let place = self.place(folder)?.join(name);
-        protected::place(&place).map_or(Ok(()), |by| Err(Stuck::Protected(by)))
+        let by = protected::place(&place).or_else(|| self.repository(&place));
+        by.map_or(Ok(()), |by| Err(Stuck::Protected(by)))
+    }
+
+    /// Whether a place, without links, lies in what git takes for a repository, or would make a folder one.
+    fn repository(&self, place: &Path) -> Option<&'static Protected> {
+        let mut above = PathBuf::new();
+        for part in place.components().map(Component::as_os_str) {
+            let is_there =
+                |name: &str| statat(&self.root, above.join(name), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+            let has = |name: &str| part.eq_ignore_ascii_case(name) || is_there(name);
+            let whole = !above.as_os_str().is_empty() || protected::is_one_of(part, OF_GIT);
+            if whole && protected::is_repository(has) {
+                return Some(&REPOSITORY);
+            }
+            above.push(part);
+        }
+        None
+    }
+
+    /// What a path is protected by, by a name in it or in those that its links lead to.
+    pub(super) fn protected_on_the_way(&self, path: &Path) -> Option<&'static Protected> {
+        let mut path = path.to_path_buf();
+        for _ in 0..MAX_LINKS {
+            if let Some(by) = protected::place(&path) {
+                return Some(by);
+            }
+            path = self.without_first_link(&path).ok()??;
+        }
+        None
     }
 
     /// The same place by a path that has no links in it, if it lies inside.

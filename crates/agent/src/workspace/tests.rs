@@ -561,6 +561,65 @@ fn a_protected_place_cannot_be_written_by_any_way() {
     }
 }
 
+/// Each: what is there, what is written, and whether it may be.
+#[test]
+fn what_git_would_run_cannot_be_written_whatever_its_name() {
+    const BARE: [(&str, &str); 3] = [("HEAD", "ref: x"), ("objects/", ""), ("refs/heads/", "")];
+    const BELOW: [(&str, &str); 3] = [("d/HEAD", "ref: x"), ("d/objects/", ""), ("d/refs/", "")];
+    const HOOKS: (&str, &str) = (".git/config", "[core]\n\thooksPath = tools/hooks\n");
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, bool);
+    let cases: &[Case] = &[
+        // A repository without `.git` around it, and its last part.
+        (&BARE[1..], "HEAD", false),
+        (&BARE[1..], "objects/../HEAD", false),
+        (&BARE[..2], "refs/heads/main", false),
+        (&[BARE[0], BARE[2]], "objects/x", false),
+        (&BELOW[1..], "d/HEAD", false),
+        (&[BELOW[0]], "d/commondir", false),
+        (&BARE[..1], "refs/heads/main", true),
+        (&BARE[1..], "sub/HEAD", true),
+        (&BELOW, "d/config", false),
+        (&BELOW, "d/notes/a.txt", false),
+        (&BELOW, "a.txt", true),
+        (&BARE, "config", false),
+        (&BARE, "hooks/pre-commit", false),
+        (&BARE, "src/a.txt", true),
+        // What leads elsewhere.
+        (&[(".git", "gitdir: ./own")], "own/config", false),
+        (&[HOOKS], "tools/hooks/pre-commit", false),
+        (&[HOOKS], "tools/other", true),
+        (&[HOOKS, ("tools/hooks -> ../real", ""), ("real/", "")], "real/pre-commit", false),
+        (&[(".git/config", "[include]\npath = ../own.cfg")], "own.cfg", false),
+        (&[("sub/.git/config", "[core]\nhooksPath = ../h")], "h/pre-commit", false),
+        (&[], ".githooks/pre-commit", false),
+        // Links from a protected name, and to what one leads to.
+        (&[("tools/hooks/", ""), (".husky -> tools/hooks", "")], ".husky/pre-commit", false),
+        (&[("tools/hooks/", ""), (".husky -> tools/hooks", "")], "tools/hooks/pre-commit", false),
+        (&[("tools/hooks/", ""), (".husky -> tools/hooks", "")], "tools/hook", true),
+        (&[("a/g/", ""), (".git -> a/g", ""), ("x -> .git", "")], "x/config", false),
+        (&[(".envrc -> notes.txt", "")], "notes.txt", false),
+        (&[(".envrc -> notes.txt", "")], ".envrc", false),
+        (&[("sub/.envrc -> ../notes.txt", "")], "notes.txt", false),
+        (&[(".envrc -> a", ""), ("a -> deep/notes.txt", "")], "deep/notes.txt", false),
+        (&[(".vscode -> ../outside", "")], "notes.txt", true),
+    ];
+    let mut wrong = Vec::new();
+    for (files, path, may) in cases {
+        let yard = Yard::new(files);
+        let file = || std::fs::read(yard.root.join(path)).ok();
+        let before = file();
+        let right = match yard.scene.workspace.write(Path::new(path), b"new") {
+            Ok(()) => *may,
+            Err(WorkspaceError::Protected { .. }) => !may && file() == before,
+            Err(_) => false,
+        };
+        if !right {
+            wrong.push(format!("{files:?}: {path}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
 #[test]
 fn a_write_that_is_refused_leaves_no_folders() {
     let yard = Yard::new(&[("src/a.rs", "")]);
