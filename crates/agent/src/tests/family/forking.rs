@@ -617,7 +617,8 @@ async fn whatever_happens_and_whenever_it_is_broken_off_the_prefix_is_shared() {
         // Forks of a fork, as another process starts them.
         let (runs, kernel, brake) = (stage.runs(), stage.kernel(), Brake::new());
         let of = RunId::new(runs[rng.usize(1..runs.len())].0.as_str());
-        let beside = kernel.fork(&of, &Fork::new("Beside it?", "side", "test"), &brake).await.expect("forked");
+        let beside =
+            kernel.fork(&of, &Fork::new("Beside it?", "side", "test"), &brake).await.expect("forked");
         let that = Fork::new("And beside that?", "side", "test");
         kernel.fork(&beside.ended.run, &that, &brake).await.expect("forked");
         stage.shares();
