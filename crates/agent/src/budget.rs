@@ -60,15 +60,20 @@ impl Over {
 
     /// Why the request was not made.
     pub(crate) fn in_words(&self, run: &Run) -> String {
-        let (money, tokens) = run.kept_for(&self.limit);
-        let kept = if self.unit == "tokens" { i64::try_from(tokens).unwrap_or(i64::MAX) } else { money };
+        let whole = run.within.iter().find(|limit| limit.run == self.limit.run).unwrap_or(&self.limit);
+        let most = match self.unit {
+            "tokens" => whole.tokens.map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX)),
+            _ => whole.microusd,
+        };
+        let most = most.unwrap_or(self.most);
+        let kept = most - self.most;
         let whose = if self.limit.run == run.id { "" } else { " in all" };
         let amount = |amount| words::amount(amount, self.unit);
         let rest = match kept {
             0 => String::new(),
             kept => format!(", of which {} are kept for those above", amount(kept)),
         };
-        let (used, most, wanted) = (amount(self.used), amount(self.most + kept), amount(self.wanted));
+        let (used, most, wanted) = (amount(self.used), amount(most), amount(self.wanted));
         format!("{used} of {most} are spent{whose}{rest}, and the next request could cost {wanted}")
     }
 }
@@ -99,10 +104,11 @@ impl Run {
     pub(crate) fn may_use(&self) -> Vec<Limit> {
         let left = |limit: &Limit| {
             let (money, tokens) = self.kept_for(limit);
+            // Where those above need most of it there is nothing to share: then whoever comes first has it.
             Limit {
                 run: limit.run.clone(),
-                microusd: limit.microusd.map(|most| most.saturating_sub(money).max(0)),
-                tokens: limit.tokens.map(|most| most.saturating_sub(tokens)),
+                microusd: limit.microusd.map(|most| if money > most / 2 { most } else { most - money }),
+                tokens: limit.tokens.map(|most| if tokens > most / 2 { most } else { most - tokens }),
             }
         };
         self.within.iter().map(left).collect()

@@ -68,7 +68,8 @@ pub(crate) fn note(line: &str) {
     use std::io::Write as _;
     if let Some(log) = std::env::var_os("OFFSHOOT_CRASH_LOG") {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
-        let _ = file.and_then(|mut file| writeln!(file, "{line}"));
+        // In one piece: others write at the same time.
+        let _ = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
     }
 }
 

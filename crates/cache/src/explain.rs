@@ -11,35 +11,93 @@ use crate::tokens::{Scale, Tokens};
 use crate::totals::Totals;
 use crate::unread::unread;
 
+/// Two moments that are no farther apart may have come to the provider the other way round: they are measured on the way.
+const CLOSE_US: u64 = 50_000;
+
 /// Explains requests, in whatever order they are given.
 pub fn explain(mut asks: Vec<Ask>) -> Explained {
     asks.sort_by_key(|ask| ask.at_us);
     let tokens = Tokens::learn(asks.iter());
+    let mut played = play(&tokens, &asks);
+    // Who asked when somebody else's answer just began has the usage's word for which of them was first.
+    let other = moved(&asks, &played);
+    if let Some(times) = other {
+        let before = swap(&mut asks, times);
+        let again = play(&tokens, &asks);
+        match again.contradicted() < played.contradicted() {
+            true => played = again,
+            false => drop(swap(&mut asks, before)),
+        }
+    }
+    let Played { scales, asked, requests } = played;
+    let unread = unread(&asks, &scales, &asked, &requests);
+    Explained { unread, ..summed(requests, asks, scales) }
+}
+
+/// What became of all requests.
+struct Played {
+    scales: Vec<Scale>,
+    asked: Vec<Option<Asked>>,
+    /// In the order of the requests.
+    requests: Vec<Explanation>,
+}
+
+impl Played {
+    fn contradicted(&self) -> usize {
+        self.requests.iter().filter(|request| request.sure == Sure::Contradicted).count()
+    }
+}
+
+fn play(tokens: &Tokens, asks: &[Ask]) -> Played {
     let scales: Vec<Scale> =
         asks.iter().map(|ask| tokens.scale(&ask.prompt, ask.reported.as_ref())).collect();
     let mut playing = Playing {
-        tokens: &tokens,
-        asks: &asks,
+        tokens,
+        asks,
         scales: &scales,
         simulator: Simulator::new(),
         lanes: HashMap::new(),
         writers: HashMap::new(),
     };
     let mut asked: Vec<Option<Asked>> = vec![None; asks.len()];
-    let mut requests = Vec::with_capacity(asks.len());
-    for (is_begin, n) in moments(&asks) {
+    let mut requests: Vec<Explanation> = asks.iter().map(Explanation::of).collect();
+    for (is_begin, n) in moments(asks) {
         match (is_begin, &asked[n]) {
             (true, Some(told)) => playing.simulator.begin(told),
             (true, None) => {}
-            (false, _) => {
-                let mut explanation = Explanation::of(&asks[n]);
-                asked[n] = asks[n].begun_us.map(|_| playing.ask(n, &mut explanation));
-                requests.push(explanation);
-            }
+            (false, _) => asked[n] = asks[n].begun_us.map(|_| playing.ask(n, &mut requests[n])),
         }
     }
-    let unread = unread(&asks, &scales, &asked, &requests);
-    Explained { unread, ..summed(requests, asks, scales) }
+    Played { scales, asked, requests }
+}
+
+/// When requests came if those that the usage contradicts came a moment earlier or later; `None` where none may have.
+fn moved(asks: &[Ask], played: &Played) -> Option<Vec<u64>> {
+    let mut times: Vec<u64> = asks.iter().map(|ask| ask.at_us).collect();
+    let mut is_moved = false;
+    for (n, request) in played.requests.iter().enumerate().filter(|(_, it)| it.sure == Sure::Contradicted) {
+        let Some(reported) = &asks[n].reported else { continue };
+        let (at, predicted) = (asks[n].at_us, request.predicted.cache_read);
+        // In a lane, and where it was forked from, one asks when the other has its answer.
+        let is_free = |ask: &&Ask| ask.lane != asks[n].lane && asks[n].fork_of.as_ref() != Some(&ask.lane);
+        let others = asks.iter().filter(is_free).filter_map(|ask| ask.begun_us);
+        let time = match reported.cache_read > predicted {
+            true => others.filter(|begun| (at..=at + CLOSE_US).contains(begun)).max(),
+            false => others
+                .filter(|begun| (at.saturating_sub(CLOSE_US)..=at).contains(begun))
+                .min()
+                .map(|begun| begun.saturating_sub(1)),
+        };
+        if let Some(time) = time {
+            (times[n], is_moved) = (time, true);
+        }
+    }
+    is_moved.then_some(times)
+}
+
+/// Gives requests other times; which they had.
+fn swap(asks: &mut [Ask], times: Vec<u64>) -> Vec<u64> {
+    asks.iter_mut().zip(times).map(|(ask, time)| std::mem::replace(&mut ask.at_us, time)).collect()
 }
 
 /// Requests and beginnings of answers, in the order they happened.

@@ -559,7 +559,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
             fs::remove_dir_all(rec).unwrap();
             fs::write(rec, "").unwrap();
         },
-        "there is no folder",
+        "a recording is a folder",
     ),
     (
         "an empty folder",

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::ground::PACKAGES;
+
 /// How long a call may take unless something else is said.
 const USUAL: u64 = 60;
 /// A call that takes longer is given up by whoever made it.
 const LONGEST: u64 = 110;
+/// And to start.
+const LONGEST_START: u64 = 600;
 
 /// One server, as the user described it. Shown without the values of its environment and headers: they may be keys.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,6 +27,8 @@ pub struct ServerConfig {
     pub(crate) at: At,
     /// How long a call may take.
     pub(crate) timeout: Duration,
+    /// How long it may take to start, where somebody says so.
+    pub(crate) start: Option<Duration>,
     /// The tools that are wanted, by their own names; all of them where nothing is said.
     pub(crate) tools: Option<Vec<String>>,
 }
@@ -34,6 +41,15 @@ pub(crate) enum At {
     Command { command: Vec<String>, env: BTreeMap<String, String>, cwd: Option<String> },
     /// A server that runs elsewhere.
     Url { url: Uri, headers: HeaderMap },
+}
+
+impl ServerConfig {
+    /// Whether its program may have to be fetched before it can start.
+    pub(super) fn fetches(&self) -> bool {
+        let At::Command { command, .. } = &self.at else { return false };
+        let program = command.first().and_then(|program| Path::new(program).file_name()?.to_str());
+        program.is_some_and(|program| PACKAGES.contains(&program))
+    }
 }
 
 impl fmt::Debug for ServerConfig {
@@ -59,6 +75,7 @@ pub(crate) struct Table {
     cwd: Option<Spanned<String>>,
     headers: Option<Spanned<BTreeMap<String, String>>>,
     timeout_s: Option<Spanned<u64>>,
+    start_timeout_s: Option<Spanned<u64>>,
     tools: Option<Vec<String>>,
     enabled: Option<bool>,
 }
@@ -91,6 +108,13 @@ impl Table {
             }
             seconds => Duration::from_secs(seconds.map_or(USUAL, Spanned::into_inner)),
         };
+        let start = match self.start_timeout_s {
+            Some(seconds) if !(1..=LONGEST_START).contains(seconds.get_ref()) => {
+                let why = format!("`start_timeout_s` is from 1 to {LONGEST_START}");
+                return Err((seconds.span().start, why));
+            }
+            seconds => seconds.map(|seconds| Duration::from_secs(seconds.into_inner())),
+        };
         let place = match (self.command, self.url) {
             (Some(command), None) => {
                 if let Some(headers) = self.headers {
@@ -120,7 +144,7 @@ impl Table {
             }
             (None, None) => return Err((at, format!("MCP server `{name}` needs a `command` or a `url`"))),
         };
-        Ok(ServerConfig { name, at: place, timeout, tools: self.tools })
+        Ok(ServerConfig { name, at: place, timeout, start, tools: self.tools })
     }
 }
 

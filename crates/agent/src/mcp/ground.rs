@@ -30,7 +30,7 @@ pub(super) struct Stand {
 }
 
 /// Programs that run what they find in the folder they stand in, and in those above it.
-const PACKAGES: &[&str] = &[
+pub(super) const PACKAGES: &[&str] = &[
     "npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "uv", "uvx", "pipx", "deno", "poetry", "cargo",
     "make",
 ];

@@ -31,6 +31,8 @@ const MOST: usize = 16 << 20;
 
 /// How long a server may take to start and to say what it can.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How many times as long one may take whose program may have to be fetched first.
+const FETCHING: u32 = 12;
 
 /// The servers of a run.
 #[derive(Default)]
@@ -58,6 +60,10 @@ impl Servers {
             .map(|config| {
                 // In a set each, since what is in one ends with it, should nobody wait any more.
                 let mut start = tokio::task::JoinSet::new();
+                let patience = config.start.unwrap_or_else(|| match config.fetches() {
+                    true => patience * FETCHING,
+                    false => patience,
+                });
                 start.spawn(Server::start(config.clone(), ground.clone(), network.clone(), patience));
                 (config, start)
             })

@@ -104,6 +104,9 @@ impl Server {
 }
 
 async fn in_time<T>(patience: Duration, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    let late = || Err(format!("it was not ready within {} s", patience.as_secs()));
+    let late = || {
+        let seconds = patience.as_secs();
+        Err(format!("it was not ready within {seconds} s; `start_timeout_s` lets it take longer"))
+    };
     tokio::time::timeout(patience, work).await.unwrap_or_else(|_| late())
 }

@@ -317,7 +317,7 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
         MCP server `ends`: is not there: it ended before it said hello, exit status: 7: no token given
         MCP server `floods`: is not there: it sent more than 16777216 bytes without an end and was cut off
         MCP server `good`: the tool `lie` is left out: its schema is no JSON object
-        MCP server `hangs`: is not there: it was not ready within 5 s
+        MCP server `hangs`: is not there: it was not ready within 5 s; `start_timeout_s` lets it take longer
         MCP server `missing`: is not there: `no-such-program-here` cannot be started: No such file or directory (os error 2)
         MCP server `refuses`: is not there: closed today
         MCP server `some`: there is no tool `dance`, which `tools` asks for
@@ -507,6 +507,7 @@ fn mistakes_in_the_configuration_are_named() {
         "[mcp.s]\nurl = \"http://x\"\nheaders = { a = \"c\\nd\" }",
         "[mcp.s]\ncommand = [\"x\"]\ntimeout_s = 0",
         "[mcp.s]\ncommand = [\"x\"]\ntimeout_s = 1000",
+        "[mcp.s]\ncommand = [\"x\"]\nstart_timeout_s = 1000",
         "[mcp.s]\ncommand = [\"x\"]\ntool = [\"a\"]",
         "[mcp.\"a b\"]\ncommand = [\"x\"]",
         "[web_fetch]\nallow = [\"http://x/\"]",
@@ -534,7 +535,8 @@ fn mistakes_in_the_configuration_are_named() {
         `o.toml`, line 3: no header can carry the value of `a`
         `o.toml`, line 3: `timeout_s` is from 1 to 110
         `o.toml`, line 3: `timeout_s` is from 1 to 110
-        `o.toml`, line 3: unknown field `tool`, expected one of `command`, `url`, `env`, `cwd`, `headers`, `timeout_s`, `tools`, `enabled`
+        `o.toml`, line 3: `start_timeout_s` is from 1 to 600
+        `o.toml`, line 3: unknown field `tool`, expected one of `command`, `url`, `env`, `cwd`, `headers`, `timeout_s`, `start_timeout_s`, `tools`, `enabled`
         `o.toml`, line 1: `a b` cannot name an MCP server: at most 32 letters, digits, `-` and `_`
         `o.toml`, line 1: `http://x/` is no host; write it as in `example.com` or `127.0.0.1:8080`
         `o.toml`, line 2: unknown field `allowed`, expected `allow`

@@ -3,6 +3,7 @@
 use expect_test::expect;
 
 use super::*;
+use crate::{Reason, Sure};
 
 fn body() -> Body {
     Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""))
@@ -133,4 +134,24 @@ fn cold_is_only_who_finds_nothing_of_others() {
             r000002 0+2000+0+1 cold
         "#]],
     );
+}
+
+/// Two ask nearly at once. Which of them came first to the provider only its usage says.
+#[test]
+fn of_two_at_once_the_usage_says_who_was_first() {
+    let used =
+        |cache_read, cache_write_5m| Some(Usage { input: 1, cache_read, cache_write_5m, ..Usage::default() });
+    let root = |n: u32, at_us, begun_us, reported| Ask {
+        lane: format!("root-{n}"),
+        at_us,
+        begun_us: Some(begun_us),
+        reported,
+        ..ask(n, 0, &body())
+    };
+    let near = explain(vec![root(1, 0, 30_000, used(2000, 0)), root(2, 2_000, 10_000, used(0, 2000))]);
+    let told: Vec<_> = near.requests.iter().map(|it| (it.predicted.cache_read, it.reason, it.sure)).collect();
+    assert_eq!(told, [(2000, None, Sure::Exact), (0, Some(Reason::Cold), Sure::Calibrated)]);
+    // What is too far apart to be a matter of measuring stays a contradiction.
+    let far = explain(vec![root(1, 0, 400_000, used(2000, 0)), root(2, 2_000, 300_000, used(0, 2000))]);
+    assert_eq!(far.requests[0].sure, Sure::Contradicted);
 }

@@ -11,7 +11,7 @@ use proxy::replay::{Fault, OnMiss, Order, Pace, Player, Report, Settings, Tape, 
 use proxy::{Upstream, Upstreams};
 use recording::{Manifest, Replay};
 
-use super::capture;
+use super::{capture, damage, open_unseen};
 use crate::failure::{Kind, OrFail};
 use crate::record::{Session, base_urls, check_command, stand_in};
 use crate::signals::Signals;
@@ -109,6 +109,11 @@ fn parse_on_miss(text: &str) -> Result<OnMiss, String> {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let tape = Arc::new(load(&arguments.recording)?);
+    if let Some(first) = open_unseen(&arguments.recording).and_then(|source| damage(&source))?.first() {
+        let folder = arguments.recording.display();
+        eprintln!("warning: the recording was changed since it was sealed: {first}");
+        eprintln!("hint: `offshoot show {folder}` names everything that was");
+    }
     check_faults(&tape, &arguments.fault)?;
     let usual = if arguments.listen.is_some() { Order::Free } else { Order::Recorded };
     let settings = Settings {

@@ -269,6 +269,7 @@ pub(crate) fn cache_breaks(cached: &serde_json::Value) -> Vec<(String, String)> 
     let requests = cached["requests"].as_array().unwrap().iter();
     let told =
         requests.filter_map(|it| Some((it["reason"].as_str()?, it["pointer"].as_str().unwrap_or_default())));
-    let told = told.filter(|(reason, _)| !["cold", "below_minimum", "unmarked"].contains(reason));
+    let told =
+        told.filter(|(reason, _)| !["cold", "below_minimum", "unmarked", "unanswered"].contains(reason));
     told.map(|(reason, pointer)| (reason.to_owned(), pointer.to_owned())).collect()
 }

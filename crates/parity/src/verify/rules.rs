@@ -70,7 +70,8 @@ pub enum RulesError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    format: toml::Spanned<u32>,
+    /// The newest where nothing is said: what `verify` suggests can be pasted as it is.
+    format: Option<toml::Spanned<u32>>,
     #[serde(default)]
     exclude: Vec<toml::Spanned<Entry>>,
     #[serde(default)]
@@ -133,10 +134,9 @@ impl Rules {
         let file: File = toml::from_str(text).map_err(|error| {
             bad(error.span().map_or(0, |span| span.start), error.message().trim().to_owned())
         })?;
-        if *file.format.get_ref() != RULES_FORMAT {
-            let why =
-                format!("format {} is not known; this version knows {RULES_FORMAT}", file.format.get_ref());
-            return Err(bad(file.format.span().start, why));
+        if let Some(format) = file.format.as_ref().filter(|format| *format.get_ref() != RULES_FORMAT) {
+            let why = format!("format {} is not known; this version knows {RULES_FORMAT}", format.get_ref());
+            return Err(bad(format.span().start, why));
         }
         let mut rules = Vec::new();
         for (is_mask, entry) in file

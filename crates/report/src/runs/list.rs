@@ -65,7 +65,7 @@ enum Column {
 const COLUMNS: [(Column, &str); 8] = [
     (Column::Run, "RUN"),
     (Column::Status, "STATUS"),
-    (Column::Began, "BEGAN"),
+    (Column::Began, "AGE"),
     (Column::Tokens, "TOKENS"),
     (Column::Cached, "CACHED"),
     (Column::Cost, "COST"),
@@ -141,9 +141,9 @@ fn ago(at: Millis, now: Millis) -> String {
     let seconds = u64::try_from((now.0 - at.0) / 1000).unwrap_or_default();
     match seconds {
         0..60 => "now".to_owned(),
-        60..3600 => format!("-{} min", seconds / 60),
-        3600..172_800 => format!("-{} h", seconds / 3600),
-        _ => format!("-{} d", seconds / 86_400),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
     }
 }
 
@@ -276,10 +276,10 @@ mod tests {
             run("1m7g0c8gs8ytqbb9", RunStatus::StepCap, 60 * 72),
         ];
         expect![[r#"
-            RUN               STATUS       BEGAN   TOKENS  COST     WHAT
-            1m7g0c8gs8ytqbbb  interrupted  now     0       $0.0150  Find the bug in the par…
-            1m7g0c8gs8ytqbba  cancelled    -2 min  0       $0.0150  Find the bug in the par…
-            1m7g0c8gs8ytqbb9  step cap     -3 d    0       $0.0150  Find the bug in the par…
+            RUN               STATUS       AGE    TOKENS  COST     WHAT
+            1m7g0c8gs8ytqbbb  interrupted  now    0       $0.0150  Find the bug in the pars…
+            1m7g0c8gs8ytqbba  cancelled    2 min  0       $0.0150  Find the bug in the pars…
+            1m7g0c8gs8ytqbb9  step cap     3 d    0       $0.0150  Find the bug in the pars…
         "#]]
         .assert_eq(&ps_text(&runs, Millis(0), 80, 10));
         assert!(ps_text(&runs, Millis(0), 200, 10).contains("claude-sonnet-5-5"), "a wide one has the model");
@@ -290,8 +290,8 @@ mod tests {
         let mut one = run("demo", RunStatus::Completed, 0);
         one.inclusive.usage = Usage { input: 100, cache_read: 900, output: 20, ..Usage::default() };
         expect![[r#"
-            RUN   STATUS     BEGAN  TOKENS  CACHED  COST     WHAT
-            demo  completed  now    1.0k    90 %    $0.0150  Find the bug in the parser, an…
+            RUN   STATUS     AGE  TOKENS  CACHED  COST     WHAT
+            demo  completed  now  1.0k    90 %    $0.0150  Find the bug in the parser, and…
         "#]]
         .assert_eq(&ps_text(&[one.clone()], Millis(0), 80, 10));
         one.id = RunId::new("1m7g0c8gs8ytqbbb");
@@ -331,12 +331,12 @@ mod tests {
             (0..10_000).rev().map(|n| below("m", &place(n), "scanner", status(n))).collect();
         runs.push(run("m", RunStatus::Waiting, 2));
         expect![[r#"
-            RUN       STATUS     BEGAN   TOKENS  COST     WHAT
-            m         waiting    -2 min  0       $0.0150  Find the bug in the parser, and say…
-            m-2-3     running    -1 min  0       $0.0150    scanner (job)
-            m-2-9998  completed  -1 min  0       $0.0150    scanner (job)
-            m-2-9999  completed  -1 min  0       $0.0150    scanner (job)
-                                                            and 9997 more: --all
+            RUN       STATUS     AGE    TOKENS  COST     WHAT
+            m         waiting    2 min  0       $0.0150  Find the bug in the parser, and say…
+            m-2-3     running    1 min  0       $0.0150    scanner (job)
+            m-2-9998  completed  1 min  0       $0.0150    scanner (job)
+            m-2-9999  completed  1 min  0       $0.0150    scanner (job)
+                                                           and 9997 more: --all
         "#]]
         .assert_eq(&ps_text(&runs, Millis(0), 82, 2));
         assert_eq!(ps_text(&runs, Millis(0), 80, usize::MAX).lines().count(), 10_002);

@@ -76,7 +76,8 @@ pub(super) fn keep(conn: &Connection, run: &RunId, spent: Spent) -> Result<(), S
 pub(crate) fn added_up(conn: &Connection, run: &RunId) -> Result<Spent, StoreError> {
     let mut find = conn.prepare_cached(
         "WITH RECURSIVE below (id) AS (
-             SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
+             SELECT ?1 UNION ALL
+             SELECT runs.id FROM below JOIN runs ON runs.parent = below.id AND runs.root <> runs.id
          )
          SELECT coalesce(sum(c.cost_microusd), 0),
              coalesce(sum(c.input + c.output + c.cache_read + c.cache_write_5m + c.cache_write_1h), 0),
@@ -118,7 +119,9 @@ pub(super) fn change(conn: &Connection, run: &RunId, by: Spent) -> Result<(), St
          WHERE run = ?1",
     )?;
     // Run by run: a recursive query would make two tables for what is nearly always two rows.
-    let mut above = conn.prepare_cached("SELECT parent FROM runs WHERE id = ?1")?;
+    // A question beside a run is a tree of its own, and pays for itself.
+    let mut above =
+        conn.prepare_cached("SELECT CASE WHEN root = id THEN NULL ELSE parent END FROM runs WHERE id = ?1")?;
     let mut next = Some(run.to_string());
     while let Some(run) = next {
         let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = by;

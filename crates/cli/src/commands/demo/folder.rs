@@ -134,7 +134,6 @@ impl Folder {
             ("OFFSHOOT_CLOCK", CLOCK.to_owned()),
             ("OFFSHOOT_CONFIG_DIR", path("config")),
             ("OFFSHOOT_DATA_DIR", path("journal")),
-            ("OFFSHOOT_RUN_ID", RUN.to_owned()),
         ])
     }
 
@@ -150,8 +149,8 @@ impl Folder {
 
     fn env_file(&self) -> String {
         let mut text = "# Leads commands to this demo, in this shell only: `. env`\n\
-             # A journal and settings of its own, a fixed name and a stopped clock, so that\n\
-             # two runs can be equal to the byte.\n"
+             # A journal and settings of its own, and a stopped clock, so that two runs can be\n\
+             # equal to the byte.\n"
             .to_owned();
         for (name, value) in self.env() {
             text += &format!("export {name}={}\n", typed::word(&value));

@@ -81,11 +81,12 @@ impl Demo {
         self.heading("Run it, with everything that crosses the wire recorded");
         self.clear(&["workspace/found", "recording", "journal"])?;
         let listen = self.folder.listen();
-        self.must(&Typed::offshoot(&[
+        let proxy = Typed::offshoot(&[
             &["proxy", "--script", "../script.yaml", "--cache-sim"],
             &["--listen", &listen, "--out", "../recording"],
             &["--", "offshoot", "run", PROMPT],
-        ]))
+        ]);
+        self.must(&named(proxy))
     }
 
     fn kill_and_resume(&mut self) -> anyhow::Result<()> {
@@ -93,7 +94,7 @@ impl Demo {
         self.heading("The same, killed in the middle and resumed");
         self.clear(&["workspace/found", "killed"])?;
         let first = Typed::offshoot(&[&["run", "--script", "../slow.yaml", "--cache-sim"], &[PROMPT]]);
-        let first = first.with("OFFSHOOT_DATA_DIR", "../killed");
+        let first = named(first).with("OFFSHOOT_DATA_DIR", "../killed");
         say(&format!("{} &\n", first.shown()));
         let mut child = first.start(&self.folder)?;
         let killed = kill_in_the_middle(&mut child, &self.folder.path("killed/store.db"));
@@ -132,7 +133,7 @@ impl Demo {
             &["--", "env", "OFFSHOOT_DATA_DIR=../again"],
             &["offshoot", "run", PROMPT],
         ]);
-        let replayed = self.tail(&replay)?;
+        let replayed = self.tail(&named(replay))?;
         let verify = Typed::offshoot(&[&["verify", "../recording", "../replayed", "--level", "E4"]]);
         let verified = self.go(&verify)?;
         match (replayed, verified) {
@@ -225,6 +226,11 @@ impl Demo {
         say(&format!("✗ {}", report::visible(&what)));
         self.problems.push(what);
     }
+}
+
+/// With the name that its run has in all journals, so that they can be compared.
+fn named(command: Typed) -> Typed {
+    command.with("OFFSHOOT_RUN_ID", RUN)
 }
 
 /// Kills the process when all agents that can be at work are, each with a question under way that nobody answers before.

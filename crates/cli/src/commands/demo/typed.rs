@@ -7,6 +7,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use super::folder::Folder;
 use crate::failure::{Kind, OrFail};
 
+/// What fits a line, with its prompt and the sign that it goes on.
+const WIDTH: usize = 74;
+
 /// One command line: `offshoot` with these words, in lines that fit a terminal.
 pub(super) struct Typed {
     env: Vec<(String, String)>,
@@ -35,8 +38,9 @@ impl Typed {
             .iter()
             .map(|line| line.iter().map(|text| word(text)).collect::<Vec<_>>().join(" "))
             .collect();
+        let between = if env.len() + lines[0].len() > WIDTH { "\\\n      " } else { "" };
         let lines: Vec<String> =
-            format!("{env}{}", lines.join(" \\\n      ")).lines().map(super::bold).collect();
+            format!("{env}{between}{}", lines.join(" \\\n      ")).lines().map(super::bold).collect();
         format!("  $ {}", lines.join("\n"))
     }
 

@@ -149,7 +149,7 @@ impl Rows {
             return None;
         }
         self.shown += 1;
-        let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed:>4} {msg}");
+        let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed:>4} {wide_msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
         let line = ProgressBar::new_spinner().with_style(style);
         // Whoever has none stands below all that have one.

@@ -277,7 +277,7 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Shows every setting there is, with a word on each.
-pub(crate) const ALL_SETTINGS: &str = "cd $(mktemp -d) && offshoot init && cat offshoot.toml";
+pub(crate) const ALL_SETTINGS: &str = "(cd $(mktemp -d) && offshoot init && cat offshoot.toml)";
 
 fn bad_config(error: ConfigError) -> anyhow::Error {
     let hint = error.hint().unwrap_or_else(|| ALL_SETTINGS.to_owned());
