@@ -22,7 +22,7 @@ Record Claude Code, as you use it or on a scenario without a key:
   offshoot proxy --upstream https://api.anthropic.com --out rec -- claude
   offshoot capture claude-code --scenario async-subagents
 Compare two recordings:
-  offshoot verify goldens/RECORDING rec --level E3
+  offshoot verify rec-before rec-after --level E3
 Run an agent here, and go on after it was killed:
   offshoot run 'What does this project do?'
   offshoot run --resume RUN

@@ -168,3 +168,33 @@ fn cut(line: &str, from: usize, most: usize) -> String {
     let after = if from + most == length { "" } else { "…" };
     format!("{before}{kept}{after} [cut: the line has {length} characters]")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_docs_say_what_every_tool_takes() {
+        let docs = include_str!("../../../../docs/run.md");
+        for tool in builtin() {
+            let schema: serde_json::Value = serde_json::from_str(tool.schema()).expect("a schema");
+            let needed: Vec<&str> = schema["required"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|name| name.as_str())
+                .collect();
+            let names = schema["properties"].as_object().expect("properties").keys();
+            let sign = |name: &String| if needed.contains(&name.as_str()) { "" } else { "?" };
+            let mut takes: Vec<String> = names.map(|name| format!("{name}{}", sign(name))).collect();
+            takes.sort();
+            let line = docs.lines().find_map(|line| line.strip_prefix(&format!("{} {{", tool.name())));
+            let line =
+                line.unwrap_or_else(|| panic!("docs/run.md does not say what `{}` takes", tool.name()));
+            let told = line.trim_end_matches('}').split(", ").filter(|name| !name.is_empty());
+            let mut told: Vec<&str> = told.collect();
+            told.sort_unstable();
+            assert_eq!(told, takes, "`{}`", tool.name());
+        }
+    }
+}
