@@ -311,7 +311,7 @@ function rowName(row) {
   const lane = row.lane === null ? null : report.lanes[row.lane];
   const made = lane
     ? h("a", { href: address({ lane: lane.id }), title: [lane.id, lane.kind, lane.agent, lane.model].filter(Boolean).join(" · "), data: { lane: lane.id } },
-      h("span.kind." + lane.kind, { "aria-hidden": "true" }), h("b", null, lane.id),
+      h("span.kind." + lane.kind, { "aria-hidden": "true" }), h("b", null, ownName(lane.id)),
       h("span.faint", null, [lane.agent, lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null].filter(Boolean).join(" · ")))
     : h("span.stray", { title: "requests that belong to no lane" }, h("b", null, "no lane"));
   Object.assign(made.style, { top: row.y + "px", height: row.height + "px", paddingLeft: 8 + Math.min(lane?.depth ?? 0, 8) * 12 + "px" });

@@ -7,6 +7,12 @@ const turnByKey = new Map(report.turns.map((turn, at) => [turnKey(turn), at]));
 const laneById = new Map(report.lanes.map((lane, at) => [lane.id, at]));
 const exchangeById = new Map(report.exchanges.map((exchange, at) => [exchange.id, at]));
 
+// A run below another one is called after it: in a list, what is its own tells it from its brothers.
+function ownName(id) {
+  const root = report.lanes[0]?.id;
+  return id !== root && id.startsWith(root + "-") ? "…" + id.slice(root.length) : id;
+}
+
 const turnsOfLane = report.lanes.map(() => []);
 report.turns.forEach((turn, at) => turnsOfLane[turn.lane].push(at));
 turnsOfLane.forEach((of) => of.sort((a, b) => report.turns[a].turn - report.turns[b].turn));

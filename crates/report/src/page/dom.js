@@ -58,7 +58,7 @@ function turnLink(at, extra, ...children) {
 }
 
 function laneLink(at, ...children) {
-  return link({ lane: report.lanes[at].id }, ...(children.length ? children : [report.lanes[at].id]));
+  return link({ lane: report.lanes[at].id }, ...(children.length ? children : [ownName(report.lanes[at].id)]));
 }
 
 function chip(text, kind = "") {

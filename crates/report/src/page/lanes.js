@@ -26,7 +26,7 @@ function laneFold(at) {
   const lane = report.lanes[at];
   const of = turnsOfLane[at];
   const title = [h("span.kind." + lane.kind, { "aria-hidden": "true" }),
-    h("a", { href: address({ lane: lane.id }) }, lane.id), lane.agent && h("span.agent", null, lane.agent),
+    h("a", { href: address({ lane: lane.id }), title: lane.id }, ownName(lane.id)), lane.agent && h("span.agent", null, lane.agent),
     h("span.faint", null, [lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null, many(of.length, "turn")].filter(Boolean).join(" · ")),
     lane.state && lane.state !== "completed" && chip(words(lane.state), /fail|error|interrupt/.test(lane.state) ? "bad" : "warn")];
   const made = fold(title, (inside) => appendSlowly(inside, of, turnRow, 300).complete,
