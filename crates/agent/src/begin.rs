@@ -75,7 +75,7 @@ impl Kernel {
 
     /// Takes a run up again, so that [`Kernel::run`] goes on with it. A run that had come to its end needs a `prompt`.
     pub async fn resume(&self, id: &RunId, prompt: Option<&str>) -> Result<(), RunError> {
-        let _alone = AtWork::on(id)?;
+        let _alone = AtWork::on(&self.store, id)?;
         let row = self.store.run(id).row()?;
         if row.root != row.id {
             return Err(RunError::NotMain { run: row.id, root: row.root });

@@ -120,7 +120,7 @@ pub struct Ended {
 impl Kernel {
     /// Runs the loop of a run that was started or resumed here, until it ends or is told to stop.
     pub async fn run(&self, run: &RunId, more: &More, brake: &Brake) -> Result<Ended, RunError> {
-        let _alone = AtWork::on(run)?;
+        let _alone = AtWork::on(&self.store, run)?;
         let row = self.store.run(run).row()?;
         let mut settings = Settings::of(&row)?;
         settings.max_steps = more.max_steps.unwrap_or(settings.max_steps);

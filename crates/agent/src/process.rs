@@ -1,10 +1,11 @@
 //! This process and others, by number and start time; and ids that sort by the time they were made.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use session::RunId;
-use store::{Lease, Millis};
+use store::{Lease, Millis, Store};
 
 use crate::error::RunError;
 
@@ -41,16 +42,17 @@ pub(crate) fn started(pid: u32) -> Option<u64> {
 }
 
 /// The runs whose loops run in this process. A lease keeps other processes out; this keeps us from coming twice.
-static AT_WORK: Mutex<BTreeSet<RunId>> = Mutex::new(BTreeSet::new());
+static AT_WORK: Mutex<BTreeSet<(PathBuf, RunId)>> = Mutex::new(BTreeSet::new());
 
 /// Nobody else in this process is at work on the run for as long as this lives.
-pub(crate) struct AtWork(RunId);
+pub(crate) struct AtWork((PathBuf, RunId));
 
 impl AtWork {
-    pub(crate) fn on(run: &RunId) -> Result<Self, RunError> {
+    pub(crate) fn on(store: &Store, run: &RunId) -> Result<Self, RunError> {
+        let run = (store.path().to_owned(), run.clone());
         match at_work().insert(run.clone()) {
-            true => Ok(Self(run.clone())),
-            false => Err(RunError::AtWork(run.clone())),
+            true => Ok(Self(run)),
+            false => Err(RunError::AtWork(run.1)),
         }
     }
 }
@@ -61,7 +63,7 @@ impl Drop for AtWork {
     }
 }
 
-fn at_work() -> MutexGuard<'static, BTreeSet<RunId>> {
+fn at_work() -> MutexGuard<'static, BTreeSet<(PathBuf, RunId)>> {
     AT_WORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
