@@ -372,12 +372,12 @@ pub(crate) fn capped(
                  prompt cache would be lost; ask for more than {thinks}, or give the cache up"
             ));
         }
-        match root.get("thinking").filter(|_| most / 2 < LEAST_THINKING) {
-            Some(thinking) if thinks >= most => {
-                edits.add(thinking.replaced_by(r#"{"type":"disabled"}"#.to_owned()))
-            }
-            _ if thinks >= most => edits.add(budget.replaced_by((most / 2).to_string())),
-            _ => {}
+        let half = most / 2;
+        if thinks >= most {
+            edits.add(match root.get("thinking").filter(|_| half < LEAST_THINKING) {
+                Some(thinking) => thinking.replaced_by(r#"{"type":"disabled"}"#.to_owned()),
+                None => budget.replaced_by(half.to_string()),
+            });
         }
     }
     let limit = names.iter().find_map(|name| root.get(name));

@@ -4,6 +4,7 @@
 mod common;
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 
 use common::*;
 
@@ -156,6 +157,8 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
     env.write("bad.yaml", "format: 1\nlanes:\n  - lane: a\n    turns: []\n");
     std::fs::create_dir(env.path("full")).unwrap();
     env.write("full/x", "");
+    env.write("no-interpreter", "#!/no/such/shell\n");
+    std::fs::set_permissions(env.path("no-interpreter"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let up = "http://127.0.0.1:1";
     let listen = taken.to_string();
     let cases: &[(&[&str], &[&str])] = &[
@@ -186,6 +189,10 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
         (
             &["proxy", "--upstream", up, "--out", "r", "--", "no-such-program"],
             &["cannot find the command `no-such-program`", "hint:"],
+        ),
+        (
+            &["proxy", "--upstream", up, "--out", "r", "--", "./no-interpreter"],
+            &["cannot start the command `./no-interpreter`", "hint: its interpreter is missing"],
         ),
         (
             &["proxy", "--script", "none.yaml", "--out", "r"],

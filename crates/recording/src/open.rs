@@ -19,10 +19,16 @@ use crate::seal::digests;
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// There is no such folder.
-    #[error("{} `{}`", if dir.exists() { "this is a file, and a recording is a folder:" } else { "there is no folder" }, dir.display())]
+    #[error("there is no folder `{}`", dir.display())]
     Missing {
         /// The folder.
         dir: PathBuf,
+    },
+    /// Something else has its place.
+    #[error("`{}` is a file, and a recording is a folder", path.display())]
+    NotAFolder {
+        /// What is there.
+        path: PathBuf,
     },
     /// It holds neither manifest nor log.
     #[error("`{}` is not a recording: it holds neither `recording.json` nor `exchanges.log`", dir.display())]
@@ -130,7 +136,10 @@ impl Recording {
     /// Opens the recording in `dir`. Nothing is changed on disk.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         if !dir.is_dir() {
-            return Err(OpenError::Missing { dir: dir.to_owned() });
+            return Err(match dir.exists() {
+                true => OpenError::NotAFolder { path: dir.to_owned() },
+                false => OpenError::Missing { dir: dir.to_owned() },
+            });
         }
         let log = dir.join(folder::LOG);
         let (manifest, mut state) = read_manifest(dir)?;

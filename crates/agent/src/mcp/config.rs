@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::ground::PACKAGES;
+use super::ground::{PACKAGES, name};
 
 /// How long a call may take unless something else is said.
 const USUAL: u64 = 60;
@@ -47,8 +46,7 @@ impl ServerConfig {
     /// Whether its program may have to be fetched before it can start.
     pub(super) fn fetches(&self) -> bool {
         let At::Command { command, .. } = &self.at else { return false };
-        let program = command.first().and_then(|program| Path::new(program).file_name()?.to_str());
-        program.is_some_and(|program| PACKAGES.contains(&program))
+        command.first().is_some_and(|program| PACKAGES.contains(&name(program)))
     }
 }
 

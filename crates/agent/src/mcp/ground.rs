@@ -241,6 +241,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-fn name(program: &str) -> &str {
+/// A program's name without its folder.
+pub(super) fn name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }

@@ -138,7 +138,8 @@ impl Processes {
             io::Error::new(io::ErrorKind::Unsupported, "this program has no launcher for commands")
         })?;
         let (cut, mut watch) = (Cut::default(), None);
-        if let Some((guard, cut)) = guard.clone().zip(Some(cut.clone())) {
+        if let Some(guard) = guard.clone() {
+            let cut = cut.clone();
             watch = tokio::task::spawn_blocking(move || Watch::begin(guard, cut)).await?;
         }
         // In a group of its own: Ctrl-C at our terminal is for us to act on.

@@ -16,10 +16,10 @@ use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, jobs, preview, wo
 /// How long it is waited for where nothing is said, and at most.
 const USUAL_MS: u64 = 30_000;
 const MOST_MS: u64 = 600_000;
-/// How much of an answer is shown at once, of a transcript, and of one call in it.
+/// How much of an answer is shown at once, and how much of it beside a transcript.
 const SHOWN_ANSWER: usize = 48 << 10;
-/// How much of it beside a transcript.
 const SHOWN_BESIDE: usize = 1 << 10;
+/// How much of a transcript is shown at once, and of one call in it.
 const SHOWN: usize = 16 << 10;
 const SHOWN_CALL: usize = 400;
 
@@ -119,11 +119,11 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         // Its answer comes first, and not all of it with every piece.
         Some(from) => {
             let (text, next, offset) = transcript(run, job, from, args.offset)?;
-            (Some(words::cut(answer, SHOWN_BESIDE).into_owned()), Some(text), Some(next), offset)
+            (words::cut(answer, SHOWN_BESIDE).into_owned(), Some(text), Some(next), offset)
         }
         None => {
             let (text, offset) = piece(answer, args.offset, SHOWN_ANSWER);
-            (Some(text), None, None, offset)
+            (text, None, None, offset.filter(|_| has_ended))
         }
     };
     let is_paused = ended.status == store::RunStatus::Paused;
@@ -132,10 +132,10 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         run_id: job,
         status: if has_ended || is_paused { ended.status.as_str() } else { "running" },
         error: ended.error.filter(|_| has_ended),
-        final_text: final_text.filter(|_| has_ended),
+        final_text: has_ended.then_some(final_text),
         transcript,
         next_cursor,
-        next_offset: next_offset.filter(|_| has_ended || args.cursor.is_some()),
+        next_offset,
     };
     let output = Output::text(json(&answer));
     Ok(if has_ended { output.fetching(job.clone()) } else { output })

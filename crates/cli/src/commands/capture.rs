@@ -90,13 +90,16 @@ pub(crate) struct Arguments {
     arguments: Vec<String>,
 }
 
+fn names() -> Vec<&'static str> {
+    harness::list().iter().map(|harness| harness.name()).collect()
+}
+
 fn harnesses() -> String {
-    let names: Vec<&str> = harness::list().iter().map(|harness| harness.name()).collect();
-    format!("What to capture: {}, which is yours, behind `--`", names.join(", "))
+    format!("What to capture: {}, which is yours, behind `--`", names().join(", "))
 }
 
 fn parse_harness(name: &str) -> Result<String, String> {
-    let names: Vec<&str> = harness::list().iter().map(|harness| harness.name()).collect();
+    let names = names();
     if names.contains(&name) { Ok(name.to_owned()) } else { Err(format!("there are {}", names.join(", "))) }
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn rules(golden: &Path, named: Option<&Path>) -> anyhow::Result<Rules
 
 fn hint(error: &OpenError) -> Option<String> {
     Some(match error {
-        OpenError::Missing { .. } | OpenError::NotARecording { .. } => {
+        OpenError::Missing { .. } | OpenError::NotAFolder { .. } | OpenError::NotARecording { .. } => {
             "give the folder of a recording, the one that `--out` named, or a folder of dumps".to_owned()
         }
         OpenError::Newer { .. } | OpenError::Log { source: LogError::Newer { .. }, .. } => {

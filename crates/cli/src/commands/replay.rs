@@ -9,9 +9,9 @@ use std::time::Duration;
 use harness::Replaying;
 use proxy::replay::{Fault, OnMiss, Order, Pace, Player, Report, Settings, Tape, TapeError};
 use proxy::{Upstream, Upstreams};
-use recording::{Manifest, Replay};
+use recording::{Manifest, Recording, Replay};
 
-use super::{capture, damage, open_unseen};
+use super::capture;
 use crate::failure::{Kind, OrFail};
 use crate::record::{Session, base_urls, check_command, stand_in};
 use crate::signals::Signals;
@@ -109,11 +109,7 @@ fn parse_on_miss(text: &str) -> Result<OnMiss, String> {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let tape = Arc::new(load(&arguments.recording)?);
-    if let Some(first) = open_unseen(&arguments.recording).and_then(|source| damage(&source))?.first() {
-        let folder = arguments.recording.display();
-        eprintln!("warning: the recording was changed since it was sealed: {first}");
-        eprintln!("hint: `offshoot show {folder}` names everything that was");
-    }
+    warn_of_damage(&arguments.recording);
     check_faults(&tape, &arguments.fault)?;
     let usual = if arguments.listen.is_some() { Order::Free } else { Order::Recorded };
     let settings = Settings {
@@ -144,6 +140,15 @@ fn load(dir: &Path) -> anyhow::Result<Tape> {
         Err(TapeError::Empty { .. }) => Tape::load(dir)
             .or_fail_with(Kind::Usage, || "record something first, as with `offshoot capture`".into()),
         loaded => loaded.or_fail_with(Kind::Usage, hint),
+    }
+}
+
+/// What was changed is replayed all the same: somebody may want just that. Loose dumps were never sealed.
+fn warn_of_damage(dir: &Path) {
+    let damage = Recording::open(dir).and_then(|recording| recording.damage()).unwrap_or_default();
+    if let Some(first) = damage.first() {
+        eprintln!("warning: the recording was changed since it was sealed: {}", report::visible(first));
+        eprintln!("hint: `offshoot show {}` names everything that was", dir.display());
     }
 }
 

@@ -285,11 +285,8 @@ impl Comparison<'_> {
         let level = self.tally.level();
         let stale = rules.iter().filter(|rule| rule.stale).count();
         if self.by_byte > 0 && self.wanted != Level::E4 {
-            let values = match self.by_byte {
-                1 => "1 value differs".to_owned(),
-                values => format!("{values} values differ"),
-            };
-            self.notes.push(format!("{values} under a mask only; `--level E4` lists them"));
+            let differ = values_differ(self.by_byte, "");
+            self.notes.push(format!("{differ} under a mask only; `--level E4` lists them"));
         }
         self.differences.sort_by_key(|(lane, difference)| (*lane, difference.turn));
         let differences: Vec<Difference> =
@@ -334,4 +331,9 @@ impl Comparison<'_> {
         verdict.summary = summary::of(&verdict, &self.changes, [&golden.facts, &candidate.facts]);
         verdict
     }
+}
+
+/// As in `2 more values differ`.
+pub(super) fn values_differ(count: u64, more: &str) -> String {
+    if count == 1 { format!("1 {more}value differs") } else { format!("{count} {more}values differ") }
 }

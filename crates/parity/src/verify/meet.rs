@@ -6,7 +6,7 @@ use recording::lanes::LaneKind;
 use wire::json::Document;
 
 use super::changes::How;
-use super::compare::Comparison;
+use super::compare::{Comparison, values_differ};
 use super::found::{Spot, short, unpaired, what};
 use super::judge::At;
 use super::lane::LaneWork;
@@ -146,11 +146,7 @@ impl Comparison<'_> {
         if judged.more > 0 {
             self.note(format!(
                 "{} at `{}` in turn {turn} of {}",
-                if judged.more == 1 {
-                    "1 more value differs".to_owned()
-                } else {
-                    format!("{} more values differ", judged.more)
-                },
+                values_differ(judged.more as u64, "more "),
                 unit.pointer,
                 lane.name
             ));

@@ -30,7 +30,7 @@ pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, brothers: usize) 
     loop {
         let text = table(&lines, now, &left_out);
         let widest = text.lines().next().map_or(0, |head| head.chars().count() - "WHAT".len());
-        let order = [Column::Model, Column::Cached, Column::Began, Column::Tokens];
+        let order = [Column::Model, Column::Cached, Column::Age, Column::Tokens];
         let next = order.into_iter().find(|column| !left_out.contains(column));
         let room = match next {
             Some(Column::Model) => WIDE,
@@ -54,7 +54,7 @@ const NARROW: usize = 16;
 enum Column {
     Run,
     Status,
-    Began,
+    Age,
     Tokens,
     Cached,
     Cost,
@@ -65,7 +65,7 @@ enum Column {
 const COLUMNS: [(Column, &str); 8] = [
     (Column::Run, "RUN"),
     (Column::Status, "STATUS"),
-    (Column::Began, "AGE"),
+    (Column::Age, "AGE"),
     (Column::Tokens, "TOKENS"),
     (Column::Cached, "CACHED"),
     (Column::Cost, "COST"),
@@ -103,7 +103,7 @@ fn cell(line: &Line<'_>, column: Column, now: Millis) -> String {
         Column::Run => run.id.to_string(),
         Column::Status if is_queued(run) => "queued".to_owned(),
         Column::Status => status(run.status),
-        Column::Began => ago(run.created_at, now),
+        Column::Age => age(run.created_at, now),
         Column::Tokens => short(all.usage.input_total() + all.usage.output),
         Column::Cached => cached(&all.usage),
         Column::Cost => dollars(all),
@@ -137,7 +137,7 @@ fn status(status: RunStatus) -> String {
 }
 
 /// As in `-5 min`.
-fn ago(at: Millis, now: Millis) -> String {
+fn age(at: Millis, now: Millis) -> String {
     let seconds = u64::try_from((now.0 - at.0) / 1000).unwrap_or_default();
     match seconds {
         0..60 => "now".to_owned(),

@@ -275,6 +275,15 @@ fn a_limit_that_changes_how_it_thinks_is_refused_unless_the_cache_is_given_up() 
     let why = capped(8000, false).expect_err("it would think less");
     assert!(why.contains("8000 tokens that the model may think with") && why.contains("cache"), "{why}");
     assert!(text(capped(8000, true).expect("given up")).contains(r#""budget_tokens":4000"#));
+    assert_eq!(
+        text(capped(2000, true).expect("nobody thinks with less than 1024")),
+        r#"{"model":"m","max_tokens":2000,"thinking":{"type":"disabled"},"messages":["#
+    );
+    let unlimited = fork::capped(OpenAiResponses, br#"{"model":"m","input":["#, 100, false);
+    assert_eq!(
+        text(unlimited.expect("a limit is added")),
+        r#"{"max_output_tokens":100,"model":"m","input":["#
+    );
     for (dialect, head) in [
         (AnthropicMessages, r#"{"model":"m","max_tokens":32000,"thinking":{"type":"adaptive"},"messages":["#),
         (OpenAiChat, r#"{"model":"m","max_completion_tokens":32000,"messages":["#),
@@ -498,6 +507,18 @@ async fn it_begins_as_full_as_its_parent_is_and_no_fuller() {
     let forked = stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
     assert_eq!(forked.ended.final_text.as_deref(), Some("So."));
     stage.shares();
+}
+
+#[tokio::test]
+async fn a_side_question_pays_for_itself() {
+    let mut stage =
+        Stage::new(&[("Do it.", &["Done."]), ("And?", &["So. | in=95000"]), ("Go on.", &["Gone on."])]);
+    stage.room.limits.max_budget_tokens = Some(100_000);
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+    let ended = stage.resume(Some("Go on.")).await;
+    assert_eq!((ended.status, ended.final_text.as_deref()), (RunStatus::Completed, Some("Gone on.")));
 }
 
 #[tokio::test]

@@ -374,6 +374,57 @@ mod tests {
     }
 
     #[test]
+    fn a_line_says_what_goes_on_and_goes_to_the_next_when_it_is_free() {
+        let board = Board::new();
+        {
+            let mut rows = board.rows();
+            rows.live = true;
+            rows.lines.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        for n in 0..=LINES {
+            board.see(&started(&format!("m-1-{n}")));
+        }
+        let says = |run: &str| {
+            let rows = board.rows();
+            let line = rows.by_run[&RunId::new(run)].line.as_ref().map(ProgressBar::message);
+            line.map(|line| line.split(", 0 in").next().unwrap_or_default().to_owned())
+        };
+        let call = |id: &str, name: &str| What::CallStarted {
+            call: session::CallId::new(id),
+            name: name.to_owned(),
+            input: "{}".to_owned(),
+        };
+        let done = |id: &str| What::CallFinished {
+            call: session::CallId::new(id),
+            name: String::new(),
+            input: String::new(),
+            status: store::CallStatus::Done,
+            text: String::new(),
+            reason: None,
+            ms: 1,
+        };
+        for (what, doing) in [
+            (call("a", "grep"), "grep"),
+            (call("b", "read"), "read"),
+            (done("a"), "read"),
+            (done("b"), "thinks, after read"),
+            (What::Waiting { jobs: 1 }, "waits for its jobs"),
+            (What::Woken { seq: 4, jobs: Vec::new() }, "thinks"),
+        ] {
+            board.see(&event("m-1-0", what));
+            assert_eq!(says("m-1-0").as_deref(), Some(doing));
+        }
+        let last = format!("m-1-{LINES}");
+        assert_eq!(says(&last), None, "there is no line left");
+        let (status, usage) = (RunStatus::Completed, Usage::default());
+        board.see(&event(
+            "m-1-0",
+            What::Finished { status, final_text: None, error: None, usage, cost_microusd: None },
+        ));
+        assert_eq!(says(&last).as_deref(), Some("thinks"));
+    }
+
+    #[test]
     fn a_thousand_at_once_take_ten_lines() {
         let board = Board::new();
         {
