@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use agent::Ground;
 use agent::definition::{Definitions, Places, State, Trust, TrustError};
 
+use crate::commands::run::check_settings;
 use crate::failure::{Kind, OrFail, marked};
 use crate::paths;
 
@@ -24,7 +25,12 @@ impl Described {
         let project = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let user = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
         let trust = Trust::read(&trust_path()?).map_err(failure)?;
-        let tools: Vec<String> = agent::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
+        let mut tools: Vec<String> =
+            agent::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
+        // Settings that cannot be read name no servers, and are told of where they matter.
+        if let Ok(settings) = check_settings(&project) {
+            tools.extend(settings.mcp.iter().map(|server| format!("{}_*", server.name)));
+        }
         let all = Definitions::load(Places { project: &project, user: &user }, &trust, &tools);
         Ok(Self { all, project, trust })
     }

@@ -177,9 +177,12 @@ fn a_command_is_written_out_and_a_path_is_not_one() {
 fn only_what_is_described_can_be_accepted() {
     let env = world();
     env.write("data-file.md", "x");
-    for (file, why) in
-        [("data-file.md", "no agent"), ("missing.md", "no agent"), (".claude/agents/broken.md", "line 3")]
-    {
+    for (file, why) in [
+        ("data-file.md", "no agent"),
+        ("missing.md", "no agent"),
+        (".claude/agents", "hint: offshoot agents accept .claude/agents/*.md"),
+        (".claude/agents/broken.md", "line 3"),
+    ] {
         let said = env.run(&["agents", "accept", ".claude/agents/reviewer.md", file]);
         assert!(said.code == Some(2) && said.stderr.contains(why), "{file}: {said:?}");
     }

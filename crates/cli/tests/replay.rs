@@ -109,7 +109,7 @@ fn a_command_is_led_here_and_its_exit_code_comes_first() {
     assert!(said.stderr.contains("not asked for: turn 1 of lane `main` (r000001)"), "{said:?}");
     assert!(!said.stderr.contains("changed since it was sealed"), "{said:?}");
     let dump = env.read("rec/provider_dumps/r000001_request.json");
-    env.write("rec/provider_dumps/r000001_request.json", &dump.replacen('\n', " \n", 1));
+    env.write("rec/provider_dumps/r000001_request.json", &format!("{dump} "));
     let said = env.run(&["replay", "rec", "--", "true"]);
     assert!(said.stderr.contains("warning: the recording was changed since it was sealed: "), "{said:?}");
 }

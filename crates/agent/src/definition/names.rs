@@ -1,5 +1,9 @@
 //! What other harnesses call the tools that we have too.
 
+use std::borrow::Cow;
+
+use crate::mcp;
+
 /// Their name, and ours.
 const NAMES: &[(&str, &str)] = &[
     ("Agent", "spawn_sub_agent"),
@@ -24,7 +28,33 @@ const NAMES: &[(&str, &str)] = &[
     ("webfetch", "web_fetch"),
 ];
 
-/// Our name for a tool, whoever names it.
-pub(crate) fn ours(name: &str) -> &str {
-    NAMES.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, ours)| ours)
+/// Our name for a tool, whoever names it. Claude Code's `mcp__server__tool` is a server's tool here too, and
+/// `mcp__server` are all of that server.
+pub(crate) fn ours(name: &str) -> Cow<'_, str> {
+    if let Some(rest) = name.strip_prefix("mcp__") {
+        let (server, tool) = rest.split_once("__").unwrap_or((rest, "*"));
+        return Cow::Owned(mcp::tool_pattern(server, tool));
+    }
+    Cow::Borrowed(NAMES.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, ours)| ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_goes_by_our_name() {
+        let table = [
+            ("Bash", "bash"),
+            ("bash", "bash"),
+            ("mcp__tickets__find", "tickets_find"),
+            ("mcp__my.tickets__find it", "my_tickets_find_it"),
+            ("mcp__tickets", "tickets_*"),
+            ("mcp__tickets__*", "tickets_*"),
+            ("mcp_tickets_find", "mcp_tickets_find"),
+        ];
+        for (theirs, expected) in table {
+            assert_eq!(ours(theirs), expected, "{theirs}");
+        }
+    }
 }

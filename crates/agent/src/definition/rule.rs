@@ -50,7 +50,7 @@ impl Rule {
             Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').unwrap_or(rest).to_owned())),
             None => (text, None),
         };
-        Self { tool: ours(tool.trim()).to_owned(), pattern, answer }
+        Self { tool: ours(tool.trim()).into_owned(), pattern, answer }
     }
 
     /// `permission: {edit: deny, bash: {"git push*": ask}}`, as OpenCode has it, or `{deny: ["Read(secrets)"]}` as Claude
@@ -81,10 +81,10 @@ impl Rule {
                         .iter()
                         .map(|(pattern, said)| Ok((pattern.as_str(), answer(said)?)))
                         .collect::<Result<_, _>>()?;
-                    rules.extend(of_patterns(ours(name), &patterns));
+                    rules.extend(of_patterns(&ours(name), &patterns));
                 }
                 (said, _) => {
-                    let tool = ours(name).to_owned();
+                    let tool = ours(name).into_owned();
                     rules.push(Self { tool, pattern: None, answer: answer(said)? });
                 }
             }

@@ -9,6 +9,8 @@ use super::*;
 
 /// Some of ours; there may be more by now.
 const TOOLS: [&str; 9] = ["read", "write", "edit", "list", "glob", "grep", "bash", "manage_tasks", "skill"];
+/// What a server that is not connected yet may offer.
+const SERVER: &str = "tickets_*";
 
 /// A project and a user's folder with files in them.
 struct Folders {
@@ -46,7 +48,7 @@ impl Folders {
     }
 
     fn load(&self) -> Definitions {
-        let tools: Vec<String> = TOOLS.iter().map(|tool| (*tool).to_owned()).collect();
+        let tools: Vec<String> = TOOLS.iter().chain([&SERVER]).map(|tool| (*tool).to_owned()).collect();
         Definitions::load(Places { project: &self.project, user: &self.user }, &self.trust, &tools)
     }
 
@@ -96,7 +98,7 @@ fn agents_of_claude_code_load() {
                 ".claude/agents/reviewer.md",
                 "---\nname: diff-reviewer\ndescription: Use this agent after a change was made. Examples: <example>Context: a \
                  parser was changed.\\nuser: \"is it good?\"\\nassistant: \"I ask the reviewer\"</example>\ntools: Read, Grep, \
-                 Glob, Bash(git diff:*), NotebookEdit, mcp__tickets__find\nmodel: inherit\ncolor: cyan\nmaxTurns: 12\n---\n\nYou \
+                 Glob, Bash(git diff:*), NotebookEdit, mcp__tickets__find, mcp__elsewhere__find\nmodel: inherit\ncolor: cyan\nmaxTurns: 12\n---\n\nYou \
                  read changes.\n\nSay what is wrong.\n",
             ),
             (
@@ -114,6 +116,7 @@ fn agents_of_claude_code_load() {
             agent - project/.claude/agents/notes.txt: Ignored("its name does not end in `.md`")
             agent diff-reviewer project/.claude/agents/reviewer.md: Used
                 4 tools: there is no tool `NotebookEdit` here
+                4 tools: there is no tool `elsewhere_find` here
                 6 color: agents have no colours here
             = scout: "You look for things.", model Some("haiku"), steps None, tools read list glob grep manage_tasks skill
             = diff-reviewer: "You read changes.", model None, steps Some(12), tools read glob grep bash
@@ -141,7 +144,6 @@ fn agents_of_opencode_load() {
             agent docs project/.opencode/agent/docs.md: Used
                 3 mode: every agent can be the main one and a sub-agent
                 5 temperature: models sample as their provider does
-                6 tools: there is no tool `tickets_*` here
             agent off project/.opencode/agent/off.md: Used
             agent team/plan project/.opencode/agents/team/plan.md: Used
                 8 permission: `read`: an agent gets no rights by its own word

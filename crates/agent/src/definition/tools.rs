@@ -1,5 +1,7 @@
 //! Which tools a file leaves an agent. It can only leave some out.
 
+use std::borrow::Cow;
+
 use globset::Glob;
 use serde_json::Value;
 
@@ -51,7 +53,7 @@ impl Tools {
             Value::Object(map) => {
                 tools.named_only = false;
                 for (name, on) in map {
-                    tools.said.push((ours(name).to_owned(), on.as_bool().ok_or_else(|| wrong(on))?));
+                    tools.said.push((ours(name).into_owned(), on.as_bool().ok_or_else(|| wrong(on))?));
                 }
             }
             other => return Err(wrong(other)),
@@ -62,7 +64,7 @@ impl Tools {
     fn add(&mut self, name: &str, unread: &mut Vec<(String, String)>) {
         if !name.contains('(') {
             if !name.is_empty() {
-                self.said.push((ours(name).to_owned(), true));
+                self.said.push((ours(name).into_owned(), true));
             }
             return;
         }
@@ -70,7 +72,7 @@ impl Tools {
         match Rules::default().add(List::Only, &rule) {
             Ok(()) => self.ruled.push(rule),
             Err(why) => {
-                self.unclear.push(tool_of(&rule).to_owned());
+                self.unclear.push(tool_of(&rule).into_owned());
                 unread.push((rule, why));
             }
         }
@@ -78,7 +80,7 @@ impl Tools {
 
     /// The rules that say what is left of a tool; where it is named without one, too, all of it is.
     fn narrowing(&self) -> impl Iterator<Item = &str> {
-        let whole = |rule: &str| self.said.iter().any(|(name, on)| *on && matches(name, tool_of(rule)));
+        let whole = |rule: &str| self.said.iter().any(|(name, on)| *on && matches(name, &tool_of(rule)));
         self.ruled.iter().map(String::as_str).filter(move |rule| !whole(rule))
     }
 
@@ -95,7 +97,7 @@ impl Tools {
 
     /// Leaves one out, whatever else is said.
     pub(super) fn leave_out(&mut self, name: &str) {
-        self.without.push(ours(name).to_owned());
+        self.without.push(ours(name).into_owned());
     }
 
     /// Leaves out what the other one names.
@@ -138,16 +140,17 @@ impl Tools {
         (kept.len() < all.len()).then_some(kept)
     }
 
-    /// What is named and is no tool here. Tools of servers are known only when those are connected.
+    /// What is named and is no tool here. Those of a server are not known before it is connected: of what it may offer,
+    /// `known` has a pattern.
     pub(super) fn unknown(&self, known: &[String]) -> Vec<String> {
         let named = self.said.iter().map(|(name, _)| name).chain(&self.without);
-        let is_known = |name: &str| known.iter().any(|tool| matches(name, tool)) || name.starts_with("mcp");
+        let is_known = |name: &str| known.iter().any(|tool| matches(name, tool) || matches(tool, name));
         named.filter(|name| !is_known(name)).cloned().collect()
     }
 }
 
 /// The tool that a rule is about.
-fn tool_of(rule: &str) -> &str {
+fn tool_of(rule: &str) -> Cow<'_, str> {
     ours(rule.split('(').next().unwrap_or(rule).trim())
 }
 

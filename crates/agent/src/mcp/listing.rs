@@ -82,7 +82,7 @@ fn read(server: &str, own_name: &str, tool: &Value) -> Result<Offered, String> {
     }
     let description = tool["description"].as_str().or(tool["title"].as_str()).unwrap_or_default();
     Ok(Offered {
-        name: name(server, own_name),
+        name: tool_name(server, own_name),
         own_name: own_name.to_owned(),
         description: description_of(description),
         schema: schema(&tool["inputSchema"])?,
@@ -91,9 +91,16 @@ fn read(server: &str, own_name: &str, tool: &Value) -> Result<Offered, String> {
 }
 
 /// The server's name and the tool's, in the letters that every provider takes.
-fn name(server: &str, own_name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+fn tool_name(server: &str, own_name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
     format!("{server}_{own_name}").chars().map(plain).take(LONGEST_NAME).collect()
+}
+
+/// The same for a name with `*` in it, which stand for any letters.
+pub(crate) fn tool_pattern(server: &str, own_name: &str) -> String {
+    let named = tool_name(server, own_name);
+    let asked = server.chars().chain(['_']).chain(own_name.chars());
+    named.chars().zip(asked).map(|(plain, asked)| if asked == '*' { '*' } else { plain }).collect()
 }
 
 fn description_of(text: &str) -> String {

@@ -23,6 +23,7 @@ pub(crate) use child::sweep;
 pub use config::ServerConfig;
 pub(crate) use config::{Tables, read};
 pub use ground::Ground;
+pub(crate) use listing::tool_pattern;
 use server::Server;
 use tool::McpTool;
 

@@ -100,7 +100,7 @@ impl Rule {
                 (tool, Some(pattern.trim()))
             }
         };
-        let tool = ours(tool);
+        let tool = &*ours(tool);
         if tool.is_empty() || !tool.chars().all(|c| c.is_alphanumeric() || "_-*".contains(c)) {
             return Err(format!("`{text}` does not begin with a tool's name"));
         }
@@ -152,6 +152,10 @@ impl Rule {
                         "`{text}`: only files, commands, hosts, skills and tools of MCP servers have patterns; write \
                          `{tool}`"
                     ));
+                }
+                // The name of a server's tool has the server's before it.
+                if !tool.contains(['_', '*']) {
+                    return Err(format!("`{text}`: there is no tool `{tool}`"));
                 }
                 let argument = pattern.split_once('=').map(|(name, pattern)| (name.trim(), pattern.trim()));
                 let Some((name, pattern)) = argument.filter(|(name, pattern)| {

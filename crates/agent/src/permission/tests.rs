@@ -558,11 +558,31 @@ fn a_rule_that_means_nothing_is_named() {
     assert!(wrong("read(/etc/passwd)").contains("paths are those of the workspace"));
     assert!(wrong("read(../x)").contains("paths are those of the workspace"));
     assert!(wrong("get_time(x)").contains("write `get_time`"));
+    assert_eq!(wrong("bsh(git*)"), "`bsh(git*)`: there is no tool `bsh`");
     assert!(wrong("*(path=x)").contains("write `*`"));
     for text in ["files_read(docs/*)", "files_read(=x)", "files_read(path=)", "files_read(a b=c)"] {
         assert!(wrong(text).contains("name an argument, as in `files_read(path=docs/*)`"), "{text}");
     }
     assert!(wrong("read([)").contains("`read([)`"));
+}
+
+/// A rule that was written for Claude Code keeps its meaning.
+#[test]
+fn the_tools_of_servers_go_by_either_name() {
+    let rules = |text: &str| {
+        let mut rules = Rules::default();
+        rules.add(List::Deny, text).expect("a rule");
+        rules
+    };
+    for text in
+        ["mcp__tickets__close", "mcp__tickets", "mcp__tickets__*", "mcp__tickets__cl*", "tickets_close"]
+    {
+        assert_eq!(judge(&rules(text), "tickets_close", json!({})), "deny", "{text}");
+        assert_ne!(judge(&rules(text), "tickets2_close", json!({})), "deny", "{text}");
+    }
+    let some = rules("mcp__tickets__close(id=7*)");
+    assert_eq!(judge(&some, "tickets_close", json!({ "id": "71" })), "deny");
+    assert_ne!(judge(&some, "tickets_close", json!({ "id": "8" })), "deny");
 }
 
 /// What is left of a tool is left as it stands; the tools that are not named are as they were.

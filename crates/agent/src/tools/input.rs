@@ -12,9 +12,30 @@ use crate::Tool;
 /// The input as the tool's own type, or what is wrong with it.
 pub(super) fn parse<A: DeserializeOwned>(tool: &dyn Tool, input: &Value) -> Result<A, Refusal> {
     let schema: Value = serde_json::from_str(tool.schema()).expect("a test reads every tool's schema");
-    check(tool.name(), &schema, input).map_err(Refusal)?;
+    let input = given(&schema, input);
+    check(tool.name(), &schema, &input).map_err(Refusal)?;
     A::deserialize(input)
         .map_err(|error| Refusal(format!("the input of `{}` is wrong: {error}", tool.name())))
+}
+
+/// The input without what is `null` and need not be there: to many models that is how nothing is said.
+fn given(schema: &Value, input: &Value) -> Value {
+    let Some(fields) = input.as_object() else { return input.clone() };
+    let is_required =
+        |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+    let is_given = |(name, value): &(&String, &Value)| {
+        !value.is_null() || is_required(name) || schema["properties"].get(name.as_str()).is_none()
+    };
+    let field = |(name, value): (&String, &Value)| {
+        let value = match value.as_array() {
+            Some(items) => {
+                items.iter().map(|item| given(&schema["properties"][name]["items"], item)).collect()
+            }
+            None => value.clone(),
+        };
+        (name.clone(), value)
+    };
+    Value::Object(fields.iter().filter(is_given).map(field).collect())
 }
 
 fn check(tool: &str, schema: &Value, input: &Value) -> Result<(), String> {
@@ -91,6 +112,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use serde_json::{Value, json};
 
+    use crate::Tool as _;
     use crate::tools::builtin;
     use crate::tools::testing::{Yard, answer};
 
@@ -109,6 +131,21 @@ mod tests {
                 assert!(property["description"].is_string(), "{name} of {}", tool.name());
             }
         }
+    }
+
+    #[tokio::test]
+    async fn null_is_nothing_where_nothing_will_do() {
+        let yard = Yard::new(&[("a.txt", "one\ntwo\n")]);
+        let said = async |tool: &str, input: Value| answer(&yard.call(tool, input).await);
+        let nulls = said("read", json!({"path": "a.txt", "offset": null, "limit": null})).await;
+        assert_eq!(nulls, said("read", json!({"path": "a.txt"})).await);
+        assert_eq!(said("read", json!({"path": null})).await, "`path` must be a string, but is: null");
+        let unknown = said("read", json!({"path": "a.txt", "colour": null})).await;
+        assert!(unknown.contains("`colour` is no input"), "{unknown}");
+        let tasks = json!({"create": [{"subject": "Sow", "description": null}], "update": null});
+        let schema: Value =
+            serde_json::from_str(crate::tools::manage_tasks::ManageTasks.schema()).expect("JSON");
+        assert_eq!(super::given(&schema, &tasks), json!({"create": [{"subject": "Sow"}]}));
     }
 
     /// The schema is checked before the tool's type is filled, so only a type that takes less could disagree.
@@ -150,7 +187,9 @@ mod tests {
             let schema: Value = serde_json::from_str(tool.schema()).expect("a schema is JSON");
             let mut wrong = vec![json!({"colour": 1}), json!([]), json!({})];
             for (name, property) in schema["properties"].as_object().expect("properties") {
-                wrong.push(json!({ name: null }));
+                if schema["required"].as_array().is_some_and(|all| all.contains(&json!(name))) {
+                    wrong.push(json!({ name: null }));
+                }
                 wrong.push(
                     json!({ name: if property["type"] == "string" { json!(7) } else { json!("seven") } }),
                 );
@@ -176,11 +215,9 @@ mod tests {
             read {}: `path` is missing; it must be a string
             read {"path":null}: `path` must be a string, but is: null
             read {"path":7}: `path` must be a string, but is: 7
-            read {"offset":null}: `offset` must be a whole number of at least 1, but is: null
             read {"offset":"seven"}: `offset` must be a whole number of at least 1, but is: "seven"
             read {"offset":-1}: `offset` must be a whole number of at least 1, but is: -1
             read {"offset":1.5}: `offset` must be a whole number of at least 1, but is: 1.5
-            read {"limit":null}: `limit` must be a whole number of at least 1, but is: null
             read {"limit":"seven"}: `limit` must be a whole number of at least 1, but is: "seven"
             read {"limit":-1}: `limit` must be a whole number of at least 1, but is: -1
             read {"limit":1.5}: `limit` must be a whole number of at least 1, but is: 1.5
@@ -200,38 +237,29 @@ mod tests {
             edit {"old":7}: `old` must be a string, but is: 7
             edit {"new":null}: `new` must be a string, but is: null
             edit {"new":7}: `new` must be a string, but is: 7
-            edit {"all":null}: `all` must be true or false, but is: null
             edit {"all":"seven"}: `all` must be true or false, but is: "seven"
             list {"colour":1}: `colour` is no input of `list`; it takes `path`
             list []: `list` takes a JSON object, but got: []
-            list {"path":null}: `path` must be a string, but is: null
             list {"path":7}: `path` must be a string, but is: 7
             glob {"colour":1}: `colour` is no input of `glob`; it takes `pattern`, `path`
             glob []: `glob` takes a JSON object, but got: []
             glob {}: `pattern` is missing; it must be a string
             glob {"pattern":null}: `pattern` must be a string, but is: null
             glob {"pattern":7}: `pattern` must be a string, but is: 7
-            glob {"path":null}: `path` must be a string, but is: null
             glob {"path":7}: `path` must be a string, but is: 7
             grep {"colour":1}: `colour` is no input of `grep`; it takes `pattern`, `path`, `glob`, `output`, `case_insensitive`, `context`, `limit`
             grep []: `grep` takes a JSON object, but got: []
             grep {}: `pattern` is missing; it must be a string
             grep {"pattern":null}: `pattern` must be a string, but is: null
             grep {"pattern":7}: `pattern` must be a string, but is: 7
-            grep {"path":null}: `path` must be a string, but is: null
             grep {"path":7}: `path` must be a string, but is: 7
-            grep {"glob":null}: `glob` must be a string, but is: null
             grep {"glob":7}: `glob` must be a string, but is: 7
-            grep {"output":null}: `output` must be one of "content", "files", "count", but is: null
             grep {"output":7}: `output` must be one of "content", "files", "count", but is: 7
-            grep {"case_insensitive":null}: `case_insensitive` must be true or false, but is: null
             grep {"case_insensitive":"seven"}: `case_insensitive` must be true or false, but is: "seven"
-            grep {"context":null}: `context` must be a whole number from 0 to 20, but is: null
             grep {"context":"seven"}: `context` must be a whole number from 0 to 20, but is: "seven"
             grep {"context":-1}: `context` must be a whole number from 0 to 20, but is: -1
             grep {"context":1.5}: `context` must be a whole number from 0 to 20, but is: 1.5
             grep {"context":18446744073709551615}: `context` must be a whole number from 0 to 20, but is: 18446744073709551615
-            grep {"limit":null}: `limit` must be a whole number from 1 to 2000, but is: null
             grep {"limit":"seven"}: `limit` must be a whole number from 1 to 2000, but is: "seven"
             grep {"limit":-1}: `limit` must be a whole number from 1 to 2000, but is: -1
             grep {"limit":1.5}: `limit` must be a whole number from 1 to 2000, but is: 1.5
@@ -241,14 +269,11 @@ mod tests {
             bash {}: `command` is missing; it must be a string
             bash {"command":null}: `command` must be a string, but is: null
             bash {"command":7}: `command` must be a string, but is: 7
-            bash {"timeout_s":null}: `timeout_s` must be a whole number from 1 to 600, but is: null
             bash {"timeout_s":"seven"}: `timeout_s` must be a whole number from 1 to 600, but is: "seven"
             bash {"timeout_s":-1}: `timeout_s` must be a whole number from 1 to 600, but is: -1
             bash {"timeout_s":1.5}: `timeout_s` must be a whole number from 1 to 600, but is: 1.5
             bash {"timeout_s":18446744073709551615}: `timeout_s` must be a whole number from 1 to 600, but is: 18446744073709551615
-            bash {"background":null}: `background` must be true or false, but is: null
             bash {"background":"seven"}: `background` must be true or false, but is: "seven"
-            bash {"description":null}: `description` must be a string, but is: null
             bash {"description":7}: `description` must be a string, but is: 7
             get_time {"colour":1}: `colour` is no input of `get_time`; it takes nothing
             get_time []: `get_time` takes a JSON object, but got: []
@@ -257,16 +282,13 @@ mod tests {
             web_fetch {}: `url` is missing; it must be a string
             web_fetch {"url":null}: `url` must be a string, but is: null
             web_fetch {"url":7}: `url` must be a string, but is: 7
-            web_fetch {"max_chars":null}: `max_chars` must be a whole number from 1 to 90000, but is: null
             web_fetch {"max_chars":"seven"}: `max_chars` must be a whole number from 1 to 90000, but is: "seven"
             web_fetch {"max_chars":-1}: `max_chars` must be a whole number from 1 to 90000, but is: -1
             web_fetch {"max_chars":1.5}: `max_chars` must be a whole number from 1 to 90000, but is: 1.5
             web_fetch {"max_chars":18446744073709551615}: `max_chars` must be a whole number from 1 to 90000, but is: 18446744073709551615
             manage_tasks {"colour":1}: `colour` is no input of `manage_tasks`; it takes `create`, `update`
             manage_tasks []: `manage_tasks` takes a JSON object, but got: []
-            manage_tasks {"create":null}: `create` must be a list, but is: null
             manage_tasks {"create":"seven"}: `create` must be a list, but is: "seven"
-            manage_tasks {"update":null}: `update` must be a list, but is: null
             manage_tasks {"update":"seven"}: `update` must be a list, but is: "seven"
             session_info {"colour":1}: `colour` is no input of `session_info`; it takes nothing
             session_info []: `session_info` takes a JSON object, but got: []
@@ -275,7 +297,6 @@ mod tests {
             sessions_search {}: `query` is missing; it must be a string
             sessions_search {"query":null}: `query` must be a string, but is: null
             sessions_search {"query":7}: `query` must be a string, but is: 7
-            sessions_search {"limit":null}: `limit` must be a whole number from 1 to 50, but is: null
             sessions_search {"limit":"seven"}: `limit` must be a whole number from 1 to 50, but is: "seven"
             sessions_search {"limit":-1}: `limit` must be a whole number from 1 to 50, but is: -1
             sessions_search {"limit":1.5}: `limit` must be a whole number from 1 to 50, but is: 1.5
@@ -285,53 +306,39 @@ mod tests {
             memory {}: `action` is missing; it must be one of "list", "read", "write", "delete"
             memory {"action":null}: `action` must be one of "list", "read", "write", "delete", but is: null
             memory {"action":7}: `action` must be one of "list", "read", "write", "delete", but is: 7
-            memory {"name":null}: `name` must be a string, but is: null
             memory {"name":7}: `name` must be a string, but is: 7
-            memory {"text":null}: `text` must be a string, but is: null
             memory {"text":7}: `text` must be a string, but is: 7
-            memory {"scope":null}: `scope` must be one of "thread", "user", but is: null
             memory {"scope":7}: `scope` must be one of "thread", "user", but is: 7
             skill {"colour":1}: `colour` is no input of `skill`; it takes `name`, `arguments`
             skill []: `skill` takes a JSON object, but got: []
             skill {}: `name` is missing; it must be a string
             skill {"name":null}: `name` must be a string, but is: null
             skill {"name":7}: `name` must be a string, but is: 7
-            skill {"arguments":null}: `arguments` must be a string, but is: null
             skill {"arguments":7}: `arguments` must be a string, but is: 7
             spawn_sub_agent {"colour":1}: `colour` is no input of `spawn_sub_agent`; it takes `prompt`, `agent`, `model`, `task_id`, `run_in_background`, `fork`, `output_schema`
             spawn_sub_agent []: `spawn_sub_agent` takes a JSON object, but got: []
             spawn_sub_agent {}: `prompt` is missing; it must be a string
             spawn_sub_agent {"prompt":null}: `prompt` must be a string, but is: null
             spawn_sub_agent {"prompt":7}: `prompt` must be a string, but is: 7
-            spawn_sub_agent {"agent":null}: `agent` must be a string, but is: null
             spawn_sub_agent {"agent":7}: `agent` must be a string, but is: 7
-            spawn_sub_agent {"model":null}: `model` must be one of "opus", "sonnet", "haiku", but is: null
             spawn_sub_agent {"model":7}: `model` must be one of "opus", "sonnet", "haiku", but is: 7
-            spawn_sub_agent {"task_id":null}: `task_id` must be a string, but is: null
             spawn_sub_agent {"task_id":7}: `task_id` must be a string, but is: 7
-            spawn_sub_agent {"run_in_background":null}: `run_in_background` must be true or false, but is: null
             spawn_sub_agent {"run_in_background":"seven"}: `run_in_background` must be true or false, but is: "seven"
-            spawn_sub_agent {"fork":null}: `fork` must be true or false, but is: null
             spawn_sub_agent {"fork":"seven"}: `fork` must be true or false, but is: "seven"
-            spawn_sub_agent {"output_schema":null}: `output_schema` must be an object, but is: null
             spawn_sub_agent {"output_schema":"seven"}: `output_schema` must be an object, but is: "seven"
             job_output {"colour":1}: `colour` is no input of `job_output`; it takes `job_id`, `block`, `timeout_ms`, `cursor`, `offset`
             job_output []: `job_output` takes a JSON object, but got: []
             job_output {}: `job_id` is missing; it must be a string
             job_output {"job_id":null}: `job_id` must be a string, but is: null
             job_output {"job_id":7}: `job_id` must be a string, but is: 7
-            job_output {"block":null}: `block` must be true or false, but is: null
             job_output {"block":"seven"}: `block` must be true or false, but is: "seven"
-            job_output {"timeout_ms":null}: `timeout_ms` must be a whole number from 0 to 600000, but is: null
             job_output {"timeout_ms":"seven"}: `timeout_ms` must be a whole number from 0 to 600000, but is: "seven"
             job_output {"timeout_ms":-1}: `timeout_ms` must be a whole number from 0 to 600000, but is: -1
             job_output {"timeout_ms":1.5}: `timeout_ms` must be a whole number from 0 to 600000, but is: 1.5
             job_output {"timeout_ms":18446744073709551615}: `timeout_ms` must be a whole number from 0 to 600000, but is: 18446744073709551615
-            job_output {"cursor":null}: `cursor` must be a whole number of at least 0, but is: null
             job_output {"cursor":"seven"}: `cursor` must be a whole number of at least 0, but is: "seven"
             job_output {"cursor":-1}: `cursor` must be a whole number of at least 0, but is: -1
             job_output {"cursor":1.5}: `cursor` must be a whole number of at least 0, but is: 1.5
-            job_output {"offset":null}: `offset` must be a whole number of at least 0, but is: null
             job_output {"offset":"seven"}: `offset` must be a whole number of at least 0, but is: "seven"
             job_output {"offset":-1}: `offset` must be a whole number of at least 0, but is: -1
             job_output {"offset":1.5}: `offset` must be a whole number of at least 0, but is: 1.5

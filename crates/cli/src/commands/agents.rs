@@ -85,6 +85,12 @@ fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCod
         Err(_) => Vec::new(),
     };
     for path in files {
+        if path.is_dir() {
+            let hint = || format!("offshoot agents accept {}/*.md", path.display());
+            let error =
+                anyhow::anyhow!("`{}` is a folder: what counts is accepted file by file", path.display());
+            return Err(error).or_fail_with(Kind::Usage, hint);
+        }
         if path.canonicalize().is_ok_and(|real| real == described.project.join(SETTINGS)) {
             let real = described.project.join(SETTINGS);
             let bytes = std::fs::read(&real).or_fail(Kind::Usage)?;

@@ -10,6 +10,7 @@ mod find;
 mod fresh;
 mod idle;
 mod names;
+mod readings;
 mod report;
 mod response;
 mod score;

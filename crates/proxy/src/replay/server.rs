@@ -13,6 +13,7 @@ use wire::dialect::{Dialect, ProviderError};
 
 use super::conductor::Conductor;
 use super::find::Nowhere;
+use super::readings::Readings;
 use super::report::Report;
 use super::response::{End, Reply};
 use super::stage::{Stage, Ticket};
@@ -35,6 +36,7 @@ pub struct Player {
 
 #[derive(Debug)]
 struct Shared {
+    readings: Readings,
     stage: Stage,
     conductor: Arc<Conductor>,
     pace: Pace,
@@ -52,7 +54,8 @@ impl Player {
         let (pid, told) = watch::channel(None);
         let (conductor, conducting) = Conductor::start(&tape, steps, told, settings.settle);
         let stage = Stage::new(tape, settings);
-        let shared = Arc::new(Shared { stage, conductor, pace: settings.pace });
+        let shared =
+            Arc::new(Shared { readings: Readings::default(), stage, conductor, pace: settings.pace });
         let serving = tokio::spawn({
             let shared = shared.clone();
             accept(listener, move |tcp| serve(tcp, shared.clone()))
@@ -113,7 +116,7 @@ impl Shared {
         let begun = Instant::now();
         let is_question = request.method == "POST" && !request.path().ends_with("/count_tokens");
         let dialect = Dialect::of(&request.target, &request.body).filter(|_| is_question);
-        let prompt = dialect.and_then(|dialect| dialect.decode_request(&request.body).ok());
+        let prompt = dialect.and_then(|dialect| self.readings.read(dialect, &request.body));
         let Some(prompt) = prompt else {
             let Some(reply) = self.stage.other(request) else {
                 let nowhere = Nowhere { why: "nothing like it was recorded".to_owned(), nearest: None };
