@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use session::model::Seat;
+use session::model::{Model, Seat};
 use session::{Message, Role, RunId, ThreadId};
 use store::{Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
 use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
@@ -11,6 +11,7 @@ use crate::budget::affordable;
 use crate::calls;
 use crate::crash;
 use crate::error::RunError;
+use crate::event::{Event, What};
 use crate::jobs;
 use crate::kernel::{Kernel, Start};
 use crate::process::{self, AtWork};
@@ -68,9 +69,27 @@ impl Kernel {
         Ok(id)
     }
 
-    /// Ends a run that was paused here, and all below it, for good.
+    /// Ends a run that was paused here, and all below it, for good. Whoever watches was told that it is paused, and is told
+    /// of this too.
     pub async fn give_up(&self, id: &RunId) -> Result<(), RunError> {
-        Ok(jobs::end_tree(&self.store, id, self.clock.millis()).await?)
+        jobs::end_tree(&self.store, id, self.clock.millis()).await?;
+        let (row, totals) = (self.store.run(id).row()?, self.store.run(id).totals()?);
+        self.watch.see(&Event {
+            run: id.clone(),
+            parent: None,
+            chain: row.chain.as_str().into(),
+            parent_chain: None,
+            depth: row.depth,
+            is_root: true,
+            what: What::Finished {
+                status: row.status,
+                final_text: row.final_text,
+                error: row.error,
+                usage: totals.usage,
+                cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
+            },
+        });
+        Ok(())
     }
 
     /// Takes a run up again, so that [`Kernel::run`] goes on with it. A run that had come to its end needs a `prompt`.
@@ -203,9 +222,12 @@ impl Kernel {
             Dialect::OpenAiChat => draft.marks.clear(),
             Dialect::OpenAiResponses => {
                 draft.marks.clear();
-                // We keep the conversation ourselves, so its reasoning must come back with it.
                 draft.extra.push(("store".to_owned(), "false".to_owned()));
-                draft.extra.push(("include".to_owned(), r#"["reasoning.encrypted_content"]"#.to_owned()));
+                // We keep the conversation ourselves, so its reasoning must come back with it. Who is known not to
+                // reason refuses to be asked for that.
+                if Model::find(model).is_none_or(|known| !known.efforts.is_empty()) {
+                    draft.extra.push(("include".to_owned(), r#"["reasoning.encrypted_content"]"#.to_owned()));
+                }
             }
         }
         Ok(Head::new(dialect.encode_head(&draft).map_err(RunError::Encode)?))

@@ -15,6 +15,7 @@ use crate::fork;
 use crate::jobs;
 use crate::narrow;
 use crate::permission::{Answer, Judgement, Question, Rules};
+use crate::picture;
 use crate::preview;
 use crate::run::Run;
 use crate::spawn;
@@ -144,6 +145,7 @@ async fn perform_all(
             false => CallStatus::Done,
         };
         let Output { blocks, is_error, seen, fetches, .. } = output;
+        let blocks = picture::for_eyes_of(&run.model, blocks);
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
         finished.push(finish_with(run, call, (status, None), result, (seen, fetches), took).await?);

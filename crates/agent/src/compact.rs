@@ -22,8 +22,8 @@ pub(crate) async fn compact(run: &Run, talk: &mut Conversation, telling: Telling
             talk.take_open();
             known
         }
-        _ => match ask::summary(run, talk, telling).await? {
-            Ok((text, to)) => (text.ok_or(RunError::NoSummary)?, to),
+        _ => match asked_for(run, talk, telling).await? {
+            Ok(summary) => summary,
             Err(asked) => return Ok(asked),
         },
     };
@@ -53,6 +53,24 @@ pub(crate) async fn compact(run: &Run, talk: &mut Conversation, telling: Telling
     talk.compacted(said);
     run.tell(What::Compacted { seq: first.0 });
     Ok(Asked::Answered)
+}
+
+/// How often a model is asked that would rather go on with its work.
+const TRIES: usize = 2;
+
+async fn asked_for(
+    run: &Run,
+    talk: &mut Conversation,
+    mut telling: Telling,
+) -> Result<Result<(String, Option<Seq>), Asked>, RunError> {
+    for _ in 0..TRIES {
+        match ask::summary(run, talk, std::mem::take(&mut telling)).await? {
+            Ok((Some(text), to)) => return Ok(Ok((text, to))),
+            Ok((None, _)) => {}
+            Err(asked) => return Ok(Err(asked)),
+        }
+    }
+    Err(RunError::NoSummary)
 }
 
 fn message(role: Role, origin: Origin, bytes: String, text: Option<String>, at: store::Millis) -> NewMessage {

@@ -453,11 +453,12 @@ fn is_refusal(stop: &StopReason) -> bool {
     matches!(stop, StopReason::Refusal | StopReason::ContentFilter)
 }
 
-/// The summary that a reply is; a refusal is none, whatever it says, and neither is one that breaks off.
+/// The summary that a reply is; a refusal is none, whatever it says, and neither is one that breaks off or what a model
+/// says before a call.
 pub(crate) fn summary_of(reply: &session::Reply) -> Option<String> {
     let broke_off = |stop: &StopReason| {
         is_refusal(stop) || matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow)
     };
-    let whole = !reply.stop.as_ref().is_some_and(broke_off);
+    let whole = !reply.stop.as_ref().is_some_and(broke_off) && reply.calls().next().is_none();
     reply.text().filter(|text| whole && !text.trim().is_empty())
 }

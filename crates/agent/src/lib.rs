@@ -27,6 +27,7 @@ mod mcp;
 mod model;
 mod narrow;
 mod permission;
+mod picture;
 mod preview;
 mod process;
 pub mod provider;

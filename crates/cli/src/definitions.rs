@@ -42,12 +42,7 @@ impl Described {
 
     /// The command that accepts a file.
     pub(crate) fn accept(&self, path: &Path) -> String {
-        let path = self.typed(path);
-        let plain = path.chars().all(|c| c.is_alphanumeric() || "-_./:".contains(c));
-        match plain {
-            true => format!("offshoot agents accept {path}"),
-            false => format!("offshoot agents accept '{}'", path.replace('\'', r"'\''")),
-        }
+        format!("offshoot agents accept {}", paths::word(&self.typed(path)))
     }
 
     /// How many files wait for the user's word.

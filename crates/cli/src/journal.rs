@@ -30,7 +30,7 @@ pub(crate) fn kind(error: &store::StoreError) -> Kind {
     }
 }
 
-fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<String> {
+pub(crate) fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<String> {
     use store::StoreError as Is;
     let path = path.display();
     Some(match error {

@@ -45,3 +45,12 @@ fn uid() -> u32 {
     // SAFETY: it takes nothing and cannot fail.
     unsafe { libc::getuid() }
 }
+
+/// A word as a shell wants it.
+pub(crate) fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}

@@ -20,5 +20,5 @@ mod upstream;
 
 pub use cache_sim::Known;
 pub use capture::{Bound, Capture, CaptureError, Reach};
-pub use script::{BadScript, Report as ScriptReport, Script, ScriptedModel, UnusedTurn};
+pub use script::{BadScript, Before, Report as ScriptReport, Script, ScriptedModel, UnusedTurn};
 pub use upstream::{BadUpstream, Upstream, Upstreams};

@@ -77,8 +77,18 @@ fn step_through(conn: &mut Connection, path: &Path, steps: &[&str]) -> Result<()
 fn keep_copy(conn: &Connection, path: &Path, version: usize) -> Result<(), StoreError> {
     let (copy, file) = new_copy(path, version)?;
     let name = copy.to_string_lossy();
-    conn.execute("VACUUM INTO ?1", [name.as_ref()]).map_err(|error| StoreError::from_sqlite(&copy, error))?;
-    file.sync_all().map_err(|source| StoreError::Create { path: copy, source: Arc::new(source) })
+    let written = conn
+        .execute("VACUUM INTO ?1", [name.as_ref()])
+        .map_err(|error| StoreError::from_sqlite(&copy, error))
+        .and_then(|_| {
+            file.sync_all()
+                .map_err(|source| StoreError::Create { path: copy.clone(), source: Arc::new(source) })
+        });
+    if written.is_err() {
+        // Half a copy would be taken for a whole one.
+        let _ = std::fs::remove_file(&copy);
+    }
+    written
 }
 
 /// An empty file for the copy, ours alone; a copy that is there is never overwritten.

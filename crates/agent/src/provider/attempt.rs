@@ -149,8 +149,8 @@ impl Provider {
         let outcome = self.ask(body, secret.as_ref(), &mut attempt, on).await;
         attempt.ended = SystemTime::now();
         attempt.outcome = outcome.map_err(|failure| self.advised(failure));
-        if let Some(secret) = &secret {
-            self.hide(secret, &mut attempt);
+        for secret in secret.into_iter().chain(secrets_in(&self.headers)) {
+            self.hide(&secret, &mut attempt);
         }
         attempt
     }
@@ -298,6 +298,16 @@ fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// A page or a picture is no answer, whatever its status. No type at all is left to the first byte.
+/// The last words of headers that everybody may read.
+const OPEN: &[&str] = &["agent", "beta", "project", "organization", "referer", "title", "type", "version"];
+
+/// The credentials among the headers that a user gives a provider, without a scheme before them.
+fn secrets_in(headers: &HeaderMap) -> impl Iterator<Item = Secret> {
+    let is_open = |name: &HeaderName| OPEN.iter().any(|word| name.as_str().ends_with(word));
+    let said = headers.iter().filter(move |(name, _)| !is_open(name));
+    said.filter_map(|(_, value)| Some(Secret::new(value.to_str().ok()?.rsplit(' ').next()?)))
+}
+
 fn expected_type(headers: &HeaderMap) -> Result<(), Failure> {
     let Some(kind) = headers.get(CONTENT_TYPE) else { return Ok(()) };
     let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();

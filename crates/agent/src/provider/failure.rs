@@ -83,10 +83,16 @@ impl Failure {
         if is_too_long(error) {
             return Self::new(FailureKind::RequestTooLarge, message, Retry::No);
         }
+        if KEY.iter().any(|sign| error.kind.contains(sign)) {
+            return Self::new(FailureKind::Auth, message, Retry::No);
+        }
         let retry = if is_hopeless(error) { Retry::No } else { Retry::Yes };
         Self::new(FailureKind::StreamError, message, retry)
     }
 }
+
+/// The kinds of errors that are about the key.
+const KEY: &[&str] = &["authentication", "invalid_api_key", "permission"];
 
 /// Signs of an error that the same request meets again. Whatever is not among them may pass.
 const HOPELESS: &[&str] = &[
@@ -109,6 +115,11 @@ const HOPELESS: &[&str] = &[
 pub(super) fn is_hopeless(error: &ProviderError) -> bool {
     let words = format!("{} {}", error.kind, error.message).to_lowercase();
     HOPELESS.iter().any(|sign| words.contains(sign))
+}
+
+/// The same by what the error is called alone: many who refuse for a minute write of plans and billing.
+pub(super) fn is_hopeless_kind(error: &ProviderError) -> bool {
+    HOPELESS.iter().any(|sign| error.kind.to_lowercase().contains(sign))
 }
 
 /// Signs that somebody has to pay first.

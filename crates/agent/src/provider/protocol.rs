@@ -24,15 +24,39 @@ pub(super) enum Event {
 pub(super) struct Protocol {
     dialect: Dialect,
     begun: bool,
-    /// Anthropic's blocks, by their index, and whether each is still open.
-    blocks: Vec<(u64, bool)>,
+    /// Anthropic's blocks.
+    blocks: Vec<OpenBlock>,
+    /// The output items of Responses that were added, by their index.
+    items: Vec<u64>,
+    /// A piece came of an item that never was: only the whole reply at the end can still tell it.
+    stray: Option<u64>,
+}
+
+#[derive(Debug)]
+struct OpenBlock {
+    index: u64,
+    kind: String,
+    ended: bool,
+}
+
+impl OpenBlock {
+    /// Whether pieces of that kind make up such a block.
+    fn takes(&self, piece: &str) -> bool {
+        match piece {
+            "text_delta" | "citations_delta" => self.kind == "text",
+            "thinking_delta" | "signature_delta" => self.kind == "thinking",
+            "input_json_delta" => self.kind.ends_with("tool_use"),
+            "compaction_delta" => self.kind == "compaction",
+            _ => false,
+        }
+    }
 }
 
 type Checked = Result<Event, String>;
 
 impl Protocol {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, begun: false, blocks: Vec::new() }
+        Self { dialect, begun: false, blocks: Vec::new(), items: Vec::new(), stray: None }
     }
 
     /// Takes the next event; an error says what is wrong with it.
@@ -56,14 +80,14 @@ impl Protocol {
         match self.dialect {
             Dialect::AnthropicMessages => self.anthropic(&kind, data),
             Dialect::OpenAiChat => chat(data),
-            Dialect::OpenAiResponses => responses(&kind, data),
+            Dialect::OpenAiResponses => self.responses(&kind, data),
         }
     }
 
     fn anthropic(&mut self, kind: &str, data: Value<'_, '_>) -> Checked {
         match kind {
             "ping" => return Ok(Event::Life),
-            "message_stop" if self.blocks.iter().any(|(_, open)| *open) => {
+            "message_stop" if self.blocks.iter().any(|block| !block.ended) => {
                 return Err("its end before the end of a block".to_owned());
             }
             "message_stop" | "error" => return Ok(Event::Last),
@@ -74,28 +98,65 @@ impl Protocol {
             }
             "content_block_start" => {
                 let index = index(data, kind)?;
-                member(data, kind, "content_block", &[Kind::Object])?;
-                if self.blocks.iter().any(|(known, _)| *known == index) {
+                let block = member(data, kind, "content_block", &[Kind::Object])?;
+                if self.blocks.iter().any(|known| known.index == index) {
                     return Err(format!("block {index}, which begins twice"));
                 }
-                self.blocks.push((index, true));
+                let kind = block.str_at("type").unwrap_or_default().into_owned();
+                self.blocks.push(OpenBlock { index, kind, ended: false });
             }
             "content_block_delta" => {
                 let index = index(data, kind)?;
-                if !self.blocks.contains(&(index, true)) {
+                let open = self.blocks.iter().find(|block| block.index == index && !block.ended);
+                let Some(block) = open else {
                     return Err(format!("a piece of block {index}, which is not open"));
-                }
+                };
                 let delta = member(data, kind, "delta", &[Kind::Object])?;
+                let piece = delta.str_at("type").unwrap_or_default();
+                if !block.takes(&piece) {
+                    return Err(format!("a piece of kind `{piece}` for a block of kind `{}`", block.kind));
+                }
                 for name in ["text", "thinking", "signature", "partial_json"] {
                     optional(delta, "delta", name, &[Kind::String])?;
                 }
             }
             "content_block_stop" => {
                 let index = index(data, kind)?;
-                self.blocks.iter_mut().filter(|(known, _)| *known == index).for_each(|block| block.1 = false);
+                self.blocks
+                    .iter_mut()
+                    .filter(|block| block.index == index)
+                    .for_each(|block| block.ended = true);
             }
             "message_delta" => {
                 member(data, kind, "delta", &[Kind::Object])?;
+            }
+            _ => {}
+        }
+        Ok(Event::News)
+    }
+
+    fn responses(&mut self, kind: &str, data: Value<'_, '_>) -> Checked {
+        let output_index = || data.get("output_index").and_then(|index| index.as_u64()).unwrap_or(0);
+        match kind {
+            "keepalive" | "ping" => return Ok(Event::Life),
+            "error" => return Ok(Event::Last),
+            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
+                let response = member(data, kind, "response", &[Kind::Object])?;
+                let told = response.get("output").is_some_and(|output| output.items().next().is_some());
+                return match self.stray.filter(|_| !told) {
+                    Some(index) => Err(format!("a piece of item {index}, which was never added")),
+                    None => Ok(Event::Last),
+                };
+            }
+            "response.output_item.added" | "response.output_item.done" => {
+                member(data, kind, "item", &[Kind::Object])?;
+                self.items.push(output_index());
+            }
+            piece if PIECES.contains(&piece) => {
+                member(data, kind, "delta", &[Kind::String])?;
+                if !self.items.contains(&output_index()) {
+                    self.stray.get_or_insert(output_index());
+                }
             }
             _ => {}
         }
@@ -145,25 +206,6 @@ const PIECES: &[&str] = &[
     "response.reasoning_text.delta",
     "response.refusal.delta",
 ];
-
-fn responses(kind: &str, data: Value<'_, '_>) -> Checked {
-    match kind {
-        "keepalive" | "ping" => return Ok(Event::Life),
-        "error" => return Ok(Event::Last),
-        "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
-            member(data, kind, "response", &[Kind::Object])?;
-            return Ok(Event::Last);
-        }
-        "response.output_item.added" | "response.output_item.done" => {
-            member(data, kind, "item", &[Kind::Object])?;
-        }
-        piece if PIECES.contains(&piece) => {
-            member(data, kind, "delta", &[Kind::String])?;
-        }
-        _ => {}
-    }
-    Ok(Event::News)
-}
 
 fn index(data: Value<'_, '_>, of: &str) -> Result<u64, String> {
     let index = member(data, of, "index", &[Kind::Number])?.as_u64();

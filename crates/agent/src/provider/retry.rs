@@ -105,11 +105,11 @@ impl Retries {
             return give_up("too many requests have failed lately, in this run and others".to_owned());
         }
         // Everybody who was refused together would come back together, so nobody comes back at once.
-        let longest = match asked {
-            Some(_) => self.base,
-            None => self.cap.min(self.base.saturating_mul(1 << (attempt - 1).min(20))),
-        };
-        Decision::Wait(asked.unwrap_or_default() + longest.mul_f64(random.f64()))
+        let random = random.f64();
+        let grown = self.cap.min(self.base.saturating_mul(1 << (attempt - 1).min(20))).mul_f64(random);
+        let wished = asked.map(|wait| wait + self.base.mul_f64(random));
+        // Who wants to be asked again at once, and refuses again, is not asked faster for it.
+        Decision::Wait(wished.map_or(grown, |wished| wished.max(grown)))
     }
 
     /// A request was answered.
@@ -174,6 +174,13 @@ mod tests {
                 given_up => panic!("{given_up:?}"),
             }
         }
+        // Who says "at once" again and again is not asked faster for it.
+        let now = |random: &mut fastrand::Rng| retries.next(6, &failure(Retry::After(seconds(0.0))), random);
+        let waits: Vec<_> = (0..50).map(|_| now(&mut random)).collect();
+        assert!(
+            waits.iter().any(|wait| matches!(wait, Decision::Wait(wait) if *wait > seconds(16.0))),
+            "{waits:?}"
+        );
         let hour = seconds(3599.0);
         let Decision::GiveUp { reason, again_in } =
             retries.next(1, &failure(Retry::After(hour)), &mut random)

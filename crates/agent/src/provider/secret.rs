@@ -24,19 +24,24 @@ impl Secret {
 
     /// The text with every occurrence of the value starred out. Providers quote keys in their errors.
     pub(super) fn hidden_in(&self, text: &str) -> String {
-        if self.0.is_empty() { text.to_owned() } else { text.replace(&*self.0, STARS) }
+        if self.is_word() { text.to_owned() } else { text.replace(&*self.0, STARS) }
     }
 
-    /// Whether bytes hold the value. A short one may be anybody's word, and is not looked for in what a model says.
+    /// A short one may be anybody's word, as `ollama` is where any key will do. It is not looked for.
+    fn is_word(&self) -> bool {
+        self.0.len() < SECRET_ENOUGH
+    }
+
+    /// Whether bytes hold the value.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         let value = self.0.as_bytes();
-        value.len() >= SECRET_ENOUGH && bytes.windows(value.len()).any(|window| window == value)
+        !self.is_word() && bytes.windows(value.len()).any(|window| window == value)
     }
 
     /// Stars the value out of bytes, in place, so that offsets stay what they were.
     pub(super) fn hide_in(&self, bytes: &mut [u8]) {
         let value = self.0.as_bytes();
-        let Some(first) = value.first() else { return };
+        let Some(first) = value.first().filter(|_| !self.is_word()) else { return };
         let mut at = 0;
         while let Some(next) = bytes[at..].iter().position(|byte| byte == first) {
             at += next;

@@ -6,7 +6,7 @@ use http::header::{DATE, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use wire::dialect::{Dialect, Outcome, ProviderError};
 
-use super::failure::{Failure, FailureKind, Retry, is_hopeless, is_too_long, is_unpaid, plain, said};
+use super::failure::{Failure, FailureKind, Retry, is_hopeless_kind, is_too_long, is_unpaid, plain, said};
 
 /// The failure that a status other than a good one stands for.
 pub(super) fn refused(
@@ -28,7 +28,7 @@ pub(super) fn refused(
         404 => (FailureKind::NotFound, false),
         413 => (FailureKind::RequestTooLarge, false),
         400..500 if code != 429 && is_too_long(&error) => (FailureKind::RequestTooLarge, false),
-        429 => (FailureKind::RateLimited, !is_hopeless(&error)),
+        429 => (FailureKind::RateLimited, !is_hopeless_kind(&error)),
         503 | 529 => (FailureKind::Overloaded, true),
         408 | 409 | 425 | 500.. => (FailureKind::Status(code), true),
         _ => (FailureKind::Status(code), false),
@@ -50,7 +50,7 @@ pub(super) fn refused(
             "check the model's name and the base URL; a server that has only Chat Completions needs `dialect = \"openai-chat\"`",
         ),
         FailureKind::NotFound => failure.hinted("check the model's name and the base URL"),
-        _ if is_unpaid(&error) => failure.hinted("add credit to the account at the provider, or use another key"),
+        _ if retry == Retry::No && is_unpaid(&error) => failure.hinted("add credit to the account at the provider, or use another key"),
         _ => failure,
     }
 }

@@ -149,6 +149,7 @@ async fn no_summary_is_an_error_and_it_is_asked_for_again() {
         < echo{"say":"0"}
         < echo{"say":"1"} | in=2000
         < nothing
+        < nothing
         >>
         < a summary this time
         < done
@@ -180,6 +181,7 @@ async fn a_refusal_is_no_summary() {
         > begin
         < echo{"say":"0"}
         < echo{"say":"1"} | in=2000
+        < I will not | stop=refusal
         < I will not | stop=refusal
         >>
         < a summary this time
@@ -483,7 +485,24 @@ async fn a_summary_that_breaks_off_is_none() {
         < echo{"say":"0"}
         < echo{"say":"1"} | in=2000
         < it was abo | stop=max_tokens
+        < it was about to | stop=max_tokens
     "#;
     let told = room(Dialect::AnthropicMessages).play(story).await;
     assert!(told.ends_with("the model gave no summary of it\n"), "{told}");
+}
+
+/// What a model says before it calls a tool is no summary, and the call is not made.
+#[tokio::test(start_paused = true)]
+async fn a_model_that_goes_on_with_its_work_is_asked_once_more() {
+    let story = r#"
+        > begin
+        < echo{"say":"0"}
+        < echo{"say":"1"} | in=2000
+        < I look first. + echo{"say":"2"}
+        < it was about echoes
+        < done
+    "#;
+    let told = room(Dialect::AnthropicMessages).play(story).await;
+    assert!(told.contains("\nsummary: it was about echoes\n") && !told.contains("look first"), "{told}");
+    assert!(told.ends_with("= completed: done\n"), "{told}");
 }

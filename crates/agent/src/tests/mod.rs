@@ -316,7 +316,11 @@ fn blocks(dialect: Dialect, message: &str) -> Vec<Block> {
 
 fn said(block: &Block) -> Option<String> {
     Some(match block {
-        Block::Text { text } if text.starts_with("<context>") => return None,
+        // In Chat Completions what is said stands behind it in the same text.
+        Block::Text { text } if text.starts_with("<context>") => {
+            let (_, behind) = text.split_once("\n</context>\n\n")?;
+            short(behind).to_owned()
+        }
         Block::Text { text } => short(text).to_owned(),
         // Not every dialect has a place for it.
         Block::Thinking { .. } => return None,

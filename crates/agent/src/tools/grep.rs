@@ -20,7 +20,7 @@ use crate::{Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
 const RESULTS: usize = 200;
 /// How many bytes an answer may have.
 const SHOWN: usize = 256 << 10;
-/// The largest file that is searched.
+/// The largest file that is searched along with others.
 const MAX_FILE: u64 = 64 << 20;
 /// How many bytes are searched in all.
 const MAX_BYTES: u64 = 2 << 30;
@@ -99,7 +99,10 @@ fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<Output, Refus
     let start = Path::new(args.path.as_deref().unwrap_or("."));
     let notes = match workspace.file(start) {
         Ok(file) => {
-            search.look(start, &file);
+            search.look(start, &file, MAX_BYTES);
+            if search.too_large > 0 {
+                return Err(Refusal(format!("`{}` is larger than {MAX_BYTES} bytes", shown(start))));
+            }
             if search.binary > 0 {
                 return Err(Refusal(format!("`{}` is a binary file; it is not searched", shown(start))));
             }
@@ -111,7 +114,7 @@ fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<Output, Refus
                     return ControlFlow::Continue(());
                 }
                 match found.folder.file(found.name) {
-                    Ok(file) => search.look(found.path, &file),
+                    Ok(file) => search.look(found.path, &file, MAX_FILE),
                     Err(_) => search.unreadable += 1,
                 }
                 if search.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -170,10 +173,10 @@ impl Search {
         }
     }
 
-    /// Searches a file.
-    fn look(&mut self, path: &Path, file: &std::fs::File) {
+    /// Searches a file, unless it is larger than that.
+    fn look(&mut self, path: &Path, file: &std::fs::File, largest: u64) {
         let size = file.metadata().map_or(0, |about| about.len());
-        if size > MAX_FILE {
+        if size > largest {
             self.too_large += 1;
             return;
         }
@@ -229,8 +232,10 @@ impl Search {
                 .push(format!("[stopped after {MAX_BYTES} bytes; choose a `path` to search the rest]"));
         }
         if self.too_large > 0 {
-            self.answer
-                .push(format!("[{} files larger than {MAX_FILE} bytes were not searched]", self.too_large));
+            self.answer.push(format!(
+                "[{} files larger than {MAX_FILE} bytes were not searched: name one as `path` to search it]",
+                self.too_large
+            ));
         }
         if self.unreadable > 0 {
             self.answer.push(format!("[{} files could not be searched]", self.unreadable));

@@ -10,6 +10,7 @@ use session::{Block, ImageSource};
 
 use super::write::MAX_FILE;
 use super::{Refusal, Stop, cut, run};
+use crate::picture;
 use crate::workspace::shown;
 use crate::{Digest, Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
 
@@ -65,21 +66,29 @@ impl Tool for Read {
 fn read(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal> {
     let path = Path::new(&args.path);
     let name = shown(path);
-    let found = workspace.find(path, MAX_FILE).map_err(|error| match error {
-        WorkspaceError::IsFolder(_) => {
-            Refusal(format!("`{name}` is a folder; use `list` to see what is in it"))
+    let found = match workspace.find(path, MAX_FILE) {
+        Ok(found) => found,
+        Err(WorkspaceError::IsFolder(_)) => {
+            return Err(Refusal(format!("`{name}` is a folder; use `list` to see what is in it")));
         }
-        WorkspaceError::TooLarge { .. } => Refusal(format!("{error}; use `grep` to find the part you need")),
-        error => error.into(),
-    })?;
+        Err(error @ WorkspaceError::TooLarge { .. }) => {
+            if args.offset.is_none() && args.limit.is_none() {
+                return Err(Refusal(format!(
+                    "{error}; use `grep` to find the part you need, and `offset` and `limit` to read it"
+                )));
+            }
+            return part(args, &name, workspace.file(path)?);
+        }
+        Err(error) => return Err(error.into()),
+    };
     // Also where only a part is shown: whoever edits must quote what stands there.
     let digest = Digest::of(&found.bytes);
     show(args, &name, &found.bytes).map(|output| output.seeing(found.place, digest))
 }
 
 fn show(args: &Args, name: &str, bytes: &[u8]) -> Result<Output, Refusal> {
-    if let Some(media_type) = image(bytes) {
-        return picture(name, media_type, bytes);
+    if let Some(media_type) = picture::media_type(bytes) {
+        return shown_picture(name, media_type, bytes);
     }
     let text = text(name, bytes)?;
     if text.is_empty() {
@@ -88,23 +97,15 @@ fn show(args: &Args, name: &str, bytes: &[u8]) -> Result<Output, Refusal> {
     numbered(name, text, args.offset.unwrap_or(1), args.limit.unwrap_or(LINES))
 }
 
-/// What the first bytes say, since a name may say anything.
-fn image(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
-    }
-}
-
-fn picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<Output, Refusal> {
+fn shown_picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<Output, Refusal> {
     if bytes.len() > MAX_IMAGE {
         let size = bytes.len();
         return Err(Refusal(format!(
             "`{name}` is a picture of {size} bytes; at most {MAX_IMAGE} can be shown"
         )));
+    }
+    if let Some(flaw) = picture::flaw(bytes) {
+        return Err(Refusal(format!("`{name}` is a picture that cannot be shown: {flaw}")));
     }
     let source = ImageSource::Base64 { media_type: media_type.to_owned(), data: STANDARD.encode(bytes) };
     Ok(Output { blocks: vec![Block::Image(source)], ..Output::text("") })
@@ -145,11 +146,48 @@ fn numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<Outpu
     Ok(Output::text(shown.strip_suffix('\n').unwrap_or(&shown)))
 }
 
+/// Some lines of a file that is too large to be held.
+fn part(args: &Args, name: &str, file: std::fs::File) -> Result<Output, Refusal> {
+    use std::io::{BufRead as _, Read as _};
+    let unreadable = |error: std::io::Error| Refusal(format!("`{name}` cannot be read: {error}"));
+    let (offset, limit) = (args.offset.unwrap_or(1), args.limit.unwrap_or(LINES));
+    let mut lines = std::io::BufReader::with_capacity(1 << 20, file);
+    for passed in 0..offset - 1 {
+        if lines.skip_until(b'\n').map_err(unreadable)? == 0 {
+            return Err(Refusal(format!("`{name}` has {passed} lines; there is no line {offset}")));
+        }
+    }
+    let mut shown = String::new();
+    let mut last = offset - 1;
+    while last < offset - 1 + limit && shown.len() < SHOWN {
+        let mut line = Vec::new();
+        lines.by_ref().take(SHOWN as u64).read_until(b'\n', &mut line).map_err(unreadable)?;
+        if line.is_empty() {
+            break;
+        }
+        if !line.ends_with(b"\n") {
+            lines.skip_until(b'\n').map_err(unreadable)?;
+            // The cut may have fallen into a character.
+            let whole = std::str::from_utf8(&line).map_or_else(|error| error.valid_up_to(), str::len);
+            line.truncate(if line.len() - whole < 4 { whole } else { line.len() });
+        }
+        let line = text(name, &line)?;
+        shown += &format!("{:>6}\t{}\n", last + 1, cut(line.trim_end_matches('\n'), 0, LINE));
+        last += 1;
+    }
+    if last < offset {
+        return Err(Refusal(format!("`{name}` has {} lines; there is no line {offset}", offset - 1)));
+    }
+    shown += &format!("[lines {offset} to {last}; go on with offset {}]", last + 1);
+    Ok(Output::text(shown))
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
     use serde_json::json;
 
+    use crate::picture::tests;
     use crate::tools::testing::Yard;
 
     #[tokio::test]
@@ -248,7 +286,7 @@ mod tests {
         expect![[r#"
             [lines 1 to 2000 of 2345; go on with offset 2001]
             [lines 1 to 130 of 300; go on with offset 131]
-            error: `huge.txt` is larger than 33554432 bytes; use `grep` to find the part you need
+            error: `huge.txt` is larger than 33554432 bytes; use `grep` to find the part you need, and `offset` and `limit` to read it
         "#]]
         .assert_eq(&seen);
     }
@@ -259,10 +297,11 @@ mod tests {
         for (name, bytes) in [
             ("latin.txt", &b"caf\xe9\n"[..]),
             ("half.txt", b"ok \xc3"),
-            ("p.txt", b"\x89PNG\r\n\x1a\nrest"),
-            ("j", b"\xff\xd8\xff\xe0rest"),
-            ("g", b"GIF89a"),
-            ("w", b"RIFF\x01\x02\x03\x04WEBPVP8 "),
+            ("p.txt", tests::PNG),
+            ("j", tests::JPEG),
+            ("g", tests::GIF),
+            ("w", tests::WEBP),
+            ("half.png", &tests::PNG[..30]),
         ] {
             std::fs::write(yard.root.join(name), bytes).expect("a file");
         }
@@ -270,17 +309,18 @@ mod tests {
         large.resize(3_750_001, 0);
         std::fs::write(yard.root.join("large.gif"), large).expect("a file");
         let mut seen = String::new();
-        for path in ["nul.bin", "latin.txt", "half.txt", "p.txt", "j", "g", "w", "large.gif"] {
+        for path in ["nul.bin", "latin.txt", "half.txt", "p.txt", "j", "g", "w", "half.png", "large.gif"] {
             seen += &yard.ask("read", json!({ "path": path })).await;
         }
         expect![[r#"
             error: `nul.bin` is not UTF-8 text: byte 2 of 5 is 0x00
             error: `latin.txt` is not UTF-8 text: byte 3 of 5 is 0xe9
             error: `half.txt` is not UTF-8 text: byte 3 of 4 is 0xc3
-            Image(Base64 { media_type: "image/png", data: "iVBORw0KGgpyZXN0" })
-            Image(Base64 { media_type: "image/jpeg", data: "/9j/4HJlc3Q=" })
-            Image(Base64 { media_type: "image/gif", data: "R0lGODlh" })
-            Image(Base64 { media_type: "image/webp", data: "UklGRgECAwRXRUJQVlA4IA==" })
+            Image(Base64 { media_type: "image/png", data: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==" })
+            Image(Base64 { media_type: "image/jpeg", data: "/9j/4AAEYWL/wAALCAAFAAQBAREA/9oAAnj/2Q==" })
+            Image(Base64 { media_type: "image/gif", data: "R0lGODlhAgADAAAAACwAAAAAAgADAAACAoRRADs=" })
+            Image(Base64 { media_type: "image/webp", data: "UklGRhYAAABXRUJQVlA4TAkAAAAvBkABAGFiY2QA" })
+            error: `half.png` is a picture that cannot be shown: it is broken
             error: `large.gif` is a picture of 3750001 bytes; at most 3750000 can be shown
         "#]]
         .assert_eq(&seen);

@@ -84,9 +84,14 @@ impl Agent {
         format!("{written}{}", self.suffix)
     }
 
+    /// The turn that follows, which may be the same once more.
+    fn following(&self, turns: &[Spanned<Turn>]) -> usize {
+        if self.times < turns[self.at].value.times() { self.at } else { self.at + 1 }
+    }
+
     /// The first turn from here on whose `when` holds; else in words why there is none.
     pub(super) fn next(&self, turns: &[Spanned<Turn>], prompt: &Prompt) -> Result<usize, String> {
-        let from = if self.times < turns[self.at].value.times() { self.at } else { self.at + 1 };
+        let from = self.following(turns);
         let holds = |turn: &Turn| turn.when.as_ref().is_none_or(|when| when.value.holds(prompt));
         let found = turns.iter().enumerate().skip(from).find(|(_, turn)| holds(&turn.value));
         found.map(|(index, _)| index).ok_or_else(|| {
@@ -119,6 +124,22 @@ impl Agent {
     /// The last of what was said before is said in full.
     pub(super) fn has_said(&mut self, calls: bool) {
         self.newest = Newest::Sent { calls };
+    }
+
+    /// So many errors were told before; gives the turns that told them.
+    pub(super) fn has_failed(&mut self, turns: &[Spanned<Turn>], times: u32) -> Vec<usize> {
+        let mut told = Vec::new();
+        for _ in 0..times {
+            let next = self.following(turns);
+            if turns.get(next).is_none_or(|turn| turn.value.error.is_none()) {
+                break;
+            }
+            self.times = if next == self.at { self.times + 1 } else { 1 };
+            self.at = next;
+            self.taken += 1;
+            told.push(next);
+        }
+        told
     }
 
     /// A turn has left in full.

@@ -26,7 +26,7 @@ use thiserror::Error;
 use format::Lane;
 
 pub use report::{Report, UnusedTurn};
-pub use server::ScriptedModel;
+pub use server::{Before, ScriptedModel};
 
 /// A script that cannot be used.
 #[derive(Debug, Error)]

@@ -100,11 +100,23 @@ impl Play {
         Ok(Ticket { agent, key, turn, number })
     }
 
-    /// An agent whose last request was answered before this script was there: `said` is that with the reply behind it.
-    pub(super) fn remember(&mut self, prompt: &Prompt, said: &Prompt, position: Position, calls: bool) {
-        if let Ok(agent) = self.enter(prompt, said) {
-            self.lanes.insert(position.lane, agent);
-            self.agents[agent].has_said(calls);
+    /// An agent who asked before this script was there. `said` is its last request that was answered with the reply behind
+    /// it, and whether that called tools; then it failed so many times.
+    pub(super) fn remember(
+        &mut self,
+        prompt: &Prompt,
+        said: Option<&(Prompt, bool)>,
+        position: Position,
+        failed: u32,
+    ) {
+        let Ok(agent) = self.enter(prompt, said.map_or(prompt, |(said, _)| said)) else { return };
+        self.lanes.insert(position.lane, agent);
+        if let Some((_, calls)) = said {
+            self.agents[agent].has_said(*calls);
+        }
+        let turns = &self.script.lanes[self.agents[agent].lane].turns.value;
+        for turn in self.agents[agent].has_failed(turns, failed) {
+            self.used.insert((self.agents[agent].lane, turn));
         }
     }
 

@@ -53,16 +53,27 @@ impl ScriptedModel {
         self.addr
     }
 
-    /// Tells it of an agent that was answered before it was there, so that whoever waits for that one does not wait in vain:
-    /// its last request, the same with the reply behind it, and the reply as it came.
-    pub fn remember(&self, dialect: Dialect, request: &[u8], said: &[u8], reply: &[u8]) {
-        self.stage.remember(dialect, request, said, reply);
+    /// Tells it of an agent that asked before it was there, so that whoever waits for that one does not wait in vain, and
+    /// no error is made twice.
+    pub fn remember(&self, dialect: Dialect, before: &Before<'_>) {
+        self.stage.remember(dialect, before);
     }
 
     /// How the script went so far.
     pub fn report(&self) -> Report {
         self.stage.report()
     }
+}
+
+/// What an agent asked before the script was there.
+#[derive(Clone, Copy, Debug)]
+pub struct Before<'a> {
+    /// Its last request that was answered, or its first.
+    pub request: &'a [u8],
+    /// The same with the reply behind it, and the reply as it came.
+    pub answered: Option<(&'a [u8], &'a [u8])>,
+    /// How many errors it got since then.
+    pub failed: u32,
 }
 
 impl Drop for ScriptedModel {

@@ -11,6 +11,7 @@ use wire::dialect::{Dialect, Outcome, Prompt};
 
 use super::format::Pace;
 use super::play::{Line, Miss, Play, Ticket};
+use super::server::Before;
 use super::{Report, Script, ask};
 use crate::serve::identity;
 
@@ -91,19 +92,25 @@ impl Stage {
         }
     }
 
-    /// A request that was answered before this script was there, the same with the reply behind it, and that reply.
-    pub(super) fn remember(&self, dialect: Dialect, body: &[u8], said: &[u8], reply: &[u8]) {
-        let (Ok(prompt), Ok(said)) = (dialect.decode_request(body), dialect.decode_request(said)) else {
-            return;
-        };
-        let Ok(Outcome::Answer(answer)) = dialect.decode_reply(reply) else { return };
-        let identity = identity(&[], body, &prompt);
+    /// A request that came before this script was there.
+    pub(super) fn remember(&self, dialect: Dialect, before: &Before<'_>) {
+        let Before { request, answered, failed } = *before;
+        let Ok(prompt) = dialect.decode_request(request) else { return };
+        let said = answered.and_then(|(said, reply)| {
+            let Outcome::Answer(answer) = dialect.decode_reply(reply).ok()? else { return None };
+            Some((dialect.decode_request(said).ok()?, answer.reply.calls().next().is_some()))
+        });
+        let identity = identity(&[], request, &prompt);
         let mut state = self.lock();
         state.arrivals += 1;
         let id = RequestId::nth(state.arrivals);
         let position = state.tracker.asked(&id, &prompt, &identity);
-        state.tracker.answered(&id, &Heard::of(dialect, 200, reply));
-        state.play.remember(&prompt, &said, position, answer.reply.calls().next().is_some());
+        let heard = match answered {
+            Some((_, reply)) => Heard::of(dialect, 200, reply),
+            None => Heard::of(dialect, 500, b""), // whoever asks the same next is no twin
+        };
+        state.tracker.answered(&id, &heard);
+        state.play.remember(&prompt, said.as_ref(), position, failed);
     }
 
     /// What a request is about to get in full, or what it got before its sender left.

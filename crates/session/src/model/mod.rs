@@ -172,13 +172,21 @@ impl Model {
 }
 
 /// Whether the part stands in the id as a word of its own. A digit behind it would make it another one:
-/// `gpt-5-2025-08-07` is not GPT 5.2.
+/// `gpt-5-2025-08-07` is not GPT 5.2. Only a provider may stand before a name as short as `o3`: `my-o3-distill` is
+/// somebody else's.
 fn names(id: &str, part: &str) -> bool {
+    let is_short = part.starts_with(['o']) && part[1..].starts_with(|c: char| c.is_ascii_digit());
     id.match_indices(part).any(|(at, _)| {
         let (before, behind) = (&id[..at], &id[at + part.len()..]);
-        !before.ends_with(|c: char| c.is_ascii_alphanumeric())
+        !before.ends_with(|c: char| c.is_ascii_alphanumeric() || is_short && c == '-')
             && !behind.starts_with(|c: char| c.is_ascii_digit())
     })
+}
+
+/// Whether a model sees pictures. One that nobody knows is not shown any: who does not take them refuses the whole
+/// conversation from there on.
+pub fn sees_pictures(id: &str) -> bool {
+    Model::find(id).is_some_and(|model| model.images)
 }
 
 /// The vendor's model for a tier.
@@ -248,6 +256,11 @@ mod tests {
             ("gpt-5.2-2025-12-11", Some("gpt-5-2")),
             ("openai/gpt-5.6", Some("gpt-5-6")),
             ("o3", Some("o3")),
+            ("openai/o3-2025-04-16", Some("o3")),
+            ("o3-pro", Some("o3-pro")),
+            ("my-o3-distill", None),
+            ("gpt-5-chat-latest", Some("gpt-5-chat")),
+            ("gpt-5.2-chat-latest", Some("gpt-5-2-chat")),
             ("proto3", None),
             ("octopus", None),
             ("mystery-1", None),
@@ -317,6 +330,8 @@ mod tests {
         assert_eq!(case("gpt-5.6-sol", OpenAi, Main), (None, Some("xhigh"), None));
         assert_eq!(case("gpt-5.1", OpenAi, Main), (None, Some("high"), None));
         assert_eq!(case("gpt-4.1", OpenAi, Main), (None, None, None));
+        assert_eq!(case("gpt-5.2-chat-latest", OpenAi, Main), (None, None, None));
+        assert!(sees_pictures("claude-opus-5") && !sees_pictures("o3-mini") && !sees_pictures("mystery-1"));
         assert_eq!(case("anthropic/claude-opus-5", OpenAi, Main), (None, None, None));
         assert_eq!(case("gpt-5.6-sol", Anthropic, Sub), (None, None, Some(32_000)));
         assert_eq!(case("mystery-1", Anthropic, Main), (None, None, Some(8_192)));

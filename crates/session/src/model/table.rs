@@ -63,6 +63,10 @@ const fn gpt(
     }
 }
 
+const fn blind(model: Model) -> Model {
+    Model { images: false, ..model }
+}
+
 const ALWAYS: Mind = (Thinks::Always, ALL);
 const UNLESS_TOLD: Mind = (Thinks::UnlessTold, ALL);
 const WHEN_TOLD: Mind = (Thinks::WhenTold, ALL);
@@ -80,6 +84,8 @@ const fn small(cache_minimum: u64, max_output: u64) -> Sizes {
 
 const GPT_LARGE: (u64, u64) = (1_050_000, 128 * THOUSAND);
 const GPT_SMALL: (u64, u64) = (400 * THOUSAND, 128 * THOUSAND);
+/// Those that answer without reasoning take no word for effort.
+const GPT_CHAT: (u64, u64) = (128 * THOUSAND, 16_384);
 const O_SERIES: (u64, u64) = (200 * THOUSAND, 100 * THOUSAND);
 
 /// The threshold behind which OpenAI's large models cost more.
@@ -131,13 +137,17 @@ pub(super) const MODELS: &[Model] = &[
     gpt("gpt-5-4-mini", SONNET, UP_TO_XHIGH, GPT_SMALL, openai(0.75, 0.075, 4.5)),
     gpt("gpt-5-4-nano", HAIKU, UP_TO_XHIGH, GPT_SMALL, openai(0.2, 0.02, 1.25)),
     gpt("gpt-5-4", OPUS, UP_TO_XHIGH, GPT_LARGE, long(openai(2.5, 0.25, 15.0))),
+    gpt("gpt-5-3-chat", None, NONE, GPT_CHAT, openai(1.75, 0.175, 14.0)),
     gpt("gpt-5-3", OPUS, UP_TO_XHIGH, GPT_SMALL, openai(1.75, 0.175, 14.0)),
     gpt("gpt-5-2-pro", None, &[Medium, High, XHigh], GPT_SMALL, openai(21.0, 21.0, 168.0)),
+    gpt("gpt-5-2-chat", None, NONE, GPT_CHAT, openai(1.75, 0.175, 14.0)),
     gpt("gpt-5-2", OPUS, UP_TO_XHIGH, GPT_SMALL, openai(1.75, 0.175, 14.0)),
+    gpt("gpt-5-1-chat", None, NONE, GPT_CHAT, openai(1.25, 0.125, 10.0)),
     gpt("gpt-5-1", OPUS, UP_TO_HIGH, GPT_SMALL, openai(1.25, 0.125, 10.0)),
     gpt("gpt-5-nano", HAIKU, UP_TO_HIGH, GPT_SMALL, openai(0.05, 0.005, 0.4)),
     gpt("gpt-5-mini", SONNET, UP_TO_HIGH, GPT_SMALL, openai(0.25, 0.025, 2.0)),
     gpt("gpt-5-pro", None, &[High], GPT_SMALL, openai(15.0, 15.0, 120.0)),
+    gpt("gpt-5-chat", None, NONE, GPT_CHAT, openai(1.25, 0.125, 10.0)),
     gpt("gpt-5", OPUS, UP_TO_HIGH, GPT_SMALL, openai(1.25, 0.125, 10.0)),
     gpt("gpt-4-1-nano", HAIKU, NONE, (1_047_576, 32_768), openai(0.1, 0.025, 0.4)),
     gpt("gpt-4-1-mini", SONNET, NONE, (1_047_576, 32_768), openai(0.4, 0.1, 1.6)),
@@ -145,5 +155,9 @@ pub(super) const MODELS: &[Model] = &[
     gpt("gpt-4o-mini", HAIKU, NONE, (128 * THOUSAND, 16_384), openai(0.15, 0.075, 0.6)),
     gpt("gpt-4o", SONNET, NONE, (128 * THOUSAND, 16_384), openai(2.5, 1.25, 10.0)),
     gpt("o4-mini", SONNET, UP_TO_HIGH, O_SERIES, openai(1.1, 0.275, 4.4)),
+    gpt("o3-pro", None, UP_TO_HIGH, O_SERIES, openai(20.0, 20.0, 80.0)),
+    blind(gpt("o3-mini", None, UP_TO_HIGH, O_SERIES, openai(1.1, 0.55, 4.4))),
     gpt("o3", OPUS, UP_TO_HIGH, O_SERIES, openai(2.0, 0.5, 8.0)),
+    gpt("o1-pro", None, UP_TO_HIGH, O_SERIES, openai(150.0, 150.0, 600.0)),
+    gpt("o1", None, UP_TO_HIGH, O_SERIES, openai(15.0, 7.5, 60.0)),
 ];

@@ -12,7 +12,7 @@ pub(super) fn find(conn: &Connection, query: &str, limit: i64) -> Result<Vec<Hit
         "SELECT m.thread, t.title, m.run, m.seq, m.role, m.created_at,
              snippet(message_search, 0, '[', ']', '…', 16)
          FROM message_search JOIN main_messages m ON m.id = message_search.rowid JOIN threads t ON t.id = m.thread
-         WHERE message_search MATCH ?1 ORDER BY bm25(message_search), m.id DESC LIMIT ?2",
+         WHERE message_search MATCH ?1 AND m.origin <> 'summary' ORDER BY bm25(message_search), m.id DESC LIMIT ?2",
     )?;
     let found = find.query_map(params![query, limit], |row| {
         Ok(Hit {

@@ -20,7 +20,10 @@ impl Dialect {
     /// Everything of a request that comes before its first message. The draft's messages are left out.
     pub fn encode_head(self, draft: &Draft) -> Result<Vec<u8>, EncodeError> {
         let bare = Draft { messages: Vec::new(), ..draft.clone() };
-        let mut head = self.encode_request(&bare)?;
+        let mut head = match self {
+            Self::OpenAiChat => self.encode_request(&chat::plain::instructions(&bare))?,
+            _ => self.encode_request(&bare)?,
+        };
         debug_assert!(head.ends_with(b"]}"), "messages come last in every dialect");
         head.truncate(head.len() - 2);
         Ok(head)
@@ -30,7 +33,7 @@ impl Dialect {
     pub fn encode_message(self, message: &Message) -> Result<String, EncodeError> {
         match self {
             Self::AnthropicMessages => anthropic::encode_message(message),
-            Self::OpenAiChat => chat::encode_messages(message),
+            Self::OpenAiChat => chat::encode_messages(&chat::plain::message(message)),
             Self::OpenAiResponses => responses::encode_items(message),
         }
     }
@@ -44,15 +47,19 @@ impl Dialect {
             items.flat_map(|value| value.items()).filter(|item| !is_empty_text(item)).map(whole).collect()
         };
         let says_nothing =
-            reply.blocks.iter().all(|block| matches!(block, Block::Text { text } if text.is_empty()));
+            reply.blocks.iter().all(|block| matches!(block, Block::Text { text } if text.trim().is_empty()));
         if says_nothing {
             let text = Block::Text { text: NOTHING_SAID.to_owned() };
             return self.encode_message(&Message { role: Role::Assistant, blocks: vec![text] });
         }
         match self {
             Self::AnthropicMessages => {
-                let content = array(raw("content"));
-                Ok(Object::new().text("role", "assistant").raw("content", content).json())
+                let mut content = raw("content");
+                // Nor may a message end with what was only thought.
+                if reply.blocks.iter().all(is_thought_or_blank) {
+                    content.push(Object::new().text("type", "text").text("text", NOTHING_SAID).json());
+                }
+                Ok(Object::new().text("role", "assistant").raw("content", array(content)).json())
             }
             Self::OpenAiResponses => Ok(raw("output").join(",")),
             Self::OpenAiChat => match document.as_ref().and_then(chat_message) {
@@ -97,7 +104,16 @@ pub fn join_request<'a>(head: &[u8], messages: impl IntoIterator<Item = &'a str>
 
 /// Models write one now and then, and providers refuse it.
 fn is_empty_text(block: &Value<'_, '_>) -> bool {
-    block.str_at("type").as_deref() == Some("text") && block.str_at("text").as_deref() == Some("")
+    let is_blank = || block.str_at("text").is_some_and(|text| text.trim().is_empty());
+    block.str_at("type").as_deref() == Some("text") && is_blank()
+}
+
+fn is_thought_or_blank(block: &Block) -> bool {
+    match block {
+        Block::Thinking { .. } | Block::RedactedThinking { .. } => true,
+        Block::Text { text } => text.trim().is_empty(),
+        _ => false,
+    }
 }
 
 fn can_be_marked(block: &Value<'_, '_>) -> bool {

@@ -68,6 +68,11 @@ async fn the_provider_says_when_and_whether_to_come_back() {
     let empty =
         refused(Dialect::OpenAiChat, "429", "retry-after: 7\r\n", "insufficient_quota", "pay first").await;
     assert_eq!(failure(&empty).retry, Retry::No);
+    // Who is refused for a minute is told where to buy more.
+    let words = "rate limit reached; to get more visit https://platform.example/account/billing";
+    let busy = refused(Dialect::OpenAiChat, "429", "retry-after: 1\r\n", "rate_limit_exceeded", words).await;
+    assert_eq!(failure(&busy).retry, Retry::After(Duration::from_secs(1)));
+    assert_eq!(failure(&busy).hint, None);
     let miss =
         refused(Dialect::AnthropicMessages, "500", "x-should-retry: false\r\n", "api_error", "a miss").await;
     assert_eq!(failure(&miss).retry, Retry::No);
@@ -103,6 +108,28 @@ async fn a_refused_key_is_not_repeated_but_what_to_set_is() {
     }
     let page = [head("403", "content-type: text/html\r\n").as_bytes(), CANARY.as_bytes()].concat();
     assert_eq!(failure(&attempt(Dialect::OpenAiChat, page).await).kind, FailureKind::Auth);
+}
+
+/// Keys may be in headers that the settings name, and `ollama` is a key too.
+#[tokio::test]
+async fn what_is_secret_in_headers_is_not_repeated_and_a_word_is_no_secret() {
+    let body = br#"{"error":{"type":"authentication_error","message":"bad hdr-canary-1234, beta context-1m-2025, ollama"}}"#;
+    let server = Server::answering(vec![[head("401", "").as_bytes(), body].concat()]).await;
+    let mut provider = server.provider(Dialect::AnthropicMessages);
+    provider.key = Key::Known { secret: Secret::new("ollama"), from: "TEST_KEY".to_owned() };
+    provider.headers.insert("x-gate", "Token hdr-canary-1234".parse().expect("a value"));
+    provider.headers.insert("anthropic-beta", "context-1m-2025".parse().expect("a value"));
+    let attempt = provider.attempt(Bytes::new(), &mut |_| {}).await;
+    let kept = String::from_utf8_lossy(&attempt.bytes).into_owned();
+    assert!(kept.contains("bad ***************, beta context-1m-2025, ollama"), "{kept}");
+    assert!(failure(&attempt).message.contains("bad ***, beta context-1m-2025, ollama"), "{attempt:?}");
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_behind_a_good_status_is_the_user_s_to_mend() {
+    let event = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",\"message\":\"no\"}}\n\n";
+    let attempt = attempt(Dialect::AnthropicMessages, stream(event.as_bytes())).await;
+    assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::Auth, Retry::No));
 }
 
 #[tokio::test]

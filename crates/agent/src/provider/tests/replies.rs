@@ -151,6 +151,13 @@ async fn events_of_the_wrong_type_are_garbage() {
         (Dialect::AnthropicMessages, "\"partial_json\":\"{\\\"path\\\"\"", "\"partial_json\":{}"),
         (Dialect::AnthropicMessages, "\"index\":1,\"delta\"", "\"index\":\"1\",\"delta\""),
         (Dialect::AnthropicMessages, "\"index\":1,\"delta\"", "\"index\":9,\"delta\""),
+        (Dialect::AnthropicMessages, "\"type\":\"text_delta\"", "\"type\":\"hologram_delta\""),
+        (Dialect::AnthropicMessages, "\"type\":\"text_delta\",", ""),
+        (
+            Dialect::AnthropicMessages,
+            "\"type\":\"input_json_delta\",\"partial_json\"",
+            "\"type\":\"text_delta\",\"text\"",
+        ),
         (Dialect::AnthropicMessages, "\"stop_reason\":\"tool_use\"", "\"stop_reason\":5"),
         (Dialect::AnthropicMessages, "\"stop_reason\":\"tool_use\"", "\"stop_reason\":null"),
         (Dialect::AnthropicMessages, "\"id\":\"call_2\"", "\"id\":\"call_1\""),
@@ -215,6 +222,26 @@ async fn a_call_that_lost_all_of_its_input_to_the_output_limit_is_not_run() {
             assert_eq!(kind, (!is_run).then_some(FailureKind::OutputLimit), "{dialect}: {input}");
         }
     }
+}
+
+/// Servers leave the output out at the end, and others leave out that an item was added; not both.
+#[tokio::test]
+async fn a_piece_of_an_item_that_never_was_is_no_reply() {
+    let said = |output: &str| {
+        let data = [
+            r#"{"type":"response.created","response":{"id":"r","status":"in_progress","output":[]}}"#,
+            r#"{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"lost"}"#,
+            &format!(
+                r#"{{"type":"response.completed","response":{{"id":"r","status":"completed","output":[{output}]}}}}"#
+            ),
+        ];
+        data.map(|data| format!("data: {data}\n\n")).concat()
+    };
+    let bare = attempt(Dialect::OpenAiResponses, stream(said("").as_bytes())).await;
+    assert_eq!(failure(&bare).kind, FailureKind::Garbage, "{bare:?}");
+    let told = r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"lost"}]}"#;
+    let told = attempt(Dialect::OpenAiResponses, stream(said(told).as_bytes())).await;
+    assert_eq!(whole(&told).text().as_deref(), Some("lost"));
 }
 
 #[tokio::test]

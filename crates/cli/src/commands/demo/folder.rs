@@ -6,7 +6,6 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use super::typed;
 use crate::failure::{Kind, OrFail};
 
 /// What the main run is called in all journals of a demo, so that they can be compared.
@@ -153,9 +152,12 @@ impl Folder {
              # equal to the byte.\n"
             .to_owned();
         for (name, value) in self.env() {
-            text += &format!("export {name}={}\n", typed::word(&value));
+            text += &format!("export {name}={}\n", crate::paths::word(&value));
         }
-        text + &format!("export PATH={}:\"$PATH\"\n", typed::word(&self.path("bin").display().to_string()))
+        text + &format!(
+            "export PATH={}:\"$PATH\"\n",
+            crate::paths::word(&self.path("bin").display().to_string())
+        )
     }
 
     pub(super) fn remove(&self, name: &str) -> anyhow::Result<()> {

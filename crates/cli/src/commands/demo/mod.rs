@@ -73,7 +73,7 @@ impl Demo {
              a script answers in the model's place.\n\n\
              Every step names its command. To type them yourself, now or later:\n\n  \
              {}\n",
-            bold(&format!("cd {}/workspace && . ../env", typed::word(&dir)))
+            bold(&format!("cd {}/workspace && . ../env", crate::paths::word(&dir)))
         ));
     }
 
@@ -175,7 +175,7 @@ impl Demo {
              offshoot init           settings and a first scenario of your own\n  \
              offshoot --help         how to record Claude Code, and all the rest",
             good("verified at E4; resumed = undisturbed"),
-            typed::word(&dir),
+            crate::paths::word(&dir),
         ));
         ExitCode::SUCCESS
     }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use super::folder::Folder;
 use crate::failure::{Kind, OrFail};
+use crate::paths::word;
 
 /// What fits a line, with its prompt and the sign that it goes on.
 const WIDTH: usize = 74;
@@ -113,15 +114,6 @@ fn end_with_us(command: &mut Command) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = command; // only Linux can be asked for that
-}
-
-/// A word as a shell wants it.
-pub(super) fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }
 
 /// How a process ended.

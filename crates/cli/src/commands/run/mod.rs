@@ -388,14 +388,18 @@ fn conclude(ended: &Ended, left: usize, script: Option<&Path>) -> anyhow::Result
 
 /// The command that goes on with a run.
 fn go_on(run: &session::RunId, script: Option<&Path>) -> String {
-    let script = script.map(|script| format!(" --script {}", script.display())).unwrap_or_default();
+    let script = script
+        .map(|script| format!(" --script {}", paths::word(&script.display().to_string())))
+        .unwrap_or_default();
     format!("offshoot run --resume {run}{script}")
 }
 
 /// Whose turn it is after a failure, and what to do. A wrong key or a wrong address is the user's to mend, and so is a
 /// script.
 fn mend(failure: &Failure, go_on: &str, script: Option<&Path>) -> (Kind, String) {
-    if let (Some(script), FailureKind::Status(_)) = (script, failure.kind) {
+    if let (Some(script), FailureKind::Status(_) | FailureKind::Auth | FailureKind::NotFound) =
+        (script, failure.kind)
+    {
         return (Kind::Usage, format!("give `{}` an answer to it, then `{go_on}`", script.display()));
     }
     let kind = match failure.kind {
@@ -474,7 +478,11 @@ fn resumable(error: RunError, run: &session::RunId, script: Option<&Path>) -> an
         _ => Kind::Bug,
     };
     let hint = match &error {
-        RunError::NoSummary => "say what is left to do in a new run: `offshoot run '…'`".to_owned(),
+        RunError::NoSummary => format!("`{}` asks for it again", go_on(run, script)),
+        // What is in it now is nobody's run.
+        RunError::Store(
+            error @ (store::StoreError::Corrupt { path, .. } | store::StoreError::NotADatabase { path }),
+        ) => return marked(kind, journal::hint(error, path), anyhow::Error::new(error.clone())),
         _ => format!("nothing is lost; `{}` goes on", go_on(run, script)),
     };
     marked(kind, Some(hint), error.into())

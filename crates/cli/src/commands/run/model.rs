@@ -10,11 +10,11 @@ use std::time::Duration;
 use agent::definition::Trust;
 use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
 use agent::{Defaults, Model};
-use proxy::{Known, ScriptedModel, Upstream, Upstreams};
+use proxy::{Before, Known, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 use session::RunId;
 use session::model::Tier;
-use store::{Filter, ModelCall, ModelCallStatus, Purpose, RunKind, Store};
+use store::{Attempt, Filter, ModelCall, ModelCallStatus, Purpose, RunKind, Store};
 use wire::dialect::Dialect;
 
 use super::Arguments;
@@ -119,14 +119,26 @@ impl Answering {
             let is_turn =
                 |call: &&ModelCall| call.status == ModelCallStatus::Answered && call.purpose == Purpose::Turn;
             let calls = reads.model_calls()?;
-            let Some(call) = calls.iter().rev().find(is_turn) else { continue };
-            let reply = messages.iter().find(|message| message.model_call == Some(call.id));
-            // What a summary has replaced is not what it goes on with.
-            let Some(reply) = reply.filter(|reply| reply.seq >= row.context_from) else { continue };
+            let last = calls.iter().rposition(|call| is_turn(&call));
+            let mut failed = 0;
+            for call in &calls[last.map_or(0, |last| last + 1)..] {
+                let attempts = reads.attempts(call.id)?;
+                let is_error = |attempt: &&Attempt| attempt.status.is_some_and(|status| status >= 400);
+                failed += u32::try_from(attempts.iter().filter(is_error).count()).unwrap_or(u32::MAX);
+            }
+            let Some(call) = last.or(calls.len().checked_sub(1)).map(|at| &calls[at]) else { continue };
             let request = agent::request_bytes(store, &run.id, call)?;
-            let Some(open) = request.strip_suffix(b"]}") else { continue };
-            let said = [open, b",", &reply.bytes, b"]}"].concat();
-            model.remember(self.asked.dialect, &request, &said, call.reply.as_deref().unwrap_or_default());
+            let mut before = Before { request: &request, answered: None, failed };
+            let said;
+            if last.is_some() {
+                let reply = messages.iter().find(|message| message.model_call == Some(call.id));
+                // What a summary has replaced is not what it goes on with.
+                let Some(reply) = reply.filter(|reply| reply.seq >= row.context_from) else { continue };
+                let Some(open) = request.strip_suffix(b"]}") else { continue };
+                said = [open, b",", &reply.bytes, b"]}"].concat();
+                before.answered = Some((&said, call.reply.as_deref().unwrap_or_default()));
+            }
+            model.remember(self.asked.dialect, &before);
         }
         Ok(())
     }

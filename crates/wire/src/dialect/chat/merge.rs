@@ -2,7 +2,8 @@
 //!
 //! Strings that tell who or what keep their first value, other strings are joined, list items with
 //! an `index` meet their like, other items are appended, and of anything else the last word counts.
-//! `null` never takes anything back.
+//! `null` never takes anything back. A call with a name and another id than the one of its index is
+//! a call of its own; a piece with neither index nor id nor name goes on with the last. A text among parts is a part.
 
 use crate::dialect::accumulate::Log;
 use crate::dialect::cursor::token;
@@ -75,6 +76,11 @@ impl Tree {
     }
 
     fn add_text(&mut self, delta: Value<'_, '_>, place: &Place<'_>, log: &mut Log) {
+        if let Self::List(parts) = self {
+            let at = text_part(parts);
+            let place = place.item(at);
+            return parts[at].1.member("text").add_text(delta, &place.member("text"), log);
+        }
         if !matches!(self, Self::Text(_)) {
             *self = Self::Text(String::new());
         }
@@ -83,20 +89,25 @@ impl Tree {
     }
 
     fn add_items(&mut self, delta: Value<'_, '_>, place: &Place<'_>, log: &mut Log) {
-        if !matches!(self, Self::List(_)) {
-            *self = Self::List(Vec::new());
+        match self {
+            Self::List(_) => {}
+            Self::Text(text) if !text.is_empty() => {
+                let text = Self::Text(std::mem::take(text));
+                *self = Self::List(vec![(None, Self::Map(vec![type_text(), ("text".to_owned(), text)]))]);
+            }
+            _ => *self = Self::List(Vec::new()),
         }
         let Self::List(list) = self else { return };
+        let are_calls = place.name == "tool_calls";
         for item in delta.items() {
             let index = item.get("index").and_then(|index| index.as_u64());
-            let known = index.and_then(|_| list.iter().position(|(at, _)| *at == index));
-            let at = known.unwrap_or_else(|| {
+            let at = known(list, index, item, are_calls).unwrap_or_else(|| {
                 list.push((index, Self::null()));
                 list.len() - 1
             });
             match index {
-                Some(_) => list[at].1.add(item, &place.item(at), log),
-                None => list[at].1 = Self::Raw(item.raw().to_owned()),
+                None if !are_calls => list[at].1 = Self::Raw(item.raw().to_owned()),
+                _ => list[at].1.add(item, &place.item(at), log),
             }
         }
     }
@@ -105,15 +116,32 @@ impl Tree {
         if !matches!(self, Self::Map(_)) {
             *self = Self::Map(Vec::new());
         }
-        let Self::Map(map) = self else { return };
         for member in delta.members() {
             let name = member.name();
-            let known = map.iter().position(|(known, _)| *known == name);
-            let at = known.unwrap_or_else(|| {
-                map.push((name.clone().into_owned(), Self::null()));
-                map.len() - 1
-            });
-            map[at].1.add(member.value, &place.member(&name), log);
+            self.member(&name).add(member.value, &place.member(&name), log);
+        }
+    }
+
+    /// A member of a map, which this becomes where it is none.
+    fn member(&mut self, name: &str) -> &mut Self {
+        if !matches!(self, Self::Map(_)) {
+            *self = Self::Map(Vec::new());
+        }
+        let Self::Map(map) = self else { unreachable!("it was made one") };
+        let known = map.iter().position(|(known, _)| known == name);
+        let at = known.unwrap_or_else(|| {
+            map.push((name.to_owned(), Self::null()));
+            map.len() - 1
+        });
+        &mut map[at].1
+    }
+
+    /// A string member that is not empty, as it is spelled.
+    fn said(&self, name: &str) -> Option<&str> {
+        let Self::Map(map) = self else { return None };
+        match map.iter().find(|(known, _)| known == name)? {
+            (_, Self::Raw(raw)) if raw.len() > 2 && raw.starts_with('"') => Some(raw),
+            _ => None,
         }
     }
 
@@ -139,4 +167,42 @@ impl Tree {
             }
         }
     }
+}
+
+/// Where in a list an item goes on that has come before.
+fn known(
+    list: &[(Option<u64>, Tree)],
+    index: Option<u64>,
+    item: Value<'_, '_>,
+    are_calls: bool,
+) -> Option<usize> {
+    let like = |at: usize| index.is_some() && list[at].0 == index;
+    if !are_calls {
+        return (0..list.len()).find(|at| like(*at));
+    }
+    let said =
+        |name: &str| item.get(name).map(|value| value.raw()).filter(|raw| !["\"\"", "null"].contains(raw));
+    let named = ["function", "custom"].iter().filter_map(|kind| item.get(kind)?.get("name"));
+    let begins = named.map(|name| name.raw()).any(|name| !["\"\"", "null"].contains(&name));
+    // Some servers repeat the id with every piece, some make up another for each, and some call every call the first.
+    let same = said("id").and_then(|id| (0..list.len()).rev().find(|at| list[*at].1.said("id") == Some(id)));
+    let unnamed = |at: &usize| list[*at].1.said("id").is_none() || said("id").is_none() || !begins;
+    same.or_else(|| match index {
+        Some(_) => (0..list.len()).rev().find(|at| like(*at)).filter(unnamed),
+        None => list.len().checked_sub(1).filter(|_| said("id").is_none() && !begins),
+    })
+}
+
+/// The last of the parts where it is a text that grows, else a new one.
+fn text_part(parts: &mut Vec<(Option<u64>, Tree)>) -> usize {
+    let grows =
+        |tree: &Tree| matches!(tree, Tree::Map(map) if matches!(map.last(), Some((_, Tree::Text(_)))));
+    if !parts.last().is_some_and(|(_, last)| grows(last)) {
+        parts.push((None, Tree::Map(vec![type_text()])));
+    }
+    parts.len() - 1
+}
+
+fn type_text() -> (String, Tree) {
+    ("type".to_owned(), Tree::Raw("\"text\"".to_owned()))
 }

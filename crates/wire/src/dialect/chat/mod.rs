@@ -4,6 +4,7 @@ mod accumulate;
 mod draft;
 mod merge;
 mod message;
+pub(super) mod plain;
 mod reply;
 mod request;
 mod stream;

@@ -46,7 +46,13 @@ fn a_concatenation_is_the_request() {
             let messages: Vec<String> =
                 conversation().iter().map(|m| dialect.encode_message(m).expect("encodable")).collect();
             let joined = join_request(&head, messages.iter().map(String::as_str));
-            let whole = dialect.encode_request(&draft).expect("encodable");
+            // In Chat Completions a message in the making is plainer than one may be.
+            let plain = |message: Message| match dialect {
+                Dialect::OpenAiChat => crate::dialect::chat::plain::message(&message),
+                _ => message,
+            };
+            let messages = conversation().into_iter().map(plain).map(Element::Made).collect();
+            let whole = dialect.encode_request(&Draft { messages, ..draft }).expect("encodable");
             assert_eq!(String::from_utf8_lossy(&joined), String::from_utf8_lossy(&whole), "{dialect}");
         }
     }
@@ -164,4 +170,62 @@ fn a_marker_changes_nothing_that_prompt_decoding_sees_but_the_marker() {
         dialect.decode_request(&join_request(&head, [message])).expect("a request").messages[0].message()
     };
     assert_eq!(decode(&carried), decode(&dialect.mark(&carried, None)));
+}
+
+#[test]
+fn in_chat_a_message_is_one_text_and_the_pictures_of_results_come_behind_them() {
+    let image =
+        Block::Image(session::ImageSource::Base64 { media_type: "image/png".into(), data: "AA==".into() });
+    let result = |id: &str, blocks: Vec<Block>| {
+        Block::ToolResult(session::ToolResult {
+            call: session::CallId::new(id),
+            blocks,
+            is_error: false,
+            server: false,
+        })
+    };
+    let dialect = Dialect::OpenAiChat;
+    let said = |blocks: Vec<Block>| {
+        dialect.encode_message(&Message { role: Role::User, blocks }).expect("encodable")
+    };
+    assert_eq!(said(vec![text("here"), text("go")]), r#"{"role":"user","content":"here\n\ngo"}"#);
+    let results = vec![
+        result("a", vec![image.clone(), text("8 by 8")]),
+        result("b", vec![text("fine")]),
+        text("and now?"),
+    ];
+    expect![[r#"
+        {"role":"tool","tool_call_id":"a","content":"8 by 8\n\n(the picture follows)"},
+        {"role":"tool","tool_call_id":"b","content":"fine"},
+        {"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}},{"type":"text","text":"and now?"}]}
+    "#]]
+    .assert_eq(&(said(results).replace("},{\"role\"", "},\n{\"role\"") + "\n"));
+    let draft = Draft { system: vec![text("be brief").into(), text("be kind").into()], ..draft(&[]) };
+    let head = String::from_utf8(dialect.encode_head(&draft).expect("encodable")).expect("UTF-8");
+    assert!(head.ends_with(r#""messages":[{"role":"system","content":"be brief\n\nbe kind"}"#), "{head}");
+}
+
+/// Providers refuse a message that is blank, and one that ends with thinking.
+#[test]
+fn nothing_said_is_said_in_words() {
+    let blank = r#"{"content":[{"type":"text","text":"\n\n"},{"type":"tool_use","id":"a","name":"list","input":{}}]}"#;
+    carried(
+        Dialect::AnthropicMessages,
+        blank,
+        expect![[
+            r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"list","input":{}}]}"#
+        ]],
+    );
+    carried(
+        Dialect::AnthropicMessages,
+        r#"{"content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":" "}]}"#,
+        expect![[
+            r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"(no answer)"}]}"#
+        ]],
+    );
+    carried(
+        Dialect::AnthropicMessages,
+        r#"{"content":[{"type":"text","text":" "}]}"#,
+        expect![[r#"{"role":"assistant","content":[{"type":"text","text":"(no answer)"}]}"#]],
+    );
 }

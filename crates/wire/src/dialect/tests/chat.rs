@@ -202,6 +202,47 @@ fn a_stream_comes_to_its_message() {
 }
 
 #[test]
+fn calls_keep_apart_however_they_are_numbered() {
+    let call = |index: &str, id: &str, name: &str, arguments: &str| {
+        let member = |name: &str, value: &str| format!(r#""{name}":"{value}","#);
+        let id = if id.is_empty() { String::new() } else { member("id", id) };
+        let name = if name.is_empty() { String::new() } else { member("name", name) };
+        format!(
+            r#"{{"choices":[{{"index":0,"delta":{{"tool_calls":[{{{index}{id}"function":{{{name}"arguments":"{arguments}"}}}}]}}}}]}}"#
+        )
+    };
+    let first = r#""index":0,"#;
+    let one = [("a", "list", "{"), ("a", "", "}"), ("b", "read", "{"), ("b", "", "}")];
+    let silent = [("a", "list", "{"), ("", "", "}"), ("b", "read", "{"), ("", "", "}")];
+    let other = [("a", "list", "{"), ("x", "", "}"), ("b", "read", "{"), ("y", "", "}")];
+    for (pieces, index) in [(one, first), (silent, first), (other, first), (one, ""), (silent, "")] {
+        let data =
+            pieces.map(|(id, name, arguments)| format!("data: {}\n\n", call(index, id, name, arguments)));
+        let body = accumulate(Dialect::OpenAiChat, data.concat().as_bytes()).body.expect("a body");
+        let body = String::from_utf8(body).expect("UTF-8");
+        let expected = r#""tool_calls":[{"id":"a","function":{"name":"list","arguments":"{}"}},{"id":"b","function":{"name":"read","arguments":"{}"}}]"#;
+        assert!(body.contains(expected), "{pieces:?} with `{index}`: {body}");
+    }
+}
+
+#[test]
+fn a_text_behind_parts_is_a_part_and_the_other_way_round() {
+    let content = |deltas: &[&str]| {
+        let data = deltas.iter().map(|delta| {
+            format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{delta}}}}}]}}\n\n")
+        });
+        let body = accumulate(Dialect::OpenAiChat, data.collect::<String>().as_bytes()).body.expect("a body");
+        let body = String::from_utf8(body).expect("UTF-8");
+        body.split_once("\"content\":").map(|(_, content)| content.to_owned()).expect("content")
+    };
+    let thinking = r#"[{"type":"thinking","thinking":"hm"}]"#;
+    let both = content(&[thinking, r#""It ""#, r#""is.""#]);
+    assert_eq!(both, r#"[{"type":"thinking","thinking":"hm"},{"type":"text","text":"It is."}]}}]}"#);
+    let other = content(&[r#""It is.""#, thinking]);
+    assert_eq!(other, r#"[{"type":"text","text":"It is."},{"type":"thinking","thinking":"hm"}]}}]}"#);
+}
+
+#[test]
 fn what_was_said_is_not_taken_back() {
     stream(
         &[
