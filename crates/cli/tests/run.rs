@@ -386,8 +386,8 @@ fn interrupted_twice_it_ends_for_good() {
     let mut going = start_slow(&env);
     in_second_reply(&mut going);
     going.signal("INT");
+    going.until("run_finished", |event| event["status"] == "paused");
     going.signal("INT");
-    // The first may have been acted on before the second came: then that is told of, too.
     going.until("run_finished", |event| event["status"] == "cancelled_by_user");
     let (code, stderr) = going.end();
     assert_eq!(code, Some(1), "{stderr}");
