@@ -11,4 +11,4 @@ pub use main::MainReads;
 pub use overview::Filter;
 pub(crate) use overview::inclusive;
 pub use run::RunReads;
-pub(crate) use run::cancel_requested;
+pub(crate) use run::{above, cancel_requested};

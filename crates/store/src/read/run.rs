@@ -259,7 +259,7 @@ impl<'a> RunReads<'a> {
 
     /// Whether it, or a run above it, was asked to stop.
     pub fn cancel_requested(&self) -> Result<bool, StoreError> {
-        self.store.read_all(|conn| cancel_requested(conn, &self.run))
+        self.store.read_all(|conn| cancel_requested(conn, &self.run, above(conn, &self.run)?))
     }
 
     /// What a loop needs to go on where the last one stopped, all of one moment.
@@ -280,23 +280,36 @@ impl<'a> RunReads<'a> {
     }
 }
 
-/// Whether a run, or one above it, was asked to stop.
-pub(crate) fn cancel_requested(conn: &Connection, run: &RunId) -> Result<bool, StoreError> {
+/// Whether a run, or one above it, was asked to stop; `above` is the first of those.
+pub(crate) fn cancel_requested(
+    conn: &Connection,
+    run: &RunId,
+    above: Option<RunId>,
+) -> Result<bool, StoreError> {
     // Run by run: a recursive query would make two tables for what is nearly always one row.
     let mut asked = conn.prepare_cached(
         "SELECT 1 FROM inbox WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
     )?;
-    // A fork that is a tree of its own goes on whatever becomes of the other one.
-    let mut above =
-        conn.prepare_cached("SELECT CASE WHEN root = id THEN NULL ELSE parent END FROM runs WHERE id = ?1")?;
-    let mut next = Some(run.to_string());
+    let mut next = above;
+    if asked.exists([run.as_str()])? {
+        return Ok(true);
+    }
     while let Some(run) = next {
-        if asked.exists([&run])? {
+        if asked.exists([run.as_str()])? {
             return Ok(true);
         }
-        next = above.query_row([&run], |row| row.get(0)).optional()?.flatten();
+        next = self::above(conn, &run)?;
     }
     Ok(false)
+}
+
+/// The run above another in its tree. A fork that is a tree of its own goes on whatever becomes of the other one, and pays
+/// for itself.
+pub(crate) fn above(conn: &Connection, run: &RunId) -> Result<Option<RunId>, StoreError> {
+    let mut find =
+        conn.prepare_cached("SELECT CASE WHEN root = id THEN NULL ELSE parent END FROM runs WHERE id = ?1")?;
+    let found: Option<Option<String>> = find.query_row([run.as_str()], |row| row.get(0)).optional()?;
+    Ok(found.flatten().map(RunId::new))
 }
 
 fn row(conn: &Connection, run: &RunId) -> Result<Run, StoreError> {

@@ -5,9 +5,10 @@ use session::{RunId, Usage};
 
 use super::messages::{append_one, last_seq};
 use super::spent::{self, Spent};
-use super::{calls, count, jobs, may_go_on, runs, standing};
+use super::{Standing, calls, count, jobs, may_go_on, runs, standing};
 use crate::{
-    Answered, Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, Seq, Store, StoreError,
+    Answered, Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, RunStatus, Seq, Store,
+    StoreError,
 };
 
 impl Store {
@@ -31,18 +32,19 @@ impl Store {
             for (run, spent) in new {
                 spent::keep(conn, run, spent)?;
             }
-            match &call.results {
+            let last = match &call.results {
                 Some(results) => {
                     let seq = append_one(conn, &call.run, standing.kind, results, None)?;
                     jobs::delivered(conn, &call.run, &call.delivers, seq)?;
+                    seq
                 }
-                None if call.delivers.is_empty() => {}
+                None if call.delivers.is_empty() => last_seq(conn, &call.run)?,
                 None => return Err(StoreError::Misuse("what waits is delivered by a message")),
-            }
+            };
             if standing.kind == RunKind::Main {
                 runs::touch_thread(conn, &standing.thread, call.at)?;
             }
-            insert(conn, &call, standing.kind)
+            insert(conn, &call, standing, last)
         })
         .await
     }
@@ -67,11 +69,12 @@ impl Store {
     ) -> Result<Option<Seq>, StoreError> {
         self.write(move |conn| {
             let run = open_call(conn, call)?;
-            let kind = standing(conn, &run)?.kind;
+            let Standing { kind, status, above, .. } = standing(conn, &run)?;
             insert_attempt(conn, call, &attempt)?;
-            free(conn, &run, call)?;
+            let freed = freed(conn, status, call)?;
             settle(conn, call, &attempt, &answer)?;
-            spent::change(conn, &run, Spent::used(answer.cost_microusd, &answer.usage))?;
+            let used = Spent::used(answer.cost_microusd, &answer.usage);
+            spent::change_from(conn, &run, above, used + freed)?;
             let Some(message) = &answer.message else {
                 return if answer.calls.is_empty() {
                     Ok(None)
@@ -96,7 +99,8 @@ impl Store {
         let error = error.into();
         self.write(move |conn| {
             let run = open_call(conn, call)?;
-            free(conn, &run, call)?;
+            let Standing { status, above, .. } = standing(conn, &run)?;
+            spent::change_from(conn, &run, above, freed(conn, status, call)?)?;
             let mut update = conn.prepare_cached(
                 "UPDATE model_calls SET status = 'failed', error = ?2, ended_at = ?3 WHERE id = ?1",
             )?;
@@ -107,7 +111,12 @@ impl Store {
     }
 }
 
-fn insert(conn: &Connection, call: &NewModelCall, kind: RunKind) -> Result<ModelCallId, StoreError> {
+fn insert(
+    conn: &Connection,
+    call: &NewModelCall,
+    standing: Standing,
+    last: Seq,
+) -> Result<ModelCallId, StoreError> {
     keep_head(conn, &call.head)?;
     let mut insert = conn.prepare_cached(
         "INSERT INTO model_calls (run, kind, step, purpose, head, from_seq, to_seq, marks, request_sha256,
@@ -116,12 +125,12 @@ fn insert(conn: &Connection, call: &NewModelCall, kind: RunKind) -> Result<Model
     )?;
     insert.execute(params![
         call.run.as_str(),
-        kind,
+        standing.kind,
         call.step,
         call.purpose,
         call.head.hash(),
         call.from,
-        call.to.map_or_else(|| last_seq(conn, &call.run), Ok)?,
+        call.to.unwrap_or(last),
         call.marks,
         call.request_sha256,
         count(call.request_len),
@@ -131,12 +140,14 @@ fn insert(conn: &Connection, call: &NewModelCall, kind: RunKind) -> Result<Model
         call.at,
     ])?;
     let id = conn.last_insert_rowid();
+    let mut aside = Spent { aside_microusd: call.reserved_microusd, ..Spent::default() };
     if call.within.iter().any(|limit| limit.tokens.is_some()) {
+        aside.aside_tokens = count(call.reserved_tokens);
         let mut insert =
             conn.prepare_cached("INSERT INTO reserved_tokens (model_call, tokens) VALUES (?1, ?2)")?;
-        insert.execute(params![id, count(call.reserved_tokens)])?;
+        insert.execute(params![id, aside.aside_tokens])?;
     }
-    spent::change(conn, &call.run, spent::aside(conn, ModelCallId(id))?)?;
+    spent::change_from(conn, &call.run, standing.above, aside)?;
     Ok(ModelCallId(id))
 }
 
@@ -157,11 +168,8 @@ fn fits(spent: Spent, limit: &Limit, call: &NewModelCall) -> Result<(), StoreErr
 }
 
 /// What was set aside for a question is free again; what was broken off had set nothing aside.
-fn free(conn: &Connection, run: &RunId, call: ModelCallId) -> Result<(), StoreError> {
-    match standing(conn, run)?.status.is_live() {
-        true => spent::change(conn, run, -spent::aside(conn, call)?),
-        false => Ok(()),
-    }
+fn freed(conn: &Connection, status: RunStatus, call: ModelCallId) -> Result<Spent, StoreError> {
+    if status.is_live() { Ok(-spent::aside(conn, call)?) } else { Ok(Spent::default()) }
 }
 
 fn keep_head(conn: &Connection, head: &Head) -> Result<(), StoreError> {

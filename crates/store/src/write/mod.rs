@@ -22,16 +22,21 @@ struct Standing {
     kind: RunKind,
     root: RunId,
     status: RunStatus,
+    /// The run above it in its tree.
+    above: Option<RunId>,
 }
 
 fn standing(conn: &Connection, run: &RunId) -> Result<Standing, StoreError> {
-    let mut find = conn.prepare_cached("SELECT thread, kind, root, status FROM runs WHERE id = ?1")?;
+    let mut find = conn.prepare_cached(
+        "SELECT thread, kind, root, status, CASE WHEN root = id THEN NULL ELSE parent END FROM runs WHERE id = ?1",
+    )?;
     let found = find.query_row([run.as_str()], |row| {
         Ok(Standing {
             thread: ThreadId::new(row.get::<_, String>(0)?),
             kind: row.get(1)?,
             root: RunId::new(row.get::<_, String>(2)?),
             status: row.get(3)?,
+            above: row.get::<_, Option<String>>(4)?.map(RunId::new),
         })
     });
     found.optional()?.ok_or_else(|| StoreError::NoRun(run.clone()))
@@ -44,7 +49,7 @@ fn may_go_on(conn: &Connection, run: &RunId) -> Result<Standing, StoreError> {
     if !standing.status.is_live() {
         return Err(StoreError::Over { run: run.clone(), status: standing.status });
     }
-    if crate::read::cancel_requested(conn, run)? {
+    if crate::read::cancel_requested(conn, run, standing.above.clone())? {
         return Err(StoreError::CancelRequested(run.clone()));
     }
     Ok(standing)

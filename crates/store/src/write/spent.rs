@@ -3,13 +3,13 @@
 //! Who asks whether a question fits a limit must not add up the whole tree: a thousand that ask would read a million
 //! rows. A sum is made when its limit is looked at first, and every write that changes what it adds up changes it too.
 
-use std::ops::Neg;
+use std::ops::{Add, Neg};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use session::{RunId, Usage};
 
 use super::count;
-use crate::{ModelCallId, StoreError};
+use crate::{ModelCallId, StoreError, read};
 
 /// Money and tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,19 @@ impl Spent {
             aside_microusd: row.get(2)?,
             aside_tokens: row.get(3)?,
         })
+    }
+}
+
+impl Add for Spent {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            used_microusd: self.used_microusd + other.used_microusd,
+            used_tokens: self.used_tokens + other.used_tokens,
+            aside_microusd: self.aside_microusd + other.aside_microusd,
+            aside_tokens: self.aside_tokens + other.aside_tokens,
+        }
     }
 }
 
@@ -110,6 +123,16 @@ pub(super) fn all_aside(conn: &Connection, run: &RunId) -> Result<Spent, StoreEr
 
 /// Changes the sums of a run and of all above it, where they are kept.
 pub(super) fn change(conn: &Connection, run: &RunId, by: Spent) -> Result<(), StoreError> {
+    change_from(conn, run, read::above(conn, run)?, by)
+}
+
+/// The same, where it is known which run is above.
+pub(super) fn change_from(
+    conn: &Connection,
+    run: &RunId,
+    above: Option<RunId>,
+    by: Spent,
+) -> Result<(), StoreError> {
     if by == Spent::default() {
         return Ok(());
     }
@@ -119,14 +142,15 @@ pub(super) fn change(conn: &Connection, run: &RunId, by: Spent) -> Result<(), St
          WHERE run = ?1",
     )?;
     // Run by run: a recursive query would make two tables for what is nearly always two rows.
-    // A question beside a run is a tree of its own, and pays for itself.
-    let mut above =
-        conn.prepare_cached("SELECT CASE WHEN root = id THEN NULL ELSE parent END FROM runs WHERE id = ?1")?;
-    let mut next = Some(run.to_string());
-    while let Some(run) = next {
+    let mut add = |run: &RunId| {
         let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = by;
-        update.execute(params![run, used_microusd, used_tokens, aside_microusd, aside_tokens])?;
-        next = above.query_row([&run], |row| row.get(0)).optional()?.flatten();
+        update.execute(params![run.as_str(), used_microusd, used_tokens, aside_microusd, aside_tokens])
+    };
+    add(run)?;
+    let mut next = above;
+    while let Some(run) = next {
+        add(&run)?;
+        next = read::above(conn, &run)?;
     }
     Ok(())
 }
