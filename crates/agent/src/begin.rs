@@ -157,11 +157,7 @@ impl Kernel {
     /// others get one constant sentence each. Returns the message that carries them.
     async fn settle(&self, run: &Arc<Run>) -> Result<Option<NewMessage>, RunError> {
         let mut talk = run.read()?;
-        for call in talk.calls().to_vec() {
-            if call.status.is_open() {
-                talk.finished(calls::give_up(run, call).await?);
-            }
-        }
+        calls::none(run, &mut talk).await?;
         let blocks = talk.results();
         if blocks.is_empty() {
             return Ok(None);

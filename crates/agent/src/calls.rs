@@ -21,7 +21,7 @@ use crate::run::Run;
 use crate::spawn;
 use crate::stop::Wish;
 use crate::tool::{Output, Scene};
-use crate::tools::{STARTING, answered, ended, spawned};
+use crate::tools::{CANCELLING, STARTING, answered, ended, spawned};
 use crate::turns::turns;
 use crate::words;
 
@@ -40,10 +40,22 @@ pub(crate) async fn all(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), R
     Ok(())
 }
 
+/// Gives each call that has no result yet one that says so.
+pub(crate) async fn none(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
+    let open: Vec<ToolCall> = talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
+    for call in open {
+        talk.finished(give_up(run, call).await?);
+    }
+    Ok(())
+}
+
 /// Calls that change nothing, or wait for others that work by themselves, run together; each other one has its turn
 /// alone, so that what comes behind it sees what it did.
 fn batches(run: &Run, calls: Vec<ToolCall>) -> Vec<Vec<ToolCall>> {
-    let together = |call: &ToolCall| call.policy == Policy::Pure || run.tools.waits(&call.name);
+    // What ends another is seen by what comes behind it.
+    let together = |call: &ToolCall| {
+        call.policy == Policy::Pure || run.tools.waits(&call.name) && call.name != CANCELLING
+    };
     let mut batches: Vec<Vec<ToolCall>> = Vec::new();
     for call in calls {
         match batches.last_mut() {

@@ -49,6 +49,9 @@ pub(crate) struct Conversation {
     too_long: bool,
     /// Nothing behind this message is to be kept in the prompt cache.
     pub(crate) mark_up_to: Option<Seq>,
+    /// The last message that a fork shares with the others of its turn, until it has a reply of its own: what is written
+    /// up to there is for all of them.
+    pub(crate) shared_to: Option<Seq>,
     last: Last,
     open: Option<Open>,
     /// It was told that its answer has not the shape that was asked for; a summary may have replaced that since.
@@ -189,6 +192,7 @@ impl Conversation {
             refused_in_all: 0,
             too_long: false,
             mark_up_to: None,
+            shared_to: None,
             last: Last::Question,
             open: None,
             repaired: false,
@@ -201,8 +205,8 @@ impl Conversation {
         self.news = news;
     }
 
-    /// What comes next.
-    pub(crate) fn next(&self, settings: &Settings) -> Next {
+    /// What comes next. `waits` where others are still at work for it.
+    pub(crate) fn next(&self, settings: &Settings, waits: bool) -> Next {
         match &self.open {
             Some(Open::Asked(Written { purpose: Purpose::Turn, .. })) => {
                 return Next::Ask(Telling::default());
@@ -217,7 +221,9 @@ impl Conversation {
         let note = match &self.last {
             Last::Question => Vec::new(),
             // News gives it steps anew; what it still asks for itself is not done any more.
-            Last::Reply { calls, .. } if over && (self.news.is_empty() || !calls.is_empty()) => {
+            Last::Reply { calls, .. }
+                if over && (self.news.is_empty() || calls.iter().any(|call| call.status.is_open())) =>
+            {
                 return Next::End(RunStatus::StepCap);
             }
             // What it asks for before it breaks off is not done either.
@@ -233,7 +239,8 @@ impl Conversation {
             Last::Reply { stop: Some(StopReason::PauseTurn), .. } => {
                 return self.go_on(settings, Vec::new(), true);
             }
-            Last::Reply { .. } => match self.repair(settings) {
+            // What it says before those have ended that it waits for is not its answer.
+            Last::Reply { .. } => match self.repair(settings).filter(|_| !waits) {
                 Some(repair) => vec![text(&repair)],
                 None if self.news.is_empty() => return Next::End(RunStatus::Completed),
                 None => Vec::new(),
@@ -403,8 +410,11 @@ impl Conversation {
     /// said last and not written down.
     pub(crate) fn request(&self, head: &Head, to: Option<Seq>, tail: Option<&str>) -> (Vec<u8>, String) {
         let sent = || self.messages.iter().filter(|said| Some(said.seq) <= to);
-        let may_be = |said: &&Said| self.mark_up_to.is_none_or(|to| said.seq <= to);
-        let questions = sent().rev().filter(|said| said.role == Role::User).filter(may_be);
+        let shared = self.shared_to.filter(|_| self.step == 0);
+        let last = self.mark_up_to.or(shared);
+        let may_be = |said: &&Said| last.is_none_or(|to| said.seq <= to);
+        let is_question = |said: &&Said| said.role == Role::User || Some(said.seq) == shared;
+        let questions = sent().rev().filter(is_question).filter(may_be);
         let marked: Vec<Seq> = questions.take(MARKED).map(|said| said.seq).collect();
         let messages = sent().map(|said| (said.seq, said.bytes.as_str()));
         let body = request::body(self.dialect, head.bytes(), messages, &marked, tail);

@@ -250,17 +250,18 @@ impl Kernel {
             capped(dialect, &head, most, fork.gives_up_cache).map_err(RunError::CacheLost)?;
         }
         let at = self.clock.millis();
-        let mut blocks = point.results();
-        blocks.push(tool::text(&words::fork(&fork.prompt)));
-        blocks.extend(fork.reminder.as_deref().map(tool::text));
-        let first = Message { role: Role::User, blocks };
-        let message = NewMessage {
-            role: Role::User,
-            origin: Origin::Prompt,
-            bytes: dialect.encode_message(&first).map_err(RunError::Encode)?.into_bytes(),
-            text: Some(fork.prompt.clone()),
-            at,
+        let said = |origin, blocks, text| {
+            let bytes = dialect.encode_message(&Message { role: Role::User, blocks });
+            let bytes = bytes.map_err(RunError::Encode)?.into_bytes();
+            Ok::<_, RunError>(NewMessage { role: Role::User, origin, bytes, text, at })
         };
+        // What all forks of a turn are told by itself: so it can be kept in the cache for all of them.
+        let results = Some(point.results()).filter(|results| !results.is_empty());
+        let mut messages =
+            Vec::from_iter(results.map(|results| said(Origin::Results, results, None)).transpose()?);
+        let mut own = vec![tool::text(&words::fork(&fork.prompt))];
+        own.extend(fork.reminder.as_deref().map(tool::text));
+        messages.push(said(Origin::Prompt, own, Some(fork.prompt.clone()))?);
         let mut settings = settings;
         settings.max_steps = fork.max_turns.unwrap_or(settings.max_steps);
         settings.output_schema = None;
@@ -298,7 +299,7 @@ impl Kernel {
                 label: fork.label.clone(),
                 source: fork.source.clone(),
             }),
-            messages: vec![message],
+            messages,
             at,
         })
     }

@@ -207,9 +207,11 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
         #[cfg(test)]
         between(run).await;
         talk.hears(run.news()?);
-        let asked = match talk.next(&run.settings) {
+        let asked = match talk.next(&run.settings, waits) {
             Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,
             Next::End(RunStatus::Completed | RunStatus::StepCap) if waits => {
+                // What is not done any more must not stand between it and what it is told of.
+                calls::none(run, &mut talk).await?;
                 jobs::wait(run).await?;
                 continue;
             }

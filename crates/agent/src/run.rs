@@ -285,7 +285,14 @@ impl Run {
             // It begins as full as its parent was.
             talk.filled = self.kernel.store.run(&fork.of).filled_by(fork.to)?;
         }
-        talk.mark_up_to = fork.filter(|_| !keeps_cache).map(|fork| fork.to);
+        if let Some(fork) = fork {
+            let own = reads.messages()?;
+            talk.last_text = last_text(&own); // what its parent said last is not its own
+            let results = own.first().filter(|message| message.origin == Origin::Results);
+            let shared_to = results.map_or(fork.to, |results| results.seq);
+            (talk.mark_up_to, talk.shared_to) =
+                if keeps_cache { (None, Some(shared_to)) } else { (Some(fork.to), None) };
+        }
         if talk.step > 0 {
             let all = reads.messages()?; // some may stand before a summary
             let since = all.iter().rev().take_while(|message| !starts_anew(message.origin));
@@ -363,6 +370,11 @@ impl Run {
             End::GaveUp(failure) => (given_up(&failure), Some(failure.to_string()), Some(failure)),
         };
         jobs::gather(self, status).await;
+        // Somebody may have ended it while it waited for the others.
+        let status = match self.told_to_stop()? {
+            Some(stopped @ (RunStatus::CancelledByUser | RunStatus::CancelledByParent)) => stopped,
+            _ => status,
+        };
         if matches!(status, RunStatus::CancelledByUser | RunStatus::CancelledByParent) {
             // What somebody finished still needs may run until its tree ends; of what was cancelled nobody needs any.
             self.tree.processes.end_of(&self.id);

@@ -1,5 +1,7 @@
 //! Whether an answer has the shape that was asked for.
 
+use std::collections::HashMap;
+
 use jsonschema::Validator;
 use serde_json::Value;
 
@@ -35,7 +37,38 @@ fn validator(schema: &Value) -> Result<Validator, String> {
     if !schema.is_object() {
         return Err("a schema is a JSON object".to_owned());
     }
+    if weight(schema, schema, &mut HashMap::new()) > HEAVIEST {
+        return Err("its references lead to more than can be checked in time".to_owned());
+    }
     jsonschema::validator_for(schema).map_err(|error| format!("it is no JSON schema: {error}"))
+}
+
+/// The most parts that a schema may have with its references written out.
+const HEAVIEST: u64 = 20_000;
+
+/// How many parts a schema has with its references written out: two references in each of thirty are a thousand million.
+/// One that leads back to itself is followed as far as the answer goes, and counts once.
+fn weight<'a>(schema: &'a Value, part: &'a Value, known: &mut HashMap<&'a str, u64>) -> u64 {
+    let inside: u64 = match part {
+        Value::Object(members) => {
+            members.values().fold(0, |sum, one| sum.saturating_add(weight(schema, one, known)))
+        }
+        Value::Array(items) => {
+            items.iter().fold(0, |sum, one| sum.saturating_add(weight(schema, one, known)))
+        }
+        _ => return 0,
+    };
+    let led_to = part.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
+    let led_to = led_to.map_or(0, |pointer| match known.get(pointer) {
+        Some(weight) => *weight,
+        None => {
+            known.insert(pointer, 0);
+            let target = schema.pointer(pointer).map_or(0, |target| weight(schema, target, known));
+            known.insert(pointer, target);
+            target
+        }
+    });
+    inside.saturating_add(led_to).saturating_add(1)
 }
 
 /// Models like to put JSON into a fence.
@@ -51,6 +84,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_schema_that_grows_beyond_all_bounds_is_refused() {
+        let doubling = |levels: usize| {
+            let mut defs = serde_json::Map::new();
+            for level in 0..levels {
+                let next = json!({ "$ref": format!("#/$defs/l{}", level + 1) });
+                defs.insert(format!("l{level}"), json!({ "allOf": [next.clone(), next] }));
+            }
+            defs.insert(format!("l{levels}"), json!({ "type": "object" }));
+            json!({ "$defs": defs, "$ref": "#/$defs/l0" })
+        };
+        assert_eq!(read(&doubling(5)), Ok(()));
+        assert!(read(&doubling(30)).is_err_and(|why| why.contains("in time")));
+        let tree = json!({ "$defs": { "node": { "properties": { "next": { "$ref": "#/$defs/node" } } } }, "$ref": "#/$defs/node" });
+        assert_eq!(read(&tree), Ok(()), "what leads back to itself ends with the answer");
+    }
 
     #[test]
     fn an_answer_fits_or_is_said_not_to() {

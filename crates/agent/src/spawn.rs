@@ -147,7 +147,18 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<New
     if let Some(warning) = warning {
         tracing::warn!(run = %id, warning, "agent");
     }
-    let model = model(above, wanted.model.as_deref().or(agent.model.as_deref()))?;
+    let model = match (&wanted.model, &agent.model) {
+        (Some(asked), _) => model(above, Some(asked))?,
+        // A tier in an agent's file is a wish. Where the provider has none of it, the agent has the model of who asks for it.
+        (None, Some(described)) => model(above, Some(described)).or_else(|why| {
+            if model::Tier::named(described).is_none() {
+                return Err(why);
+            }
+            tracing::warn!(run = %id, why, "the tier of an agent's file");
+            Ok(above.model.clone())
+        })?,
+        (None, None) => model(above, None)?,
+    };
     let counted = above.within.iter().any(|limit| limit.microusd.is_some())
         || kernel.family.max_budget_microusd.is_some();
     if counted && model::price(&model).is_none() {

@@ -96,7 +96,7 @@ impl World {
             let (id, kind) = (InboxId(self.number), InboxKind::Job);
             talk.hears(vec![Inbox { id, kind, job: None, body, at: Millis(0) }]);
         }
-        match talk.next(&self.settings) {
+        match talk.next(&self.settings, false) {
             Next::Call => self.call(at),
             Next::Ask(telling) => {
                 let seq = talk.next_seq();

@@ -115,11 +115,18 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     let has_ended =
         !jobs::goes_on(ended.status) || run.kernel.store.run(&run.id).is_owed(job)? == Some(false);
     let answer = ended.final_text.as_deref().unwrap_or(NO_FINAL_TEXT);
+    let told = answer.len();
     let (final_text, transcript, next_cursor, next_offset) = match args.cursor {
         // Its answer comes first, and not all of it with every piece.
         Some(from) => {
             let (text, next, offset) = transcript(run, job, from, args.offset)?;
-            (words::cut(answer, SHOWN_BESIDE).into_owned(), Some(text), Some(next), offset)
+            let shown = match words::cut(answer, SHOWN_BESIDE).into_owned() {
+                cut if cut.len() < answer.len() || cut != answer => {
+                    format!("{cut}\n[{} bytes in all: without `cursor` you get them]", answer.len())
+                }
+                whole => whole,
+            };
+            (shown, Some(text), Some(next), offset)
         }
         None => {
             let (text, offset) = piece(answer, args.offset, SHOWN_ANSWER);
@@ -138,7 +145,9 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         next_offset,
     };
     let output = Output::text(json(&answer));
-    Ok(if has_ended { output.fetching(job.clone()) } else { output })
+    // Who has seen only the beginning of an answer beside a transcript is still to be told of it.
+    let has_all = has_ended && (args.cursor.is_none() || told <= SHOWN_BESIDE);
+    Ok(if has_all { output.fetching(job.clone()) } else { output })
 }
 
 /// As much of a text as is shown at once, and where it goes on.

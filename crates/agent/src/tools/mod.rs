@@ -44,6 +44,8 @@ pub use web_fetch::Allowed;
 pub(crate) const SPAWN: &str = "spawn_sub_agent";
 
 /// Calls that a run is called after: a sub-agent, or the fork that follows a skill.
+/// What ends a job.
+pub(crate) const CANCELLING: &str = "job_cancel";
 pub(crate) const STARTING: [&str; 2] = [SPAWN, "skill"];
 
 /// What it takes to have sub-agents; who may have none does not have these either.

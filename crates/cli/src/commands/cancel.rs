@@ -37,7 +37,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let asked = Instant::now();
         loop {
             let row = store.run(&id).row().or_fail(Kind::Outside)?;
-            if row.status.is_final() {
+            let left = store.run(&id).jobs().or_fail(Kind::Outside)?;
+            if row.status.is_final() && left.iter().all(|job| job.ended_at.is_some()) {
                 break;
             }
             // Nobody is at work on it: then it ends here.

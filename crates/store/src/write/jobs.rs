@@ -81,6 +81,14 @@ impl Store {
                 }
                 ended.push(id);
             }
+            // Whoever had ended before and only left others behind can be talked to again.
+            let mut heard = conn.prepare_cached(
+                "UPDATE inbox SET consumed_at = ?2
+                 WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
+            )?;
+            if !ended.contains(&run) {
+                heard.execute(params![run.as_str(), at])?;
+            }
             Ok(ended)
         })
         .await
@@ -109,7 +117,8 @@ impl Store {
         self.write(move |conn| {
             let Standing { status, root, .. } = standing(conn, &run)?;
             let ended = root != run && !status.is_live() && !status.is_paused();
-            if status.is_final() || ended {
+            let has_left = root == run && status == RunStatus::Completed && has_open_jobs(conn, &run)?;
+            if (status.is_final() || ended) && !has_left {
                 return Err(StoreError::Over { run: run.clone(), status });
             }
             let mut find = conn.prepare_cached(
@@ -192,6 +201,14 @@ pub(super) fn insert(conn: &Connection, run: &NewRun) -> Result<(), StoreError> 
 /// The run that a job still owes its result; `None` for a run that owes nothing.
 pub(super) fn parent_owed(conn: &Connection, job: &RunId) -> Result<Option<RunId>, StoreError> {
     Ok(parent_of(conn, job)?.and_then(|(parent, owed)| owed.then_some(parent)))
+}
+
+/// Whether somebody below a run could still go on: it may have ended and left them.
+fn has_open_jobs(conn: &Connection, root: &RunId) -> Result<bool, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT 1 FROM runs WHERE root = ?1 AND id <> ?1 AND status IN ('running', 'waiting', 'paused')",
+    )?;
+    Ok(find.exists([root.as_str()])?)
 }
 
 fn parent_of(conn: &Connection, job: &RunId) -> Result<Option<(RunId, bool)>, StoreError> {

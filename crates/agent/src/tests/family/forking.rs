@@ -52,8 +52,29 @@ async fn the_marker_of_the_parent_stays_and_moving_ones_move() {
     let parent = marked(&stage.sent("m")[1]);
     let fork = stage.sent("m-4-1");
     assert_eq!(parent, [0, 2]);
-    assert_eq!(marked(&fork[0]), [2, 4], "where its parent wrote, and its own end");
-    assert_eq!(marked(&fork[1]), [4, 6]);
+    assert_eq!(
+        marked(&fork[0]),
+        [2, 4],
+        "where its parent wrote, and the end of what all of its forks are told"
+    );
+    assert_eq!(marked(&fork[1]), [5, 7]);
+    // Without results to tell, what they share ends with the reply.
+    let stage = Stage::new(&[("Do it.", &["It is done."]), ("And?", &["Yes."])]);
+    stage.run("Do it.").await;
+    let fork = Fork::new("And?", "side", "test");
+    let side = stage.kernel().fork(&RunId::new("m"), &fork, &Brake::new()).await.expect("forked").ended.run;
+    assert_eq!(marked(&stage.sent(side.as_str())[0]), [0, 1]);
+}
+
+#[tokio::test]
+async fn a_fork_that_says_nothing_has_no_last_words() {
+    let stage = Stage::new(&[
+        ("Do it.", &["I think so. + spawn_sub_agent{\"prompt\":\"Try.\",\"fork\":true}", "Done."]),
+        ("Try.", &["nothing"]),
+    ]);
+    stage.run("Do it.").await;
+    assert_eq!(stage.row("m-2-0").final_text, None);
+    assert!(!stage.result("m", 0).to_string().contains("I think so."), "{}", stage.result("m", 0));
 }
 
 #[tokio::test]

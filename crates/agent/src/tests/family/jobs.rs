@@ -184,7 +184,8 @@ async fn a_very_long_answer_is_read_in_pieces() {
     assert_eq!(stage.result("m", 1)["next_offset"], (48 << 10));
     let transcript = read(4..13, "transcript");
     assert_eq!(transcript.strip_prefix("[2] reply: ").map(str::trim_end), Some(long.trim_end()));
-    assert_eq!(stage.result("m", 4)["final_text"].as_str().map(str::len), Some((1 << 10) + "…".len()));
+    let beside = stage.result("m", 4)["final_text"].as_str().unwrap_or_default().to_owned();
+    assert!(beside.len() < 1200 && beside.ends_with("without `cursor` you get them]"), "{beside}");
     assert_eq!(
         (stage.result("m", 4)["next_cursor"].as_i64(), stage.result("m", 4)["next_offset"].as_i64()),
         (Some(1), Some(16 << 10))
@@ -206,6 +207,42 @@ async fn who_is_at_its_step_cap_is_woken_all_the_same() {
         stage.play.open("end");
     };
     let (ended, ()) = tokio::join!(stage.go(&run), waits);
+    assert_eq!((stage.told_of("m", "m-2-0"), ended.final_text.as_deref()), (1, Some("Told.")));
+}
+
+/// What it asks for in its last reply is not done, and does not keep it from being told of the others, or from being ended.
+#[tokio::test]
+async fn who_asks_for_more_at_its_step_cap_waits_for_its_jobs_all_the_same() {
+    let two = format!("{LAUNCH} + {}", LAUNCH.replace("Work.", "Play."));
+    let mut stage = Stage::new(&[
+        ("Do it.", &[&two, "echo{\"say\":\"more\"}", "Told.", "Told again."]),
+        ("Work.", &["Worked."]),
+        ("Play.", &["@end Played."]),
+    ]);
+    stage.room.limits.max_steps = 1;
+    let run = stage.start("Do it.").await;
+    let waits = async {
+        while stage.status("m") != RunStatus::Waiting || stage.told_of("m", "m-2-0") == 0 {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("end");
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), waits);
+    assert_eq!(ended.final_text.as_deref(), Some("Told again."));
+    assert_eq!((stage.told_of("m", "m-2-0"), stage.told_of("m", "m-2-1")), (1, 1));
+    assert!(stage.said_to("m").contains(words::NO_RESULT), "{}", stage.said_to("m"));
+}
+
+#[tokio::test]
+async fn an_answer_that_was_only_begun_beside_a_transcript_is_still_told_of() {
+    let long = "long ".repeat(400);
+    let stage = Stage::new(&[
+        ("Do it.", &[LAUNCH, r#"job_output{"job_id":"m-2-0","block":true,"cursor":0}"#, "I wait.", "Told."]),
+        ("Work.", &[&long]),
+    ]);
+    let ended = stage.run("Do it.").await;
+    let shown = stage.result("m", 1)["final_text"].as_str().expect("an answer").to_owned();
+    assert!(shown.ends_with("[2000 bytes in all: without `cursor` you get them]"), "{shown}");
     assert_eq!((stage.told_of("m", "m-2-0"), ended.final_text.as_deref()), (1, Some("Told.")));
 }
 

@@ -7,6 +7,38 @@ use super::*;
 const WANTED: &str =
     r#"spawn_sub_agent{"prompt":"Count.","output_schema":{"type":"object","required":["n"]}}"#;
 
+/// What a sub-agent says while its own jobs are at work is not its answer.
+#[tokio::test]
+async fn who_waits_for_others_is_not_told_that_its_answer_misfits() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[WANTED, "Done."]),
+        (
+            "Count.",
+            &[
+                r#"spawn_sub_agent{"prompt":"Help.","run_in_background":true}"#,
+                "I wait.",
+                "seven",
+                r#"{"n":7}"#,
+            ],
+        ),
+        ("Help.", &["@end Helped."]),
+    ]);
+    stage.family.depth = 2;
+    let run = stage.start("Do it.").await;
+    let waits = async {
+        let waits = || {
+            stage.runs().iter().any(|(run, status)| run == "m-2-0" && *status == store::RunStatus::Waiting)
+        };
+        while !waits() {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("end");
+    };
+    let (_, ()) = tokio::join!(stage.go(&run), waits);
+    assert_eq!(stage.result("m", 0)["final_text"], r#"{"n":7}"#);
+    assert_eq!(stage.said_to("m-2-0").matches(crate::words::REPAIR).count(), 1);
+}
+
 async fn told(says: &[&str]) -> (Stage, Value) {
     let stage = Stage::new(&[("Do it.", &[WANTED, "Done."]), ("Count.", says)]);
     stage.run("Do it.").await;
