@@ -15,6 +15,7 @@ use super::names::Mapping;
 use super::report::{FaultUse, Miss, Place, Report};
 use super::response::Reply;
 use super::tape::{Tape, digest};
+use super::trail::Trail;
 use super::{OnMiss, Settings};
 use crate::cache_sim::CacheSim;
 use crate::serve::{Request, identity};
@@ -94,8 +95,9 @@ impl Stage {
         let mut state = self.lock();
         let state = &mut *state;
         let outline = state.replies.outline(prompt, &identity);
+        let trail = Trail::of(prompt, identity.follows.as_deref());
         let nearest = self.on_miss == OnMiss::Nearest;
-        let found = state.finder.find(&self.tape, &outline, prompt.dialect, nearest)?;
+        let found = state.finder.find(&self.tape, &outline, &trail, prompt.dialect, nearest)?;
         let take = &self.tape.takes[found.take];
         self.tape.names.learn(take.exchange, prompt, &mut state.mapping);
         let asked = self.cache.as_ref().and_then(|cache| cache.ask(prompt.dialect, &request.body));

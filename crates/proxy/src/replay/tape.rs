@@ -81,6 +81,8 @@ pub(super) struct Take {
     pub(super) whole: bool,
     /// The spine of what is said with it.
     pub(super) after: u64,
+    /// What the model calls its reply.
+    pub(super) reply_id: Option<String>,
 }
 
 /// A turn and its attempts.
@@ -307,6 +309,7 @@ impl Watch for Loading {
             asked_us: 0,
             response: Recorded::default(),
             whole: false,
+            reply_id: None,
         });
     }
 
@@ -328,6 +331,7 @@ impl Watch for Loading {
         };
         take.after = self.replies.learn(take.outline.spine, heard);
         if let Some(reply) = &heard.reply {
+            take.reply_id = Some(reply.id.clone());
             self.census.answered(reply);
         }
     }

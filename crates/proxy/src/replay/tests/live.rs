@@ -57,6 +57,115 @@ async fn twins_come_in_the_order_they_were_recorded_in() {
     assert_eq!(live.ask("x", "result a1 x").await, "text three");
 }
 
+/// Agents whose replies have the same ids or words: each is known by what it was told itself.
+#[tokio::test]
+async fn a_lane_keeps_its_own_history() {
+    const BOTH: &str = "
+        main > plan the trip
+        main < call t1 Task look at the tides; call t2 Task count the boats
+        a > look at the tides
+        b > count the boats
+    ";
+    let same_ids = "
+        a < call x1 Read a file
+        b < call x1 Read a file
+        a > result x1 the file of the tides
+        b > result x1 the file of the boats
+        a < call x2 Read another
+        b < call x2 Read another
+        a > result x2 the same
+        b > result x2 the same
+        a < text tides
+        b < text boats
+    ";
+    let same_words = "
+        a < text well
+        b < text well
+        a > go on
+        b > go on
+        a < text tides
+        b < text boats
+    ";
+    let fork = "
+        a < text well
+        b < text well
+        f = a
+        a > go on
+        b > go on
+        f > turn back
+        a < text tides
+        b < text boats
+        f < text turned
+    ";
+    for (name, story, asked) in [
+        (
+            "the same ids",
+            same_ids,
+            vec![
+                ("b", "count the boats", "call x1 Read a file"),
+                ("a", "look at the tides", "call x1 Read a file"),
+                ("b", "result x1 the file of the boats", "call x2 Read another"),
+                ("a", "result x1 the file of the tides", "call x2 Read another"),
+                ("b", "result x2 the same", "text boats"),
+                ("a", "result x2 the same", "text tides"),
+            ],
+        ),
+        (
+            "the same ids, and nothing else is as it was recorded",
+            same_ids,
+            vec![
+                ("b", "please count the boats", "call x1 Read a file"),
+                ("a", "please look at the tides", "call x1 Read a file"),
+                ("b", "result x1 no such file", "call x2 Read another"),
+                ("a", "result x1 nor this", "call x2 Read another"),
+                ("b", "result x2 nothing", "text boats"),
+                ("b2", "please count the boats", "call x1 Read a file"),
+                ("b2", "result x1 no such file", "call x2 Read another"),
+                ("b2", "result x2 nothing at all", "text boats"),
+                ("a", "result x2 nothing", "text tides"),
+            ],
+        ),
+        (
+            "the same words",
+            same_words,
+            vec![
+                ("b", "count the boats", "text well"),
+                ("a", "look at the tides", "text well"),
+                ("b", "go on", "text boats"),
+                ("a", "go on", "text tides"),
+            ],
+        ),
+        (
+            "a fork",
+            fork,
+            vec![
+                ("a", "look at the tides", "text well"),
+                ("f", "= a", ""),
+                ("f", "please turn back", "text turned"),
+                ("a", "please go on", "text tides"),
+            ],
+        ),
+    ] {
+        let mut live = Story::new(&format!("{BOTH}{story}")).play(&Settings::default()).await;
+        live.ask("main", "plan the trip").await;
+        for (lane, said, expected) in asked {
+            match said.strip_prefix("= ") {
+                Some(other) => live.fork(lane, other),
+                None => assert_eq!(live.ask(lane, said).await, expected, "{name}: {lane} says {said}"),
+            }
+        }
+    }
+    // Whoever comes in the middle is known by all that was said before.
+    let mut live = Story::new(&format!("{BOTH}{same_ids}")).play(&Settings::default()).await;
+    let opening = ["count the boats", "result x1 the file of the boats"];
+    let messages = live.lanes.entry("b".to_owned()).or_default();
+    for (said, reply) in opening.into_iter().zip(["call x1 Read a file", "call x2 Read another"]) {
+        said_by_user(messages, said);
+        messages.push(assistant(reply));
+    }
+    assert_eq!(live.ask("b", "result x2 the same").await, "text boats");
+}
+
 #[tokio::test]
 async fn recorded_attempts_are_played_in_order() {
     let story = Story::new(

@@ -1,0 +1,77 @@
+//! Which lanes a live conversation has been served from.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use session::{Block, Role};
+use wire::dialect::Prompt;
+
+/// A live conversation as numbers, one for each time it had been the model's turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Trail {
+    /// What had been said then, the oldest first.
+    before: Vec<u64>,
+    /// What has been said now.
+    now: u64,
+}
+
+/// Who answered which conversation so far.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    lanes: HashMap<u64, BTreeSet<String>>,
+}
+
+impl Trail {
+    /// The trail of a request; `follows` is the reply that it names instead of carrying it.
+    pub(super) fn of(prompt: &Prompt, follows: Option<&str>) -> Self {
+        let mut trail = Self { before: follows.map(reply).into_iter().collect(), now: 0 };
+        let mut said = DefaultHasher::new();
+        trail.before.hash(&mut said);
+        let mut is_reply = false;
+        for message in prompt.conversation() {
+            if message.role == Role::Assistant {
+                // One reply may be spread over several messages. Its words are the finder's business.
+                if !is_reply {
+                    trail.before.push(said.finish());
+                }
+                is_reply = true;
+                continue;
+            }
+            is_reply = false;
+            message.parts.iter().for_each(|part| hash(&part.block, &mut said));
+        }
+        trail.now = said.finish();
+        trail
+    }
+}
+
+impl Served {
+    /// A lane answers a conversation, with the reply of this id.
+    pub(super) fn note(&mut self, trail: &Trail, lane: &str, reply_id: Option<&str>) {
+        for at in [Some(trail.now), reply_id.map(reply)].into_iter().flatten() {
+            self.lanes.entry(at).or_default().insert(lane.to_owned());
+        }
+    }
+
+    /// The lanes that answered a conversation, the newest turn's first. Twins share theirs.
+    pub(super) fn lanes<'s>(&'s self, trail: &'s Trail) -> impl Iterator<Item = &'s BTreeSet<String>> {
+        trail.before.iter().rev().filter_map(|at| self.lanes.get(at))
+    }
+}
+
+fn reply(id: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    ("reply", id).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn hash(block: &Block, said: &mut DefaultHasher) {
+    match block {
+        Block::Text { text } => text.trim().hash(said),
+        Block::ToolResult(result) => {
+            result.call.as_str().hash(said);
+            result.blocks.iter().for_each(|block| hash(block, said));
+        }
+        other => format!("{other:?}").hash(said),
+    }
+}
