@@ -363,6 +363,39 @@ async fn words_that_a_version_adds_do_not_hide_those_that_were_handed_over() {
     assert_eq!(asked, "text the source is fine");
 }
 
+#[test]
+fn a_dump_that_cannot_be_read_is_an_error_and_not_a_miss_later() {
+    let cut = |text: &str| text[..text.len() / 2].to_owned();
+    let odd = |text: &str| text.replace("\"body\":{", "\"body\":5,\"was\":{");
+    let empty = |_: &str| String::new();
+    let same = |text: &str| text.to_owned();
+    type Change<'c> = &'c dyn Fn(&str) -> String;
+    for (file, becomes, change, error) in [
+        (
+            "r000002_response.json",
+            "r000002_response.json",
+            &cut as Change<'_>,
+            Some("`r000002_response.json` in"),
+        ),
+        ("r000002_request.json", "r000002_request.json", &cut, Some("`r000002_request.json` in")),
+        ("r000003_response.json", "r000003_response.json", &empty, Some("`r000003_response.json` in")),
+        ("r000003_response.json", "r000003_response.json", &odd, Some("r000003")),
+        // Nothing is hidden by a copy, or by what has another name.
+        ("r000001_response.json", "r000009_response.json", &same, None),
+        ("r000001_response.json", "notes.json", &cut, None),
+    ] {
+        let story = Story::new(PAIR);
+        let text = std::fs::read_to_string(story.dir.path().join(file)).expect("it was written");
+        std::fs::write(story.dir.path().join(becomes), change(&text)).expect("it can be written");
+        let loaded = Tape::load(story.dir.path()).err().map(|error| error.to_string());
+        match (&loaded, error) {
+            (None, None) => {}
+            (Some(found), Some(error)) if found.contains(error) => {}
+            _ => panic!("{file} as {becomes}: {loaded:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn counts_go_by_what_is_counted() {
     let story = Story::new("main > hello\nmain < text good day");
