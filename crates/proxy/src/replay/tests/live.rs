@@ -252,6 +252,28 @@ async fn names_the_harness_made_are_put_into_the_replies() {
 }
 
 #[tokio::test]
+async fn words_that_differ_are_no_names() {
+    let story = Story::new(
+        "
+        main > work in /tmp/box/7/ws on the read-only branch with 1234 rows, the 1st, in utf8
+        main < call t1 Task start the job
+        main > result t1 job brave-otter and 4711 started, read-only, 5 of 2048
+        main < text brave-otter and 4711 run on the read-only branch, the 1st of 1234 in utf8, 2048; call t2 Wait brave-otter
+        main > result t2 done
+        main < call t3 Wait 4711; call t4 Wait 1234
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    let asked = "work in /home/me on the fast-forward branch with 5678 rows, the 2nd, in utf16";
+    assert_eq!(live.ask("main", asked).await, "call t1 Task start the job");
+    assert_eq!(
+        live.ask("main", "result t1 job shy-badger and 4242 started, read-write, 5 of 4096").await,
+        "text shy-badger and 4242 run on the read-only branch, the 1st of 1234 in utf8, 2048; call t2 Wait shy-badger"
+    );
+    assert_eq!(live.ask("main", "result t2 done").await, "call t3 Wait 4242; call t4 Wait 1234");
+}
+
+#[tokio::test]
 async fn a_request_that_was_not_recorded_gets_an_error_that_names_the_nearest() {
     let story = Story::new(PAIR);
     let mut live = story.play(&Settings::default()).await;
