@@ -8,9 +8,9 @@ use wire::dialect::Dialect;
 use super::tape::Tape;
 use super::trail::{Served, Trail};
 
-/// A sub-agent's prompt that shares less than this, in thousands, is another one.
+/// A prompt or a question aside that shares less than this, in thousands, is another one.
 const ALIKE: usize = 400;
-/// An agent that was there before begins again only with nearly the same words.
+/// What was there before comes again only with nearly the same words.
 const VERY_ALIKE: usize = 800;
 
 /// Who stands where.
@@ -45,6 +45,8 @@ pub(super) struct Found {
     pub(super) take: usize,
     /// All that was recorded had been played.
     pub(super) again: bool,
+    /// An agent begins, and with words that are nothing like the recorded ones.
+    pub(super) is_other: bool,
 }
 
 /// There is no place for it.
@@ -84,7 +86,8 @@ impl Finder {
         stand.failed = false;
         let attempt = stand.asked;
         self.served.note(trail, &tape.spots[spot].lane, tape.takes[take].reply_id.as_deref());
-        Ok(Found { spot, attempt, take, again })
+        let is_other = outline.is_first && !is_like(&tape.first_of(spot).outline, outline);
+        Ok(Found { spot, attempt, take, again, is_other })
     }
 
     /// The recorded answer is on its way.
@@ -139,8 +142,9 @@ impl Finder {
             recorded.has_tools == outline.has_tools && recorded.is_probe == outline.is_probe
         };
         let (kin, others): (Vec<usize>, Vec<usize>) = candidates.iter().copied().partition(is_kin);
-        // Nobody else can be meant by the only main agent that is left.
-        let bar = |kind| if matches!(kind, LaneKind::Sub | LaneKind::Fork) { ALIKE } else { 0 };
+        // Nobody else can be meant by the only main agent that is left; and what a probe asks matters to nobody.
+        let is_meant = |kind| kind == LaneKind::Main && outline.has_tools;
+        let bar = |kind| if is_meant(kind) || outline.is_probe { 0 } else { ALIKE };
         let mine = self.of_this_conversation(tape, &kin, trail);
         let found = self.retried(&kin, outline);
         // A request that names the reply it follows carries too little to be told apart by it.
@@ -197,7 +201,7 @@ impl Finder {
         let exact = || by_looks(tape, &said_exactly(tape, &unasked, outline), outline);
         let again = || candidates.iter().rev().copied().find(same);
         let retried = || candidates.iter().rev().copied().find(failed);
-        let bar_again = |kind| if kind == LaneKind::Side { 0 } else { VERY_ALIKE };
+        let bar_again = |_| if outline.is_probe { 0 } else { VERY_ALIKE };
         let alike = || nearest(tape, candidates, outline, bar_again);
         // What was asked before is meant again, rather than something else that nobody has asked for.
         let new = || nearest(tape, &unasked, outline, bar);
@@ -240,16 +244,23 @@ fn nearest(
     if !equal.is_empty() {
         return by_looks(tape, &equal, outline);
     }
-    // A version may add words of its own around those that were handed over.
-    let handed =
-        |spot: &&usize| of(spot).texts.iter().any(|text| is_words(text) && outline.texts.contains(text));
-    let equal: Vec<usize> = spots.iter().filter(handed).copied().collect();
+    let equal: Vec<usize> = spots.iter().filter(|spot| is_handed(of(spot), outline)).copied().collect();
     if !equal.is_empty() {
         return by_looks(tape, &equal, outline);
     }
     let shared = |spot: &usize| likeness(&blanked(&of(spot).texts), &blank);
     let passes = |spot: &usize| !outline.is_first || shared(spot) >= bar(tape.first_of(*spot).kind);
     spots.iter().rev().copied().filter(passes).max_by_key(shared)
+}
+
+/// Whether the recorded words were handed over, maybe with others around them that a version adds.
+fn is_handed(recorded: &Outline, live: &Outline) -> bool {
+    recorded.texts.iter().any(|text| is_words(text) && live.texts.contains(text))
+}
+
+/// Whether two requests say much the same.
+fn is_like(recorded: &Outline, live: &Outline) -> bool {
+    is_handed(recorded, live) || likeness(&blanked(&recorded.texts), &blanked(&live.texts)) >= ALIKE
 }
 
 /// Whether a text is what somebody says, and not a reminder in tags that every agent gets.

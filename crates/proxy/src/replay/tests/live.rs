@@ -308,6 +308,45 @@ async fn side_calls_are_answered_as_often_as_they_come() {
 }
 
 #[tokio::test]
+async fn a_question_aside_that_was_not_recorded_is_a_miss() {
+    const MISS: &str = "no recorded side call is like this request";
+    for (asked, expected) in [
+        // Never asked before.
+        (vec!["tell me a joke about elephants"], vec![MISS]),
+        (vec!["name this chat: greetings"], vec!["text A greeting"]),
+        // Asked before.
+        (vec!["name this chat: hello", "tell me a joke"], vec!["text A greeting", MISS]),
+        (vec!["name this chat: hello", "name this chat: tides and boats"], vec!["text A greeting", MISS]),
+        (vec!["name this chat: hello", "name this chat: hello"], vec!["text A greeting"; 2]),
+    ] {
+        for main in ["", "main > hello\nmain < text good day\n"] {
+            let story = Story::new(&format!("{main}title > name this chat: hello\ntitle < text A greeting"));
+            let mut live = story.play(&Settings::default()).await;
+            for (said, expected) in asked.iter().zip(&expected) {
+                live.lanes.clear();
+                let answer = live.ask("title", said).await;
+                assert!(answer.contains(expected), "{asked:?}: {answer}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_only_main_agent_is_meant_whatever_it_says_and_the_report_says_so() {
+    let story = Story::new("main > what is the sum\nmain < text four");
+    for (said, line) in [
+        ("what is the sum", ""),
+        ("<reminder> be nice to everybody and never say no </reminder>; what is the sum", ""),
+        ("tell me a joke about elephants", "asked for in other words: turn 1 of lane `main` (r000001)"),
+    ] {
+        let mut live = story.play(&Settings::default()).await;
+        assert_eq!(live.ask("main", said).await, "text four");
+        let report = live.player.report().to_string();
+        assert_eq!(report.lines().nth(1).unwrap_or_default(), line, "{said}: {report}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_comes_in_the_form_that_is_asked_for() {
     let live =
         Story::new("main > hello\nmain < text good day; call t1 Task look").play(&Settings::default()).await;
