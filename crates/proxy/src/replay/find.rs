@@ -146,9 +146,9 @@ impl Finder {
         let is_meant = |kind| kind == LaneKind::Main && outline.has_tools;
         let bar = |kind| if is_meant(kind) || outline.is_probe { 0 } else { ALIKE };
         let mine = self.of_this_conversation(tape, &kin, trail);
-        let found = self.retried(&kin, outline);
-        // A request that names the reply it follows carries too little to be told apart by it.
+        // A request that names the reply it follows carries too little to be told apart by what it says.
         let told = if mine.is_empty() { &kin } else { &mine };
+        let found = self.retried(told, outline);
         let found = found.or_else(|| self.told_the_same(tape, told, outline));
         // Two agents may have been given the same ids and words: each stays with what it began with.
         let found = found.or_else(|| self.among(tape, &mine, outline, bar));

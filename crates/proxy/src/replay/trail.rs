@@ -75,3 +75,60 @@ fn hash(block: &Block, said: &mut DefaultHasher) {
         other => format!("{other:?}").hash(said),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use wire::dialect::Dialect;
+
+    use super::*;
+
+    fn trail(dialect: Dialect, body: Value, follows: Option<&str>) -> Trail {
+        Trail::of(&dialect.decode_request(body.to_string().as_bytes()).expect("a request"), follows)
+    }
+
+    fn lanes(served: &Served, trail: &Trail) -> Vec<String> {
+        served.lanes(trail).map(|lanes| lanes.iter().cloned().collect::<Vec<_>>().join("+")).collect()
+    }
+
+    #[test]
+    fn a_conversation_is_known_by_what_was_said_before_and_the_newest_counts_first() {
+        let say = |said: &[&str]| {
+            let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
+            let messages: Vec<Value> = said
+                .iter()
+                .enumerate()
+                .map(|(at, text)| json!({"role": role(at), "content": [{"type": "text", "text": text}]}))
+                .collect();
+            trail(Dialect::AnthropicMessages, json!({"model": "m", "messages": messages}), None)
+        };
+        let mut served = Served::default();
+        served.note(&say(&["tides"]), "sub-1", None);
+        served.note(&say(&["boats"]), "sub-2", None);
+        served.note(&say(&["tides", "well", "go on"]), "sub-3", None);
+        for (said, expected) in [
+            (vec!["tides"], vec![]),
+            (vec!["boats", "well", "go on"], vec!["sub-2"]),
+            (vec!["tides", "well", "turn back"], vec!["sub-1"]),
+            (vec![" tides\n", "well", "go on", "and", "on"], vec!["sub-3", "sub-1"]),
+            (vec!["winds", "well", "go on"], vec![]),
+        ] {
+            assert_eq!(lanes(&served, &say(&said)), expected, "{said:?}");
+        }
+        served.note(&say(&["boats"]), "sub-4", None);
+        assert_eq!(lanes(&served, &say(&["boats", "well", "go on"])), ["sub-2+sub-4"], "twins share theirs");
+    }
+
+    #[test]
+    fn a_reply_that_is_named_and_not_carried_is_known_by_its_id() {
+        let say =
+            |text, follows| trail(Dialect::OpenAiResponses, json!({"model": "m", "input": text}), follows);
+        let mut served = Served::default();
+        served.note(&say("tides", None), "sub-1", Some("resp_1"));
+        served.note(&say("boats", None), "sub-2", Some("resp_2"));
+        for (follows, expected) in [("resp_1", vec!["sub-1"]), ("resp_2", vec!["sub-2"]), ("resp_3", vec![])]
+        {
+            assert_eq!(lanes(&served, &say("go on", Some(follows))), expected, "{follows}");
+        }
+    }
+}
