@@ -43,7 +43,7 @@ impl Renames {
         if !is_stream {
             let texts = match Document::parse(body) {
                 Ok(document) => texts(document.root()),
-                Err(_) => vec![0..body.len()],
+                Err(_) => std::iter::once(0..body.len()).collect(),
             };
             for text in texts {
                 for (range, pair) in self.found(search, &body[text.clone()]) {
