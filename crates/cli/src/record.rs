@@ -81,7 +81,7 @@ impl Session {
             (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
         }));
         let bound =
-            Capture::bind(self.listen).await.or_fail_with(Kind::Usage, || free_port_hint(self.listen))?;
+            Capture::bind(self.listen).await.or_fail_with(Kind::Usage, || listen_hint(self.listen))?;
         let addr = bound.addr();
         let mut settings = settings(&self, addr);
         let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir)))
@@ -177,7 +177,13 @@ pub(crate) fn check_command(command: &[String]) -> anyhow::Result<()> {
 }
 
 /// What to do where a port is taken.
-fn free_port_hint(listen: SocketAddr) -> String {
+fn listen_hint(listen: SocketAddr) -> String {
+    if !listen.ip().is_loopback() {
+        let port = listen.port();
+        return format!(
+            "only loopback is listened on, since nothing protects what passes: `--listen 127.0.0.1:{port}`"
+        );
+    }
     format!("leave `--listen` out to take any free port, or try `ss -ltnp 'sport = :{}'`", listen.port())
 }
 

@@ -168,7 +168,7 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
         ),
         (
             &["proxy", "--upstream", up, "--out", "r", "--listen", "0.0.0.0:0"],
-            &["`0.0.0.0:0` is not a loopback address"],
+            &["`0.0.0.0:0` is not a loopback address", "`--listen 127.0.0.1:0`"],
         ),
         (
             &["proxy", "--upstream", up, "--out", "file/r"],

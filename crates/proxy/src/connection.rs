@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::Ending;
 
 use crate::capture::Shared;
-use crate::exchange::{Buffer, Exchange, Outcome, Silence, fill};
+use crate::exchange::{Buffer, Exchange, Outcome, Silence, fill, until_the_harness_leaves};
 use crate::h1::{BodyDecoder, RequestHead};
 use crate::hangup::Ends;
 use crate::refusal;
@@ -38,6 +38,8 @@ pub(crate) struct Connection<H> {
 enum Next {
     Request,
     Close,
+    /// Lets the harness read an error instead of an end.
+    Reset,
     /// Passes everything on between the harness and this upstream, whatever it is.
     Tunnel(usize),
 }
@@ -47,18 +49,22 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         Self { harness, ends, from_harness: Buffer::new(), upstreams: HashMap::new(), shared }
     }
 
-    /// Serves requests until one of the sides closes.
-    pub(crate) async fn run(mut self) {
+    /// Serves requests until one of the sides closes. Gives the harness's connection back where the provider's broke: it
+    /// must not end as if all were well.
+    pub(crate) async fn run(mut self) -> Option<H> {
         let mut next = Next::Request;
         while let Next::Request = next {
             let Some(request) = self.next_request().await else { break };
             let _in_flight = self.shared.in_flight();
             next = self.serve(request).await;
         }
-        if let Next::Tunnel(index) = next {
-            self.tunnel(index).await;
+        match next {
+            Next::Tunnel(index) => self.tunnel(index).await,
+            Next::Reset => return Some(self.harness),
+            Next::Request | Next::Close => {}
         }
         let _ = self.harness.shutdown().await; // it may be gone already
+        None
     }
 
     async fn next_request(&mut self) -> Option<RequestHead> {
@@ -113,9 +119,19 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         let tap = shared.recorder.arrived(&request.method, &url, request.head.end_to_end());
         let (upstream, from_upstream) = match self.upstreams.entry(route.index) {
             Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(none) => match shared.upstreams.connect(route.upstream).await {
-                Ok(io) => none.insert((io, Buffer::new())),
-                Err(error) => {
+            Entry::Vacant(none) => match tokio::select! {
+                connected = shared.upstreams.connect(route.upstream) => Some(connected),
+                () = until_the_harness_leaves(&mut self.harness, &mut self.from_harness, self.ends) => None,
+            } {
+                Some(Ok(io)) => none.insert((io, Buffer::new())),
+                None => {
+                    let whole = self.listen(&request, &tap).await;
+                    tap.request_ended(whole, Vec::new());
+                    let error = "the harness left before the provider was reached".to_owned();
+                    tap.ended(Ending::CutByHarness, Some(error), Vec::new());
+                    return Next::Close;
+                }
+                Some(Err(error)) => {
                     let message = format!("cannot reach {scheme_and_host}: {error}");
                     shared.tally.failed(route.index, &message);
                     self.refuse(&request, tap, 502, "Bad Gateway", &message).await;
@@ -132,12 +148,12 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             from_upstream,
         };
         let outcome = exchange.run(&request, &head_bytes, tap).await;
-        if let Outcome::Unanswered(Silence { error, garbage }) = outcome {
+        if let Outcome::Unanswered(Silence { error, garbage, reset }) = outcome {
             shared.tally.failed(route.index, &error);
             if garbage {
                 let _ = self.harness.write_all(&refusal::response(502, "Bad Gateway", &error)).await;
             }
-            return Next::Close;
+            return if reset { Next::Reset } else { Next::Close };
         }
         shared.tally.answered(route.index);
         match outcome {
@@ -146,6 +162,7 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
                 shared.recorder.lose("what followed an upgrade to another protocol", "only HTTP is recorded");
                 Next::Tunnel(route.index)
             }
+            Outcome::Reset => Next::Reset,
             Outcome::Close | Outcome::Unanswered(_) => Next::Close,
         }
     }

@@ -1,10 +1,13 @@
 //! One request and its response, passed on in both directions at once.
 
 use std::io;
+use std::pin::pin;
+use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use recording::ExchangeTap;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::watch;
 use wire::Ending;
 
 use crate::h1::{BodyDecoder, Framing, RequestHead, ResponseHead};
@@ -12,6 +15,8 @@ use crate::hangup::Ends;
 
 /// How much is read at a time.
 const READ: usize = 64 << 10;
+/// How long the rest of a request is passed on that was answered before its end.
+const REST: Duration = Duration::from_secs(30);
 
 /// Bytes that were read and not used yet.
 pub(crate) type Buffer = BytesMut;
@@ -29,6 +34,8 @@ pub(crate) enum Outcome {
     Reusable,
     /// Both connections must be closed.
     Close,
+    /// The provider's connection broke: the harness's must not end as if all were well.
+    Reset,
     /// The provider gave no answer at all.
     Unanswered(Silence),
     /// Both sides agreed on another protocol: what follows is not HTTP.
@@ -43,6 +50,8 @@ pub(crate) struct Silence {
     /// The provider said something, but not in HTTP: the harness is told so. A connection that just
     /// closed is closed towards the harness too, as it would have been without us.
     pub(crate) garbage: bool,
+    /// The connection did not just close, it broke.
+    pub(crate) reset: bool,
 }
 
 /// What was heard from the provider before the exchange ended.
@@ -50,8 +59,11 @@ enum Heard {
     /// Everything; the recorder knows.
     Whole(ResponseHead),
     Upgraded,
-    /// The provider stopped in the middle: what went wrong.
-    Cut(String),
+    /// The provider stopped in the middle: what went wrong, and whether its connection broke.
+    Cut {
+        error: String,
+        reset: bool,
+    },
     Nothing(Silence),
     /// The harness took no more.
     HarnessGone,
@@ -78,12 +90,14 @@ where
         let (mut harness_read, mut harness_write) = tokio::io::split(self.harness);
         let (mut upstream_read, mut upstream_write) = tokio::io::split(self.upstream);
         let mut asking = BodyDecoder::new(request.framing);
+        let (passed, mut is_passed) = watch::channel(false);
         let mut up = Up {
             from: &mut harness_read,
             buffer: self.from_harness,
             to: &mut upstream_write,
             ends: self.ends,
             tap: &tap,
+            passed,
         };
         let mut down = Down {
             from: &mut upstream_read,
@@ -91,16 +105,36 @@ where
             to: &mut harness_write,
             tap: &tap,
             answered: false,
+            is_passed: is_passed.clone(),
+            untold: None,
         };
-        let heard = tokio::select! {
-            biased; // a harness that leaves with the whole answer has not cut it
-            heard = down.run(&request.method) => heard,
-            // Comes back only when the harness has left.
-            () = up.run(head_bytes, &mut asking) => Heard::HarnessGone,
+        // Who waits for permission to send the rest has been told not to.
+        let goes_on = !request.head.has_token("expect", "100-continue");
+        let heard = {
+            let mut passing = pin!(up.run(head_bytes, &mut asking));
+            let heard = tokio::select! {
+                biased; // a harness that leaves with the whole answer has not cut it
+                heard = down.run(&request.method) => heard,
+                // Comes back only when the harness has left.
+                () = &mut passing => Heard::HarnessGone,
+            };
+            if matches!(heard, Heard::Whole(_)) && goes_on && !*is_passed.borrow() {
+                // A provider may answer early and still read all that it is sent.
+                tokio::select! {
+                    () = &mut passing => {}
+                    _ = is_passed.wait_for(|passed| *passed) => {}
+                    () = down.until_the_provider_closes() => {}
+                    () = tokio::time::sleep(REST) => {}
+                }
+            }
+            heard
         };
         let answered = down.answered;
         if !asking.is_done() {
             tap.request_ended(false, Vec::new());
+        }
+        if let Some(trailers) = down.untold.take() {
+            tap.ended(Ending::Complete, None, trailers);
         }
         let closes = request.head.closes() || !asking.is_done();
         conclude(heard, answered, closes, &tap)
@@ -118,9 +152,9 @@ fn conclude(heard: Heard, answered: bool, closes: bool, tap: &ExchangeTap) -> Ou
             tap.ended(Ending::Complete, Some("upgraded to another protocol".into()), Vec::new());
             Outcome::Upgraded
         }
-        Heard::Cut(error) => {
+        Heard::Cut { error, reset } => {
             tap.ended(Ending::CutByUpstream, Some(error), Vec::new());
-            Outcome::Close
+            if reset { Outcome::Reset } else { Outcome::Close }
         }
         Heard::Nothing(silence) => {
             tap.ended(Ending::NoResponse, Some(silence.error.clone()), Vec::new());
@@ -141,6 +175,8 @@ struct Up<'e, R, W> {
     to: &'e mut W,
     ends: Option<Ends>,
     tap: &'e ExchangeTap,
+    /// The whole request was passed on.
+    passed: watch::Sender<bool>,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Up<'_, R, W> {
@@ -162,26 +198,34 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Up<'_, R, W> {
                 self.tap.request_ended(true, body.take_trailers());
             }
             open = open && self.to.write_all(&bytes).await.is_ok();
-            self.tap.recorder().room().await;
+            // Behind the last part nothing waits, so that a quick answer finds the request passed on.
+            if !body.is_done() {
+                self.tap.recorder().room().await;
+            }
         }
         if open {
             let _ = self.to.flush().await; // the other way will say that it failed
         }
-        self.until_the_harness_leaves().await;
+        self.passed.send_replace(true);
+        until_the_harness_leaves(self.from, self.buffer, self.ends).await;
     }
+}
 
-    async fn until_the_harness_leaves(&mut self) {
-        // What a harness sends ahead of time waits its turn, within reason.
-        while self.buffer.len() < READ {
-            match (fill(self.from, self.buffer).await, self.ends) {
-                (Ok(1..), _) => {}
-                // It has said all it will say, and may still listen.
-                (Ok(0), Some(ends)) => return ends.let_go().await,
-                _ => return,
-            }
+/// Comes back when the harness has left. What it sends until then is kept, within reason.
+pub(crate) async fn until_the_harness_leaves(
+    from: &mut (impl AsyncRead + Unpin),
+    buffer: &mut Buffer,
+    ends: Option<Ends>,
+) {
+    while buffer.len() < READ {
+        match (fill(from, buffer).await, ends) {
+            (Ok(1..), _) => {}
+            // It has said all it will say, and may still listen.
+            (Ok(0), Some(ends)) => return ends.let_go().await,
+            _ => return,
         }
-        std::future::pending().await
     }
+    std::future::pending().await
 }
 
 /// The way from the provider to the harness.
@@ -191,6 +235,9 @@ struct Down<'e, R, W> {
     to: &'e mut W,
     tap: &'e ExchangeTap,
     answered: bool,
+    is_passed: watch::Receiver<bool>,
+    /// The trailers of an answer whose end the recorder does not know yet.
+    untold: Option<Vec<(String, Vec<u8>)>>,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
@@ -223,11 +270,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
                         return Err(silence("the provider closed the connection without an answer".into()));
                     }
                     Ok(_) => {}
-                    Err(error) => return Err(silence(format!("the provider's connection failed: {error}"))),
+                    Err(error) => {
+                        let error = format!("the provider's connection failed: {error}");
+                        return Err(Heard::Nothing(Silence { error, garbage: false, reset: true }));
+                    }
                 },
                 Err(error) => {
                     let error = format!("the provider's answer is {error}");
-                    return Err(Heard::Nothing(Silence { error, garbage: true }));
+                    return Err(Heard::Nothing(Silence { error, garbage: true, reset: false }));
                 }
             }
         }
@@ -248,7 +298,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
             let sent = self.send(passed_on).await;
             head_left = 0;
             if let Err(error) = taken {
-                return Heard::Cut(error.to_string());
+                return Heard::Cut { error: error.to_string(), reset: false };
             }
             if !sent {
                 return Heard::HarnessGone;
@@ -262,17 +312,38 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
                     self.complete(Vec::new()).await;
                     return Heard::Whole(head);
                 }
-                Ok(0) => return Heard::Cut("the provider closed the connection in the middle".into()),
+                Ok(0) => {
+                    let error = "the provider closed the connection in the middle".into();
+                    return Heard::Cut { error, reset: false };
+                }
                 Ok(_) => {}
-                Err(error) => return Heard::Cut(format!("the provider's connection failed: {error}")),
+                Err(error) => {
+                    let error = format!("the provider's connection failed: {error}");
+                    return Heard::Cut { error, reset: true };
+                }
             }
         }
     }
 
-    /// The whole answer is here: the recorder is told before the harness gets the last of it.
-    async fn complete(&self, trailers: Vec<(String, Vec<u8>)>) {
+    /// The whole answer is here: the recorder is told before the harness gets the last of it. But an exchange is not
+    /// over before its request is.
+    async fn complete(&mut self, trailers: Vec<(String, Vec<u8>)>) {
+        if !*self.is_passed.borrow() {
+            self.untold = Some(trailers);
+            return;
+        }
         self.tap.ended(Ending::Complete, None, trailers);
         self.tap.those_before_are_kept().await;
+    }
+
+    /// Comes back when nothing more comes; what was said ahead of time is kept, within reason.
+    async fn until_the_provider_closes(&mut self) {
+        while self.buffer.len() < READ {
+            if !matches!(fill(self.from, self.buffer).await, Ok(1..)) {
+                return;
+            }
+        }
+        std::future::pending().await
     }
 
     /// Passes on the first bytes of the buffer; whether the harness took them.
@@ -284,5 +355,5 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
 }
 
 fn silence(error: String) -> Heard {
-    Heard::Nothing(Silence { error, garbage: false })
+    Heard::Nothing(Silence { error, garbage: false, reset: false })
 }

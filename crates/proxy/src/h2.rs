@@ -3,52 +3,269 @@
 //! Behind the pipe stands the same [`Connection`] that serves HTTP/1.1, so there is one way to
 //! record an exchange.
 
+use std::future::poll_fn;
+use std::io::Write as _;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use http::{HeaderValue, Request, Response, Uri, header};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use bytes::{Buf as _, Bytes, BytesMut};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::capture::Shared;
 use crate::connection::Connection;
+use crate::exchange::{Buffer, fill};
+use crate::h1::{BodyDecoder, ResponseHead};
+use crate::serve::http::push_chunk;
 
 const PIPE: usize = 64 << 10;
+/// How much may be on its way to us before we have taken it.
+const WINDOW: u32 = 1 << 20;
+/// How long what was said has to leave before a reset, which would overtake it.
+const LEAVE: Duration = Duration::from_millis(20);
+/// How many requests of one connection are served at once.
+const STREAMS: u32 = 200;
 
 pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
-    let service = service_fn(move |request| bridge(request, shared.clone()));
-    let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-        .auto_date_header(false)
-        .serve_connection(TokioIo::new(tcp), service)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!("an HTTP/2 connection ended: {error}");
+    let mut settings = h2::server::Builder::new();
+    settings
+        .initial_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_concurrent_streams(STREAMS);
+    let mut connection = match settings.handshake::<_, Bytes>(tcp).await {
+        Ok(connection) => connection,
+        Err(error) => return tracing::debug!("no HTTP/2 connection was made: {error}"),
+    };
+    let mut streams = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = connection.accept() => match accepted {
+                Some(Ok((request, respond))) => {
+                    streams.spawn(bridge(request, respond, shared.clone()));
+                }
+                Some(Err(error)) => {
+                    tracing::debug!("an HTTP/2 connection ended: {error}");
+                    break;
+                }
+                None => break,
+            },
+            Some(_) = streams.join_next() => {}
+        }
     }
+    // Each sees for itself that its harness is gone.
+    while streams.join_next().await.is_some() {}
 }
 
-async fn bridge(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Response<Incoming>, hyper::Error> {
+async fn bridge(request: Request<RecvStream>, respond: SendResponse<Bytes>, shared: Arc<Shared>) {
     let (near, far) = tokio::io::duplex(PIPE);
-    tokio::spawn(Connection::new(far, None, shared).run());
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(near)).await?;
-    tokio::spawn(connection);
-    let mut response = sender.send_request(as_http1(request)).await?;
-    // These speak of one connection, and HTTP/2 has no such words.
-    for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE] {
-        response.headers_mut().remove(name);
-    }
-    response.headers_mut().remove("keep-alive");
-    Ok(response)
+    let broke = AtomicBool::new(false);
+    let serving = async {
+        // Told before the pipe closes, which looks the same as an end.
+        if let Some(_far) = Connection::new(far, None, shared).run().await {
+            broke.store(true, Ordering::Relaxed);
+        }
+    };
+    tokio::join!(serving, carry(request, respond, near, &broke));
 }
 
-/// The same request with its authority in `Host` and only path and query in its address.
-fn as_http1(mut request: Request<Incoming>) -> Request<Incoming> {
-    let uri = request.uri().clone();
-    if let Some(Ok(host)) = uri.authority().map(|authority| HeaderValue::from_str(authority.as_str())) {
-        request.headers_mut().entry(header::HOST).or_insert(host);
+/// Carries a stream over the pipe, both ways at once, until the answer is whole or the harness leaves.
+async fn carry(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    pipe: DuplexStream,
+    broke: &AtomicBool,
+) {
+    let (mut from, mut to) = tokio::io::split(pipe);
+    let (head, body) = request.into_parts();
+    if head.headers.contains_key(header::EXPECT) {
+        // Whoever waits for permission would wait for ever before a provider that gives none.
+        let _ = respond.send_informational(bare(http::StatusCode::CONTINUE)); // it may have left
     }
-    *request.version_mut() = http::Version::HTTP_11;
-    let target = uri.path_and_query().map_or("/", |target| target.as_str());
-    *request.uri_mut() = target.parse::<Uri>().unwrap_or_default();
-    request
+    let mut asking = pin!(ask(&mut to, &head, body));
+    let mut asked = false;
+    let answered = {
+        let mut answering = pin!(answer(&mut from, &mut respond, head.method.as_str(), broke));
+        loop {
+            tokio::select! {
+                answered = &mut answering => break answered,
+                passed = &mut asking, if !asked => match passed {
+                    Ok(()) => asked = true,
+                    Err(_) => break Err(Reason::CANCEL), // the harness left
+                },
+            }
+        }
+    };
+    if let Err(reason) = answered {
+        tokio::time::sleep(LEAVE).await;
+        return respond.send_reset(reason);
+    }
+    if !asked {
+        // Answered early: the rest of the request is passed on for as long as anybody takes it.
+        tokio::select! {
+            _ = &mut asking => {}
+            _ = from.read_u8() => {}
+        }
+    }
+}
+
+/// Writes the request to the pipe. Fails only where the harness leaves: a pipe that is closed has its answer.
+async fn ask(
+    to: &mut (impl AsyncWrite + Unpin),
+    head: &Parts,
+    mut body: RecvStream,
+) -> Result<(), h2::Error> {
+    let is_chunked = !body.is_end_stream() && !head.headers.contains_key(header::CONTENT_LENGTH);
+    let mut open = to.write_all(&request_head(head, is_chunked)).await.is_ok();
+    while let Some(data) = body.data().await {
+        let data = data?;
+        let mut chunk = Vec::new();
+        match is_chunked {
+            true if data.is_empty() => {} // an empty chunk would be the end
+            true => push_chunk(&mut chunk, &data),
+            false => chunk.extend_from_slice(&data),
+        }
+        open = open && to.write_all(&chunk).await.is_ok();
+        body.flow_control().release_capacity(data.len())?;
+    }
+    let trailers = body.trailers().await?;
+    if is_chunked && open {
+        let mut end = b"0\r\n".to_vec();
+        push_lines(&mut end, &trailers.unwrap_or_default());
+        end.extend_from_slice(b"\r\n");
+        let _ = to.write_all(&end).await; // the answer says how it went
+    }
+    Ok(())
+}
+
+/// The same request in HTTP/1.1, with its authority in `Host` and only path and query in its address.
+fn request_head(head: &Parts, is_chunked: bool) -> Vec<u8> {
+    let authority = head.uri.authority().map(|authority| authority.as_str());
+    let path = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    let target = if head.method == Method::CONNECT { authority.unwrap_or(path) } else { path };
+    let mut bytes = format!("{} {target} HTTP/1.1\r\n", head.method).into_bytes();
+    if let Some(host) = authority.filter(|_| !head.headers.contains_key(header::HOST)) {
+        write!(bytes, "host: {host}\r\n").expect("a vector takes all");
+    }
+    let mut headers = head.headers.clone();
+    headers.remove(header::EXPECT);
+    // HTTP/2 may send them one by one, and HTTP/1.1 must not.
+    let cookies: Vec<&[u8]> =
+        head.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let (2.., Ok(cookie)) = (cookies.len(), HeaderValue::from_bytes(&cookies.join(&b"; "[..]))) {
+        headers.insert(header::COOKIE, cookie);
+    }
+    push_lines(&mut bytes, &headers);
+    if is_chunked {
+        bytes.extend_from_slice(b"transfer-encoding: chunked\r\n");
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+fn push_lines(bytes: &mut Vec<u8>, headers: &HeaderMap) {
+    for (name, value) in headers {
+        bytes.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+}
+
+/// Passes the answer on that comes out of the pipe; else says how the stream ends.
+async fn answer(
+    from: &mut (impl AsyncRead + Unpin),
+    respond: &mut SendResponse<Bytes>,
+    method: &str,
+    broke: &AtomicBool,
+) -> Result<(), Reason> {
+    const BROKEN: Reason = Reason::INTERNAL_ERROR;
+    let mut buffer = Buffer::new();
+    let head = loop {
+        match ResponseHead::parse(&buffer, method) {
+            Ok(Some((head, length))) => {
+                buffer.advance(length);
+                match head.status {
+                    _ if !head.is_interim() => break head,
+                    100 => {} // whoever waits for it has it
+                    _ => respond.send_informational(response(&head)).map_err(|_| Reason::CANCEL)?,
+                }
+            }
+            Ok(None) if more(from, &mut buffer, |cx| respond.poll_reset(cx)).await? > 0 => {}
+            _ => return Err(BROKEN),
+        }
+    };
+    let mut decoder = BodyDecoder::new(head.framing);
+    let mut stream = respond.send_response(response(&head), decoder.is_done()).map_err(|_| Reason::CANCEL)?;
+    while !decoder.is_done() {
+        let mut data = BytesMut::new();
+        let taken = decoder.push(&buffer, &mut |part| data.extend_from_slice(part)).map_err(|_| BROKEN)?;
+        buffer.advance(taken);
+        send(&mut stream, data.freeze()).await?;
+        if decoder.is_done() {
+            let trailers = map(decoder.take_trailers());
+            return match trailers.is_empty() {
+                true => stream.send_data(Bytes::new(), true),
+                false => stream.send_trailers(trailers),
+            }
+            .map_err(|_| Reason::CANCEL);
+        }
+        if more(from, &mut buffer, |cx| stream.poll_reset(cx)).await? == 0 {
+            let is_whole = decoder.ends_well_at_close() && !broke.load(Ordering::Relaxed);
+            return match is_whole {
+                true => stream.send_data(Bytes::new(), true).map_err(|_| Reason::CANCEL),
+                false => Err(BROKEN),
+            };
+        }
+    }
+    Ok(())
+}
+
+/// Reads more, unless the harness lets the stream go.
+async fn more(
+    from: &mut (impl AsyncRead + Unpin),
+    buffer: &mut Buffer,
+    mut left: impl FnMut(&mut Context<'_>) -> Poll<Result<Reason, h2::Error>>,
+) -> Result<usize, Reason> {
+    tokio::select! {
+        read = fill(from, buffer) => Ok(read.unwrap_or_default()),
+        _ = poll_fn(|cx| left(cx)) => Err(Reason::CANCEL),
+    }
+}
+
+/// Sends as much at a time as the harness has room for.
+async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), Reason> {
+    while !data.is_empty() {
+        stream.reserve_capacity(data.len());
+        let Some(Ok(room)) = poll_fn(|cx| stream.poll_capacity(cx)).await else { return Err(Reason::CANCEL) };
+        let part = data.split_to(room.min(data.len()));
+        stream.send_data(part, false).map_err(|_| Reason::CANCEL)?;
+    }
+    Ok(())
+}
+
+fn response(head: &ResponseHead) -> Response<()> {
+    let mut response = bare(http::StatusCode::from_u16(head.status).unwrap_or_default());
+    *response.headers_mut() = map(head.head.end_to_end());
+    response
+}
+
+fn bare(status: http::StatusCode) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    response
+}
+
+fn map(headers: Vec<(String, Vec<u8>)>) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(&value)) {
+            map.append(name, value);
+        }
+    }
+    map
 }

@@ -49,7 +49,9 @@ async fn connection(tcp: TcpStream, shared: Arc<Shared>) {
         Ok(true) => h2::serve(tcp, shared).await,
         Ok(false) => {
             let ends = Ends::of(&tcp);
-            Connection::new(tcp, ends, shared).run().await
+            if let Some(tcp) = Connection::new(tcp, ends, shared).run().await {
+                let _ = tcp.set_zero_linger(); // closed the usual way without
+            }
         }
         Err(error) => tracing::debug!("a connection ended before it said anything: {error}"),
     }

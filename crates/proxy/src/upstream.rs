@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Uri;
 use rustls::pki_types::ServerName;
@@ -12,6 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+/// How long a provider may take to be connected to, greetings and all.
+const REACH: Duration = Duration::from_secs(30);
 
 /// An `--upstream` that cannot be used.
 #[derive(Debug, Error)]
@@ -154,7 +158,14 @@ impl Upstreams {
         Some(Route { index, upstream, target: upstream.target(target) })
     }
 
+    /// Connects; who does not answer within a while counts as out of reach.
     pub(crate) async fn connect(&self, upstream: &Upstream) -> io::Result<UpstreamIo> {
+        let late =
+            || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", REACH.as_secs()));
+        tokio::time::timeout(REACH, self.reach(upstream)).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn reach(&self, upstream: &Upstream) -> io::Result<UpstreamIo> {
         let tcp = TcpStream::connect((upstream.host.as_str(), upstream.port)).await?;
         tcp.set_nodelay(true)?;
         let Some(connector) = self.tls.as_ref().filter(|_| upstream.tls) else {
@@ -174,6 +185,10 @@ fn tls_connector() -> Result<TlsConnector, BadUpstream> {
             found.errors.into_iter().next().map_or("there are none".to_owned(), |error| error.to_string());
         return Err(BadUpstream::Certificates(io::Error::other(why)));
     }
+    trusting(roots)
+}
+
+fn trusting(roots: rustls::RootCertStore) -> Result<TlsConnector, BadUpstream> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -247,6 +262,17 @@ mod tests {
             assert_eq!(routed(&both, target).as_deref(), Some(goes));
         }
         assert_eq!(routed(&["/p=http://a.test"], "/q"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_greets_is_out_of_reach() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("https://{}", silent.local_addr().expect("bound"));
+        let list = vec![Upstream::parse(&url).expect("good")];
+        let tls = trusting(rustls::RootCertStore::empty()).expect("nobody is trusted");
+        let upstreams = Upstreams { list, tls: Some(tls) };
+        let error = upstreams.connect(&upstreams.list[0]).await.err().expect("nobody greets");
+        assert_eq!(error.to_string(), "no answer within 30 s");
     }
 
     #[test]

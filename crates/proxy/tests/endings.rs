@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::mpsc;
 
@@ -43,16 +43,33 @@ fn a_stream_that_stops_in_the_middle() {
     assert_eq!(error_of(&opened), "the provider closed the connection in the middle");
 }
 
+/// Without us the harness would have read an error, and not an end.
 #[test]
-fn a_stream_that_is_reset() {
-    let (received, opened) = after(|mut tcp| {
-        tcp.write_all(STREAM).unwrap();
-        // The reset must not overtake the bytes.
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        reset(tcp);
-    });
-    assert_eq!(received, STREAM);
-    assert_eq!(opened.only().ending, Ending::CutByUpstream);
+fn a_reset_is_passed_on_as_one() {
+    const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\ndata: a\n\n";
+    for (answer, ending) in [
+        (STREAM, Ending::CutByUpstream),
+        (UNTIL_CLOSE, Ending::CutByUpstream),
+        (b"HTTP/1.1 2".as_slice(), Ending::NoResponse),
+        (b"", Ending::NoResponse),
+    ] {
+        let (provider, _) = provider_once(move |mut tcp| {
+            read_until(&mut tcp, b"{}");
+            tcp.write_all(answer).unwrap();
+            // The reset must not overtake the bytes.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            reset(tcp);
+        });
+        let station = Station::before(provider);
+        let mut harness = connect(station.addr);
+        harness.write_all(REQUEST).unwrap();
+        let mut received = Vec::new();
+        let error = harness.read_to_end(&mut received).expect_err("no end as if all were well");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        let expected = if ending == Ending::NoResponse { b"" } else { answer };
+        assert_eq!(received, expected, "what came was passed on");
+        assert_eq!(station.seal().only().ending, ending);
+    }
 }
 
 #[test]
@@ -208,6 +225,85 @@ fn a_harness_that_leaves_in_the_middle_of_its_request() {
     let exchange = opened.only();
     assert_eq!(exchange.ending, Ending::CutByHarness);
     assert_eq!(opened.request_body(&exchange), b"half");
+}
+
+#[test]
+fn a_harness_that_leaves_while_the_provider_is_not_reached() {
+    // Connections are taken by the kernel, and nobody ever speaks TLS there.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    for (request, body) in [(REQUEST, b"{}".as_slice()), (&REQUEST[..REQUEST.len() - 1], b"{")] {
+        let station = Station::new(&[&format!("https://{}", silent.local_addr().unwrap())]);
+        let mut harness = connect(station.addr);
+        harness.write_all(request).unwrap();
+        let (tcp, _) = silent.accept().unwrap();
+        drop(harness);
+        read_to_close(&mut { tcp });
+        let opened = station.seal();
+        assert_eq!(opened.only().ending, Ending::CutByHarness);
+        assert_eq!(error_of(&opened), "the harness left before the provider was reached");
+        assert_eq!(opened.request_body(&opened.only()), body);
+    }
+}
+
+/// A provider may refuse early and still read everything; what was sent is recorded in full.
+#[test]
+fn an_early_answer_does_not_cut_the_request() {
+    const ANSWER: &[u8] = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno";
+    const LENGTH: usize = 8 << 20;
+    let (provider, serving) = provider_once(|mut tcp| {
+        let head = read_until(&mut tcp, b"\r\n\r\n");
+        tcp.write_all(ANSWER).unwrap();
+        let body = head.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+        read_exactly(&mut tcp, LENGTH - (head.len() - body));
+        read_until(&mut tcp, b"{}");
+        tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        read_to_close(&mut tcp);
+    });
+    let station = Station::before(provider);
+    let mut harness = connect(station.addr);
+    harness
+        .write_all(format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {LENGTH}\r\n\r\n").as_bytes())
+        .unwrap();
+    assert_eq!(read_exactly(&mut harness, ANSWER.len()), ANSWER);
+    harness.write_all(&vec![b'x'; LENGTH]).unwrap();
+    harness.write_all(REQUEST).unwrap();
+    assert!(read_until(&mut harness, b"ok").ends_with(b"ok"), "the connection is still of use");
+    drop(harness);
+    serving.join().unwrap();
+    let opened = station.seal();
+    let exchanges = opened.exchanges();
+    assert_eq!(opened.request_body(&exchanges[0]).len(), LENGTH);
+    assert!(exchanges.iter().all(|exchange| exchange.ending == Ending::Complete));
+}
+
+/// Where the rest of a request cannot be passed on, nobody waits for it.
+#[test]
+fn behind_an_early_answer_whoever_leaves_ends_it() {
+    const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf";
+    const ASKS: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n";
+    const ANSWER: &[u8] = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno";
+    for (request, provider_closes) in [(HEAD, true), (HEAD, false), (ASKS, false)] {
+        let (provider, serving) = provider_once(move |mut tcp| {
+            read_until(&mut tcp, &request[request.len() - 4..]);
+            tcp.write_all(ANSWER).unwrap();
+            if !provider_closes {
+                read_to_close(&mut tcp);
+            }
+        });
+        let begun = std::time::Instant::now();
+        let station = Station::before(provider);
+        let mut harness = connect(station.addr);
+        harness.write_all(request).unwrap();
+        assert_eq!(read_exactly(&mut harness, ANSWER.len()), ANSWER);
+        if !provider_closes && request == HEAD {
+            drop(harness);
+        } else {
+            assert_eq!(read_to_close(&mut harness), b"");
+        }
+        serving.join().unwrap();
+        assert_eq!(station.seal().only().ending, Ending::Complete);
+        assert!(begun.elapsed().as_secs() < 20, "nobody waited for what never comes");
+    }
 }
 
 #[test]

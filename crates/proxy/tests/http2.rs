@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::future::poll_fn;
 use std::io::Write as _;
+use std::net::SocketAddr;
 
 use common::*;
 use http_body_util::{BodyExt as _, Full};
@@ -52,4 +54,129 @@ fn streams_of_one_connection_are_exchanges_of_their_own() {
     bodies.sort();
     assert_eq!(bodies, ["body 0 end", "body 1 end", "body 2 end", "body 3 end"].map(str::as_bytes));
     assert!(exchanges.iter().all(|exchange| exchange.ending == Ending::Complete));
+}
+
+/// What a harness does with one stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sends {
+    /// Everything at once, with a trailer behind it.
+    All,
+    /// The body when it is told to go on.
+    WhenAllowed,
+    /// The body when the answer has come, which it does not change.
+    Late,
+    /// Leaves as soon as something of the answer has come.
+    Leaves,
+}
+
+/// One request with cookies in two fields; the interim answers, and what came of the answer with how it ended.
+async fn ask(addr: SocketAddr, sends: Sends) -> (Vec<u16>, String) {
+    let tcp = tokio::net::TcpStream::connect(addr).await.unwrap();
+    let (mut client, connection) = h2::client::handshake(tcp).await.unwrap();
+    tokio::spawn(connection);
+    let mut request =
+        http::Request::post(format!("http://{addr}/v1")).header("cookie", "a=1").header("cookie", "b=2");
+    if sends == Sends::WhenAllowed {
+        request = request.header("expect", "100-continue");
+    }
+    let (mut answering, mut body) = client.send_request(request.body(()).unwrap(), false).unwrap();
+    let mut interim = Vec::new();
+    let send = |body: &mut h2::SendStream<Bytes>| {
+        body.send_data("{}".into(), false).unwrap();
+        body.send_trailers([("x-sum".parse().unwrap(), "7".parse().unwrap())].into_iter().collect()).unwrap();
+    };
+    if !matches!(sends, Sends::WhenAllowed | Sends::Late) {
+        send(&mut body);
+    }
+    while let Some(Ok(told)) = poll_fn(|cx| answering.poll_informational(cx)).await {
+        interim.push(told.status().as_u16());
+        if told.status() == 100 {
+            send(&mut body);
+        }
+    }
+    let response = match answering.await {
+        Ok(response) => response,
+        Err(error) => return (interim, error.to_string()),
+    };
+    let mut said = response.status().as_u16().to_string();
+    let mut answer = response.into_body();
+    while let Some(data) = answer.data().await {
+        match data {
+            Ok(data) if data.is_empty() => {}
+            Ok(data) => said.push_str(&format!(" {}", String::from_utf8_lossy(&data))),
+            Err(error) => return (interim, format!("{said} {error}")),
+        }
+        if sends == Sends::Leaves {
+            body.send_reset(h2::Reason::CANCEL);
+            return (interim, said);
+        }
+    }
+    if sends == Sends::Late {
+        send(&mut body);
+    }
+    for (name, value) in answer.trailers().await.unwrap().unwrap_or_default() {
+        said.push_str(&format!(" {}={}", name.unwrap(), value.to_str().unwrap()));
+    }
+    (interim, said)
+}
+
+#[test]
+fn what_only_one_of_the_two_protocols_knows_is_carried_over() {
+    const WHOLE: &str =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-End: 1\r\n\r\n";
+    let hints = format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n{WHOLE}");
+    let half = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n";
+    let broken = "stream error received: unexpected internal error encountered";
+    for (sends, answer, breaks, expected, ending) in [
+        (Sends::All, WHOLE, false, (vec![], "200 ok x-end=1".to_owned()), Ending::Complete),
+        (Sends::All, &hints, false, (vec![103], "200 ok x-end=1".to_owned()), Ending::Complete),
+        (Sends::WhenAllowed, WHOLE, false, (vec![100], "200 ok x-end=1".to_owned()), Ending::Complete),
+        (Sends::WhenAllowed, &hints, false, (vec![100, 103], "200 ok x-end=1".to_owned()), Ending::Complete),
+        (Sends::All, "HTTP/1.1 200 OK\r\n\r\nok", false, (vec![], "200 ok".to_owned()), Ending::Complete),
+        (
+            Sends::All,
+            "HTTP/1.1 200 OK\r\n\r\nok",
+            true,
+            (vec![], format!("200 ok {broken}")),
+            Ending::CutByUpstream,
+        ),
+        (Sends::All, half, false, (vec![], format!("200 ok {broken}")), Ending::CutByUpstream),
+        (Sends::All, "", false, (vec![], broken.to_owned()), Ending::NoResponse),
+        (Sends::Late, WHOLE, false, (vec![], "200 ok x-end=1".to_owned()), Ending::Complete),
+        (Sends::Leaves, half, false, (vec![], "200 ok".to_owned()), Ending::CutByHarness),
+    ] {
+        let answer = answer.to_owned();
+        let (provider, serving) = provider_once(move |mut tcp| {
+            let mut request = Vec::new();
+            if sends == Sends::Late {
+                request = read_until(&mut tcp, b"\r\n\r\n");
+                tcp.write_all(answer.as_bytes()).unwrap();
+            }
+            request.extend(read_until(&mut tcp, b"\r\n0\r\nx-sum: 7\r\n\r\n"));
+            let request = String::from_utf8(request).unwrap();
+            if sends != Sends::Late {
+                tcp.write_all(answer.as_bytes()).unwrap();
+            }
+            if sends == Sends::Leaves {
+                read_to_close(&mut tcp);
+            } else if breaks {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                reset(tcp);
+            }
+            request
+        });
+        let station = Station::before(provider);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let asking = async { tokio::time::timeout(PATIENCE, ask(station.addr, sends)).await };
+        let found = runtime.block_on(asking).expect("nobody hangs");
+        assert_eq!(found, expected, "{sends:?}");
+        let request = serving.join().unwrap();
+        drop(runtime);
+        assert!(request.contains("\r\ncookie: a=1; b=2\r\n"), "{request}");
+        assert!(!request.contains("expect"), "{request}");
+        let opened = station.seal();
+        assert_eq!(opened.only().ending, ending, "{sends:?}");
+        assert_eq!(opened.request_body(&opened.only()), b"{}");
+    }
 }

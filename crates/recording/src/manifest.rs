@@ -1,11 +1,15 @@
 //! `recording.json`: what the folder is, and whether it can be trusted.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use session::CallId;
 use wire::redact::{Redactor, Report};
 
+use crate::body::sha256;
+use crate::folder;
 use crate::lanes::{Lane, LaneKind};
 use crate::loss::Loss;
 
@@ -123,6 +127,16 @@ pub struct Replay {
     pub pace: String,
     /// What went wrong on purpose.
     pub faults: Vec<String>,
+    /// SHA-256 of that recording's own manifest, where it has one: folders move, and a path is written in many ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl Replay {
+    /// SHA-256 of the manifest in a folder.
+    pub fn digest_of(recording: &Path) -> Option<String> {
+        fs::read(recording.join(folder::MANIFEST)).ok().map(|manifest| sha256(&manifest))
+    }
 }
 
 /// The program that loads a plugin.

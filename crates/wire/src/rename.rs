@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use crate::json::{Edits, escape_into};
+use crate::json::{Document, Edits, Value, escape_into};
 use crate::pieces;
 
 /// Names and what comes in their place.
@@ -36,13 +36,20 @@ impl Renames {
         self.pairs.is_empty()
     }
 
-    /// What changes in a body: a stream of events, or anything else.
+    /// What changes in a body: a stream of events, or anything else. Only what is said is looked at, no number.
     pub fn edits(&self, body: &[u8], is_stream: bool) -> Edits {
         let mut edits = Edits::default();
         let Some(search) = &self.search else { return edits };
         if !is_stream {
-            for (range, pair) in self.found(search, body) {
-                edits.replace(range, escaped(&self.pairs[pair].1));
+            let texts = match Document::parse(body) {
+                Ok(document) => texts(document.root()),
+                Err(_) => std::iter::once(0..body.len()).collect(),
+            };
+            for text in texts {
+                for (range, pair) in self.found(search, &body[text.clone()]) {
+                    let range = text.start + range.start..text.start + range.end;
+                    edits.replace(range, escaped(&self.pairs[pair].1));
+                }
             }
             return edits;
         }
@@ -67,6 +74,28 @@ impl Renames {
             .map(|found| (found.range(), found.pattern().as_usize()))
             .filter(move |(range, _)| whole(range))
     }
+}
+
+/// Members of an answer in which nothing is said: the provider's own names, and what it counted.
+const LABELS: [&str; 3] = ["id", "model", "usage"];
+
+/// Where the texts of an answer stand, without their quotes.
+fn texts(answer: Value<'_, '_>) -> Vec<Range<usize>> {
+    let mut texts = Vec::new();
+    let mut ahead = vec![answer];
+    while let Some(value) = ahead.pop() {
+        texts.extend(value.inner_span());
+        ahead.extend(value.items());
+        for member in value.members() {
+            match member.name().as_ref() {
+                // What a tool is called with may have any name.
+                "input" => texts.extend(member.value.walk().iter().filter_map(Value::inner_span)),
+                name if LABELS.contains(&name) => {}
+                _ => ahead.push(member.value),
+            }
+        }
+    }
+    texts
 }
 
 /// The new name over the parts of the old one.
@@ -149,6 +178,16 @@ mod tests {
         let body = r#"{"a":"id7 id77 xid7 id7.out","b":"id7"}"#;
         assert_eq!(renamed(&[("id7", "q")], body, false), r#"{"a":"q id77 xid7 q.out","b":"q"}"#);
         assert_eq!(renamed(&[("id7", "id7")], body, false), body);
+    }
+
+    #[test]
+    fn numbers_and_labels_of_a_whole_answer_stay() {
+        let old = r#"{"id":"4711","model":"x 4711","content":[{"text":"see 4711"},{"id":"4711","input":{"id":"4711","n":4711}}],
+            "usage":{"input_tokens":4711,"tier":"4711"}}"#;
+        let new = r#"{"id":"4711","model":"x 4711","content":[{"text":"see job-77"},{"id":"4711","input":{"id":"job-77","n":4711}}],
+            "usage":{"input_tokens":4711,"tier":"4711"}}"#;
+        assert_eq!(renamed(&[("4711", "job-77")], old, false), new);
+        assert_eq!(renamed(&[("4711", "job-77")], "no JSON: 4711", false), "no JSON: job-77");
     }
 
     #[test]

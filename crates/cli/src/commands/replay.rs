@@ -239,6 +239,7 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
                     order: settings.order.to_string(),
                     pace: settings.pace.to_string(),
                     faults: settings.faults.iter().map(ToString::to_string).collect(),
+                    sha256: Replay::digest_of(&arguments.recording),
                 }),
                 ..Manifest::default()
             };

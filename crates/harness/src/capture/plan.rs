@@ -126,6 +126,7 @@ impl Speaker {
             order: settings.order.to_string(),
             pace: settings.pace.to_string(),
             faults: settings.faults.iter().map(ToString::to_string).collect(),
+            sha256: recording::Replay::digest_of(Path::new(&replaying.name)),
         })
     }
 }

@@ -4,7 +4,9 @@
 //! difference like any other. `docs/verify.md` lists the rules.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
+use recording::Replay;
 use recording::lanes::{Job, LaneKind, Lanes, Mark};
 
 use super::compare::Comparison;
@@ -21,9 +23,21 @@ pub(super) fn is_own(golden: &Side<'_>, candidate: &Side<'_>) -> bool {
     let same = [&mine.harness, &mine.version, &mine.host_version]
         == [&theirs.harness, &theirs.version, &theirs.host_version];
     let of_it = theirs.replay.as_ref().is_some_and(|replay| {
-        replay.of == golden.folder && replay.order == "recorded" && replay.faults.is_empty()
+        is_of(replay, &golden.folder) && replay.order == "recorded" && replay.faults.is_empty()
     });
     same && of_it
+}
+
+/// Whether a replay is one of the recording in this folder. Those made before there were digests name only a path.
+pub(super) fn is_of(replay: &Replay, folder: &str) -> bool {
+    let golden = Path::new(folder);
+    match &replay.sha256 {
+        Some(sha256) => Replay::digest_of(golden).as_ref() == Some(sha256),
+        None => {
+            let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            real(Path::new(&replay.of)) == real(golden)
+        }
+    }
 }
 
 /// What a reader should know of races in the golden.

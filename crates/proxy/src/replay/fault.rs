@@ -170,8 +170,13 @@ impl FromStr for Fault {
         let (place, kind) = text.split_once(':').ok_or_else(|| bad("it says where or what, not both"))?;
         let (mut lane, mut turn, mut event) = (None, None, 2);
         let mut attempts = Attempts::Nth(1);
+        let mut said = Vec::new();
         for part in place.split(',') {
             let (name, value) = part.split_once('=').ok_or_else(|| bad("its place has no `=`"))?;
+            if said.contains(&name.trim()) {
+                return Err(bad(&format!("it says `{}` twice", name.trim())));
+            }
+            said.push(name.trim());
             let number = || match value.parse::<u32>() {
                 Ok(number) if number > 0 => Ok(number),
                 _ => Err(bad(&format!("`{value}` is no number from 1"))),
@@ -201,12 +206,21 @@ impl FromStr for Fault {
     }
 }
 
+/// Kinds that say everything by their name.
+const ALONE: [&str; 6] = ["cut", "reset", "garbage", "half", "duplicate", "end"];
+
 fn what(text: &str) -> Result<Kind, String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (text, None),
     };
-    let needed = |example: &str| value.ok_or_else(|| format!("`{name}` needs a value, as in `{example}`"));
+    let needed = |example: &str| {
+        let value = value.filter(|value| !value.is_empty());
+        value.ok_or_else(|| format!("`{name}` needs a value, as in `{example}`"))
+    };
+    if let (true, Some(value)) = (ALONE.contains(&name), value) {
+        return Err(format!("`{name}` takes no value, and `{value}` is given"));
+    }
     Ok(match name {
         "status" => {
             let value = needed("status=529")?;
@@ -276,6 +290,13 @@ mod tests {
             ("lane=main,turn=1:stall=3", "`3` is no time"),
             ("lane=main,turn=1:status=200", "no status from 400"),
             ("lane=main,turn=1,colour=red:cut", "`colour` is no part"),
+            ("lane=main,turn=1:cut=5s", "`cut` takes no value, and `5s` is given"),
+            ("lane=main,turn=1:garbage=x", "`garbage` takes no value"),
+            ("lane=main,turn=1:end=", "`end` takes no value"),
+            ("lane=main,turn=1:cut,event=2", "`cut,event` is no kind"),
+            ("lane=main,lane=sub-1,turn=1:cut", "it says `lane` twice"),
+            ("lane=main,turn=1, turn=2:cut", "it says `turn` twice"),
+            ("lane=main,turn=1:error=", "`error` needs a value"),
         ] {
             let error = text.parse::<Fault>().expect_err(text).to_string();
             assert!(error.contains(why), "{error}");

@@ -1,15 +1,16 @@
 //! Which recorded turn a live request stands at.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use recording::lanes::{LaneKind, Outline};
 use wire::dialect::Dialect;
 
 use super::tape::Tape;
+use super::trail::{Served, Trail};
 
-/// A sub-agent's prompt that shares less than this, in thousands, is another one.
+/// A prompt or a question aside that shares less than this, in thousands, is another one.
 const ALIKE: usize = 400;
-/// An agent that was there before begins again only with nearly the same words.
+/// What was there before comes again only with nearly the same words.
 const VERY_ALIKE: usize = 800;
 
 /// Who stands where.
@@ -18,6 +19,8 @@ pub(super) struct Finder {
     spots: HashMap<usize, Stand>,
     /// What was said with other names in it, and what it stands for.
     aliases: HashMap<u64, u64>,
+    /// Whose conversation is whose.
+    served: Served,
 }
 
 /// A turn that was asked for.
@@ -42,6 +45,8 @@ pub(super) struct Found {
     pub(super) take: usize,
     /// All that was recorded had been played.
     pub(super) again: bool,
+    /// An agent begins, and with words that are nothing like the recorded ones.
+    pub(super) is_other: bool,
 }
 
 /// There is no place for it.
@@ -58,10 +63,11 @@ impl Finder {
         &mut self,
         tape: &Tape,
         outline: &Outline,
+        trail: &Trail,
         dialect: Dialect,
         or_nearest: bool,
     ) -> Result<Found, Nowhere> {
-        let spot = match self.place(tape, outline, dialect) {
+        let spot = match self.place(tape, outline, trail, dialect) {
             Ok(spot) => spot,
             Err(Nowhere { nearest: Some(nearest), .. }) if or_nearest => nearest,
             Err(nowhere) => return Err(nowhere),
@@ -78,7 +84,10 @@ impl Finder {
         stand.asked += 1;
         stand.history = outline.history;
         stand.failed = false;
-        Ok(Found { spot, attempt: stand.asked, take, again })
+        let attempt = stand.asked;
+        self.served.note(trail, &tape.spots[spot].lane, tape.takes[take].reply_id.as_deref());
+        let is_other = outline.is_first && !is_like(&tape.first_of(spot).outline, outline);
+        Ok(Found { spot, attempt, take, again, is_other })
     }
 
     /// The recorded answer is on its way.
@@ -110,7 +119,13 @@ impl Finder {
         (0..tape.spots.len()).filter(|spot| !self.spots.contains_key(spot)).collect()
     }
 
-    fn place(&self, tape: &Tape, outline: &Outline, dialect: Dialect) -> Result<usize, Nowhere> {
+    fn place(
+        &self,
+        tape: &Tape,
+        outline: &Outline,
+        trail: &Trail,
+        dialect: Dialect,
+    ) -> Result<usize, Nowhere> {
         let speaks = |spot: &usize| tape.first_of(*spot).dialect == Some(dialect);
         let listed = |index: &HashMap<u64, Vec<usize>>, key: u64| -> Vec<usize> {
             index.get(&key).into_iter().flatten().copied().filter(speaks).collect()
@@ -127,12 +142,48 @@ impl Finder {
             recorded.has_tools == outline.has_tools && recorded.is_probe == outline.is_probe
         };
         let (kin, others): (Vec<usize>, Vec<usize>) = candidates.iter().copied().partition(is_kin);
-        // Nobody else can be meant by the only main agent that is left.
-        let bar = |kind| if matches!(kind, LaneKind::Sub | LaneKind::Fork) { ALIKE } else { 0 };
-        let found = self.among(tape, &kin, outline, bar);
+        // Nobody else can be meant by the only main agent that is left; and what a probe asks matters to nobody.
+        let is_meant = |kind| kind == LaneKind::Main && outline.has_tools;
+        let bar = |kind| if is_meant(kind) || outline.is_probe { 0 } else { ALIKE };
+        let mine = self.of_this_conversation(tape, &kin, trail);
+        // A request that names the reply it follows carries too little to be told apart by what it says.
+        let told = if mine.is_empty() { &kin } else { &mine };
+        let found = self.retried(told, outline);
+        let found = found.or_else(|| self.told_the_same(tape, told, outline));
+        // Two agents may have been given the same ids and words: each stays with what it began with.
+        let found = found.or_else(|| self.among(tape, &mine, outline, bar));
+        let found = found.or_else(|| self.among(tape, &kin, outline, bar));
         // Whether there are tools tells a question aside from an agent, unless the words say who it is.
+        let found = found.or_else(|| self.retried(&others, outline));
         let found = found.or_else(|| self.among(tape, &others, outline, |_| VERY_ALIKE));
         found.ok_or_else(|| nowhere(tape, outline, dialect, &candidates))
+    }
+
+    /// Those of several turns that belong to the lane which answered the turn before; and those that a lane begins
+    /// with, since a fork goes on with somebody's conversation.
+    fn of_this_conversation(&self, tape: &Tape, spots: &[usize], trail: &Trail) -> Vec<usize> {
+        let of = |lanes: &BTreeSet<String>| spots.iter().any(|spot| lanes.contains(&tape.spots[*spot].lane));
+        let Some(lanes) = self.served.lanes(trail).find(|lanes| of(lanes)) else { return Vec::new() };
+        let is_mine = |spot: &usize| {
+            let spot = &tape.spots[*spot];
+            spot.turn == 1 || lanes.contains(&spot.lane)
+        };
+        spots.iter().copied().filter(is_mine).collect()
+    }
+
+    /// The turn that failed this very request.
+    fn retried(&self, candidates: &[usize], outline: &Outline) -> Option<usize> {
+        let is_it = |stand: &Stand| stand.failed && stand.history == outline.history;
+        candidates.iter().copied().find(|spot| self.spots.get(spot).is_some_and(is_it))
+    }
+
+    /// The turn that nobody asked for yet and whose request had heard and said the very same from the start.
+    fn told_the_same(&self, tape: &Tape, candidates: &[usize], outline: &Outline) -> Option<usize> {
+        let is_it = |spot: &usize| {
+            !self.spots.contains_key(spot) && tape.first_of(*spot).outline.history == outline.history
+        };
+        let equal: Vec<usize> = candidates.iter().copied().filter(is_it).collect();
+        by_looks(tape, &equal, outline)
     }
 
     /// The one of several turns that a request stands at.
@@ -146,15 +197,11 @@ impl Finder {
         let stand = |spot: &usize| self.spots.get(spot);
         let same = |spot: &usize| stand(spot).is_some_and(|stand| stand.history == outline.history);
         let failed = |spot: &usize| stand(spot).is_some_and(|stand| stand.failed);
-        let retried = candidates.iter().copied().find(|spot| failed(spot) && same(spot));
-        if retried.is_some() {
-            return retried;
-        }
         let unasked: Vec<usize> = candidates.iter().copied().filter(|spot| stand(spot).is_none()).collect();
         let exact = || by_looks(tape, &said_exactly(tape, &unasked, outline), outline);
         let again = || candidates.iter().rev().copied().find(same);
         let retried = || candidates.iter().rev().copied().find(failed);
-        let bar_again = |kind| if kind == LaneKind::Side { 0 } else { VERY_ALIKE };
+        let bar_again = |_| if outline.is_probe { 0 } else { VERY_ALIKE };
         let alike = || nearest(tape, candidates, outline, bar_again);
         // What was asked before is meant again, rather than something else that nobody has asked for.
         let new = || nearest(tape, &unasked, outline, bar);
@@ -197,16 +244,23 @@ fn nearest(
     if !equal.is_empty() {
         return by_looks(tape, &equal, outline);
     }
-    // A version may add words of its own around those that were handed over.
-    let handed =
-        |spot: &&usize| of(spot).texts.iter().any(|text| is_words(text) && outline.texts.contains(text));
-    let equal: Vec<usize> = spots.iter().filter(handed).copied().collect();
+    let equal: Vec<usize> = spots.iter().filter(|spot| is_handed(of(spot), outline)).copied().collect();
     if !equal.is_empty() {
         return by_looks(tape, &equal, outline);
     }
     let shared = |spot: &usize| likeness(&blanked(&of(spot).texts), &blank);
     let passes = |spot: &usize| !outline.is_first || shared(spot) >= bar(tape.first_of(*spot).kind);
     spots.iter().rev().copied().filter(passes).max_by_key(shared)
+}
+
+/// Whether the recorded words were handed over, maybe with others around them that a version adds.
+fn is_handed(recorded: &Outline, live: &Outline) -> bool {
+    recorded.texts.iter().any(|text| is_words(text) && live.texts.contains(text))
+}
+
+/// Whether two requests say much the same.
+fn is_like(recorded: &Outline, live: &Outline) -> bool {
+    is_handed(recorded, live) || likeness(&blanked(&recorded.texts), &blanked(&live.texts)) >= ALIKE
 }
 
 /// Whether a text is what somebody says, and not a reminder in tags that every agent gets.

@@ -18,6 +18,7 @@ mod server;
 mod stage;
 mod tape;
 mod tokens;
+mod trail;
 
 #[cfg(test)]
 mod tests;

@@ -8,12 +8,13 @@ use wire::rename::Renames;
 
 use super::fresh::{Unit, fresh};
 use super::tape::digest;
-use super::tokens::{align, names};
+use super::tokens::{align, is_made, names};
 
 /// In how many requests a name is looked for.
 const SIGHTINGS: usize = 3;
 
-/// Finds the names in a recording: they stand in a reply, and had stood in a request before.
+/// Finds the names in a recording: they stand in a reply, and had stood in a request before. A word that may be anybody's
+/// counts only where a result told it and a call is made with it, and nothing else.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     /// Where each name was seen in requests.
@@ -59,7 +60,8 @@ impl Census {
             if !self.read.insert(digest(text.as_bytes())) {
                 continue;
             }
-            for name in names(&text) {
+            let is_result = matches!(unit, Unit::Result(_));
+            for name in names(&text).into_iter().filter(|name| is_result || is_made(name)) {
                 let seen = self.seen.entry(digest(name.as_bytes())).or_default();
                 if seen.len() < SIGHTINGS && seen.last().is_none_or(|last| *last != (n, unit.clone())) {
                     seen.push((n, unit.clone()));
@@ -69,8 +71,9 @@ impl Census {
     }
 
     pub(super) fn answered(&mut self, reply: &Reply) {
-        for text in reply.blocks.iter().filter_map(said) {
-            for name in names(text) {
+        for block in &reply.blocks {
+            let Some(text) = said(block) else { continue };
+            for name in names(text).into_iter().filter(|name| is_made(name) || is_argument(block, name)) {
                 let key = digest(name.as_bytes());
                 match self.seen.contains_key(&key) && !self.by_model.contains(&key) {
                     true if self.known.insert(key) => self.found.push(name.to_owned()),
@@ -162,6 +165,11 @@ impl Mapping {
     pub(super) fn conflicts(&self) -> &[Conflict] {
         &self.conflicts
     }
+}
+
+/// Whether a call is made with this and no other word.
+fn is_argument(block: &Block, word: &str) -> bool {
+    matches!(block, Block::ToolCall(call) if call.input.contains(&format!("\"{word}\"")))
 }
 
 fn said(block: &Block) -> Option<&str> {

@@ -20,6 +20,8 @@ pub struct Report {
     pub unasked: Vec<Place>,
     /// Side calls that nobody asked for; their number is not judged.
     pub unasked_side: Vec<Place>,
+    /// Turns that were asked for in other words, since nothing else could be meant.
+    pub reworded: Vec<Place>,
     /// Names the harness made anew: the recorded one and the live one.
     pub mapped: Vec<(String, String)>,
     /// Names that would have to be two things at once.
@@ -106,6 +108,7 @@ impl fmt::Display for Report {
         }
         list(f, "not asked for", &self.unasked, |place| place.to_string())?;
         list(f, "side calls not asked for", &self.unasked_side, |place| place.to_string())?;
+        list(f, "asked for in other words", &self.reworded, |place| place.to_string())?;
         list(f, "named anew", &self.mapped, |(recorded, live)| format!("`{recorded}` is `{live}`"))?;
         list(f, "two names for one", &self.conflicts, |conflict| {
             format!("`{}` is `{}` and `{}`", conflict.recorded, conflict.is, conflict.also)

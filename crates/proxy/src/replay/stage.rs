@@ -15,6 +15,7 @@ use super::names::Mapping;
 use super::report::{FaultUse, Miss, Place, Report};
 use super::response::Reply;
 use super::tape::{Tape, digest};
+use super::trail::Trail;
 use super::{OnMiss, Settings};
 use crate::cache_sim::CacheSim;
 use crate::serve::{Request, identity};
@@ -41,6 +42,8 @@ struct State {
     others: HashSet<usize>,
     served: u64,
     again: u64,
+    /// Turns whose request had other words.
+    reworded: Vec<usize>,
     misses: Vec<Miss>,
     hits: Vec<u32>,
     /// What was done about each fault.
@@ -94,9 +97,13 @@ impl Stage {
         let mut state = self.lock();
         let state = &mut *state;
         let outline = state.replies.outline(prompt, &identity);
+        let trail = Trail::of(prompt, identity.follows.as_deref());
         let nearest = self.on_miss == OnMiss::Nearest;
-        let found = state.finder.find(&self.tape, &outline, prompt.dialect, nearest)?;
+        let found = state.finder.find(&self.tape, &outline, &trail, prompt.dialect, nearest)?;
         let take = &self.tape.takes[found.take];
+        if found.is_other && !take.outline.is_probe && !state.reworded.contains(&found.spot) {
+            state.reworded.push(found.spot);
+        }
         self.tape.names.learn(take.exchange, prompt, &mut state.mapping);
         let asked = self.cache.as_ref().and_then(|cache| cache.ask(prompt.dialect, &request.body));
         let renames = state.mapping.renames();
@@ -256,6 +263,7 @@ impl Stage {
             again: state.again,
             unasked: places(agents),
             unasked_side: places(side),
+            reworded: places(state.reworded.clone()),
             mapped: state.mapping.pairs(),
             conflicts: state.mapping.conflicts().to_vec(),
             waits: Vec::new(),

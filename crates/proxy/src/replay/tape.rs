@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use recording::OpenError;
 use recording::lanes::{Heard, LaneKind, Lanes, Outline, Replies};
-use recording::source::{Answered, Asked, Happened, Moment, Origin, Source, Watch, path};
+use recording::source::{Answered, Asked, Happened, Moment, Origin, Problem, Source, Watch, path};
 use session::RequestId;
 use thiserror::Error;
 use wire::dialect::{Dialect, Prompt};
@@ -29,6 +29,16 @@ pub enum TapeError {
     Empty {
         /// The folder.
         dir: String,
+    },
+    /// A file of it is cut short, or is no dump.
+    #[error("`{file}` in `{dir}` cannot be played: {why}")]
+    Unreadable {
+        /// The folder.
+        dir: String,
+        /// The file, or which exchange it is.
+        file: String,
+        /// What is wrong.
+        why: String,
     },
     /// A body of it is missing.
     #[error("the response of `{id}` in `{dir}` cannot be played: {why}")]
@@ -81,6 +91,8 @@ pub(super) struct Take {
     pub(super) whole: bool,
     /// The spine of what is said with it.
     pub(super) after: u64,
+    /// What the model calls its reply.
+    pub(super) reply_id: Option<String>,
 }
 
 /// A turn and its attempts.
@@ -116,6 +128,9 @@ impl Tape {
         let timeline = source.timeline();
         let mut reading = Loading { parts: parts(&timeline), timeline, ..Loading::default() };
         let ordered = source.order_watched(&mut reading);
+        if let Some(Problem { what: file, why }) = ordered.problems.into_iter().find(is_unreadable) {
+            return Err(TapeError::Unreadable { dir: dir.display().to_string(), file, why });
+        }
         reading.place(&ordered.lanes);
         reading.missing(&source);
         if let Some((id, why)) = reading.unplayable {
@@ -180,6 +195,13 @@ impl Tape {
     pub fn lanes(&self) -> &Lanes {
         &self.lanes
     }
+}
+
+/// Whether a file that should be played cannot even be read. What is there twice, or answers nothing, hides nothing.
+fn is_unreadable(problem: &Problem) -> bool {
+    let is_dump = problem.what.ends_with("_request.json") || problem.what.ends_with("_response.json");
+    let is_exchange = problem.what.starts_with("exchange ");
+    is_exchange || (is_dump && problem.why.starts_with("it cannot be read"))
 }
 
 fn add(list: &mut Vec<usize>, number: usize) {
@@ -307,6 +329,7 @@ impl Watch for Loading {
             asked_us: 0,
             response: Recorded::default(),
             whole: false,
+            reply_id: None,
         });
     }
 
@@ -328,6 +351,7 @@ impl Watch for Loading {
         };
         take.after = self.replies.learn(take.outline.spine, heard);
         if let Some(reply) = &heard.reply {
+            take.reply_id = Some(reply.id.clone());
             self.census.answered(reply);
         }
     }

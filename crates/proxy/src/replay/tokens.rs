@@ -8,6 +8,8 @@ const ID: usize = 6;
 const SHORT: usize = 3;
 /// Shortest number that may be one.
 const NUMBER: usize = 4;
+/// Longest unit behind a number.
+const UNIT: usize = 2;
 /// Shortest words with a dash between them.
 const DASHED: usize = 8;
 /// Texts with more words than this are not aligned.
@@ -64,6 +66,35 @@ fn is_id(token: &str) -> bool {
             || is_hex
             || is_capitals
             || is_dashed)
+}
+
+/// Whether only a machine makes such a name: a path, or letters and digits that no word mixes. A number, a count (`1st`,
+/// `20ms`), a version (`utf8`, `step-3`) and words with a dash between them (`read-only`) may be anybody's.
+pub(super) fn is_made(name: &str) -> bool {
+    let is_numbered = || has_both(name) && !is_count(name) && longest_number(name) >= NUMBER;
+    is_path(name) || name.split(['-', '_']).any(is_mixed) || is_numbered()
+}
+
+/// Hex with digits in it, or letters between digits.
+fn is_mixed(part: &str) -> bool {
+    let is_digit = |pair: &[u8]| [pair[0].is_ascii_digit(), pair[1].is_ascii_digit()];
+    let turns = part.as_bytes().windows(2).filter(|pair| is_digit(pair)[0] != is_digit(pair)[1]).count();
+    let is_hex = part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    part.len() >= ID && has_both(part) && (is_hex || turns > 1)
+}
+
+/// A number and what it counts.
+fn is_count(word: &str) -> bool {
+    let unit = word.trim_start_matches(|c: char| c.is_ascii_digit());
+    unit.len() < word.len() && unit.len() <= UNIT && unit.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+fn has_both(word: &str) -> bool {
+    word.bytes().any(|byte| byte.is_ascii_digit()) && word.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+fn longest_number(word: &str) -> usize {
+    word.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or_default()
 }
 
 /// What in a text may be a name: ids, also inside of paths, and paths with all folders above them.
@@ -190,6 +221,16 @@ mod tests {
             names("job-7 4711 brave-otter ABCDEFGH src/a1b2c3d4/x").join(" "),
             "job-7 4711 brave-otter ABCDEFGH a1b2c3d4"
         );
+    }
+
+    #[test]
+    fn what_only_a_machine_makes() {
+        let made = "a1b2c3d job_0011aa job_ccddee9 job_445566 bg_12ab34 ses_4567cdefXyZ 1m7g0ff540070000-2-0 \
+                    550e8400-e29b-41d4-a716-446655440000 /tmp/box";
+        let any = "read-only fast-forward brave-otter 1st 2nd 4711 20000ms 2026-01-01 utf8 sha256 x86_64 step-3 job-7 \
+                   e2e-tests i18n k8s ABCDEFGH facade";
+        assert_eq!(made.split_whitespace().filter(|name| !is_made(name)).collect::<Vec<_>>(), [""; 0]);
+        assert_eq!(any.split_whitespace().filter(|name| is_made(name)).collect::<Vec<_>>(), [""; 0]);
     }
 
     #[test]

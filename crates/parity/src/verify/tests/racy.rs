@@ -3,6 +3,7 @@
 use recording::Replay;
 use serde_json::json;
 
+use super::super::racy::is_of;
 use super::story::{Story, story};
 use super::{DIALECTS, Level, dialect, judged};
 use crate::{Race, Verdict};
@@ -126,4 +127,31 @@ fn only_the_recordings_own_replay_in_its_order_calls_it_racy() {
     let unknown = with(&golden, &["r1", "r4", "r6"], ["Plan the trip.", "Plan a journey."]);
     let unknown = notes(&replayed(&golden, unknown, "golden", "recorded"));
     assert!(unknown.contains("1 of the differences are no known race"), "{unknown}");
+}
+
+#[test]
+fn a_replay_knows_its_recording_by_what_it_is_and_not_by_how_its_path_is_written() {
+    let home = tempfile::tempdir().expect("a folder");
+    let [golden, copy, other] = ["golden", "copy", "other"].map(|name| home.path().join(name));
+    for (folder, says) in [(&golden, "{}"), (&copy, "{}"), (&other, "{ }")] {
+        std::fs::create_dir(folder).expect("it is new");
+        std::fs::write(folder.join("recording.json"), says).expect("it is writable");
+    }
+    let path = |path: &std::path::Path| path.display().to_string();
+    let bent = path(&golden.join("..").join("golden"));
+    let sha256 = Replay::digest_of(&golden);
+    assert!(sha256.is_some() && Replay::digest_of(home.path()).is_none());
+    for (sha256, of, folder, expected) in [
+        (&sha256, "elsewhere".to_owned(), path(&golden), true),
+        (&sha256, path(&golden), path(&copy), true),
+        (&sha256, path(&golden), path(&other), false),
+        (&sha256, path(home.path()), path(home.path()), false),
+        (&None, path(&golden), bent.clone(), true),
+        (&None, bent, path(&golden), true),
+        (&None, path(&golden), path(&copy), false),
+        (&None, "gone".to_owned(), "gone".to_owned(), true),
+    ] {
+        let replay = Replay { of: of.clone(), sha256: sha256.clone(), ..Replay::default() };
+        assert_eq!(is_of(&replay, &folder), expected, "{sha256:?} of {of} against {folder}");
+    }
 }

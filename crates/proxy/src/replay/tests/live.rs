@@ -57,6 +57,115 @@ async fn twins_come_in_the_order_they_were_recorded_in() {
     assert_eq!(live.ask("x", "result a1 x").await, "text three");
 }
 
+/// Agents whose replies have the same ids or words: each is known by what it was told itself.
+#[tokio::test]
+async fn a_lane_keeps_its_own_history() {
+    const BOTH: &str = "
+        main > plan the trip
+        main < call t1 Task look at the tides; call t2 Task count the boats
+        a > look at the tides
+        b > count the boats
+    ";
+    let same_ids = "
+        a < call x1 Read a file
+        b < call x1 Read a file
+        a > result x1 the file of the tides
+        b > result x1 the file of the boats
+        a < call x2 Read another
+        b < call x2 Read another
+        a > result x2 the same
+        b > result x2 the same
+        a < text tides
+        b < text boats
+    ";
+    let same_words = "
+        a < text well
+        b < text well
+        a > go on
+        b > go on
+        a < text tides
+        b < text boats
+    ";
+    let fork = "
+        a < text well
+        b < text well
+        f = a
+        a > go on
+        b > go on
+        f > turn back
+        a < text tides
+        b < text boats
+        f < text turned
+    ";
+    for (name, story, asked) in [
+        (
+            "the same ids",
+            same_ids,
+            vec![
+                ("b", "count the boats", "call x1 Read a file"),
+                ("a", "look at the tides", "call x1 Read a file"),
+                ("b", "result x1 the file of the boats", "call x2 Read another"),
+                ("a", "result x1 the file of the tides", "call x2 Read another"),
+                ("b", "result x2 the same", "text boats"),
+                ("a", "result x2 the same", "text tides"),
+            ],
+        ),
+        (
+            "the same ids, and nothing else is as it was recorded",
+            same_ids,
+            vec![
+                ("b", "please count the boats", "call x1 Read a file"),
+                ("a", "please look at the tides", "call x1 Read a file"),
+                ("b", "result x1 no such file", "call x2 Read another"),
+                ("a", "result x1 nor this", "call x2 Read another"),
+                ("b", "result x2 nothing", "text boats"),
+                ("b2", "please count the boats", "call x1 Read a file"),
+                ("b2", "result x1 no such file", "call x2 Read another"),
+                ("b2", "result x2 nothing at all", "text boats"),
+                ("a", "result x2 nothing", "text tides"),
+            ],
+        ),
+        (
+            "the same words",
+            same_words,
+            vec![
+                ("b", "count the boats", "text well"),
+                ("a", "look at the tides", "text well"),
+                ("b", "go on", "text boats"),
+                ("a", "go on", "text tides"),
+            ],
+        ),
+        (
+            "a fork",
+            fork,
+            vec![
+                ("a", "look at the tides", "text well"),
+                ("f", "= a", ""),
+                ("f", "please turn back", "text turned"),
+                ("a", "please go on", "text tides"),
+            ],
+        ),
+    ] {
+        let mut live = Story::new(&format!("{BOTH}{story}")).play(&Settings::default()).await;
+        live.ask("main", "plan the trip").await;
+        for (lane, said, expected) in asked {
+            match said.strip_prefix("= ") {
+                Some(other) => live.fork(lane, other),
+                None => assert_eq!(live.ask(lane, said).await, expected, "{name}: {lane} says {said}"),
+            }
+        }
+    }
+    // Whoever comes in the middle is known by all that was said before.
+    let mut live = Story::new(&format!("{BOTH}{same_ids}")).play(&Settings::default()).await;
+    let opening = ["count the boats", "result x1 the file of the boats"];
+    let messages = live.lanes.entry("b".to_owned()).or_default();
+    for (said, reply) in opening.into_iter().zip(["call x1 Read a file", "call x2 Read another"]) {
+        said_by_user(messages, said);
+        messages.push(assistant(reply));
+    }
+    assert_eq!(live.ask("b", "result x2 the same").await, "text boats");
+}
+
 #[tokio::test]
 async fn recorded_attempts_are_played_in_order() {
     let story = Story::new(
@@ -143,6 +252,28 @@ async fn names_the_harness_made_are_put_into_the_replies() {
 }
 
 #[tokio::test]
+async fn words_that_differ_are_no_names() {
+    let story = Story::new(
+        "
+        main > work in /tmp/box/7/ws on the read-only branch with 1234 rows, the 1st, in utf8
+        main < call t1 Task start the job
+        main > result t1 job brave-otter and 4711 started, read-only, 5 of 2048
+        main < text brave-otter and 4711 run on the read-only branch, the 1st of 1234 in utf8, 2048; call t2 Wait brave-otter
+        main > result t2 done
+        main < call t3 Wait 4711; call t4 Wait 1234
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    let asked = "work in /home/me on the fast-forward branch with 5678 rows, the 2nd, in utf16";
+    assert_eq!(live.ask("main", asked).await, "call t1 Task start the job");
+    assert_eq!(
+        live.ask("main", "result t1 job shy-badger and 4242 started, read-write, 5 of 4096").await,
+        "text shy-badger and 4242 run on the read-only branch, the 1st of 1234 in utf8, 2048; call t2 Wait shy-badger"
+    );
+    assert_eq!(live.ask("main", "result t2 done").await, "call t3 Wait 4242; call t4 Wait 1234");
+}
+
+#[tokio::test]
 async fn a_request_that_was_not_recorded_gets_an_error_that_names_the_nearest() {
     let story = Story::new(PAIR);
     let mut live = story.play(&Settings::default()).await;
@@ -174,6 +305,45 @@ async fn side_calls_are_answered_as_often_as_they_come() {
     assert_eq!(live.ask("title2", "name this chat: hello").await, "text A greeting");
     assert_eq!(live.ask("main", "hello").await, "text good day");
     assert!(live.player.report().is_whole());
+}
+
+#[tokio::test]
+async fn a_question_aside_that_was_not_recorded_is_a_miss() {
+    const MISS: &str = "no recorded side call is like this request";
+    for (asked, expected) in [
+        // Never asked before.
+        (vec!["tell me a joke about elephants"], vec![MISS]),
+        (vec!["name this chat: greetings"], vec!["text A greeting"]),
+        // Asked before.
+        (vec!["name this chat: hello", "tell me a joke"], vec!["text A greeting", MISS]),
+        (vec!["name this chat: hello", "name this chat: tides and boats"], vec!["text A greeting", MISS]),
+        (vec!["name this chat: hello", "name this chat: hello"], vec!["text A greeting"; 2]),
+    ] {
+        for main in ["", "main > hello\nmain < text good day\n"] {
+            let story = Story::new(&format!("{main}title > name this chat: hello\ntitle < text A greeting"));
+            let mut live = story.play(&Settings::default()).await;
+            for (said, expected) in asked.iter().zip(&expected) {
+                live.lanes.clear();
+                let answer = live.ask("title", said).await;
+                assert!(answer.contains(expected), "{asked:?}: {answer}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_only_main_agent_is_meant_whatever_it_says_and_the_report_says_so() {
+    let story = Story::new("main > what is the sum\nmain < text four");
+    for (said, line) in [
+        ("what is the sum", ""),
+        ("<reminder> be nice to everybody and never say no </reminder>; what is the sum", ""),
+        ("tell me a joke about elephants", "asked for in other words: turn 1 of lane `main` (r000001)"),
+    ] {
+        let mut live = story.play(&Settings::default()).await;
+        assert_eq!(live.ask("main", said).await, "text four");
+        let report = live.player.report().to_string();
+        assert_eq!(report.lines().nth(1).unwrap_or_default(), line, "{said}: {report}");
+    }
 }
 
 #[tokio::test]
@@ -252,6 +422,39 @@ async fn words_that_a_version_adds_do_not_hide_those_that_were_handed_over() {
     assert!(asked.starts_with("call t1"), "{asked}");
     let asked = live.ask("b", &format!("{added} scan the source folder")).await;
     assert_eq!(asked, "text the source is fine");
+}
+
+#[test]
+fn a_dump_that_cannot_be_read_is_an_error_and_not_a_miss_later() {
+    let cut = |text: &str| text[..text.len() / 2].to_owned();
+    let odd = |text: &str| text.replace("\"body\":{", "\"body\":5,\"was\":{");
+    let empty = |_: &str| String::new();
+    let same = |text: &str| text.to_owned();
+    type Change<'c> = &'c dyn Fn(&str) -> String;
+    for (file, becomes, change, error) in [
+        (
+            "r000002_response.json",
+            "r000002_response.json",
+            &cut as Change<'_>,
+            Some("`r000002_response.json` in"),
+        ),
+        ("r000002_request.json", "r000002_request.json", &cut, Some("`r000002_request.json` in")),
+        ("r000003_response.json", "r000003_response.json", &empty, Some("`r000003_response.json` in")),
+        ("r000003_response.json", "r000003_response.json", &odd, Some("r000003")),
+        // Nothing is hidden by a copy, or by what has another name.
+        ("r000001_response.json", "r000009_response.json", &same, None),
+        ("r000001_response.json", "notes.json", &cut, None),
+    ] {
+        let story = Story::new(PAIR);
+        let text = std::fs::read_to_string(story.dir.path().join(file)).expect("it was written");
+        std::fs::write(story.dir.path().join(becomes), change(&text)).expect("it can be written");
+        let loaded = Tape::load(story.dir.path()).err().map(|error| error.to_string());
+        match (&loaded, error) {
+            (None, None) => {}
+            (Some(found), Some(error)) if found.contains(error) => {}
+            _ => panic!("{file} as {becomes}: {loaded:?}"),
+        }
+    }
 }
 
 #[tokio::test]

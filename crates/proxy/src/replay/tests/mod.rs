@@ -23,13 +23,14 @@ use super::{Player, Settings, Tape};
 /// main < call t1 Task scan the root ; text bye
 /// main > result t1 all is well      a result
 /// main < status 529
+/// fork = main                       a lane goes on with what another has said and heard so far
 /// title > name it                   lanes whose name begins with `title` offer no tools
 /// ```
 struct Story {
     dir: TempDir,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Conversation {
     messages: Vec<Value>,
     asked: usize,
@@ -43,6 +44,10 @@ impl Story {
         for (second, line) in text.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
             let (lane, rest) = line.split_once(' ').expect("a lane");
             let at = format!("2026-01-01T00:{:02}:{:02}.000Z", second / 60, second % 60);
+            if let Some(other) = rest.strip_prefix("= ") {
+                lanes.insert(lane.to_owned(), lanes[other].clone());
+                continue;
+            }
             let conversation = lanes.entry(lane.to_owned()).or_default();
             match rest.split_at(1) {
                 (">", said) => {
@@ -192,6 +197,11 @@ struct Live {
 }
 
 impl Live {
+    /// A lane goes on with what another has said and heard so far.
+    fn fork(&mut self, lane: &str, of: &str) {
+        self.lanes.insert(lane.to_owned(), self.lanes[of].clone());
+    }
+
     /// Lets a lane say something; gives the status and what the model said, in the story's words.
     async fn ask(&mut self, lane: &str, said: &str) -> String {
         let messages = self.lanes.entry(lane.to_owned()).or_default();
