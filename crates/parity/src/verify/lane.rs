@@ -98,13 +98,24 @@ impl<'w> LaneWork<'w> {
 
     /// Whether the lines of a result may come in any order: what a search brings.
     pub(super) fn any_order(&self, unit: &Unit) -> bool {
-        let tool =
-            unit.call.as_ref().and_then(|call| self.tools.get(call)).map(|tool| tool.to_ascii_lowercase());
-        unit.kind == Kind::Result
-            && tool.is_some_and(|tool| {
-                ["grep", "glob", "list", "search", "ls"].iter().any(|name| tool.contains(name))
-            })
+        let tool = unit.call.as_ref().and_then(|call| self.tools.get(call));
+        unit.kind == Kind::Result && tool.is_some_and(|tool| is_search(tool))
     }
+}
+
+/// Whether a tool's name has the word for a search in it, as in `WebSearch` or `list_files`.
+fn is_search(tool: &str) -> bool {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for letter in tool.chars() {
+        if !letter.is_alphanumeric() || (letter.is_uppercase() && was_small) {
+            words.push(String::new());
+        }
+        was_small = letter.is_lowercase();
+        let word = words.last_mut().expect("there is one from the start");
+        word.extend(letter.to_lowercase().filter(|letter| letter.is_alphanumeric()));
+    }
+    words.iter().any(|word| ["grep", "glob", "list", "search", "ls"].contains(&word.as_str()))
 }
 
 impl Comparison<'_> {
@@ -192,5 +203,21 @@ impl LaneWork<'_> {
         self.pairs
             .keys()
             .any(|(golden, candidate)| if side == 0 { *golden == hash } else { *candidate == hash })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_is_known_by_a_whole_word_of_its_name() {
+        for tool in ["Grep", "glob", "ls", "LS", "list_files", "WebSearch", "mcp__notes__search", "file-list"]
+        {
+            assert!(is_search(tool), "{tool}");
+        }
+        for tool in ["details", "skills", "models", "checklist", "Read", "LSP", "todolist", "research"] {
+            assert!(!is_search(tool), "{tool}");
+        }
     }
 }

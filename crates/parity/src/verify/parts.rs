@@ -2,14 +2,46 @@
 
 use std::collections::HashSet;
 
-use session::Role;
-
 use super::compare::Comparison;
 use super::found::{Spot, short};
 use super::lane::{LaneWork, Standing};
 use super::layout::{lay_out, moved_calls};
 use super::unit::{Kind, Projected, Unit};
 use crate::verdict::{Level, Surface};
+
+/// What stands in a conversation, as far as its order goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Sort {
+    Said,
+    Announced,
+    Result,
+    Call,
+    Reply,
+}
+
+impl Sort {
+    const ALL: [Self; 5] = [Self::Said, Self::Announced, Self::Result, Self::Call, Self::Reply];
+
+    fn of(lane: &LaneWork<'_>, unit: &Unit, of: &Projected) -> Self {
+        match unit.kind {
+            Kind::Call => Self::Call,
+            Kind::Reply => Self::Reply,
+            Kind::Result => Self::Result,
+            _ if lane.surface(0, unit, of) == Surface::Jobs => Self::Announced,
+            _ => Self::Said,
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Said => "what is said",
+            Self::Announced => "what is announced",
+            Self::Result => "a result",
+            Self::Call => "a call",
+            Self::Reply => "what the model said",
+        }
+    }
+}
 
 impl Comparison<'_> {
     /// Instructions and messages. Returns whether nothing was left aside that may differ.
@@ -102,7 +134,7 @@ impl Comparison<'_> {
         clean
     }
 
-    /// The order of what the harness said; another order is named once.
+    /// The order of all that both have, but for calls among themselves; another order is named once.
     fn order_of_parts(
         &mut self,
         lane: &mut LaneWork<'_>,
@@ -111,54 +143,68 @@ impl Comparison<'_> {
         g: &Projected,
         c: &Projected,
     ) {
-        let mut said: Vec<(usize, usize)> =
-            met.iter().copied().filter(|(at, _)| g.parts[*at].role != Some(Role::Assistant)).collect();
-        said.sort_unstable();
-        let mut highest: Option<(usize, usize)> = None;
-        let mut late: Option<[(usize, usize); 2]> = None;
-        for pair in said {
-            match highest {
-                Some(high) if pair.1 < high.1 => {
-                    let hash = |at: usize| g.parts[at].hash.to_string();
-                    if lane.orders.insert(vec![hash(high.0), hash(pair.0)]) {
-                        late = late.or(Some([high, pair]));
-                    }
-                    self.uneven = true;
-                }
-                _ => highest = Some(pair),
-            }
+        let mut met = met.to_vec();
+        met.sort_unstable();
+        if met.is_sorted_by_key(|(_, other)| *other) {
+            return;
         }
-        let Some([early, late]) = late else { return };
+        self.uneven = true;
+        // Of each sort the one that stands farthest back in the candidate: what comes before it there has moved.
+        let mut farthest: [Option<(usize, usize)>; Sort::ALL.len()] = Default::default();
+        let mut named = HashSet::new();
+        for pair in met {
+            let sort = Sort::of(lane, &g.parts[pair.0], g);
+            for other in Sort::ALL {
+                let before = farthest[other as usize].filter(|before| pair.1 < before.1);
+                let Some(before) = before.filter(|_| [sort, other] != [Sort::Call; 2]) else { continue };
+                let hash = |at: usize| g.parts[at].hash.to_string();
+                // One of each sort is told of in a request.
+                if lane.orders.insert(vec![hash(before.0), hash(pair.0)]) && named.insert([other, sort]) {
+                    self.moved(lane, turn, [other, sort], [before, pair], g, c);
+                }
+            }
+            let last = &mut farthest[sort as usize];
+            *last = (*last).filter(|last| last.1 > pair.1).or(Some(pair));
+        }
+    }
+
+    /// Two that have changed places.
+    fn moved(
+        &mut self,
+        lane: &LaneWork<'_>,
+        turn: u32,
+        sorts: [Sort; 2],
+        [early, late]: [(usize, usize); 2],
+        g: &Projected,
+        c: &Projected,
+    ) {
         let units = [&g.parts[early.0], &g.parts[late.0]];
         let surfaces = units.map(|unit| lane.surface(0, unit, g));
         let surface = match surfaces {
+            _ if sorts.contains(&Sort::Call) => Surface::Calls,
             all if all.contains(&Surface::Jobs) => Surface::Jobs,
             all if all.contains(&Surface::Results) => Surface::Results,
             _ => Surface::Prompt,
         };
-        let results = units.iter().all(|unit| unit.kind == Kind::Result);
-        let announced = surfaces == [Surface::Jobs; 2] && units.iter().all(|unit| unit.kind == Kind::Said);
-        let promised = match results {
-            true => self.sides.iter().any(|side| side.facts.promises_order()),
-            false => !announced,
-        };
-        let holds = if promised { Level::E1 } else { Level::E3 };
-        let what = match (results, promised) {
-            _ if announced => "announcements come in another order, which no harness promises",
-            (true, true) => "results come in another order",
-            (true, false) => "results come in another order, which this harness does not promise",
-            _ if surface == Surface::Jobs => {
-                "an answer about a job and what is announced have changed places"
+        // What answers one message of the model has nothing but results in it.
+        let together = g.parts[early.0..late.0].iter().all(|unit| unit.kind == Kind::Result);
+        let promised = self.sides.iter().any(|side| side.facts.promises_order());
+        let (holds, what) = match sorts {
+            [Sort::Announced, Sort::Announced] => {
+                self.note("announcements were compared as a set: jobs end in any order".into());
+                (Level::E3, "announcements come in another order, which no harness promises".to_owned())
             }
-            _ => "what is said comes in another order",
+            [Sort::Result, Sort::Result] if together && !promised => {
+                self.note(
+                    "results of one message were compared as a set: this harness sends them as they end"
+                        .into(),
+                );
+                (Level::E3, "results come in another order, which this harness does not promise".to_owned())
+            }
+            [Sort::Result, Sort::Result] => (Level::E1, "results come in another order".to_owned()),
+            [Sort::Said, Sort::Said] => (Level::E1, "what is said comes in another order".to_owned()),
+            [a, b] => (Level::E1, format!("{} and {} have changed places", a.in_words(), b.in_words())),
         };
-        if announced {
-            self.note("announcements were compared as a set: jobs end in any order".into());
-        } else if !promised {
-            self.note(
-                "results of one message were compared as a set: this harness sends them as they end".into(),
-            );
-        }
         let spot = Spot { surface, lane: lane.name, turn };
         let name = |unit: &Unit, of: &Projected| unit.call.clone().unwrap_or_else(|| short(&of.raw(unit)));
         let (golden, candidate) = (name(units[0], g), name(&c.parts[late.1], c));
