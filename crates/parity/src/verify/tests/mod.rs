@@ -355,6 +355,38 @@ fn what_is_carried_back_is_what_was_said() {
 }
 
 #[test]
+fn what_was_said_elsewhere_is_not_what_was_said_here() {
+    let mut golden = story(Dialect::AnthropicMessages);
+    golden.says("r1", "two of them", "I send two.", &["r4", "r6"]);
+    golden.says("r2", "both files", "I read both files.", &["r5"]);
+    golden.says("r4", "wait for it", "I ask after one.", &["r6"]);
+    let changed = |changes: &[(&str, &str)]| {
+        let mut candidate = golden.clone();
+        changes.iter().for_each(|(request, line)| change(&mut candidate, request, line));
+        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+    };
+    let other_lane = "set /messages/1/content/1/text \"I read both files.\"";
+    let told = [
+        changed(&[("r4", other_lane), ("r6", other_lane)]),
+        changed(&[("r6", "swap /messages/1/content/1/text /messages/3/content/1/text")]),
+        // What the model did not say is the harness's own, whatever stands beside it.
+        changed(&[("r5", "add /messages/1/content/1/mood \"good\"")]),
+        changed(&[("r5", "add /messages/1/content/2/mood \"good\"")]),
+    ];
+    expect![[r#"
+        E2 Differs
+        E2 prompt main 2 /messages/1/content/1/text: the text carried back differs: I send two. / I read both files.
+        E2 Differs
+        E2 prompt main 3 /messages/1/content/1/text: the text carried back differs: I send two. / I ask after one.
+        E2 prompt main 3 /messages/3/content/1/text: the text carried back differs: I ask after one. / I send two.
+        E1 Differs
+        E1 prompt sub-1 2 /messages/1/content/1/mood: the text carried back has it, the golden's has not: - / good
+        E1 Differs
+        E1 calls sub-1 2 /messages/1/content/2/mood: the call of `Read` has it, the golden's has not: - / good
+    "#]].assert_eq(&told.concat());
+}
+
+#[test]
 fn masks_cover_times_and_nothing_that_looks_like_them() {
     let said = |text: &str| {
         let mut story = story(Dialect::OpenAiChat);

@@ -320,14 +320,17 @@ impl Story {
     /// The model thinks and says something before its calls, and the next requests carry it back.
     pub(super) fn says(&mut self, id: &str, thinking: &str, text: &str, carried: &[&str]) {
         let reply = self.told(id).reply.as_mut().expect("an answer");
+        let Some(Block::ToolCall(call)) = reply.blocks.first().cloned() else { panic!("it makes no call") };
         reply.blocks.insert(0, Block::Text { text: text.to_owned() });
         reply.blocks.insert(
             0,
             Block::Thinking { text: thinking.to_owned(), signature: Some("c2lnMTRkZDU3MWE5ZTA4Nzc=".into()) },
         );
         for later in carried {
-            let message = &mut self.told(later).body["messages"][1]["content"];
-            let content = message.as_array_mut().expect("blocks");
+            let mut messages = self.told(later).body["messages"].as_array_mut().expect("messages").iter_mut();
+            let makes_it = |message: &&mut Value| message["content"][0]["id"] == call.id.as_str();
+            let message = messages.find(makes_it).expect("it carries the call");
+            let content = message["content"].as_array_mut().expect("blocks");
             content.insert(0, json!({"type": "text", "text": text}));
             content.insert(
                 0,
