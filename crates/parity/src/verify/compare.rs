@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
 
-use recording::lanes::{Job, Lane, LaneKind, Turn};
+use recording::lanes::{Job, Lane, LaneKind};
+use session::RequestId;
 
 use super::carried::Spoken;
 use super::changes::Changes;
@@ -176,7 +177,7 @@ impl Comparison<'_> {
     fn look(&self, side: usize, lane: usize) -> HashSet<u64> {
         const WORDS: usize = 256;
         let lane = &self.sides[side].ordered.lanes.lanes[lane];
-        let first = lane.turns.first().and_then(|turn| self.load(side, turn));
+        let first = lane.turns.first().and_then(|turn| self.load(side, turn.attempts.last()?));
         let Some(first) = first else { return HashSet::new() };
         let mut look: HashSet<u64> = first.parts.iter().map(|unit| unit.hash).collect();
         if lane.kind == LaneKind::Side {
@@ -190,9 +191,8 @@ impl Comparison<'_> {
         look
     }
 
-    /// The request of a turn that counts, taken apart.
-    pub(super) fn load(&self, side: usize, turn: &Turn) -> Option<Projected> {
-        let id = turn.attempts.last()?;
+    /// A request, taken apart.
+    pub(super) fn load(&self, side: usize, id: &RequestId) -> Option<Projected> {
         let mut gathered = self.gathered[side].borrow_mut();
         if let Some(known) = gathered.requests.get(id) {
             return Some(known.clone());
@@ -200,10 +200,10 @@ impl Comparison<'_> {
         self.sides[side].requests.asked(id).map(|asked| Projected::of(&asked, &mut gathered.pool))
     }
 
-    /// The body of the same request.
-    pub(super) fn body(&self, side: usize, turn: &Turn) -> Vec<u8> {
-        let asked = turn.attempts.last().and_then(|id| self.sides[side].requests.asked(id));
-        let bytes = asked.and_then(|asked| asked.body.bytes).unwrap_or_default();
+    /// The body of a request.
+    pub(super) fn body(&self, side: usize, id: &RequestId) -> Vec<u8> {
+        let bytes =
+            self.sides[side].requests.asked(id).and_then(|asked| asked.body.bytes).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned().into_bytes()
     }
 

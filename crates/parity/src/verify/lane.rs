@@ -119,29 +119,40 @@ fn is_search(tool: &str) -> bool {
 }
 
 impl Comparison<'_> {
-    /// Compares a turn that both have.
+    /// Compares a turn that both have: its attempts in pairs, counted from the last, which is the one that counts.
     pub(super) fn turn(&mut self, lane: &mut LaneWork<'_>, golden: &Turn, candidate: &Turn) {
-        lane.at_hand = [golden, candidate].map(|turn| turn.attempts.last().cloned());
-        let loaded = (self.load(0, golden), self.load(1, candidate));
-        let (Some(g), Some(c)) = loaded else {
-            return self.unreadable(lane, golden.turn, loaded.0.is_some());
-        };
-        if g.parts.iter().any(|unit| unit.kind == Kind::Reply || unit.kind == Kind::Call) || golden.whole {
-            self.tally.counts(lane.number, Surface::Calls).echoed += u64::from(golden.whole);
+        self.tally.counts(lane.number, Surface::Calls).echoed += u64::from(golden.whole);
+        let tries = golden.attempts.len();
+        let pairs = golden.attempts.iter().rev().zip(candidate.attempts.iter().rev());
+        for (back, (mine, theirs)) in pairs.enumerate().collect::<Vec<_>>().into_iter().rev() {
+            lane.at_hand = [mine, theirs].map(|id| Some(id.clone()));
+            let before = self.differences.len();
+            self.attempt(lane, golden.turn, [mine, theirs]);
+            if back > 0 {
+                let which = format!(", in attempt {} of {tries}", tries - back);
+                self.differences[before..].iter_mut().for_each(|(_, it)| it.what.push_str(&which));
+            }
         }
+    }
+
+    fn attempt(&mut self, lane: &mut LaneWork<'_>, turn: u32, ids: [&RequestId; 2]) {
+        let loaded = (self.load(0, ids[0]), self.load(1, ids[1]));
+        let (Some(g), Some(c)) = loaded else {
+            return self.unreadable(lane, turn, loaded.0.is_some());
+        };
         let before = self.differences.len();
-        self.named(lane, golden.turn, &g, &c);
-        let clean = self.parts(lane, golden.turn, &g, &c);
+        self.named(lane, turn, &g, &c);
+        let clean = self.parts(lane, turn, &g, &c);
         let silent = clean && self.differences.len() == before;
         if silent && g.body != c.body && !self.uneven {
-            self.around(lane, golden, candidate);
+            self.around(lane, turn, ids);
         }
         self.uneven = false;
     }
 
     /// A turn that only one side has: what it brings, surface by surface.
     pub(super) fn lonely_turn(&mut self, lane: &mut LaneWork<'_>, side: usize, turn: &Turn) {
-        let Some(projected) = self.load(side, turn) else { return };
+        let Some(projected) = turn.attempts.last().and_then(|id| self.load(side, id)) else { return };
         let mut standing = Standing::default();
         let mut brought: HashMap<Surface, (usize, String)> = HashMap::new();
         for unit in projected.parts.iter().filter(|unit| unit.kind != Kind::Reply) {
@@ -184,15 +195,15 @@ impl Comparison<'_> {
     }
 
     /// All units are equal and the bodies are not: space, the order of members, escapes, a text in another form.
-    fn around(&mut self, lane: &mut LaneWork<'_>, golden: &Turn, candidate: &Turn) {
+    fn around(&mut self, lane: &mut LaneWork<'_>, turn: u32, ids: [&RequestId; 2]) {
         use wire::difference::Difference as Found;
-        let (g, c) = (self.body(0, golden), self.body(1, candidate));
+        let (g, c) = (self.body(0, ids[0]), self.body(1, ids[1]));
         let (pointer, what) = match wire::difference::first_difference(&g, &c) {
             Some(Found::Spelling { pointer, .. }) => (pointer, "the same value, written in other bytes"),
             Some(Found::Value { pointer, .. }) => (pointer, "what is around the units differs"),
             _ => (String::new(), "what is around the units differs"),
         };
-        let spot = Spot { surface: Surface::Settings, lane: lane.name, turn: golden.turn };
+        let spot = Spot { surface: Surface::Settings, lane: lane.name, turn };
         let difference = spot.structural(Some(Level::E3), &pointer, what, None, None);
         self.differ(lane.number, difference);
     }

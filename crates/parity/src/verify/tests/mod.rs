@@ -233,6 +233,42 @@ fn a_run_that_came_to_another_end_holds_nothing() {
 }
 
 #[test]
+fn every_attempt_is_compared() {
+    let once = story(Dialect::AnthropicMessages);
+    let golden = once.clone().with_failed_try("r0");
+    assert_eq!(golden.ordered().lanes.lanes[0].turns[0].attempts.len(), 2);
+    let changed = |change_it: &dyn Fn(&mut Story)| {
+        let mut candidate = golden.clone();
+        change_it(&mut candidate);
+        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+    };
+    let told = [
+        changed(&|_| ()),
+        changed(&|story| change(story, "r0", "set /temperature 0.9")),
+        changed(&|story| change(story, "r0", "word /system/0/text trips voyages")),
+        changed(&|story| change(story, "r1", "set /model \"gull-4\"")),
+        changed(&|story| ["r0", "r1"].iter().for_each(|id| change(story, id, "drop /tools/2"))),
+        changed(&|story| story.told("r0").status = 500),
+        changed(&|story| *story = once.clone()),
+    ];
+    expect![[r#"
+        E4 Match
+        E1 Differs
+        E1 settings main 1 /temperature: the setting `temperature` differs, in attempt 1 of 2: 0.5 / 0.9
+        E2 Differs
+        E2 prompt main 1 /system/0/text: the instructions differ, in attempt 1 of 2: You plan trips in /work/here and waste no words. / You plan voyages in /work/here and waste no words.
+        E0 Differs
+        E0 settings main 1 /model: the model differs: tern-3 / gull-4
+        E0 Differs
+        E0 tools main 1 /tools/2: the tool `Read` is gone, in attempt 1 of 2: {"name":"Read","description":"Reads a file.","input_schema":{"type":"object","properties":{"path":{"type":"string","description":"Which file"},"lines":{"type":"integer"}},"required":["path"]}} / -
+        E2 Differs
+        E2 routing main 1 answer:status: attempt 1 of 2 was answered with another status: status 529 / status 500
+        E2 Differs
+        E2 routing main 1 lane:attempts: it took another number of attempts: 2 attempts / 1 attempts
+    "#]].assert_eq(&told.concat());
+}
+
+#[test]
 fn nothing_compared_is_no_match() {
     let mut golden = story(Dialect::AnthropicMessages);
     golden.exchanges.clear();

@@ -29,6 +29,8 @@ pub(super) struct Told {
     pub(super) path: String,
     pub(super) headers: Vec<Header>,
     pub(super) body: Value,
+    /// With anything else than 200 it gives no reply.
+    pub(super) status: u16,
     reply: Option<Reply>,
 }
 
@@ -148,7 +150,7 @@ fn told_by(
         Dialect::OpenAiResponses => responses(session, is_main, &history),
     };
     let reply = reply.map(|said| answer(id, said));
-    Told { id, method: "POST".into(), path: path.into(), headers, body, reply }
+    Told { id, method: "POST".into(), path: path.into(), headers, body, status: 200, reply }
 }
 
 fn answer(id: &str, said: Said) -> Reply {
@@ -305,6 +307,14 @@ impl Story {
         self
     }
 
+    /// With a first try of the first request, which the provider had no room for.
+    pub(super) fn with_failed_try(mut self, id: &'static str) -> Self {
+        let first = self.exchanges[0].clone();
+        self.exchanges.insert(0, Told { id, status: 529, ..first });
+        self.events.splice(0..0, ["+", "-"].map(|sign| format!("{sign}{id}")));
+        self
+    }
+
     /// Puts other names everywhere.
     pub(super) fn rename(&mut self, names: &[(&str, &str)]) {
         let all = |text: String| names.iter().fold(text, |text, (old, new)| text.replace(old, new));
@@ -363,7 +373,10 @@ impl Story {
                 let body = asked.body.bytes.clone().unwrap_or_default();
                 let prompt = self.dialect.decode_request(&body).expect("a request");
                 tracker.asked(&request, &prompt, &asked.identity(&body, &prompt));
-                exchanges.push(summary(self.dialect, request));
+                exchanges.push(summary(self.dialect, request, told.status));
+            } else if told.status != 200 {
+                let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"full"}}"#;
+                tracker.answered(&request, &Heard::of(self.dialect, told.status, error.as_bytes()));
             } else if let Some(reply) = &told.reply {
                 let body = self.dialect.encode_reply(reply).expect("a reply");
                 tracker.answered(&request, &Heard::of(self.dialect, 200, &body));
@@ -383,19 +396,20 @@ impl Requests for Story {
     }
 
     fn said(&self, id: &RequestId) -> Vec<Block> {
-        let reply = self.exchanges.iter().find(|told| told.id == id.as_str()).and_then(|it| it.reply.clone());
+        let told = self.exchanges.iter().find(|told| told.id == id.as_str() && told.status == 200);
+        let reply = told.and_then(|told| told.reply.clone());
         reply.map(|reply| reply.blocks).unwrap_or_default()
     }
 }
 
-fn summary(dialect: Dialect, id: RequestId) -> Summary {
+fn summary(dialect: Dialect, id: RequestId, status: u16) -> Summary {
     Summary {
         id,
         method: "POST".into(),
         url: "http://127.0.0.1:4000".into(),
         dialect: Some(dialect),
         model: None,
-        status: Some(200),
+        status: Some(status),
         ending: None,
         started_us: None,
         took_us: None,
