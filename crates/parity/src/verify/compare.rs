@@ -59,6 +59,7 @@ pub(super) fn compare_gathered(
         notes: Vec::new(),
         wanted,
         uneven: false,
+        askew: false,
         resolved: Vec::new(),
         changes: Changes::default(),
         spoken: Default::default(),
@@ -84,6 +85,8 @@ pub(super) struct Comparison<'c> {
     wanted: Level,
     /// Something in the turn at hand is not equal by the byte.
     pub(super) uneven: bool,
+    /// The units of the turn at hand are not one to one, so what is around them cannot be compared.
+    pub(super) askew: bool,
     /// Ids that stand for each other.
     resolved: Vec<(String, String)>,
     /// What changed, by name.

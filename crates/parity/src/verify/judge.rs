@@ -286,6 +286,7 @@ fn is_id_place(at: &At<'_>, pointer: &str, golden: &str, candidate: &str) -> Opt
         Kind::Call | Kind::Result => {
             matches!(inside, "/id" | "/tool_use_id" | "/tool_call_id" | "/call_id").then_some("id")
         }
+        Kind::Reply => (inside == "/id").then_some("id"),
         Kind::Header => (inside == "/fingerprint").then_some("secret"),
         Kind::Identity => {
             let is_word = |text: &str| {

@@ -4,6 +4,7 @@
 //! judged by what is new in it, and a history that one side rewrites shows as a new pair, once.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use recording::lanes::Turn;
 use session::RequestId;
@@ -11,8 +12,9 @@ use session::RequestId;
 use super::compare::Comparison;
 use super::found::Spot;
 use super::jobs::JobWords;
+use super::judge::At;
 use super::levels;
-use super::unit::{Kind, Projected, Unit};
+use super::unit::{HOLE, Kind, Projected, Unit};
 use crate::verdict::{Level, Surface};
 
 /// A lane while it is compared.
@@ -143,11 +145,14 @@ impl Comparison<'_> {
         let before = self.differences.len();
         self.named(lane, turn, &g, &c);
         let clean = self.parts(lane, turn, &g, &c);
+        if g.frame != c.frame && !self.askew {
+            self.frames(lane, turn, ids);
+        }
         let silent = clean && self.differences.len() == before;
         if silent && g.body != c.body && !self.uneven {
-            self.around(lane, turn, ids);
+            self.spelling(lane, turn, ids);
         }
-        self.uneven = false;
+        (self.uneven, self.askew) = (false, false);
     }
 
     /// A turn that only one side has: what it brings, surface by surface.
@@ -194,19 +199,71 @@ impl Comparison<'_> {
         self.differ(lane.number, difference);
     }
 
-    /// All units are equal and the bodies are not: space, the order of members, escapes, a text in another form.
-    fn around(&mut self, lane: &mut LaneWork<'_>, turn: u32, ids: [&RequestId; 2]) {
+    /// What is around the units, where each has its counterpart: a value that differs there is nobody's else.
+    fn frames(&mut self, lane: &mut LaneWork<'_>, turn: u32, ids: [&RequestId; 2]) {
+        let frames = [0, 1].map(|side| self.sides[side].requests.asked(ids[side]));
+        let [Some(g), Some(c)] = frames.map(|asked| Projected::frame_of(&asked?)) else { return };
+        let surface = Surface::Settings;
+        let at = At {
+            surface,
+            kind: Kind::Setting,
+            key: "",
+            lane: lane.name,
+            turn,
+            pointer: "",
+            any_order: false,
+            as_said: false,
+        };
+        let judged = self.judge.compare(&at, &g, &c);
+        self.uneven |= judged.excluded || !judged.leaves.is_empty();
+        self.tally.counts(lane.number, surface).excluded += u64::from(judged.excluded);
+        let folded = format!("[{HOLE}]");
+        for leaf in judged.leaves {
+            let (mine, theirs) = (leaf.golden.as_deref(), leaf.candidate.as_deref());
+            if !lane.named.insert((Kind::Setting, leaf.pointer.clone(), hashed(mine), hashed(theirs))) {
+                continue;
+            }
+            let spot = Spot { surface, lane: lane.name, turn };
+            let is_text = |value: Option<&str>| value == Some(HOLE) || value == Some(&folded);
+            let difference = match is_text(mine) && is_text(theirs) {
+                true => {
+                    let what = "the same text in another form";
+                    spot.structural(Some(Level::E3), &leaf.pointer, what, None, None)
+                }
+                false => {
+                    let holds = if leaf.masked { Level::E3 } else { Level::E1 };
+                    let what = "what is around the units differs";
+                    spot.difference(Some(holds), &leaf.pointer, what, mine, theirs)
+                }
+            };
+            match leaf.masked {
+                true => self.differ_by_byte(lane.number, difference),
+                false => self.differ(lane.number, difference),
+            }
+        }
+    }
+
+    /// All values are equal and the bodies are not: space, the order of members, escapes.
+    fn spelling(&mut self, lane: &mut LaneWork<'_>, turn: u32, ids: [&RequestId; 2]) {
         use wire::difference::Difference as Found;
         let (g, c) = (self.body(0, ids[0]), self.body(1, ids[1]));
-        let (pointer, what) = match wire::difference::first_difference(&g, &c) {
-            Some(Found::Spelling { pointer, .. }) => (pointer, "the same value, written in other bytes"),
-            Some(Found::Value { pointer, .. }) => (pointer, "what is around the units differs"),
-            _ => (String::new(), "what is around the units differs"),
+        let (pointer, holds, what) = match wire::difference::first_difference(&g, &c) {
+            Some(Found::Value { pointer, .. }) => (pointer, Level::E1, "what is around the units differs"),
+            Some(Found::Spelling { pointer, .. }) => {
+                (pointer, Level::E3, "the same value, written in other bytes")
+            }
+            _ => (String::new(), Level::E1, "what is around the units differs"),
         };
         let spot = Spot { surface: Surface::Settings, lane: lane.name, turn };
-        let difference = spot.structural(Some(Level::E3), &pointer, what, None, None);
-        self.differ(lane.number, difference);
+        let difference = spot.structural(Some(holds), &pointer, what, None, None);
+        if !self.excluded(lane.number, Surface::Settings, &pointer) {
+            self.differ(lane.number, difference);
+        }
     }
+}
+
+fn hashed(value: Option<&str>) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }
 
 impl LaneWork<'_> {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::compare::Comparison;
 use super::found::{Spot, short};
+use super::judge::At;
 use super::lane::{LaneWork, Standing};
 use super::layout::{lay_out, moved_calls};
 use super::unit::{Kind, Projected, Unit};
@@ -71,9 +72,11 @@ impl Comparison<'_> {
                     }
                     met.push((at, other));
                     self.uneven |= unit.hash != counterpart.hash || unit.opens != counterpart.opens;
+                    self.askew |= unit.opens != counterpart.opens;
                     if lane.is_known(unit, counterpart, &mut standing) {
                         continue;
                     }
+                    self.beside(lane, turn, unit, counterpart);
                     if unit.kind == Kind::Reply && g.raw(unit) != c.raw(counterpart) {
                         clean = false;
                         if self.are_as_said(lane, [unit, counterpart]) {
@@ -90,7 +93,7 @@ impl Comparison<'_> {
                 }
                 (Some(at), None) => {
                     let unit = &g.parts[at];
-                    clean = false;
+                    (clean, self.askew) = (false, true);
                     whole &= unit.kind != Kind::Result;
                     if !lane.is_known_alone(0, unit, &mut standing) {
                         match unit.kind {
@@ -101,7 +104,7 @@ impl Comparison<'_> {
                 }
                 (None, Some(other)) => {
                     let unit = &c.parts[other];
-                    clean = false;
+                    (clean, self.askew) = (false, true);
                     whole &= unit.kind != Kind::Result;
                     if !lane.is_known_alone(1, unit, &mut standing) {
                         match unit.kind {
@@ -157,6 +160,7 @@ impl Comparison<'_> {
             for other in Sort::ALL {
                 let before = farthest[other as usize].filter(|before| pair.1 < before.1);
                 let Some(before) = before.filter(|_| [sort, other] != [Sort::Call; 2]) else { continue };
+                self.askew |= sort != other;
                 let hash = |at: usize| g.parts[at].hash.to_string();
                 // One of each sort is told of in a request.
                 if lane.orders.insert(vec![hash(before.0), hash(pair.0)]) && named.insert([other, sort]) {
@@ -275,6 +279,36 @@ impl Comparison<'_> {
         }
     }
 
+    /// What the model's messages have beside their words; replies may differ, but this is the harness's own.
+    fn beside(&mut self, lane: &LaneWork<'_>, turn: u32, unit: &Unit, other: &Unit) {
+        let Some(at) = unit.beside.as_ref().or(other.beside.as_ref()) else { return };
+        let [mine, theirs] =
+            [unit, other].map(|unit| unit.beside.as_ref().map_or("{}", |beside| &beside.json));
+        let surface = Surface::Prompt;
+        let judge_at = At {
+            surface,
+            kind: Kind::Reply,
+            key: "message",
+            lane: lane.name,
+            turn,
+            pointer: &at.pointer,
+            any_order: false,
+            as_said: false,
+        };
+        let judged = self.judge.compare(&judge_at, mine, theirs);
+        let spot = Spot { surface, lane: lane.name, turn };
+        for leaf in judged.leaves {
+            let (golden, candidate) = (leaf.golden.as_deref(), leaf.candidate.as_deref());
+            let what = "what is beside the model's words differs";
+            let holds = if leaf.masked { Level::E3 } else { Level::E1 };
+            let difference = spot.difference(Some(holds), &leaf.pointer, what, golden, candidate);
+            match leaf.masked {
+                true => self.differ_by_byte(lane.number, difference),
+                false => self.differ(lane.number, difference),
+            }
+        }
+    }
+
     /// In whose name a unit is said, where a message begins, and whether it is a bare string.
     fn frame(
         &mut self,
@@ -287,8 +321,11 @@ impl Comparison<'_> {
         let (unit, other) = (g.0, c.0);
         let surface = lane.surface(0, unit, g.1);
         let spot = Spot { surface, lane: lane.name, turn };
-        let role = |unit: &Unit| unit.role.map(|role| format!("{role:?}").to_ascii_lowercase());
-        let found = if unit.role != other.role {
+        let role = |unit: &Unit| {
+            let known = || unit.role.map(|role| format!("{role:?}").to_ascii_lowercase());
+            unit.written_role.clone().or_else(known)
+        };
+        let found = if unit.role != other.role || unit.written_role != other.written_role {
             Some((Level::E0, "it is said in another name", role(unit), role(other)))
         } else if unit.opens != other.opens && unit.kind != Kind::Result && !displaced {
             let place =
