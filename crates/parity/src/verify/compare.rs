@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
 use std::rc::Rc;
 
 use recording::lanes::{Job, Lane, LaneKind};
@@ -22,7 +22,7 @@ use super::rules::Rules;
 use super::side::Side;
 use super::summary;
 use super::tally::Tally;
-use super::unit::Projected;
+use super::unit::{Kind, Projected};
 use crate::verdict::{Difference, LaneVerdict, Level, Outcome, Surface, VERDICT_FORMAT, Verdict};
 
 /// Whether two recordings agree.
@@ -65,6 +65,7 @@ pub(super) fn compare_gathered(
         spoken: Default::default(),
         is_own: racy::is_own(golden, candidate),
     };
+    comparison.count_ids();
     comparison.run();
     comparison.verdict()
 }
@@ -133,6 +134,28 @@ impl Comparison<'_> {
         self.conflicts();
     }
 
+    /// How often what looks like an id stands in either recording: in each text once, however often it is repeated.
+    fn count_ids(&mut self) {
+        for side in [0, 1] {
+            let lanes = &self.sides[side].ordered.lanes;
+            for parent in &lanes.lanes {
+                let words = JobWords::of(lanes, &self.jobs[side], parent, str::to_owned);
+                words.names().for_each(|word| self.judge.ids.names_a_job(side, word));
+            }
+            let (mut seen, mut texts) = (HashSet::new(), HashSet::new());
+            for id in lanes.lanes.iter().flat_map(|lane| lane.requests()) {
+                let Some(request) = self.load(side, id) else { continue };
+                for unit in request.named.iter().chain(&request.parts) {
+                    let is_text = !matches!(unit.kind, Kind::Tool | Kind::Model | Kind::Setting | Kind::Line);
+                    // The same text in another message is no other place.
+                    if is_text && seen.insert(unit.hash) && texts.insert(hashed(&request.raw(unit))) {
+                        self.judge.ids.count(side, &wire::json::unescape(&request.raw(unit)));
+                    }
+                }
+            }
+        }
+    }
+
     fn lane(&mut self, number: usize, pair: &LanePair) {
         let lanes = [0, 1].map(|side| &self.sides[side].ordered.lanes);
         let golden = pair.golden.map(|at| &lanes[0].lanes[at]);
@@ -187,9 +210,7 @@ impl Comparison<'_> {
             let texts: Vec<_> = first.parts.iter().map(|unit| first.raw(unit)).collect();
             let words = texts.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
             let words = words.filter(|word| !word.is_empty() && !word.contains(|c: char| c.is_ascii_digit()));
-            look.extend(
-                words.take(WORDS).map(|word| BuildHasherDefault::<DefaultHasher>::default().hash_one(word)),
-            );
+            look.extend(words.take(WORDS).map(hashed));
         }
         look
     }
@@ -334,6 +355,11 @@ impl Comparison<'_> {
         verdict.summary = summary::of(&verdict, &self.changes, [&golden.facts, &candidate.facts]);
         verdict
     }
+}
+
+/// A value as a number.
+pub(super) fn hashed(value: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }
 
 /// As in `2 more values differ`.

@@ -4,12 +4,11 @@
 //! judged by what is new in it, and a history that one side rewrites shows as a new pair, once.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use recording::lanes::Turn;
 use session::RequestId;
 
-use super::compare::Comparison;
+use super::compare::{Comparison, hashed};
 use super::found::Spot;
 use super::jobs::JobWords;
 use super::judge::At;
@@ -260,10 +259,6 @@ impl Comparison<'_> {
             self.differ(lane.number, difference);
         }
     }
-}
-
-fn hashed(value: Option<&str>) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }
 
 impl LaneWork<'_> {

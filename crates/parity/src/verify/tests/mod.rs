@@ -9,6 +9,7 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use recording::lanes::LaneKind;
+use serde_json::json;
 use wire::dialect::Dialect;
 
 use self::change::change;
@@ -472,6 +473,52 @@ fn an_id_in_an_argument_is_one_that_was_seen_or_said() {
     let mut candidate = golden.clone();
     candidate.rename(&[("abc123", "abc124")]);
     assert_eq!(told(&judged(&golden, &candidate, "format = 1", Level::E3)), "E3 Match\n");
+}
+
+#[test]
+fn only_what_names_a_thing_is_paired_as_an_id() {
+    let data =
+        |mark: &str| format!("{}{mark}{}", "iVBORw0KGgo9a8B7c6D5".repeat(3), "4e3F2g1H0j9K8l7M".repeat(4));
+    let said = |texts: [&str; 2], picture: &str| {
+        let mut story = story(Dialect::AnthropicMessages);
+        let results = &mut story.told("r5").body["messages"][2]["content"];
+        results[0]["content"][0]["text"] = texts[0].into();
+        results[1]["content"][0]["text"] = texts[1].into();
+        let source = json!({"type": "base64", "media_type": "image/png", "data": picture});
+        let blocks = results[1]["content"].as_array_mut().expect("blocks");
+        blocks.push(json!({"type": "image", "source": source}));
+        story
+    };
+    let level = |golden: Story, candidate: Story| {
+        judged(&golden, &candidate, "format = 1", Level::E3).level.expect("a level")
+    };
+    let texts = |golden: [&str; 2], candidate: [&str; 2]| level(said(golden, ""), said(candidate, ""));
+    let (ours, theirs) = (&*data("a1b2"), &*data("z9y8"));
+    let launched = |job: &str| {
+        let mut story = story(Dialect::AnthropicMessages);
+        story.rename(&[("job_b7e219 has ended: boats", "boats"), ("job_b7e219", job)]);
+        story
+    };
+    let told = [
+        ("a checksum", texts(["sum 0a1b2c3d4e5f60718293", ""], ["sum ffffffffffffffff0000", ""])),
+        ("a commit", texts(["at 9f8e7d6c5b", ""], ["at 0123456789", ""])),
+        ("a picture", level(said([""; 2], "abc123def"), said([""; 2], "abc124def"))),
+        ("two pictures", level(said(["a", "a1b2c3"], "a1b2c3"), said(["a", "d4e5f6"], "d4e5f6"))),
+        ("data in two texts", texts([ours, &format!("see {ours}")], [theirs, &format!("see {theirs}")])),
+        ("what two places name", texts(["made 0a1b2c3d", "has 0a1b2c3d"], ["made 9f8e7d6c", "has 9f8e7d6c"])),
+        ("a job that nobody asks after", level(launched("job_b7e219"), launched("job_0d1e2f"))),
+    ];
+    let told: String = told.iter().map(|(what, level)| format!("{what}: {level}\n")).collect();
+    expect![[r#"
+        a checksum: E2
+        a commit: E2
+        a picture: E2
+        two pictures: E2
+        data in two texts: E2
+        what two places name: E3
+        a job that nobody asks after: E3
+    "#]]
+    .assert_eq(&told);
 }
 
 #[test]
