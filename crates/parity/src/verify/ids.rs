@@ -5,6 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::verdict::Surface;
 
@@ -39,6 +42,15 @@ struct Seen {
     count: u64,
     first: Place,
     order: usize,
+}
+
+/// Two ids at one place of two texts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<'t> {
+    pub(super) golden: &'t str,
+    pub(super) candidate: &'t str,
+    /// What stands before them says that they are ids.
+    pub(super) named: bool,
 }
 
 /// A pair of ids that goes against what most places say.
@@ -133,7 +145,7 @@ impl Ids {
     }
 
     /// The pairs of ids that make two different texts the same; `None` where they differ in more than ids.
-    pub(super) fn pairs<'t>(&self, golden: &'t str, candidate: &'t str) -> Option<Vec<(&'t str, &'t str)>> {
+    pub(super) fn pairs<'t>(&self, golden: &'t str, candidate: &'t str) -> Option<Vec<Pair<'t>>> {
         let (mut g_words, mut c_words) = (words(golden, &self.known), words(candidate, &self.known));
         let (mut g_end, mut c_end) = (0, 0);
         let mut pairs = Vec::new();
@@ -150,10 +162,12 @@ impl Ids {
             if g_word != c_word && (is_in_data(golden, &g) || is_in_data(candidate, &c)) {
                 return None;
             }
+            let named = g_word != c_word && is_named(&golden[..g.start]);
+            let pair = Pair { golden: g_word, candidate: c_word, named };
             match g_word == c_word {
-                true if self.is_id(g_word) => pairs.push((g_word, c_word)),
+                true if self.is_id(g_word) => pairs.push(pair),
                 true => {}
-                false if self.are_ids(g_word, c_word) => pairs.push((g_word, c_word)),
+                false if self.are_ids(g_word, c_word) => pairs.push(pair),
                 false => return None,
             }
             (g_end, c_end) = (g.end, c.end);
@@ -191,6 +205,21 @@ impl Ids {
 fn may_be_id(word: &str) -> bool {
     let hex = || word.len() >= SHORTEST && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     looks_like_id(word) || hex()
+}
+
+/// Whether what stands before a word says that it is an id, and of what: `agentId: `, `session_id=ses_`, `toolu_`.
+fn is_named(before: &str) -> bool {
+    static LABEL: LazyLock<Regex> = LazyLock::new(|| {
+        let things = "agent|call|conversation|job|message|request|run|session|shell|task|thread";
+        let kinds = "agent|bg|call|fc|job|msg|prt|req|resp|rs|run|ses|task|thread|toolu";
+        let label = format!(
+            r#"(?i)(?:\b|_)(?:{things})[\x20_-]?id["'`*]*[\x20]?[:=>]?[\x20"'`*]*(?:[a-z]+_)?$|(?:^|[^a-z0-9])(?:{kinds})_$"#
+        );
+        Regex::new(&label).expect("it is fixed")
+    });
+    const LONGEST: usize = 48;
+    let from = before.ceil_char_boundary(before.len().saturating_sub(LONGEST));
+    LABEL.is_match(&before[from..])
 }
 
 /// Whether a word is a piece of data in base64: part of a long run without space whose pieces are long too, as those of

@@ -2,7 +2,7 @@
 
 use wire::json::{Document, Kind as JsonKind, Value};
 
-use super::ids::{Ids, Place};
+use super::ids::{Ids, Pair, Place};
 use super::mask::{MaskTally, Masked, Masks, other};
 use super::rules::{Applied, Effect};
 use super::unit::Kind;
@@ -56,7 +56,7 @@ pub(super) struct Judged {
     pub(super) excluded: bool,
 }
 
-type Pair<'a, 'd, 'b, 'e> = (String, Option<Value<'a, 'd>>, Option<Value<'b, 'e>>);
+type Both<'a, 'd, 'b, 'e> = (String, Option<Value<'a, 'd>>, Option<Value<'b, 'e>>);
 
 impl Judge {
     /// Compares two units, given as JSON texts.
@@ -81,7 +81,7 @@ impl Judge {
             judged.leaves.push(leaf(at.pointer, Some(golden), Some(candidate), false));
             return judged;
         };
-        let mut open: Vec<Pair<'_, '_, '_, '_>> =
+        let mut open: Vec<Both<'_, '_, '_, '_>> =
             vec![(at.pointer.to_owned(), Some(g.root()), Some(c.root()))];
         while let Some((pointer, golden, candidate)) = open.pop() {
             let mut children = self.step(at, &pointer, golden, candidate, &mut judged);
@@ -99,7 +99,7 @@ impl Judge {
         golden: Option<Value<'a, 'd>>,
         candidate: Option<Value<'b, 'e>>,
         judged: &mut Judged,
-    ) -> Vec<Pair<'a, 'd, 'b, 'e>> {
+    ) -> Vec<Both<'a, 'd, 'b, 'e>> {
         let mut patterns = Vec::new();
         if self.rules.concern(at.surface) {
             for (number, effect) in self.rules.covering(at.surface, pointer) {
@@ -230,13 +230,15 @@ impl Judge {
         place: &dyn Fn() -> Place,
     ) -> bool {
         let Some(pairs) = self.ids.pairs(golden, candidate) else { return false };
-        let mut others = pairs.iter().filter(|(g, c)| g != c);
-        let may =
-            |g: &str, c: &str| (any || self.ids.were_seen(g, c)) && (made_for_ids || self.ids.may_pair(g, c));
-        if !others.all(|(g, c)| may(g, c)) {
+        let mut others = pairs.iter().filter(|pair| pair.golden != pair.candidate);
+        let may = |Pair { golden, candidate, named }: &Pair<'_>| {
+            (any || self.ids.were_seen(golden, candidate))
+                && (made_for_ids || *named || self.ids.may_pair(golden, candidate))
+        };
+        if !others.all(may) {
             return false;
         }
-        for (g, c) in pairs {
+        for Pair { golden: g, candidate: c, .. } in pairs {
             self.hits.hit(other("id"), g != c);
             self.ids.observe(g, c, place);
         }
@@ -330,7 +332,7 @@ fn members<'a, 'd, 'b, 'e>(
     pointer: &str,
     golden: Value<'a, 'd>,
     candidate: Value<'b, 'e>,
-) -> Vec<Pair<'a, 'd, 'b, 'e>> {
+) -> Vec<Both<'a, 'd, 'b, 'e>> {
     let at = |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
     let mut pairs = Vec::new();
     for member in golden.members() {
@@ -347,7 +349,7 @@ fn items<'a, 'd, 'b, 'e>(
     pointer: &str,
     golden: Value<'a, 'd>,
     candidate: Value<'b, 'e>,
-) -> Vec<Pair<'a, 'd, 'b, 'e>> {
+) -> Vec<Both<'a, 'd, 'b, 'e>> {
     let (mut g, mut c) = (golden.items(), candidate.items());
     let mut pairs = Vec::new();
     for index in 0.. {

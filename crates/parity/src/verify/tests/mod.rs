@@ -506,6 +506,9 @@ fn only_what_names_a_thing_is_paired_as_an_id() {
         ("two pictures", level(said(["a", "a1b2c3"], "a1b2c3"), said(["a", "d4e5f6"], "d4e5f6"))),
         ("data in two texts", texts([ours, &format!("see {ours}")], [theirs, &format!("see {theirs}")])),
         ("what two places name", texts(["made 0a1b2c3d", "has 0a1b2c3d"], ["made 9f8e7d6c", "has 9f8e7d6c"])),
+        ("what is called an id", texts(["agentId: a161f93 (go on)", ""], ["agentId: a87f835 (go on)", ""])),
+        ("what is of a known kind", texts(["in ses_e1c75fdcd", ""], ["in ses_e1c75c3e8", ""])),
+        ("what is called otherwise", texts(["taskIdle: a161f93", ""], ["taskIdle: a87f835", ""])),
         ("a job that nobody asks after", level(launched("job_b7e219"), launched("job_0d1e2f"))),
     ];
     let told: String = told.iter().map(|(what, level)| format!("{what}: {level}\n")).collect();
@@ -516,6 +519,9 @@ fn only_what_names_a_thing_is_paired_as_an_id() {
         two pictures: E2
         data in two texts: E2
         what two places name: E3
+        what is called an id: E3
+        what is of a known kind: E3
+        what is called otherwise: E2
         a job that nobody asks after: E3
     "#]]
     .assert_eq(&told);
