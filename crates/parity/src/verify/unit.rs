@@ -110,6 +110,15 @@ pub(super) struct Pool {
 /// What stands in a frame where a unit is; no body holds it by chance.
 pub(super) const HOLE: &str = r#""\u0001""#;
 
+/// A cache marker, and the span of what carries it.
+type Held<'p> = (&'p Marker, &'p Range<usize>);
+
+/// The markers of a part and of those inside it, in their order.
+fn markers(part: &Part) -> Vec<Held<'_>> {
+    let parts = std::iter::once(part).chain(&part.parts);
+    parts.filter_map(|part| Some((part.marker.as_ref()?, &part.place.span))).collect()
+}
+
 /// A request in the making.
 struct Taking<'t> {
     pool: &'t mut Pool,
@@ -268,21 +277,29 @@ impl Unit {
         }
     }
 
-    /// One that may carry a marker.
-    fn marked(
-        kind: Kind,
-        key: impl Into<String>,
-        place: &Place,
-        marker: Option<&Marker>,
-        body: &str,
-    ) -> Self {
+    /// One that may carry a marker, and whose parts inside may, too.
+    fn marked(kind: Kind, key: impl Into<String>, place: &Place, markers: &[Held<'_>], body: &str) -> Self {
         let span = &place.span;
-        let Some(marker) = marker else { return Self::new(kind, key, &place.pointer, &body[span.clone()]) };
-        let hole = member_around(body, &marker.place.span, span);
-        let json = format!("{}{}", &body[span.start..hole.start], &body[hole.end..span.end]);
-        let pointer = marker.place.pointer.clone();
-        let marker = Marked { pointer, json: body[marker.place.span.clone()].to_owned() };
-        Self { marker: Some(marker), ..Self::new(kind, key, &place.pointer, &json) }
+        let mut json = body[span.clone()].to_owned();
+        let mut holes: Vec<_> =
+            markers.iter().map(|(marker, owner)| member_around(body, &marker.place.span, owner)).collect();
+        holes.sort_unstable_by_key(|hole| std::cmp::Reverse(hole.start));
+        for hole in holes {
+            json.replace_range(hole.start - span.start..hole.end - span.start, "");
+        }
+        // One that is inside says where: it is another if it moves.
+        let said = |(marker, owner): &Held<'_>| match *owner == span {
+            true => body[marker.place.span.clone()].to_owned(),
+            false => {
+                let inside = marker.place.pointer.strip_prefix(&place.pointer).unwrap_or_default();
+                format!("{inside} {}", &body[marker.place.span.clone()])
+            }
+        };
+        let marker = markers.first().map(|(first, _)| Marked {
+            pointer: first.place.pointer.clone(),
+            json: markers.iter().map(said).collect::<Vec<_>>().join(", "),
+        });
+        Self { marker, ..Self::new(kind, key, &place.pointer, &json) }
     }
 
     /// With the block around it, where it is compared without.
@@ -395,9 +412,10 @@ fn tools(taking: &mut Taking<'_>, prompt: &Prompt) -> Vec<Arc<Unit>> {
     // Those inside messages belong to their messages.
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
     let unit = |tool: &Tool| {
-        let (place, marker) = (&tool.place, tool.marker.as_ref());
+        let place = &tool.place;
+        let markers: Vec<_> = tool.marker.iter().map(|marker| (marker, &place.span)).collect();
         taking.unit((Kind::Tool, &tool.name), &place.pointer, place.span.clone(), |body| {
-            Unit::marked(Kind::Tool, &tool.name, place, marker, body)
+            Unit::marked(Kind::Tool, &tool.name, place, &markers, body)
         })
     };
     listed.map(unit).collect()
@@ -518,7 +536,7 @@ fn seen(part: &Part) -> impl Hash {
 }
 
 fn block(part: &Part, role: Role, body: &str) -> Unit {
-    let in_body = |kind: Kind, key: &str| Unit::marked(kind, key, &part.place, part.marker.as_ref(), body);
+    let in_body = |kind: Kind, key: &str| Unit::marked(kind, key, &part.place, &markers(part), body);
     match &part.block {
         Block::ToolCall(call) if !call.server => {
             Unit { call: Some(call.id.as_str().to_owned()), ..in_body(Kind::Call, &call.name) }
@@ -538,7 +556,7 @@ fn said(part: &Part, body: &str) -> Unit {
     const OPENAI_FRAME: usize = r#"{"type":"input_text","text":}"#.len();
     let (place, text) = (&part.place, matches!(part.block, Block::Text { .. }));
     let key = if text { "text" } else { part.kind.as_str() };
-    let unit = Unit::marked(Kind::Said, key, place, part.marker.as_ref(), body);
+    let unit = Unit::marked(Kind::Said, key, place, &markers(part), body);
     let Some(content) = part.content.as_ref().filter(|_| text) else { return unit };
     let inside = &body[content.span.clone()];
     let bare = content.span == place.span;

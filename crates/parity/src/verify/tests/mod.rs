@@ -85,6 +85,22 @@ fn side_calls_meet_by_their_words() {
     }
 }
 
+#[test]
+fn a_side_call_to_another_address_is_a_difference() {
+    let golden = story(dialect("anthropic")).with_probe("r7", "/v1/models");
+    let with = |path: &str| story(dialect("anthropic")).with_probe("r7", path);
+    let told = [with("/v1/models"), with("/v1/modelz"), with("/health")]
+        .map(|candidate| told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+    expect![[r#"
+        E4 Match
+        E1 Differs
+        E1 routing side-1 1 lane:tree: its kind of agent differs: GET /v1/models / GET /v1/modelz
+        E1 routing side-1 1 url:path: the request's path differs: /v1/models / /v1/modelz
+        E4 Match
+    "#]]
+    .assert_eq(&told.concat());
+}
+
 /// A line of the table.
 struct Mutation {
     line: &'static str,

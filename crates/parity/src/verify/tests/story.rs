@@ -307,6 +307,15 @@ impl Story {
         self
     }
 
+    /// With a side call that asks no model.
+    pub(super) fn with_probe(mut self, id: &'static str, path: &str) -> Self {
+        let probe = self.exchanges[0].clone();
+        let (method, body) = ("GET".to_owned(), Value::Null);
+        self.exchanges.push(Told { id, method, path: path.to_owned(), body, reply: None, ..probe });
+        self.events.push(format!("+{id}"));
+        self
+    }
+
     /// With a first try of the first request, which the provider had no room for.
     pub(super) fn with_failed_try(mut self, id: &'static str) -> Self {
         let first = self.exchanges[0].clone();
@@ -368,7 +377,9 @@ impl Story {
             let (sign, id) = event.split_at(1);
             let Some(told) = by_id.get(id) else { continue };
             let request = RequestId::new(id);
-            if sign == "+" {
+            if sign == "+" && told.method == "GET" {
+                tracker.other(&request, &format!("GET {}", told.path));
+            } else if sign == "+" {
                 let asked = told.asked();
                 let body = asked.body.bytes.clone().unwrap_or_default();
                 let prompt = self.dialect.decode_request(&body).expect("a request");
