@@ -130,6 +130,34 @@ impl<'c> Comparison<'c> {
     }
 }
 
+/// Members of a block that hold what the model said, or what its provider made of it.
+const SAID: &[&str] = &[
+    "annotations",
+    "citations",
+    "content",
+    "data",
+    "encrypted_content",
+    "id",
+    "logprobs",
+    "refusal",
+    "signature",
+    "summary",
+    "text",
+    "thinking",
+];
+/// Blocks that have nothing else but a few members of the harness's own.
+const PLAIN: &[&str] = &["output_text", "reasoning", "redacted_thinking", "refusal", "text", "thinking"];
+
+/// Whether two blocks of the model, given as JSON, differ in nothing but what it said.
+pub(super) fn differ_in_words_only(key: &str, golden: &str, candidate: &str) -> bool {
+    let parsed = [golden, candidate].map(|json| serde_json::from_str::<Value>(json));
+    let [Ok(Value::Object(mut mine)), Ok(Value::Object(mut theirs))] = parsed else { return true };
+    for block in [&mut mine, &mut theirs] {
+        block.retain(|name, _| !SAID.contains(&name.as_str()));
+    }
+    !PLAIN.contains(&key) || mine == theirs
+}
+
 /// The turn whose reply stands at a message. What the model said in a row is one reply; a reply is known by its
 /// calls, and one without by its place: each before the one that follows it.
 fn turn_at<'t>(prompt: &Prompt, at: usize, turns: &[&'t Turn]) -> Option<&'t Turn> {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::carried::differ_in_words_only;
 use super::compare::Comparison;
 use super::found::{Spot, short};
 use super::judge::At;
@@ -79,7 +80,10 @@ impl Comparison<'_> {
                     self.beside(lane, turn, unit, counterpart);
                     if unit.kind == Kind::Reply && g.raw(unit) != c.raw(counterpart) {
                         clean = false;
-                        if self.are_as_said(lane, [unit, counterpart]) {
+                        let (mine, theirs) = (g.raw(unit), c.raw(counterpart));
+                        if differ_in_words_only(&unit.key, &mine, &theirs)
+                            && self.are_as_said(lane, [unit, counterpart])
+                        {
                             self.echoed(lane, turn, [Some((unit, g)), Some((counterpart, c))]);
                             continue;
                         }

@@ -371,6 +371,12 @@ fn what_is_carried_back_is_what_was_said() {
     let verdict = judged(&golden, &other, "format = 1", Level::E3);
     assert_eq!(verdict.outcome, Outcome::Match, "{}", told(&verdict));
     assert_eq!(verdict.surfaces[0].counts.echoed, 2, "{:?}", verdict.surfaces[0]);
+    // What stands beside the words is not what it said.
+    let mut beside = other.clone();
+    change(&mut beside, "r6", "add /messages/1/content/1/mood \"good\"");
+    let verdict = judged(&golden, &beside, "format = 1", Level::E3);
+    assert!(told(&verdict).contains("/messages/1/content/1/mood"), "{}", told(&verdict));
+    assert_eq!(verdict.outcome, Outcome::Differs);
     // Another said nothing, and there was nothing to carry.
     for (mine, theirs) in [(&golden, &silent), (&silent, &golden)] {
         assert_eq!(told(&judged(mine, theirs, "format = 1", Level::E3)), "E3 Match\n");
