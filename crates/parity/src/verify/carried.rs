@@ -150,7 +150,7 @@ const PLAIN: &[&str] = &["output_text", "reasoning", "redacted_thinking", "refus
 
 /// Whether two blocks of the model, given as JSON, differ in nothing but what it said.
 pub(super) fn differ_in_words_only(key: &str, golden: &str, candidate: &str) -> bool {
-    let parsed = [golden, candidate].map(|json| serde_json::from_str::<Value>(json));
+    let parsed = [golden, candidate].map(serde_json::from_str::<Value>);
     let [Ok(Value::Object(mut mine)), Ok(Value::Object(mut theirs))] = parsed else { return true };
     for block in [&mut mine, &mut theirs] {
         block.retain(|name, _| !SAID.contains(&name.as_str()));

@@ -148,7 +148,7 @@ impl Comparison<'_> {
                 for unit in request.named.iter().chain(&request.parts) {
                     let is_text = !matches!(unit.kind, Kind::Tool | Kind::Model | Kind::Setting | Kind::Line);
                     // The same text in another message is no other place.
-                    if is_text && seen.insert(unit.hash) && texts.insert(hashed(&request.raw(unit))) {
+                    if is_text && seen.insert(unit.hash) && texts.insert(hashed(request.raw(unit))) {
                         self.judge.ids.count(side, &wire::json::unescape(&request.raw(unit)));
                     }
                 }
