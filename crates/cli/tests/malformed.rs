@@ -18,7 +18,8 @@ const REC: &str = "goldens/h/1.0/s/runs/a";
 const SECRET: &str = "outside-and-nobodys-business";
 
 /// Every way to read a recording.
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 11] = [
+    &["verify", REC, REC],
     &["show", REC],
     &["show", REC, "--format", "json"],
     &["normalize", REC],
@@ -517,6 +518,25 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
             truncate(&rec.join("exports/s.jsonl"), |_| TERA);
         },
         "longer than such a file can be",
+    ),
+    (
+        "a body that was made deep",
+        |rec, _| {
+            edit(&rec.join("provider_dumps/r000001_request.json"), |it| {
+                it["body"]["text"] = format!("{{\"messages\":{}", "[".repeat(300_000)).into();
+            })
+        },
+        "is nested too deep to be read",
+    ),
+    (
+        "a scenario that is cut off",
+        |rec, _| fs::write(rec.join("scenario.json"), "{").unwrap(),
+        "cannot read `goldens/h/1.0/s/runs/a/scenario.json`",
+    ),
+    (
+        "an exit code that is none",
+        |rec, _| fs::write(rec.join("exit_code.txt"), "abc").unwrap(),
+        "cannot read `goldens/h/1.0/s/runs/a/exit_code.txt`",
     ),
     (
         "a scenario of a terabyte",

@@ -6,6 +6,8 @@ pub(crate) const MANIFEST: &str = "recording.json";
 pub(crate) const LOG: &str = "exchanges.log";
 /// The scenario as it was run.
 pub(crate) const SCENARIO: &str = "scenario.json";
+/// What the command returned.
+pub(crate) const EXIT_CODE: &str = "exit_code.txt";
 /// What the harness wrote down by itself.
 pub(crate) const EXPORTS: &str = "exports";
 /// The folder of the dump files.

@@ -5,9 +5,12 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
+use wire::json::{Document, MAX_DEPTH};
 use wire::{Body, Ending, Exchange, Request, Response};
 
+use crate::body::hex;
 use crate::bounds;
 use crate::dump::{BodyDump, DumpError, RequestDump, ResponseDump};
 use crate::folder;
@@ -254,6 +257,13 @@ impl Recording {
             let (sealed, now) = (manifest.counts.exchanges, self.len());
             return Err(damaged(log, &format!("{sealed} exchanges were sealed, and it has {now}")));
         }
+        self.look_at_text(folder::SCENARIO, |text| {
+            Document::parse(text).err().map(|error| error.to_string())
+        })?;
+        self.look_at_text(folder::EXIT_CODE, |text| {
+            let is_number = std::str::from_utf8(text).is_ok_and(|text| text.trim().parse::<i32>().is_ok());
+            (!is_number).then(|| "it is no number".to_owned())
+        })?;
         for entry in &self.entries {
             if let Some(asked) = &entry.asked {
                 let bytes = |dump: &[u8]| RequestDump::read(dump).map(|dump| dump.body.bytes());
@@ -265,6 +275,14 @@ impl Recording {
             }
         }
         Ok(())
+    }
+
+    /// A file of ours beside the exchanges, where there is one: `wrong` says what is wrong with it.
+    fn look_at_text(&self, name: &str, wrong: impl Fn(&[u8]) -> Option<String>) -> Result<(), OpenError> {
+        let Some(text) = bounds::read(&self.dir, name, bounds::LONGEST_TEXT)? else { return Ok(()) };
+        let Some(why) = wrong(&text) else { return Ok(()) };
+        let source = io::Error::new(io::ErrorKind::InvalidData, why);
+        Err(OpenError::Io { path: self.dir.join(name), source })
     }
 
     fn look_at(
@@ -297,6 +315,10 @@ impl Recording {
                 let bytes = bounds::read(&self.dir, dump, bounds::LONGEST_DUMP)?;
                 let bytes = bytes.ok_or_else(|| not_whole(dump, "it is gone"))?;
                 match body(&bytes) {
+                    // Such a body may have been sent, and then it is kept; but not one that was put there later.
+                    Ok(Some(body)) if is_too_deep(&body) && sha256(&body) != stored.sha256 => {
+                        Err(not_whole(dump, "its body was changed, and is nested too deep to be read"))
+                    }
                     Ok(Some(_)) => Ok(()),
                     Ok(None) => Err(not_whole(dump, "it holds no body that can be read")),
                     Err(error) => {
@@ -367,6 +389,16 @@ impl Recording {
             .map_err(|error| OpenError::Io { path: self.dir.join(name), source: error.into() })?;
         Ok(dump.body.bytes())
     }
+}
+
+/// Whether a body opens more lists and objects than any reader of it follows. Most are told by how many there are.
+fn is_too_deep(body: &[u8]) -> bool {
+    let opens = body.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
+    opens > MAX_DEPTH && Document::parse(body).is_err_and(|error| error.what == "nested too deep")
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex(Sha256::digest(bytes))
 }
 
 fn damaged(path: PathBuf, why: &str) -> OpenError {

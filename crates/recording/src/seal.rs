@@ -91,7 +91,7 @@ impl Finished {
         self.losses.retain(|loss| !(is_dump(loss) && is_there_now(dir, loss)));
         self.losses = loss::compact(self.losses);
         if let Some(code) = manifest.command.as_ref().and_then(|command| command.exit_code) {
-            fs::write(dir.join("exit_code.txt"), format!("{code}\n")).map_err(failed)?;
+            fs::write(dir.join(folder::EXIT_CODE), format!("{code}\n")).map_err(failed)?;
             let kept = manifest.command.as_ref().is_some_and(|command| command.output_not_kept.is_none());
             for output in [Output::Stdout, Output::Stderr].into_iter().filter(|_| kept) {
                 // A command that printed nothing has an empty file, not none.

@@ -1,31 +1,44 @@
-//! What the model said and the harness carries back: measured by what was said in the same recording.
+//! What the model said and the harness carries back: measured by what was said at that place of the same recording.
 //!
 //! Two models may say different things, and that is given. A harness that carries back something else than was
-//! said, or leaves it out, is judged by what it carries.
+//! said there, or leaves it out, is judged by what it carries.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::rc::Rc;
 
+use recording::lanes::{Lane, LaneKind, Lanes, Turn};
 use serde_json::Value;
-use session::{Block, RequestId};
-use wire::dialect::Dialect;
+use session::{Block, RequestId, Role};
+use wire::dialect::{Dialect, Prompt};
 
 use super::compare::Comparison;
 use super::found::Spot;
 use super::lane::LaneWork;
+use super::pair::spawn_place;
 use super::unit::{Projected, Unit};
 use crate::verdict::{Level, Surface};
 
-/// What the models of one side said, once it was asked for.
-pub(super) type Spoken = Option<HashSet<String>>;
+/// What the model of one side said, request by request, as far as it was asked for.
+pub(super) type Spoken = HashMap<RequestId, Rc<Vec<String>>>;
 
-impl Comparison<'_> {
-    /// Two of the model's blocks that meet and are not equal. Returns whether both are carried as they were said.
+/// A block that is carried back, and the turn whose reply stands there; none where no reply of the lane does.
+struct Carried<'c> {
+    block: String,
+    turn: Option<&'c Turn>,
+}
+
+impl<'c> Comparison<'c> {
+    /// Two of the model's blocks that meet and are not equal. Returns whether both are carried as they were said
+    /// there, and differ because the two replies do.
     pub(super) fn are_as_said(&mut self, lane: &LaneWork<'_>, units: [&Unit; 2]) -> bool {
-        let as_said = [0, 1].map(|side| {
-            let block = self.carried(lane, side, units[side]);
-            block.is_some_and(|block| self.was_said(side, &block))
-        });
-        as_said == [true; 2]
+        let carried = [0, 1].map(|side| self.carried(lane, side, units[side]));
+        let [Some(mine), Some(theirs)] = carried else { return false };
+        // Where the same was said, what differs around it is the harness's own.
+        if mine.block == theirs.block {
+            return false;
+        }
+        let replies = [self.reply(0, mine.turn), self.reply(1, theirs.turn)];
+        replies[0] != replies[1] && replies[0].contains(&mine.block) && replies[1].contains(&theirs.block)
     }
 
     /// What is carried differs as what was said does: given, and yet not equal to the byte.
@@ -50,10 +63,12 @@ impl Comparison<'_> {
         unit: &Unit,
         of: &Projected,
     ) {
-        // The other model may never have said it: then there was nothing to carry.
-        let given = self
-            .carried(lane, side, unit)
-            .is_some_and(|block| self.was_said(side, &block) && !self.was_said(1 - side, &block));
+        // The other model may never have said it there: then there was nothing to carry.
+        let given = self.carried(lane, side, unit).is_some_and(|carried| {
+            let other = carried.turn.and_then(|turn| self.turn_beside(lane, side, turn));
+            let (mine, theirs) = (self.reply(side, carried.turn), self.reply(1 - side, other));
+            mine.contains(&carried.block) && !theirs.contains(&carried.block)
+        });
         match given {
             true if side == 0 => self.echoed(lane, turn, [Some((unit, of)), None]),
             true => self.echoed(lane, turn, [None, Some((unit, of))]),
@@ -61,24 +76,117 @@ impl Comparison<'_> {
         }
     }
 
-    /// The block that a unit of the turn at hand carries.
-    fn carried(&self, lane: &LaneWork<'_>, side: usize, unit: &Unit) -> Option<Block> {
-        let asked = self.sides[side].requests.asked(lane.at_hand[side].as_ref()?)?;
+    /// What a unit of the turn at hand carries.
+    fn carried(&self, lane: &LaneWork<'_>, side: usize, unit: &Unit) -> Option<Carried<'c>> {
+        let id = lane.at_hand[side].as_ref()?;
+        let asked = self.sides[side].requests.asked(id)?;
         let body = asked.body.bytes?;
         let prompt = Dialect::of(&asked.url, &body)?.decode_request(&body).ok()?;
-        let mut parts = prompt.messages.into_iter().flat_map(|message| message.parts);
-        parts.find(|part| part.place.pointer == unit.pointer).map(|part| part.block)
+        let is_it = |part: &&wire::dialect::Part| part.place.pointer == unit.pointer;
+        let at = prompt.messages.iter().position(|message| message.parts.iter().any(|part| is_it(&part)))?;
+        let part = prompt.messages[at].parts.iter().find(is_it)?;
+        let turn = turn_at(&prompt, at, &self.turns_before(lane, side, id));
+        Some(Carried { block: canonical(&part.block), turn })
     }
 
-    fn was_said(&mut self, side: usize, block: &Block) -> bool {
-        let of = self.sides[side];
-        let spoken = self.spoken[side].get_or_insert_with(|| {
-            let turns = of.ordered.lanes.lanes.iter().flat_map(|lane| &lane.turns);
-            let replies = turns.flat_map(|turn| &turn.attempts).map(|id: &RequestId| of.requests.said(id));
-            replies.flatten().map(|block| canonical(&block)).collect()
+    /// The turns whose replies a request may carry, the oldest first: those before it in its lane, and in a fork
+    /// those of its parent up to the call that started it.
+    fn turns_before(&self, lane: &LaneWork<'_>, side: usize, id: &RequestId) -> Vec<&'c Turn> {
+        let lanes: &'c Lanes = &self.sides[side].ordered.lanes;
+        let pair = &self.pairs[lane.number];
+        let Some(at) = [pair.golden, pair.candidate][side] else { return Vec::new() };
+        let own: &'c Lane = &lanes.lanes[at];
+        let parent = own.parent.as_deref().filter(|_| own.kind == LaneKind::Fork);
+        let parent = parent.and_then(|parent| lanes.lane(parent));
+        let inherited = parent.map_or(&[][..], |parent| {
+            let end = spawn_place(parent, own).map_or(parent.turns.len(), |(turn, _)| turn + 1);
+            &parent.turns[..end]
         });
-        spoken.contains(&canonical(block))
+        let before = own.turns.iter().take_while(|turn| !turn.attempts.contains(id));
+        inherited.iter().chain(before).collect()
     }
+
+    /// The turn of the other side that a turn of this lane meets.
+    fn turn_beside(&self, lane: &LaneWork<'_>, side: usize, turn: &Turn) -> Option<&'c Turn> {
+        let pair = &self.pairs[lane.number];
+        let lanes = [0, 1].map(|side| &self.sides[side].ordered.lanes.lanes);
+        let of = |side: usize| [pair.golden, pair.candidate][side].map(|at| &lanes[side][at]);
+        let at = of(side)?.turns.iter().position(|own| std::ptr::eq(own, turn))?;
+        let row = pair.turns.iter().find(|row| [row.0, row.1][side] == Some(at))?;
+        of(1 - side)?.turns.get([row.0, row.1][1 - side]?)
+    }
+
+    /// What the model said at a turn, in whichever attempt.
+    fn reply(&mut self, side: usize, turn: Option<&Turn>) -> Rc<Vec<String>> {
+        let Some(id) = turn.and_then(|turn| turn.attempts.last()) else { return Rc::default() };
+        if let Some(known) = self.spoken[side].get(id) {
+            return Rc::clone(known);
+        }
+        let attempts = turn.map(|turn| &turn.attempts[..]).unwrap_or_default();
+        let said = attempts.iter().flat_map(|id| self.sides[side].requests.said(id));
+        let said = Rc::new(said.map(|block| canonical(&block)).collect::<Vec<_>>());
+        self.spoken[side].insert(id.clone(), Rc::clone(&said));
+        said
+    }
+}
+
+/// Members of a block that hold what the model said, or what its provider made of it.
+const SAID: &[&str] = &[
+    "annotations",
+    "citations",
+    "content",
+    "data",
+    "encrypted_content",
+    "id",
+    "logprobs",
+    "refusal",
+    "signature",
+    "summary",
+    "text",
+    "thinking",
+];
+/// Blocks that have nothing else but a few members of the harness's own.
+const PLAIN: &[&str] = &["output_text", "reasoning", "redacted_thinking", "refusal", "text", "thinking"];
+
+/// Whether two blocks of the model, given as JSON, differ in nothing but what it said.
+pub(super) fn differ_in_words_only(key: &str, golden: &str, candidate: &str) -> bool {
+    let parsed = [golden, candidate].map(serde_json::from_str::<Value>);
+    let [Ok(Value::Object(mut mine)), Ok(Value::Object(mut theirs))] = parsed else { return true };
+    for block in [&mut mine, &mut theirs] {
+        block.retain(|name, _| !SAID.contains(&name.as_str()));
+    }
+    !PLAIN.contains(&key) || mine == theirs
+}
+
+/// The turn whose reply stands at a message. What the model said in a row is one reply; a reply is known by its
+/// calls, and one without by its place: each before the one that follows it.
+fn turn_at<'t>(prompt: &Prompt, at: usize, turns: &[&'t Turn]) -> Option<&'t Turn> {
+    let is_reply = |at: usize| prompt.messages[at].role == Role::Assistant;
+    let mut end = prompt.messages.len();
+    let mut next = turns.len();
+    while end > 0 {
+        if !is_reply(end - 1) {
+            end -= 1;
+            continue;
+        }
+        let start = (0..end).rev().find(|at| !is_reply(*at)).map_or(0, |before| before + 1);
+        let parts = prompt.messages[start..end].iter().flat_map(|message| &message.parts);
+        let calls: Vec<_> = parts
+            .filter_map(|part| match &part.block {
+                Block::ToolCall(call) => Some(&call.id),
+                _ => None,
+            })
+            .collect();
+        let made = |turn: &&Turn| turn.calls.iter().any(|call| calls.contains(&&call.id));
+        let said =
+            |turn: &&Turn| calls.is_empty() && turn.calls.is_empty() && (turn.whole || turn.text.is_some());
+        next = turns[..next].iter().rposition(|turn| made(turn) || said(turn))?;
+        if start <= at {
+            return Some(turns[next]);
+        }
+        end = start;
+    }
+    None
 }
 
 /// A block as it is looked up. The arguments of a call are the same in whatever order they come, and it may go by

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
 use std::rc::Rc;
 
-use recording::lanes::{Job, Lane, LaneKind, Turn};
+use recording::lanes::{Job, Lane, LaneKind};
+use session::RequestId;
 
 use super::carried::Spoken;
 use super::changes::Changes;
@@ -21,7 +22,7 @@ use super::rules::Rules;
 use super::side::Side;
 use super::summary;
 use super::tally::Tally;
-use super::unit::Projected;
+use super::unit::{Kind, Projected};
 use crate::verdict::{Difference, LaneVerdict, Level, Outcome, Surface, VERDICT_FORMAT, Verdict};
 
 /// Whether two recordings agree.
@@ -58,11 +59,13 @@ pub(super) fn compare_gathered(
         notes: Vec::new(),
         wanted,
         uneven: false,
+        askew: false,
         resolved: Vec::new(),
         changes: Changes::default(),
         spoken: Default::default(),
         is_own: racy::is_own(golden, candidate),
     };
+    comparison.count_ids();
     comparison.run();
     comparison.verdict()
 }
@@ -83,6 +86,8 @@ pub(super) struct Comparison<'c> {
     wanted: Level,
     /// Something in the turn at hand is not equal by the byte.
     pub(super) uneven: bool,
+    /// The units of the turn at hand are not one to one, so what is around them cannot be compared.
+    pub(super) askew: bool,
     /// Ids that stand for each other.
     resolved: Vec<(String, String)>,
     /// What changed, by name.
@@ -127,6 +132,28 @@ impl Comparison<'_> {
             self.note(format!("{sides} side calls were paired and compared; their number is not judged"));
         }
         self.conflicts();
+    }
+
+    /// How often what looks like an id stands in either recording: in each text once, however often it is repeated.
+    fn count_ids(&mut self) {
+        for side in [0, 1] {
+            let lanes = &self.sides[side].ordered.lanes;
+            for parent in &lanes.lanes {
+                let words = JobWords::of(lanes, &self.jobs[side], parent, str::to_owned);
+                words.names().for_each(|word| self.judge.ids.names_a_job(side, word));
+            }
+            let (mut seen, mut texts) = (HashSet::new(), HashSet::new());
+            for id in lanes.lanes.iter().flat_map(|lane| lane.requests()) {
+                let Some(request) = self.load(side, id) else { continue };
+                for unit in request.named.iter().chain(&request.parts) {
+                    let is_text = !matches!(unit.kind, Kind::Tool | Kind::Model | Kind::Setting | Kind::Line);
+                    // The same text in another message is no other place.
+                    if is_text && seen.insert(unit.hash) && texts.insert(hashed(request.raw(unit))) {
+                        self.judge.ids.count(side, &wire::json::unescape(&request.raw(unit)));
+                    }
+                }
+            }
+        }
     }
 
     fn lane(&mut self, number: usize, pair: &LanePair) {
@@ -176,23 +203,20 @@ impl Comparison<'_> {
     fn look(&self, side: usize, lane: usize) -> HashSet<u64> {
         const WORDS: usize = 256;
         let lane = &self.sides[side].ordered.lanes.lanes[lane];
-        let first = lane.turns.first().and_then(|turn| self.load(side, turn));
+        let first = lane.turns.first().and_then(|turn| self.load(side, turn.attempts.last()?));
         let Some(first) = first else { return HashSet::new() };
         let mut look: HashSet<u64> = first.parts.iter().map(|unit| unit.hash).collect();
         if lane.kind == LaneKind::Side {
             let texts: Vec<_> = first.parts.iter().map(|unit| first.raw(unit)).collect();
             let words = texts.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
             let words = words.filter(|word| !word.is_empty() && !word.contains(|c: char| c.is_ascii_digit()));
-            look.extend(
-                words.take(WORDS).map(|word| BuildHasherDefault::<DefaultHasher>::default().hash_one(word)),
-            );
+            look.extend(words.take(WORDS).map(hashed));
         }
         look
     }
 
-    /// The request of a turn that counts, taken apart.
-    pub(super) fn load(&self, side: usize, turn: &Turn) -> Option<Projected> {
-        let id = turn.attempts.last()?;
+    /// A request, taken apart.
+    pub(super) fn load(&self, side: usize, id: &RequestId) -> Option<Projected> {
         let mut gathered = self.gathered[side].borrow_mut();
         if let Some(known) = gathered.requests.get(id) {
             return Some(known.clone());
@@ -200,10 +224,10 @@ impl Comparison<'_> {
         self.sides[side].requests.asked(id).map(|asked| Projected::of(&asked, &mut gathered.pool))
     }
 
-    /// The body of the same request.
-    pub(super) fn body(&self, side: usize, turn: &Turn) -> Vec<u8> {
-        let asked = turn.attempts.last().and_then(|id| self.sides[side].requests.asked(id));
-        let bytes = asked.and_then(|asked| asked.body.bytes).unwrap_or_default();
+    /// The body of a request.
+    pub(super) fn body(&self, side: usize, id: &RequestId) -> Vec<u8> {
+        let bytes =
+            self.sides[side].requests.asked(id).and_then(|asked| asked.body.bytes).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned().into_bytes()
     }
 
@@ -331,6 +355,11 @@ impl Comparison<'_> {
         verdict.summary = summary::of(&verdict, &self.changes, [&golden.facts, &candidate.facts]);
         verdict
     }
+}
+
+/// A value as a number.
+pub(super) fn hashed(value: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
 }
 
 /// As in `2 more values differ`.

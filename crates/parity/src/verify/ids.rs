@@ -5,6 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::verdict::Surface;
 
@@ -28,6 +31,9 @@ pub(super) struct Ids {
     seen: HashMap<(String, String), Seen>,
     /// The words that were seen as ids, the golden's and the candidate's.
     words: [HashSet<String>; 2],
+    /// How often each word that looks like an id stands in the golden and in the candidate, and those that name jobs.
+    standing: [HashMap<String, u32>; 2],
+    jobs: [HashSet<String>; 2],
     order: usize,
 }
 
@@ -36,6 +42,15 @@ struct Seen {
     count: u64,
     first: Place,
     order: usize,
+}
+
+/// Two ids at one place of two texts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<'t> {
+    pub(super) golden: &'t str,
+    pub(super) candidate: &'t str,
+    /// What stands before them says that they are ids.
+    pub(super) named: bool,
 }
 
 /// A pair of ids that goes against what most places say.
@@ -52,6 +67,28 @@ impl Ids {
     /// No observation yet; these are known to be ids, whatever they look like.
     pub(super) fn knowing(known: HashSet<String>) -> Self {
         Self { known, ..Self::default() }
+    }
+
+    /// A text of a side, once however often its requests repeat it.
+    pub(super) fn count(&mut self, side: usize, text: &str) {
+        let found: Vec<Range<usize>> = words(text, &self.known).collect();
+        for word in found.into_iter().map(|range| &text[range]).filter(|word| may_be_id(word)) {
+            *self.standing[side].entry(word.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// A word by which a side names a job.
+    pub(super) fn names_a_job(&mut self, side: usize, word: &str) {
+        self.jobs[side].extend(word.split(['_', '-']).chain([word]).map(str::to_owned));
+    }
+
+    /// Whether two words that look like ids may stand for each other: what is made to name a thing is there for
+    /// another place to name it too. A checksum, or any other value that stands once, is a value.
+    pub(super) fn may_pair(&self, golden: &str, candidate: &str) -> bool {
+        [golden, candidate].iter().enumerate().all(|(side, word)| {
+            let often = self.standing[side].get(*word).is_some_and(|count| *count > 1);
+            often || self.known.contains(*word) || self.jobs[side].contains(*word)
+        })
     }
 
     /// Two ids stand at one place.
@@ -108,7 +145,7 @@ impl Ids {
     }
 
     /// The pairs of ids that make two different texts the same; `None` where they differ in more than ids.
-    pub(super) fn pairs<'t>(&self, golden: &'t str, candidate: &'t str) -> Option<Vec<(&'t str, &'t str)>> {
+    pub(super) fn pairs<'t>(&self, golden: &'t str, candidate: &'t str) -> Option<Vec<Pair<'t>>> {
         let (mut g_words, mut c_words) = (words(golden, &self.known), words(candidate, &self.known));
         let (mut g_end, mut c_end) = (0, 0);
         let mut pairs = Vec::new();
@@ -122,10 +159,15 @@ impl Ids {
                 return None;
             }
             let (g_word, c_word) = (&golden[g.clone()], &candidate[c.clone()]);
+            if g_word != c_word && (is_in_data(golden, &g) || is_in_data(candidate, &c)) {
+                return None;
+            }
+            let named = g_word != c_word && is_named(&golden[..g.start]);
+            let pair = Pair { golden: g_word, candidate: c_word, named };
             match g_word == c_word {
-                true if self.is_id(g_word) => pairs.push((g_word, c_word)),
+                true if self.is_id(g_word) => pairs.push(pair),
                 true => {}
-                false if self.are_ids(g_word, c_word) => pairs.push((g_word, c_word)),
+                false if self.are_ids(g_word, c_word) => pairs.push(pair),
                 false => return None,
             }
             (g_end, c_end) = (g.end, c.end);
@@ -157,6 +199,41 @@ impl Ids {
         let pairs = pairs.into_iter().map(|(_, pair)| pair).filter(|(golden, candidate)| golden != candidate);
         (pairs.collect(), conflicts.into_iter().map(|(_, conflict)| conflict).collect())
     }
+}
+
+/// Eight random hex digits may all be digits, or all letters: a word that is an id where its counterpart looks like one.
+fn may_be_id(word: &str) -> bool {
+    let hex = || word.len() >= SHORTEST && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    looks_like_id(word) || hex()
+}
+
+/// Whether what stands before a word says that it is an id, and of what: `agentId: `, `session_id=ses_`, `toolu_`.
+fn is_named(before: &str) -> bool {
+    static LABEL: LazyLock<Regex> = LazyLock::new(|| {
+        let things = "agent|call|conversation|job|message|request|run|session|shell|task|thread";
+        let kinds = "agent|bg|call|fc|job|msg|prt|req|resp|rs|run|ses|task|thread|toolu";
+        let label = format!(
+            r#"(?i)(?:\b|_)(?:{things})[\x20_-]?id["'`*]*[\x20]?[:=>]?[\x20"'`*]*(?:[a-z]+_)?$|(?:^|[^a-z0-9])(?:{kinds})_$"#
+        );
+        Regex::new(&label).expect("it is fixed")
+    });
+    const LONGEST: usize = 48;
+    let from = before.ceil_char_boundary(before.len().saturating_sub(LONGEST));
+    LABEL.is_match(&before[from..])
+}
+
+/// Whether a word is a piece of data in base64: part of a long run without space whose pieces are long too, as those of
+/// a path are not.
+fn is_in_data(text: &str, word: &Range<usize>) -> bool {
+    const LONG: usize = 96;
+    const PIECE: usize = 16;
+    let is_data = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+    let bytes = text.as_bytes();
+    let before = bytes[..word.start].iter().rev().take_while(is_data).count();
+    let behind = bytes[word.end..].iter().take_while(is_data).count();
+    let run = &bytes[word.start - before..word.end + behind];
+    let cuts = run.iter().filter(|byte| b"+/".contains(byte)).count();
+    run.len() >= LONG && run.len() / (cuts + 1) >= PIECE
 }
 
 /// Letters and digits, both, and no ordinary word with a number behind it.

@@ -51,6 +51,11 @@ impl JobWords {
         words
     }
 
+    /// The words that name a job.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
     /// Whether a result is about a job.
     pub(super) fn answers(&self, call: Option<&str>) -> bool {
         call.is_some_and(|call| self.calls.contains(call))

@@ -2,7 +2,7 @@
 
 use wire::json::{Document, Kind as JsonKind, Value};
 
-use super::ids::{Ids, Place};
+use super::ids::{Ids, Pair, Place};
 use super::mask::{MaskTally, Masked, Masks, other};
 use super::rules::{Applied, Effect};
 use super::unit::Kind;
@@ -56,7 +56,7 @@ pub(super) struct Judged {
     pub(super) excluded: bool,
 }
 
-type Pair<'a, 'd, 'b, 'e> = (String, Option<Value<'a, 'd>>, Option<Value<'b, 'e>>);
+type Both<'a, 'd, 'b, 'e> = (String, Option<Value<'a, 'd>>, Option<Value<'b, 'e>>);
 
 impl Judge {
     /// Compares two units, given as JSON texts.
@@ -81,7 +81,7 @@ impl Judge {
             judged.leaves.push(leaf(at.pointer, Some(golden), Some(candidate), false));
             return judged;
         };
-        let mut open: Vec<Pair<'_, '_, '_, '_>> =
+        let mut open: Vec<Both<'_, '_, '_, '_>> =
             vec![(at.pointer.to_owned(), Some(g.root()), Some(c.root()))];
         while let Some((pointer, golden, candidate)) = open.pop() {
             let mut children = self.step(at, &pointer, golden, candidate, &mut judged);
@@ -99,7 +99,7 @@ impl Judge {
         golden: Option<Value<'a, 'd>>,
         candidate: Option<Value<'b, 'e>>,
         judged: &mut Judged,
-    ) -> Vec<Pair<'a, 'd, 'b, 'e>> {
+    ) -> Vec<Both<'a, 'd, 'b, 'e>> {
         let mut patterns = Vec::new();
         if self.rules.concern(at.surface) {
             for (number, effect) in self.rules.covering(at.surface, pointer) {
@@ -188,7 +188,9 @@ impl Judge {
         // What a provider sealed is carried back as it is, or not at all.
         let is_seal = at.kind == Kind::Reply
             && ["/signature", "/data", "/encrypted_content"].iter().any(|name| pointer.ends_with(name));
-        let with_ids = !is_seal && !matches!(at.kind, Kind::Tool | Kind::Model | Kind::Setting | Kind::Line);
+        let with_ids = !is_seal
+            && !is_data(pointer, [golden, candidate])
+            && !matches!(at.kind, Kind::Tool | Kind::Model | Kind::Setting | Kind::Line);
         // What is equal is equal, whatever a mask that only one side has would make of it.
         if golden == candidate || g.text == c.text {
             let ids = if with_ids { self.ids.observe_same(&g.text, place) } else { 0 };
@@ -200,7 +202,8 @@ impl Judge {
         }
         // The harness makes no arguments: another id in one is another argument, unless it is known from elsewhere.
         let any = at.kind != Kind::Call || at.as_said;
-        if self.pair_ids(any, &g.text, &c.text, &place) {
+        let made_for_ids = at.kind == Kind::Identity || at.as_said;
+        if self.pair_ids(any, made_for_ids, &g.text, &c.text, &place) {
             return Agreement::Masked;
         }
         let sorted = |text: &str| {
@@ -208,20 +211,34 @@ impl Judge {
             lines.sort_unstable();
             lines.join("\n")
         };
-        if at.any_order && self.pair_ids(any, &sorted(&g.text), &sorted(&c.text), &place) {
+        let lines = [&g.text, &c.text].map(|text| sorted(text));
+        if at.any_order && self.pair_ids(any, made_for_ids, &lines[0], &lines[1], &place) {
             self.hits.hit(other("line order"), true);
             return Agreement::Masked;
         }
         Agreement::None
     }
 
-    /// Pairs the ids that make two texts the same: any that look like ids, or those that were seen before.
-    fn pair_ids(&mut self, any: bool, golden: &str, candidate: &str, place: &dyn Fn() -> Place) -> bool {
+    /// Pairs the ids that make two texts the same: any that look like ids, or those that were seen before; and in a
+    /// place that is not made for ids those only that another place speaks of.
+    fn pair_ids(
+        &mut self,
+        any: bool,
+        made_for_ids: bool,
+        golden: &str,
+        candidate: &str,
+        place: &dyn Fn() -> Place,
+    ) -> bool {
         let Some(pairs) = self.ids.pairs(golden, candidate) else { return false };
-        if !any && pairs.iter().any(|(g, c)| g != c && !self.ids.were_seen(g, c)) {
+        let mut others = pairs.iter().filter(|pair| pair.golden != pair.candidate);
+        let may = |Pair { golden, candidate, named }: &Pair<'_>| {
+            (any || self.ids.were_seen(golden, candidate))
+                && (made_for_ids || *named || self.ids.may_pair(golden, candidate))
+        };
+        if !others.all(may) {
             return false;
         }
-        for (g, c) in pairs {
+        for Pair { golden: g, candidate: c, .. } in pairs {
             self.hits.hit(other("id"), g != c);
             self.ids.observe(g, c, place);
         }
@@ -282,20 +299,25 @@ fn masked_by_name(at: &At<'_>) -> Option<usize> {
 /// The mask of a place that is made for an id.
 fn is_id_place(at: &At<'_>, pointer: &str, golden: &str, candidate: &str) -> Option<&'static str> {
     let inside = pointer.strip_prefix(at.pointer).unwrap_or_default();
+    let is_word = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+    };
+    let are_words = is_word(golden) && is_word(candidate);
     match at.kind {
         Kind::Call | Kind::Result => {
             matches!(inside, "/id" | "/tool_use_id" | "/tool_call_id" | "/call_id").then_some("id")
         }
+        Kind::Reply => (inside == "/id" && are_words).then_some("id"),
         Kind::Header => (inside == "/fingerprint").then_some("secret"),
-        Kind::Identity => {
-            let is_word = |text: &str| {
-                !text.is_empty()
-                    && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
-            };
-            (is_word(golden) && is_word(candidate)).then_some("id")
-        }
+        Kind::Identity => are_words.then_some("id"),
         _ => None,
     }
+}
+
+/// Whether a value is a picture or a file in letters: whatever looks like an id in it is none.
+fn is_data(pointer: &str, values: [&str; 2]) -> bool {
+    let inside = ["/source/data", "/file_data", "/input_audio/data", "/image_url", "/image_url/url"];
+    inside.iter().any(|name| pointer.ends_with(name)) || values.iter().any(|value| value.starts_with("data:"))
 }
 
 fn numbers_agree(golden: Value<'_, '_>, candidate: Value<'_, '_>) -> bool {
@@ -310,7 +332,7 @@ fn members<'a, 'd, 'b, 'e>(
     pointer: &str,
     golden: Value<'a, 'd>,
     candidate: Value<'b, 'e>,
-) -> Vec<Pair<'a, 'd, 'b, 'e>> {
+) -> Vec<Both<'a, 'd, 'b, 'e>> {
     let at = |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
     let mut pairs = Vec::new();
     for member in golden.members() {
@@ -327,7 +349,7 @@ fn items<'a, 'd, 'b, 'e>(
     pointer: &str,
     golden: Value<'a, 'd>,
     candidate: Value<'b, 'e>,
-) -> Vec<Pair<'a, 'd, 'b, 'e>> {
+) -> Vec<Both<'a, 'd, 'b, 'e>> {
     let (mut g, mut c) = (golden.items(), candidate.items());
     let mut pairs = Vec::new();
     for index in 0.. {

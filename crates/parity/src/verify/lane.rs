@@ -8,11 +8,12 @@ use std::collections::{HashMap, HashSet};
 use recording::lanes::Turn;
 use session::RequestId;
 
-use super::compare::Comparison;
+use super::compare::{Comparison, hashed};
 use super::found::Spot;
 use super::jobs::JobWords;
+use super::judge::At;
 use super::levels;
-use super::unit::{Kind, Projected, Unit};
+use super::unit::{HOLE, Kind, Projected, Unit};
 use crate::verdict::{Level, Surface};
 
 /// A lane while it is compared.
@@ -98,39 +99,64 @@ impl<'w> LaneWork<'w> {
 
     /// Whether the lines of a result may come in any order: what a search brings.
     pub(super) fn any_order(&self, unit: &Unit) -> bool {
-        let tool =
-            unit.call.as_ref().and_then(|call| self.tools.get(call)).map(|tool| tool.to_ascii_lowercase());
-        unit.kind == Kind::Result
-            && tool.is_some_and(|tool| {
-                ["grep", "glob", "list", "search", "ls"].iter().any(|name| tool.contains(name))
-            })
+        let tool = unit.call.as_ref().and_then(|call| self.tools.get(call));
+        unit.kind == Kind::Result && tool.is_some_and(|tool| is_search(tool))
     }
 }
 
-impl Comparison<'_> {
-    /// Compares a turn that both have.
-    pub(super) fn turn(&mut self, lane: &mut LaneWork<'_>, golden: &Turn, candidate: &Turn) {
-        lane.at_hand = [golden, candidate].map(|turn| turn.attempts.last().cloned());
-        let loaded = (self.load(0, golden), self.load(1, candidate));
-        let (Some(g), Some(c)) = loaded else {
-            return self.unreadable(lane, golden.turn, loaded.0.is_some());
-        };
-        if g.parts.iter().any(|unit| unit.kind == Kind::Reply || unit.kind == Kind::Call) || golden.whole {
-            self.tally.counts(lane.number, Surface::Calls).echoed += u64::from(golden.whole);
+/// Whether a tool's name has the word for a search in it, as in `WebSearch` or `list_files`.
+fn is_search(tool: &str) -> bool {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for letter in tool.chars() {
+        if !letter.is_alphanumeric() || (letter.is_uppercase() && was_small) {
+            words.push(String::new());
         }
+        was_small = letter.is_lowercase();
+        let word = words.last_mut().expect("there is one from the start");
+        word.extend(letter.to_lowercase().filter(|letter| letter.is_alphanumeric()));
+    }
+    words.iter().any(|word| ["grep", "glob", "list", "search", "ls"].contains(&word.as_str()))
+}
+
+impl Comparison<'_> {
+    /// Compares a turn that both have: its attempts in pairs, counted from the last, which is the one that counts.
+    pub(super) fn turn(&mut self, lane: &mut LaneWork<'_>, golden: &Turn, candidate: &Turn) {
+        self.tally.counts(lane.number, Surface::Calls).echoed += u64::from(golden.whole);
+        let tries = golden.attempts.len();
+        let pairs = golden.attempts.iter().rev().zip(candidate.attempts.iter().rev());
+        for (back, (mine, theirs)) in pairs.enumerate().collect::<Vec<_>>().into_iter().rev() {
+            lane.at_hand = [mine, theirs].map(|id| Some(id.clone()));
+            let before = self.differences.len();
+            self.attempt(lane, golden.turn, [mine, theirs]);
+            if back > 0 {
+                let which = format!(", in attempt {} of {tries}", tries - back);
+                self.differences[before..].iter_mut().for_each(|(_, it)| it.what.push_str(&which));
+            }
+        }
+    }
+
+    fn attempt(&mut self, lane: &mut LaneWork<'_>, turn: u32, ids: [&RequestId; 2]) {
+        let loaded = (self.load(0, ids[0]), self.load(1, ids[1]));
+        let (Some(g), Some(c)) = loaded else {
+            return self.unreadable(lane, turn, loaded.0.is_some());
+        };
         let before = self.differences.len();
-        self.named(lane, golden.turn, &g, &c);
-        let clean = self.parts(lane, golden.turn, &g, &c);
+        self.named(lane, turn, &g, &c);
+        let clean = self.parts(lane, turn, &g, &c);
+        if g.frame != c.frame && !self.askew {
+            self.frames(lane, turn, ids);
+        }
         let silent = clean && self.differences.len() == before;
         if silent && g.body != c.body && !self.uneven {
-            self.around(lane, golden, candidate);
+            self.spelling(lane, turn, ids);
         }
-        self.uneven = false;
+        (self.uneven, self.askew) = (false, false);
     }
 
     /// A turn that only one side has: what it brings, surface by surface.
     pub(super) fn lonely_turn(&mut self, lane: &mut LaneWork<'_>, side: usize, turn: &Turn) {
-        let Some(projected) = self.load(side, turn) else { return };
+        let Some(projected) = turn.attempts.last().and_then(|id| self.load(side, id)) else { return };
         let mut standing = Standing::default();
         let mut brought: HashMap<Surface, (usize, String)> = HashMap::new();
         for unit in projected.parts.iter().filter(|unit| unit.kind != Kind::Reply) {
@@ -172,18 +198,66 @@ impl Comparison<'_> {
         self.differ(lane.number, difference);
     }
 
-    /// All units are equal and the bodies are not: space, the order of members, escapes, a text in another form.
-    fn around(&mut self, lane: &mut LaneWork<'_>, golden: &Turn, candidate: &Turn) {
-        use wire::difference::Difference as Found;
-        let (g, c) = (self.body(0, golden), self.body(1, candidate));
-        let (pointer, what) = match wire::difference::first_difference(&g, &c) {
-            Some(Found::Spelling { pointer, .. }) => (pointer, "the same value, written in other bytes"),
-            Some(Found::Value { pointer, .. }) => (pointer, "what is around the units differs"),
-            _ => (String::new(), "what is around the units differs"),
+    /// What is around the units, where each has its counterpart: a value that differs there is nobody's else.
+    fn frames(&mut self, lane: &mut LaneWork<'_>, turn: u32, ids: [&RequestId; 2]) {
+        let frames = [0, 1].map(|side| self.sides[side].requests.asked(ids[side]));
+        let [Some(g), Some(c)] = frames.map(|asked| Projected::frame_of(&asked?)) else { return };
+        let surface = Surface::Settings;
+        let at = At {
+            surface,
+            kind: Kind::Setting,
+            key: "",
+            lane: lane.name,
+            turn,
+            pointer: "",
+            any_order: false,
+            as_said: false,
         };
-        let spot = Spot { surface: Surface::Settings, lane: lane.name, turn: golden.turn };
-        let difference = spot.structural(Some(Level::E3), &pointer, what, None, None);
-        self.differ(lane.number, difference);
+        let judged = self.judge.compare(&at, &g, &c);
+        self.uneven |= judged.excluded || !judged.leaves.is_empty();
+        self.tally.counts(lane.number, surface).excluded += u64::from(judged.excluded);
+        let folded = format!("[{HOLE}]");
+        for leaf in judged.leaves {
+            let (mine, theirs) = (leaf.golden.as_deref(), leaf.candidate.as_deref());
+            if !lane.named.insert((Kind::Setting, leaf.pointer.clone(), hashed(mine), hashed(theirs))) {
+                continue;
+            }
+            let spot = Spot { surface, lane: lane.name, turn };
+            let is_text = |value: Option<&str>| value == Some(HOLE) || value == Some(&folded);
+            let difference = match is_text(mine) && is_text(theirs) {
+                true => {
+                    let what = "the same text in another form";
+                    spot.structural(Some(Level::E3), &leaf.pointer, what, None, None)
+                }
+                false => {
+                    let holds = if leaf.masked { Level::E3 } else { Level::E1 };
+                    let what = "what is around the units differs";
+                    spot.difference(Some(holds), &leaf.pointer, what, mine, theirs)
+                }
+            };
+            match leaf.masked {
+                true => self.differ_by_byte(lane.number, difference),
+                false => self.differ(lane.number, difference),
+            }
+        }
+    }
+
+    /// All values are equal and the bodies are not: space, the order of members, escapes.
+    fn spelling(&mut self, lane: &mut LaneWork<'_>, turn: u32, ids: [&RequestId; 2]) {
+        use wire::difference::Difference as Found;
+        let (g, c) = (self.body(0, ids[0]), self.body(1, ids[1]));
+        let (pointer, holds, what) = match wire::difference::first_difference(&g, &c) {
+            Some(Found::Value { pointer, .. }) => (pointer, Level::E1, "what is around the units differs"),
+            Some(Found::Spelling { pointer, .. }) => {
+                (pointer, Level::E3, "the same value, written in other bytes")
+            }
+            _ => (String::new(), Level::E1, "what is around the units differs"),
+        };
+        let spot = Spot { surface: Surface::Settings, lane: lane.name, turn };
+        let difference = spot.structural(Some(holds), &pointer, what, None, None);
+        if !self.excluded(lane.number, Surface::Settings, &pointer) {
+            self.differ(lane.number, difference);
+        }
     }
 }
 
@@ -192,5 +266,21 @@ impl LaneWork<'_> {
         self.pairs
             .keys()
             .any(|(golden, candidate)| if side == 0 { *golden == hash } else { *candidate == hash })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_is_known_by_a_whole_word_of_its_name() {
+        for tool in ["Grep", "glob", "ls", "LS", "list_files", "WebSearch", "mcp__notes__search", "file-list"]
+        {
+            assert!(is_search(tool), "{tool}");
+        }
+        for tool in ["details", "skills", "models", "checklist", "Read", "LSP", "todolist", "research"] {
+            assert!(!is_search(tool), "{tool}");
+        }
     }
 }

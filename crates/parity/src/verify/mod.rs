@@ -47,7 +47,7 @@ pub use side::{Facts, Requests, Side};
 
 use self::gather::Gathered;
 use crate::cached::Gathering;
-use crate::verdict::{Level, Verdict};
+use crate::verdict::{Level, Outcome, Verdict};
 
 /// Reads two recordings and judges whether they agree. Problems of either are in the verdict's notes.
 pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level) -> Verdict {
@@ -58,11 +58,18 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
     let explained = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.explained));
     let gathered = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.gathered));
     let mut verdict = compare::compare_gathered(&mine.side(), &theirs.side(), gathered, rules, wanted);
+    let mut doubts = Vec::new();
     for (whose, read) in [("golden", &mine), ("candidate", &theirs)] {
         let state = read.source.recording().map(|recording| recording.state());
         if let Some(State::Unsealed { because }) = state {
-            verdict.notes.push(format!("the {whose} is not sealed: {because}"));
+            doubts.push(format!("the {whose} is not sealed: {because}"));
+            verdict.notes.extend(doubts.last().cloned());
         }
+        let unused = read.source.unused().iter();
+        doubts
+            .extend(unused.map(|dump| {
+                format!("a dump of the {whose} was not compared: `{}`: {}", dump.what, dump.why)
+            }));
         let problems = &read.ordered.problems;
         verdict
             .notes
@@ -70,6 +77,10 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
     }
     cached::tell(&mut verdict, &explained[0], &explained[1]);
     seal::tell(&mut verdict, [(golden, &mine.ordered), (candidate, &theirs.ordered)]);
+    // Whatever was not looked at may differ.
+    if let (Some(doubt), Outcome::Match) = (doubts.into_iter().next(), &verdict.outcome) {
+        verdict.outcome = Outcome::Inconclusive(doubt);
+    }
     verdict
 }
 

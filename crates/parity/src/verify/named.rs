@@ -25,10 +25,13 @@ impl Comparison<'_> {
                         self.unit(lane, turn, (unit, g), (other, c));
                     }
                 }
-                None if lane.named.insert((unit.kind, unit.key.clone(), unit.hash, 0)) => {
-                    self.alone(lane, turn, 0, unit, g);
+                None => {
+                    if lane.named.insert((unit.kind, unit.key.clone(), unit.hash, 0)) {
+                        self.alone(lane, turn, 0, unit, g);
+                    }
+                    self.uneven = true;
+                    self.askew |= unit.in_body;
                 }
-                None => self.uneven = true,
             }
         }
         for unit in c.named.iter().filter(|unit| !mine.contains_key(&(unit.kind, unit.key.clone()))) {
@@ -36,6 +39,7 @@ impl Comparison<'_> {
                 self.alone(lane, turn, 1, unit, c);
             }
             self.uneven = true;
+            self.askew |= unit.in_body;
         }
         for kind in [Kind::Tool, Kind::Header] {
             self.order_of_named(lane, turn, kind, g, c);

@@ -77,12 +77,16 @@ impl Pairing<'_> {
             let fits = |at: &usize| !taken.contains(at) && (lanes.lanes[*at].kind == LaneKind::Side) == side;
             (0..lanes.lanes.len()).filter(fits).collect()
         };
-        for (side, strays) in [(false, false), (false, true), (true, false)] {
+        for (side, strays) in [(false, false), (false, true), (true, false), (true, true)] {
             let g_taken = self.pairs.iter().filter_map(|pair| pair.golden).collect();
             let c_taken = self.pairs.iter().filter_map(|pair| pair.candidate).collect();
             let (mine, theirs) = (free(self.golden, g_taken, side), free(self.candidate, c_taken, side));
             let score = |g: usize, c: usize| {
                 let (a, b) = (&self.golden.lanes[g], &self.candidate.lanes[c]);
+                // A side call under an address that is nearly the same was meant to be the same.
+                if side && strays {
+                    return 2 * u32::from(are_nearly_same(&a.agent_type, &b.agent_type));
+                }
                 // An agent whose prompt changed is no longer known by the call that started it.
                 if strays {
                     return 2 * alike(g, c);
@@ -111,6 +115,15 @@ impl Pairing<'_> {
             }
         }
     }
+}
+
+/// Whether two names share two thirds of their letters, at the beginning and at the end.
+fn are_nearly_same(golden: &Option<String>, candidate: &Option<String>) -> bool {
+    let (Some(golden), Some(candidate)) = (golden, candidate) else { return false };
+    let (g, c) = (golden.as_bytes(), candidate.as_bytes());
+    let head = g.iter().zip(c).take_while(|(g, c)| g == c).count();
+    let tail = g[head..].iter().rev().zip(c[head..].iter().rev()).take_while(|(g, c)| g == c).count();
+    3 * (head + tail) >= 2 * g.len().max(c.len())
 }
 
 /// Two parents, whose calls started agents.

@@ -2,14 +2,48 @@
 
 use std::collections::HashSet;
 
-use session::Role;
-
+use super::carried::differ_in_words_only;
 use super::compare::Comparison;
 use super::found::{Spot, short};
+use super::judge::At;
 use super::lane::{LaneWork, Standing};
 use super::layout::{lay_out, moved_calls};
 use super::unit::{Kind, Projected, Unit};
 use crate::verdict::{Level, Surface};
+
+/// What stands in a conversation, as far as its order goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Sort {
+    Said,
+    Announced,
+    Result,
+    Call,
+    Reply,
+}
+
+impl Sort {
+    const ALL: [Self; 5] = [Self::Said, Self::Announced, Self::Result, Self::Call, Self::Reply];
+
+    fn of(lane: &LaneWork<'_>, unit: &Unit, of: &Projected) -> Self {
+        match unit.kind {
+            Kind::Call => Self::Call,
+            Kind::Reply => Self::Reply,
+            Kind::Result => Self::Result,
+            _ if lane.surface(0, unit, of) == Surface::Jobs => Self::Announced,
+            _ => Self::Said,
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Said => "what is said",
+            Self::Announced => "what is announced",
+            Self::Result => "a result",
+            Self::Call => "a call",
+            Self::Reply => "what the model said",
+        }
+    }
+}
 
 impl Comparison<'_> {
     /// Instructions and messages. Returns whether nothing was left aside that may differ.
@@ -39,12 +73,17 @@ impl Comparison<'_> {
                     }
                     met.push((at, other));
                     self.uneven |= unit.hash != counterpart.hash || unit.opens != counterpart.opens;
+                    self.askew |= unit.opens != counterpart.opens;
                     if lane.is_known(unit, counterpart, &mut standing) {
                         continue;
                     }
+                    self.beside(lane, turn, unit, counterpart);
                     if unit.kind == Kind::Reply && g.raw(unit) != c.raw(counterpart) {
                         clean = false;
-                        if self.are_as_said(lane, [unit, counterpart]) {
+                        let (mine, theirs) = (g.raw(unit), c.raw(counterpart));
+                        if differ_in_words_only(&unit.key, &mine, &theirs)
+                            && self.are_as_said(lane, [unit, counterpart])
+                        {
                             self.echoed(lane, turn, [Some((unit, g)), Some((counterpart, c))]);
                             continue;
                         }
@@ -58,7 +97,7 @@ impl Comparison<'_> {
                 }
                 (Some(at), None) => {
                     let unit = &g.parts[at];
-                    clean = false;
+                    (clean, self.askew) = (false, true);
                     whole &= unit.kind != Kind::Result;
                     if !lane.is_known_alone(0, unit, &mut standing) {
                         match unit.kind {
@@ -69,7 +108,7 @@ impl Comparison<'_> {
                 }
                 (None, Some(other)) => {
                     let unit = &c.parts[other];
-                    clean = false;
+                    (clean, self.askew) = (false, true);
                     whole &= unit.kind != Kind::Result;
                     if !lane.is_known_alone(1, unit, &mut standing) {
                         match unit.kind {
@@ -102,7 +141,7 @@ impl Comparison<'_> {
         clean
     }
 
-    /// The order of what the harness said; another order is named once.
+    /// The order of all that both have, but for calls among themselves; another order is named once.
     fn order_of_parts(
         &mut self,
         lane: &mut LaneWork<'_>,
@@ -111,54 +150,69 @@ impl Comparison<'_> {
         g: &Projected,
         c: &Projected,
     ) {
-        let mut said: Vec<(usize, usize)> =
-            met.iter().copied().filter(|(at, _)| g.parts[*at].role != Some(Role::Assistant)).collect();
-        said.sort_unstable();
-        let mut highest: Option<(usize, usize)> = None;
-        let mut late: Option<[(usize, usize); 2]> = None;
-        for pair in said {
-            match highest {
-                Some(high) if pair.1 < high.1 => {
-                    let hash = |at: usize| g.parts[at].hash.to_string();
-                    if lane.orders.insert(vec![hash(high.0), hash(pair.0)]) {
-                        late = late.or(Some([high, pair]));
-                    }
-                    self.uneven = true;
-                }
-                _ => highest = Some(pair),
-            }
+        let mut met = met.to_vec();
+        met.sort_unstable();
+        if met.is_sorted_by_key(|(_, other)| *other) {
+            return;
         }
-        let Some([early, late]) = late else { return };
+        self.uneven = true;
+        // Of each sort the one that stands farthest back in the candidate: what comes before it there has moved.
+        let mut farthest: [Option<(usize, usize)>; Sort::ALL.len()] = Default::default();
+        let mut named = HashSet::new();
+        for pair in met {
+            let sort = Sort::of(lane, &g.parts[pair.0], g);
+            for other in Sort::ALL {
+                let before = farthest[other as usize].filter(|before| pair.1 < before.1);
+                let Some(before) = before.filter(|_| [sort, other] != [Sort::Call; 2]) else { continue };
+                self.askew |= sort != other;
+                let hash = |at: usize| g.parts[at].hash.to_string();
+                // One of each sort is told of in a request.
+                if lane.orders.insert(vec![hash(before.0), hash(pair.0)]) && named.insert([other, sort]) {
+                    self.moved(lane, turn, [other, sort], [before, pair], g, c);
+                }
+            }
+            let last = &mut farthest[sort as usize];
+            *last = (*last).filter(|last| last.1 > pair.1).or(Some(pair));
+        }
+    }
+
+    /// Two that have changed places.
+    fn moved(
+        &mut self,
+        lane: &LaneWork<'_>,
+        turn: u32,
+        sorts: [Sort; 2],
+        [early, late]: [(usize, usize); 2],
+        g: &Projected,
+        c: &Projected,
+    ) {
         let units = [&g.parts[early.0], &g.parts[late.0]];
         let surfaces = units.map(|unit| lane.surface(0, unit, g));
         let surface = match surfaces {
+            _ if sorts.contains(&Sort::Call) => Surface::Calls,
             all if all.contains(&Surface::Jobs) => Surface::Jobs,
             all if all.contains(&Surface::Results) => Surface::Results,
             _ => Surface::Prompt,
         };
-        let results = units.iter().all(|unit| unit.kind == Kind::Result);
-        let announced = surfaces == [Surface::Jobs; 2] && units.iter().all(|unit| unit.kind == Kind::Said);
-        let promised = match results {
-            true => self.sides.iter().any(|side| side.facts.promises_order()),
-            false => !announced,
-        };
-        let holds = if promised { Level::E1 } else { Level::E3 };
-        let what = match (results, promised) {
-            _ if announced => "announcements come in another order, which no harness promises",
-            (true, true) => "results come in another order",
-            (true, false) => "results come in another order, which this harness does not promise",
-            _ if surface == Surface::Jobs => {
-                "an answer about a job and what is announced have changed places"
+        // What answers one message of the model has nothing but results in it.
+        let together = g.parts[early.0..late.0].iter().all(|unit| unit.kind == Kind::Result);
+        let promised = self.sides.iter().any(|side| side.facts.promises_order());
+        let (holds, what) = match sorts {
+            [Sort::Announced, Sort::Announced] => {
+                self.note("announcements were compared as a set: jobs end in any order".into());
+                (Level::E3, "announcements come in another order, which no harness promises".to_owned())
             }
-            _ => "what is said comes in another order",
+            [Sort::Result, Sort::Result] if together && !promised => {
+                self.note(
+                    "results of one message were compared as a set: this harness sends them as they end"
+                        .into(),
+                );
+                (Level::E3, "results come in another order, which this harness does not promise".to_owned())
+            }
+            [Sort::Result, Sort::Result] => (Level::E1, "results come in another order".to_owned()),
+            [Sort::Said, Sort::Said] => (Level::E1, "what is said comes in another order".to_owned()),
+            [a, b] => (Level::E1, format!("{} and {} have changed places", a.in_words(), b.in_words())),
         };
-        if announced {
-            self.note("announcements were compared as a set: jobs end in any order".into());
-        } else if !promised {
-            self.note(
-                "results of one message were compared as a set: this harness sends them as they end".into(),
-            );
-        }
         let spot = Spot { surface, lane: lane.name, turn };
         let name = |unit: &Unit, of: &Projected| unit.call.clone().unwrap_or_else(|| short(&of.raw(unit)));
         let (golden, candidate) = (name(units[0], g), name(&c.parts[late.1], c));
@@ -229,6 +283,36 @@ impl Comparison<'_> {
         }
     }
 
+    /// What the model's messages have beside their words; replies may differ, but this is the harness's own.
+    fn beside(&mut self, lane: &LaneWork<'_>, turn: u32, unit: &Unit, other: &Unit) {
+        let Some(at) = unit.beside.as_ref().or(other.beside.as_ref()) else { return };
+        let [mine, theirs] =
+            [unit, other].map(|unit| unit.beside.as_ref().map_or("{}", |beside| &beside.json));
+        let surface = Surface::Prompt;
+        let judge_at = At {
+            surface,
+            kind: Kind::Reply,
+            key: "message",
+            lane: lane.name,
+            turn,
+            pointer: &at.pointer,
+            any_order: false,
+            as_said: false,
+        };
+        let judged = self.judge.compare(&judge_at, mine, theirs);
+        let spot = Spot { surface, lane: lane.name, turn };
+        for leaf in judged.leaves {
+            let (golden, candidate) = (leaf.golden.as_deref(), leaf.candidate.as_deref());
+            let what = "what is beside the model's words differs";
+            let holds = if leaf.masked { Level::E3 } else { Level::E1 };
+            let difference = spot.difference(Some(holds), &leaf.pointer, what, golden, candidate);
+            match leaf.masked {
+                true => self.differ_by_byte(lane.number, difference),
+                false => self.differ(lane.number, difference),
+            }
+        }
+    }
+
     /// In whose name a unit is said, where a message begins, and whether it is a bare string.
     fn frame(
         &mut self,
@@ -241,8 +325,11 @@ impl Comparison<'_> {
         let (unit, other) = (g.0, c.0);
         let surface = lane.surface(0, unit, g.1);
         let spot = Spot { surface, lane: lane.name, turn };
-        let role = |unit: &Unit| unit.role.map(|role| format!("{role:?}").to_ascii_lowercase());
-        let found = if unit.role != other.role {
+        let role = |unit: &Unit| {
+            let known = || unit.role.map(|role| format!("{role:?}").to_ascii_lowercase());
+            unit.written_role.clone().or_else(known)
+        };
+        let found = if unit.role != other.role || unit.written_role != other.written_role {
             Some((Level::E0, "it is said in another name", role(unit), role(other)))
         } else if unit.opens != other.opens && unit.kind != Kind::Result && !displaced {
             let place =

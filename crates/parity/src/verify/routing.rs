@@ -1,6 +1,7 @@
 //! The tree: which lanes there are, who started them, and whether everything was answered.
 
 use recording::lanes::{Lane, LaneKind, Turn};
+use session::RequestId;
 use wire::Ending;
 
 use super::compare::Comparison;
@@ -159,6 +160,7 @@ impl Comparison<'_> {
             false => [golden, candidate].map(|turn| turn.attempts.len()),
         };
         let answered = [self.was_answered(0, golden), self.was_answered(1, candidate)];
+        self.statuses(number, name, golden, candidate);
         self.tally.ending(number, counts[0] == counts[1] && answered[0] == answered[1]);
         let spot = Spot { surface: Surface::Routing, lane: name, turn: golden.turn };
         if answered[0] != answered[1] {
@@ -174,6 +176,31 @@ impl Comparison<'_> {
                 spot.structural(Some(Level::E2), "lane:attempts", what, Some(&words[0]), Some(&words[1]));
             self.differ(number, difference);
         }
+    }
+
+    /// With what status each attempt was answered, counted from the last.
+    fn statuses(&mut self, number: usize, name: &str, golden: &Turn, candidate: &Turn) {
+        let tries = golden.attempts.len();
+        let pairs = golden.attempts.iter().rev().zip(candidate.attempts.iter().rev());
+        for (back, (mine, theirs)) in pairs.enumerate() {
+            let statuses = [(0, mine), (1, theirs)].map(|(side, id)| self.status(side, id));
+            let pointer = "answer:status";
+            if statuses[0] == statuses[1] || self.excluded(number, Surface::Routing, pointer) {
+                continue;
+            }
+            let words = statuses
+                .map(|status| status.map_or("no answer".to_owned(), |status| format!("status {status}")));
+            let spot = Spot { surface: Surface::Routing, lane: name, turn: golden.turn };
+            let what = format!("attempt {} of {tries} was answered with another status", tries - back);
+            let difference =
+                spot.structural(Some(Level::E2), pointer, what, Some(&words[0]), Some(&words[1]));
+            self.differ(number, difference);
+        }
+    }
+
+    fn status(&self, side: usize, id: &RequestId) -> Option<u16> {
+        let exchanges = &self.sides[side].ordered.exchanges;
+        exchanges.iter().find(|exchange| exchange.id == *id)?.status
     }
 
     /// A call that the harness itself gave up counts as answered: it wanted no more.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use recording::source::Asked;
 use session::{Block, Role};
 use wire::Header;
-use wire::dialect::{Dialect, Marker, Part, Place, Prompt, Tool};
+use wire::dialect::{Dialect, Marker, Part, Place, Prompt, PromptMessage, Tool};
 use wire::json::Document;
 
 /// What a unit is.
@@ -57,6 +57,10 @@ pub(super) struct Unit {
     pub(super) hash: u64,
     pub(super) marker: Option<Marked>,
     pub(super) role: Option<Role>,
+    /// The role as it is written, whether anybody knows it or not.
+    pub(super) written_role: Option<String>,
+    /// What the model's message has beside its words, with its place: told by the first unit of the message.
+    pub(super) beside: Option<Marked>,
     /// It is the first of its message.
     pub(super) opens: bool,
     /// The call that it makes or answers.
@@ -69,7 +73,7 @@ pub(super) struct Unit {
     block: Option<Around>,
 }
 
-/// A cache marker.
+/// A cache marker, or something else that stands beside what is compared.
 #[derive(Clone, Debug)]
 pub(super) struct Marked {
     pub(super) pointer: String,
@@ -89,6 +93,8 @@ struct Around {
 pub(super) struct Projected {
     /// Digest of the body: of the units in it and of all that is around them.
     pub(super) body: u64,
+    /// Digest of what is around the units alone.
+    pub(super) frame: u64,
     /// Tools, settings, headers: they meet by name.
     pub(super) named: Vec<Arc<Unit>>,
     /// Instructions and messages: they meet in order.
@@ -99,6 +105,18 @@ pub(super) struct Projected {
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     units: HashMap<u64, Arc<Unit>>,
+}
+
+/// What stands in a frame where a unit is; no body holds it by chance.
+pub(super) const HOLE: &str = r#""\u0001""#;
+
+/// A cache marker, and the span of what carries it.
+type Held<'p> = (&'p Marker, &'p Range<usize>);
+
+/// The markers of a part and of those inside it, in their order.
+fn markers(part: &Part) -> Vec<Held<'_>> {
+    let parts = std::iter::once(part).chain(&part.parts);
+    parts.filter_map(|part| Some((part.marker.as_ref()?, &part.place.span))).collect()
 }
 
 /// A request in the making.
@@ -128,7 +146,8 @@ impl Projected {
             Err(_) => named.push(taking.own(Kind::Setting, "body", "", &wire::json::quote(&body))),
         }
         number_twins(&mut named);
-        Self { body: taking.digest(), named, parts: Vec::new() }
+        let (body, frame) = taking.digests();
+        Self { body, frame, named, parts: Vec::new() }
     }
 
     /// Takes apart a request that has been decoded already.
@@ -140,11 +159,19 @@ impl Projected {
     ) -> Self {
         let mut taking = Taking { pool, body: document.text(), spans: Vec::new() };
         let mut named = head(&mut taking, &asked.method, &asked.url, &asked.headers);
-        named.extend(tools(&mut taking, prompt));
-        named.extend(settings(&mut taking, prompt, document));
-        number_twins(&mut named);
-        let parts = conversation(&mut taking, prompt);
-        Self { body: taking.digest(), named, parts }
+        let parts = taking.take(document, prompt, &mut named);
+        let (body, frame) = taking.digests();
+        Self { body, frame, named, parts }
+    }
+
+    /// What is around the units of a request: its body with a hole where each of them is.
+    pub(super) fn frame_of(asked: &Asked) -> Option<String> {
+        let body = String::from_utf8_lossy(asked.body.bytes.as_deref()?);
+        let document = Document::parse(body.as_bytes()).ok()?;
+        let prompt = Dialect::of(&asked.url, body.as_bytes())?.decode_document(&document).ok()?;
+        let mut taking = Taking { pool: &mut Pool::default(), body: &body, spans: Vec::new() };
+        taking.take(&document, &prompt, &mut Vec::new());
+        Some(taking.frame())
     }
 
     /// A unit's JSON text, without its marker.
@@ -178,20 +205,54 @@ impl Taking<'_> {
         Arc::clone(self.pool.units.entry(stamp((kind, key), pointer, json)).or_insert_with(make))
     }
 
-    /// Bodies are equal where their units are and what is around them is.
-    fn digest(mut self) -> u64 {
+    /// Takes the body apart; what meets by name joins what is there.
+    fn take(
+        &mut self,
+        document: &Document<'_>,
+        prompt: &Prompt,
+        named: &mut Vec<Arc<Unit>>,
+    ) -> Vec<Arc<Unit>> {
+        named.extend(tools(self, prompt));
+        named.extend(settings(self, prompt, document));
+        number_twins(named);
+        conversation(self, prompt, document)
+    }
+
+    /// Of the body, and of what is around its units. Bodies are equal where both are.
+    fn digests(mut self) -> (u64, u64) {
         self.spans.sort_unstable_by_key(|(span, _)| span.start);
-        let mut hasher = DefaultHasher::new();
+        let (mut whole, mut around) = (DefaultHasher::new(), DefaultHasher::new());
         let mut end = 0;
         for (span, stamp) in &self.spans {
             if end <= span.start {
-                hasher.write(&self.body.as_bytes()[end..span.start]);
+                let between = &self.body.as_bytes()[end..span.start];
+                whole.write(between);
+                around.write(between);
+                around.write_u8(0);
             }
-            hasher.write_u64(*stamp);
+            whole.write_u64(*stamp);
             end = end.max(span.end);
         }
-        hasher.write(&self.body.as_bytes()[end..]);
-        hasher.finish()
+        let behind = &self.body.as_bytes()[end..];
+        whole.write(behind);
+        around.write(behind);
+        (whole.finish(), around.finish())
+    }
+
+    /// The body with holes.
+    fn frame(mut self) -> String {
+        self.spans.sort_unstable_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
+        let mut frame = String::new();
+        let mut end = 0;
+        for (span, _) in &self.spans {
+            if end <= span.start {
+                frame.push_str(&self.body[end..span.start]);
+                frame.push_str(HOLE);
+            }
+            end = end.max(span.end);
+        }
+        frame.push_str(&self.body[end..]);
+        frame
     }
 }
 
@@ -206,6 +267,8 @@ impl Unit {
             json: json.to_owned(),
             marker: None,
             role: None,
+            written_role: None,
+            beside: None,
             opens: false,
             call: None,
             late: false,
@@ -214,21 +277,29 @@ impl Unit {
         }
     }
 
-    /// One that may carry a marker.
-    fn marked(
-        kind: Kind,
-        key: impl Into<String>,
-        place: &Place,
-        marker: Option<&Marker>,
-        body: &str,
-    ) -> Self {
+    /// One that may carry a marker, and whose parts inside may, too.
+    fn marked(kind: Kind, key: impl Into<String>, place: &Place, markers: &[Held<'_>], body: &str) -> Self {
         let span = &place.span;
-        let Some(marker) = marker else { return Self::new(kind, key, &place.pointer, &body[span.clone()]) };
-        let hole = member_around(body, &marker.place.span, span);
-        let json = format!("{}{}", &body[span.start..hole.start], &body[hole.end..span.end]);
-        let pointer = marker.place.pointer.clone();
-        let marker = Marked { pointer, json: body[marker.place.span.clone()].to_owned() };
-        Self { marker: Some(marker), ..Self::new(kind, key, &place.pointer, &json) }
+        let mut json = body[span.clone()].to_owned();
+        let mut holes: Vec<_> =
+            markers.iter().map(|(marker, owner)| member_around(body, &marker.place.span, owner)).collect();
+        holes.sort_unstable_by_key(|hole| std::cmp::Reverse(hole.start));
+        for hole in holes {
+            json.replace_range(hole.start - span.start..hole.end - span.start, "");
+        }
+        // One that is inside says where: it is another if it moves.
+        let said = |(marker, owner): &Held<'_>| match *owner == span {
+            true => body[marker.place.span.clone()].to_owned(),
+            false => {
+                let inside = marker.place.pointer.strip_prefix(&place.pointer).unwrap_or_default();
+                format!("{inside} {}", &body[marker.place.span.clone()])
+            }
+        };
+        let marker = markers.first().map(|(first, _)| Marked {
+            pointer: first.place.pointer.clone(),
+            json: markers.iter().map(said).collect::<Vec<_>>().join(", "),
+        });
+        Self { marker, ..Self::new(kind, key, &place.pointer, &json) }
     }
 
     /// With the block around it, where it is compared without.
@@ -341,9 +412,10 @@ fn tools(taking: &mut Taking<'_>, prompt: &Prompt) -> Vec<Arc<Unit>> {
     // Those inside messages belong to their messages.
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
     let unit = |tool: &Tool| {
-        let (place, marker) = (&tool.place, tool.marker.as_ref());
+        let place = &tool.place;
+        let markers: Vec<_> = tool.marker.iter().map(|marker| (marker, &place.span)).collect();
         taking.unit((Kind::Tool, &tool.name), &place.pointer, place.span.clone(), |body| {
-            Unit::marked(Kind::Tool, &tool.name, place, marker, body)
+            Unit::marked(Kind::Tool, &tool.name, place, &markers, body)
         })
     };
     listed.map(unit).collect()
@@ -377,7 +449,7 @@ fn settings(taking: &mut Taking<'_>, prompt: &Prompt, document: &Document<'_>) -
         let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
         units.push(taking.in_body(kind, &name, &pointer, member.value.span()));
     }
-    // What the model's own messages carry beside their words is the model's.
+    // What the model's own messages have beside their words goes with them.
     for message in prompt.messages.iter().filter(|message| message.role != Role::Assistant) {
         let whole = message.parts.iter().any(|part| part.place.span == message.place.span);
         for extra in message.extra.iter().filter(|_| !whole) {
@@ -388,7 +460,7 @@ fn settings(taking: &mut Taking<'_>, prompt: &Prompt, document: &Document<'_>) -
     units
 }
 
-fn conversation(taking: &mut Taking<'_>, prompt: &Prompt) -> Vec<Arc<Unit>> {
+fn conversation(taking: &mut Taking<'_>, prompt: &Prompt, document: &Document<'_>) -> Vec<Arc<Unit>> {
     let mut units = Vec::new();
     for part in &prompt.system {
         let make = |body: &str| Unit { kind: Kind::System, ..said(part, body) };
@@ -399,22 +471,52 @@ fn conversation(taking: &mut Taking<'_>, prompt: &Prompt) -> Vec<Arc<Unit>> {
             make,
         ));
     }
+    // A message of the prompt is an item of the list; a text in the list's stead has no role.
+    let list = ["messages", "input"].iter().find_map(|name| document.root().get(name));
+    let mut items = list.iter().flat_map(|list| list.items());
     let mut late = false;
     for message in &prompt.messages {
+        let item = items.next();
         late |= message.role == Role::Assistant;
+        let whole = message.parts.iter().any(|part| part.place.span == message.place.span);
+        let frame = item.filter(|_| !whole && !message.parts.is_empty());
+        let written_role = frame.and_then(|item| item.get("role")).map(|role| {
+            taking.spans.push((role.span(), digest(role.raw())));
+            role.as_str().unwrap_or_else(|| role.raw().into()).into_owned()
+        });
+        let beside = frame.and_then(|_| beside(taking, message));
         for (at, part) in message.parts.iter().enumerate() {
             let (opens, role) = (at == 0, message.role);
+            let beside = beside.as_ref().filter(|_| opens);
+            let around = stamp((&written_role, beside.map(|beside| &beside.json)), "", "");
             let make = |body: &str| {
                 let unit = Unit { role: Some(role), opens, late, ..block(part, role, body) };
                 // In another name, or in another message, it is not what it was.
                 let first = opens && unit.kind != Kind::Result;
-                Unit { hash: unit.hash.rotate_left(role as u32 + 1) ^ u64::from(first), ..unit }
+                let hash = unit.hash.rotate_left(role as u32 + 1) ^ u64::from(first) ^ around;
+                Unit { hash, written_role: written_role.clone(), beside: beside.cloned(), ..unit }
             };
-            let by = (role as u32, opens, late, seen(part));
+            let by = (role as u32, opens, late, around, seen(part));
             units.push(taking.unit(by, &part.place.pointer, part.place.span.clone(), make));
         }
     }
     units
+}
+
+/// What a message of the model has beside role and words, as one object. A cache marker there stays around the units:
+/// it moves from turn to turn.
+fn beside(taking: &mut Taking<'_>, message: &PromptMessage) -> Option<Marked> {
+    let of_model = message.role == Role::Assistant;
+    let is_marker = |name: &str| name.starts_with("cache_") || name.starts_with("prompt_cache_");
+    let extra: Vec<_> = message.extra.iter().filter(|extra| of_model && !is_marker(&extra.name)).collect();
+    let mut members = Vec::new();
+    for extra in extra {
+        let raw = &taking.body[extra.place.span.clone()];
+        members.push(format!("{}:{raw}", wire::json::quote(&extra.name)));
+        taking.spans.push((extra.place.span.clone(), digest(raw)));
+    }
+    let json = format!("{{{}}}", members.join(","));
+    (!members.is_empty()).then(|| Marked { pointer: message.place.pointer.clone(), json })
 }
 
 /// What was decoded of a part and cannot be told from its bytes: a call's id may stand beside them.
@@ -434,7 +536,7 @@ fn seen(part: &Part) -> impl Hash {
 }
 
 fn block(part: &Part, role: Role, body: &str) -> Unit {
-    let in_body = |kind: Kind, key: &str| Unit::marked(kind, key, &part.place, part.marker.as_ref(), body);
+    let in_body = |kind: Kind, key: &str| Unit::marked(kind, key, &part.place, &markers(part), body);
     match &part.block {
         Block::ToolCall(call) if !call.server => {
             Unit { call: Some(call.id.as_str().to_owned()), ..in_body(Kind::Call, &call.name) }
@@ -454,7 +556,7 @@ fn said(part: &Part, body: &str) -> Unit {
     const OPENAI_FRAME: usize = r#"{"type":"input_text","text":}"#.len();
     let (place, text) = (&part.place, matches!(part.block, Block::Text { .. }));
     let key = if text { "text" } else { part.kind.as_str() };
-    let unit = Unit::marked(Kind::Said, key, place, part.marker.as_ref(), body);
+    let unit = Unit::marked(Kind::Said, key, place, &markers(part), body);
     let Some(content) = part.content.as_ref().filter(|_| text) else { return unit };
     let inside = &body[content.span.clone()];
     let bare = content.span == place.span;

@@ -211,6 +211,11 @@ impl Source {
         }
     }
 
+    /// The dumps of a bare folder that could not be used, and why.
+    pub fn unused(&self) -> &[Problem] {
+        &self.problems
+    }
+
     /// How many exchanges there are.
     pub fn len(&self) -> usize {
         match &self.from {

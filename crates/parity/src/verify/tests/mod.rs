@@ -9,6 +9,7 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use recording::lanes::LaneKind;
+use serde_json::json;
 use wire::dialect::Dialect;
 
 use self::change::change;
@@ -82,6 +83,22 @@ fn side_calls_meet_by_their_words() {
         let verdict = judged(golden, &candidate, "format = 1", Level::E3);
         assert_eq!(verdict.outcome, Outcome::Match, "{}", told(&verdict));
     }
+}
+
+#[test]
+fn a_side_call_to_another_address_is_a_difference() {
+    let golden = story(dialect("anthropic")).with_probe("r7", "/v1/models");
+    let with = |path: &str| story(dialect("anthropic")).with_probe("r7", path);
+    let told = [with("/v1/models"), with("/v1/modelz"), with("/health")]
+        .map(|candidate| told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+    expect![[r#"
+        E4 Match
+        E1 Differs
+        E1 routing side-1 1 lane:tree: its kind of agent differs: GET /v1/models / GET /v1/modelz
+        E1 routing side-1 1 url:path: the request's path differs: /v1/models / /v1/modelz
+        E4 Match
+    "#]]
+    .assert_eq(&told.concat());
 }
 
 /// A line of the table.
@@ -233,6 +250,42 @@ fn a_run_that_came_to_another_end_holds_nothing() {
 }
 
 #[test]
+fn every_attempt_is_compared() {
+    let once = story(Dialect::AnthropicMessages);
+    let golden = once.clone().with_failed_try("r0");
+    assert_eq!(golden.ordered().lanes.lanes[0].turns[0].attempts.len(), 2);
+    let changed = |change_it: &dyn Fn(&mut Story)| {
+        let mut candidate = golden.clone();
+        change_it(&mut candidate);
+        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+    };
+    let told = [
+        changed(&|_| ()),
+        changed(&|story| change(story, "r0", "set /temperature 0.9")),
+        changed(&|story| change(story, "r0", "word /system/0/text trips voyages")),
+        changed(&|story| change(story, "r1", "set /model \"gull-4\"")),
+        changed(&|story| ["r0", "r1"].iter().for_each(|id| change(story, id, "drop /tools/2"))),
+        changed(&|story| story.told("r0").status = 500),
+        changed(&|story| *story = once.clone()),
+    ];
+    expect![[r#"
+        E4 Match
+        E1 Differs
+        E1 settings main 1 /temperature: the setting `temperature` differs, in attempt 1 of 2: 0.5 / 0.9
+        E2 Differs
+        E2 prompt main 1 /system/0/text: the instructions differ, in attempt 1 of 2: You plan trips in /work/here and waste no words. / You plan voyages in /work/here and waste no words.
+        E0 Differs
+        E0 settings main 1 /model: the model differs: tern-3 / gull-4
+        E0 Differs
+        E0 tools main 1 /tools/2: the tool `Read` is gone, in attempt 1 of 2: {"name":"Read","description":"Reads a file.","input_schema":{"type":"object","properties":{"path":{"type":"string","description":"Which file"},"lines":{"type":"integer"}},"required":["path"]}} / -
+        E2 Differs
+        E2 routing main 1 answer:status: attempt 1 of 2 was answered with another status: status 529 / status 500
+        E2 Differs
+        E2 routing main 1 lane:attempts: it took another number of attempts: 2 attempts / 1 attempts
+    "#]].assert_eq(&told.concat());
+}
+
+#[test]
 fn nothing_compared_is_no_match() {
     let mut golden = story(Dialect::AnthropicMessages);
     golden.exchanges.clear();
@@ -318,6 +371,12 @@ fn what_is_carried_back_is_what_was_said() {
     let verdict = judged(&golden, &other, "format = 1", Level::E3);
     assert_eq!(verdict.outcome, Outcome::Match, "{}", told(&verdict));
     assert_eq!(verdict.surfaces[0].counts.echoed, 2, "{:?}", verdict.surfaces[0]);
+    // What stands beside the words is not what it said.
+    let mut beside = other.clone();
+    change(&mut beside, "r6", "add /messages/1/content/1/mood \"good\"");
+    let verdict = judged(&golden, &beside, "format = 1", Level::E3);
+    assert!(told(&verdict).contains("/messages/1/content/1/mood"), "{}", told(&verdict));
+    assert_eq!(verdict.outcome, Outcome::Differs);
     // Another said nothing, and there was nothing to carry.
     for (mine, theirs) in [(&golden, &silent), (&silent, &golden)] {
         assert_eq!(told(&judged(mine, theirs, "format = 1", Level::E3)), "E3 Match\n");
@@ -351,6 +410,38 @@ fn what_is_carried_back_is_what_was_said() {
         E0 prompt main 2 /messages/1/content/1: text in the model's name is gone: {"type":"text","text":"I send two."} / -
         E0 Differs
         E0 prompt main 2 /messages/1/content/2: text in the model's name is new: - / {"type":"text","text":"(nothing)"}
+    "#]].assert_eq(&told.concat());
+}
+
+#[test]
+fn what_was_said_elsewhere_is_not_what_was_said_here() {
+    let mut golden = story(Dialect::AnthropicMessages);
+    golden.says("r1", "two of them", "I send two.", &["r4", "r6"]);
+    golden.says("r2", "both files", "I read both files.", &["r5"]);
+    golden.says("r4", "wait for it", "I ask after one.", &["r6"]);
+    let changed = |changes: &[(&str, &str)]| {
+        let mut candidate = golden.clone();
+        changes.iter().for_each(|(request, line)| change(&mut candidate, request, line));
+        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+    };
+    let other_lane = "set /messages/1/content/1/text \"I read both files.\"";
+    let told = [
+        changed(&[("r4", other_lane), ("r6", other_lane)]),
+        changed(&[("r6", "swap /messages/1/content/1/text /messages/3/content/1/text")]),
+        // What the model did not say is the harness's own, whatever stands beside it.
+        changed(&[("r5", "add /messages/1/content/1/mood \"good\"")]),
+        changed(&[("r5", "add /messages/1/content/2/mood \"good\"")]),
+    ];
+    expect![[r#"
+        E2 Differs
+        E2 prompt main 2 /messages/1/content/1/text: the text carried back differs: I send two. / I read both files.
+        E2 Differs
+        E2 prompt main 3 /messages/1/content/1/text: the text carried back differs: I send two. / I ask after one.
+        E2 prompt main 3 /messages/3/content/1/text: the text carried back differs: I ask after one. / I send two.
+        E1 Differs
+        E1 prompt sub-1 2 /messages/1/content/1/mood: the text carried back has it, the golden's has not: - / good
+        E1 Differs
+        E1 calls sub-1 2 /messages/1/content/2/mood: the call of `Read` has it, the golden's has not: - / good
     "#]].assert_eq(&told.concat());
 }
 
@@ -404,6 +495,58 @@ fn an_id_in_an_argument_is_one_that_was_seen_or_said() {
     let mut candidate = golden.clone();
     candidate.rename(&[("abc123", "abc124")]);
     assert_eq!(told(&judged(&golden, &candidate, "format = 1", Level::E3)), "E3 Match\n");
+}
+
+#[test]
+fn only_what_names_a_thing_is_paired_as_an_id() {
+    let data =
+        |mark: &str| format!("{}{mark}{}", "iVBORw0KGgo9a8B7c6D5".repeat(3), "4e3F2g1H0j9K8l7M".repeat(4));
+    let said = |texts: [&str; 2], picture: &str| {
+        let mut story = story(Dialect::AnthropicMessages);
+        let results = &mut story.told("r5").body["messages"][2]["content"];
+        results[0]["content"][0]["text"] = texts[0].into();
+        results[1]["content"][0]["text"] = texts[1].into();
+        let source = json!({"type": "base64", "media_type": "image/png", "data": picture});
+        let blocks = results[1]["content"].as_array_mut().expect("blocks");
+        blocks.push(json!({"type": "image", "source": source}));
+        story
+    };
+    let level = |golden: Story, candidate: Story| {
+        judged(&golden, &candidate, "format = 1", Level::E3).level.expect("a level")
+    };
+    let texts = |golden: [&str; 2], candidate: [&str; 2]| level(said(golden, ""), said(candidate, ""));
+    let (ours, theirs) = (&*data("a1b2"), &*data("z9y8"));
+    let launched = |job: &str| {
+        let mut story = story(Dialect::AnthropicMessages);
+        story.rename(&[("job_b7e219 has ended: boats", "boats"), ("job_b7e219", job)]);
+        story
+    };
+    let told = [
+        ("a checksum", texts(["sum 0a1b2c3d4e5f60718293", ""], ["sum ffffffffffffffff0000", ""])),
+        ("a commit", texts(["at 9f8e7d6c5b", ""], ["at 0123456789", ""])),
+        ("a picture", level(said([""; 2], "abc123def"), said([""; 2], "abc124def"))),
+        ("two pictures", level(said(["a", "a1b2c3"], "a1b2c3"), said(["a", "d4e5f6"], "d4e5f6"))),
+        ("data in two texts", texts([ours, &format!("see {ours}")], [theirs, &format!("see {theirs}")])),
+        ("what two places name", texts(["made 0a1b2c3d", "has 0a1b2c3d"], ["made 9f8e7d6c", "has 9f8e7d6c"])),
+        ("what is called an id", texts(["agentId: a161f93 (go on)", ""], ["agentId: a87f835 (go on)", ""])),
+        ("what is of a known kind", texts(["in ses_e1c75fdcd", ""], ["in ses_e1c75c3e8", ""])),
+        ("what is called otherwise", texts(["taskIdle: a161f93", ""], ["taskIdle: a87f835", ""])),
+        ("a job that nobody asks after", level(launched("job_b7e219"), launched("job_0d1e2f"))),
+    ];
+    let told: String = told.iter().map(|(what, level)| format!("{what}: {level}\n")).collect();
+    expect![[r#"
+        a checksum: E2
+        a commit: E2
+        a picture: E2
+        two pictures: E2
+        data in two texts: E2
+        what two places name: E3
+        what is called an id: E3
+        what is of a known kind: E3
+        what is called otherwise: E2
+        a job that nobody asks after: E3
+    "#]]
+    .assert_eq(&told);
 }
 
 #[test]

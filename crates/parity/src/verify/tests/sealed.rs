@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use wire::Ending;
 use wire::redact::{FingerprintKey, Redactor};
 
-use super::{Level, Rules, told};
+use super::{Level, Outcome, Rules, told};
 use crate::verify;
 
 /// A sealed recording of one question.
@@ -169,4 +169,38 @@ fn a_recording_that_was_changed_is_no_match() {
         the golden was changed since it was sealed: `exit_code.txt` was changed
     "#]],
     );
+}
+
+#[test]
+fn a_recording_that_was_not_sealed_is_no_match() {
+    check(
+        |dir| fs::remove_file(dir.join("recording.json")).expect("it was there"),
+        expect![[r#"
+            E4 Inconclusive("the candidate is not sealed: it has no `recording.json`")
+            the candidate is not sealed: it has no `recording.json`
+            E4 Inconclusive("the golden is not sealed: it has no `recording.json`")
+            the golden is not sealed: it has no `recording.json`
+        "#]],
+    );
+}
+
+#[test]
+fn a_dump_that_cannot_be_read_is_no_match() {
+    for dump in ["r000001_request.json", "r000001_response.json"] {
+        let place = sealed();
+        let (whole, cut) = (place.path().join("recording/provider_dumps"), place.path().join("cut"));
+        copy(&whole, &cut);
+        // Another exchange, so that something is left to be compared.
+        for half in ["request", "response"] {
+            let from = whole.join(format!("r000001_{half}.json"));
+            let text = fs::read_to_string(from).expect("there").replace("r000001", "r000002");
+            fs::write(cut.join(format!("r000002_{half}.json")), text).expect("written");
+        }
+        let bytes = fs::read(cut.join(dump)).expect("there");
+        fs::write(cut.join(dump), &bytes[..100]).expect("written");
+        let source = Source::open(&cut).expect("dumps");
+        let verdict = verify(&source, &source, &Rules::default(), Level::E0);
+        let Outcome::Inconclusive(because) = &verdict.outcome else { panic!("{}", told(&verdict)) };
+        assert!(because.contains(dump) && because.contains("was not compared"), "{because}");
+    }
 }

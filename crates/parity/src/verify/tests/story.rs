@@ -29,6 +29,8 @@ pub(super) struct Told {
     pub(super) path: String,
     pub(super) headers: Vec<Header>,
     pub(super) body: Value,
+    /// With anything else than 200 it gives no reply.
+    pub(super) status: u16,
     reply: Option<Reply>,
 }
 
@@ -148,7 +150,7 @@ fn told_by(
         Dialect::OpenAiResponses => responses(session, is_main, &history),
     };
     let reply = reply.map(|said| answer(id, said));
-    Told { id, method: "POST".into(), path: path.into(), headers, body, reply }
+    Told { id, method: "POST".into(), path: path.into(), headers, body, status: 200, reply }
 }
 
 fn answer(id: &str, said: Said) -> Reply {
@@ -305,6 +307,23 @@ impl Story {
         self
     }
 
+    /// With a side call that asks no model.
+    pub(super) fn with_probe(mut self, id: &'static str, path: &str) -> Self {
+        let probe = self.exchanges[0].clone();
+        let (method, body) = ("GET".to_owned(), Value::Null);
+        self.exchanges.push(Told { id, method, path: path.to_owned(), body, reply: None, ..probe });
+        self.events.push(format!("+{id}"));
+        self
+    }
+
+    /// With a first try of the first request, which the provider had no room for.
+    pub(super) fn with_failed_try(mut self, id: &'static str) -> Self {
+        let first = self.exchanges[0].clone();
+        self.exchanges.insert(0, Told { id, status: 529, ..first });
+        self.events.splice(0..0, ["+", "-"].map(|sign| format!("{sign}{id}")));
+        self
+    }
+
     /// Puts other names everywhere.
     pub(super) fn rename(&mut self, names: &[(&str, &str)]) {
         let all = |text: String| names.iter().fold(text, |text, (old, new)| text.replace(old, new));
@@ -320,14 +339,17 @@ impl Story {
     /// The model thinks and says something before its calls, and the next requests carry it back.
     pub(super) fn says(&mut self, id: &str, thinking: &str, text: &str, carried: &[&str]) {
         let reply = self.told(id).reply.as_mut().expect("an answer");
+        let Some(Block::ToolCall(call)) = reply.blocks.first().cloned() else { panic!("it makes no call") };
         reply.blocks.insert(0, Block::Text { text: text.to_owned() });
         reply.blocks.insert(
             0,
             Block::Thinking { text: thinking.to_owned(), signature: Some("c2lnMTRkZDU3MWE5ZTA4Nzc=".into()) },
         );
         for later in carried {
-            let message = &mut self.told(later).body["messages"][1]["content"];
-            let content = message.as_array_mut().expect("blocks");
+            let mut messages = self.told(later).body["messages"].as_array_mut().expect("messages").iter_mut();
+            let makes_it = |message: &&mut Value| message["content"][0]["id"] == call.id.as_str();
+            let message = messages.find(makes_it).expect("it carries the call");
+            let content = message["content"].as_array_mut().expect("blocks");
             content.insert(0, json!({"type": "text", "text": text}));
             content.insert(
                 0,
@@ -355,12 +377,17 @@ impl Story {
             let (sign, id) = event.split_at(1);
             let Some(told) = by_id.get(id) else { continue };
             let request = RequestId::new(id);
-            if sign == "+" {
+            if sign == "+" && told.method == "GET" {
+                tracker.other(&request, &format!("GET {}", told.path));
+            } else if sign == "+" {
                 let asked = told.asked();
                 let body = asked.body.bytes.clone().unwrap_or_default();
                 let prompt = self.dialect.decode_request(&body).expect("a request");
                 tracker.asked(&request, &prompt, &asked.identity(&body, &prompt));
-                exchanges.push(summary(self.dialect, request));
+                exchanges.push(summary(self.dialect, request, told.status));
+            } else if told.status != 200 {
+                let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"full"}}"#;
+                tracker.answered(&request, &Heard::of(self.dialect, told.status, error.as_bytes()));
             } else if let Some(reply) = &told.reply {
                 let body = self.dialect.encode_reply(reply).expect("a reply");
                 tracker.answered(&request, &Heard::of(self.dialect, 200, &body));
@@ -380,19 +407,20 @@ impl Requests for Story {
     }
 
     fn said(&self, id: &RequestId) -> Vec<Block> {
-        let reply = self.exchanges.iter().find(|told| told.id == id.as_str()).and_then(|it| it.reply.clone());
+        let told = self.exchanges.iter().find(|told| told.id == id.as_str() && told.status == 200);
+        let reply = told.and_then(|told| told.reply.clone());
         reply.map(|reply| reply.blocks).unwrap_or_default()
     }
 }
 
-fn summary(dialect: Dialect, id: RequestId) -> Summary {
+fn summary(dialect: Dialect, id: RequestId, status: u16) -> Summary {
     Summary {
         id,
         method: "POST".into(),
         url: "http://127.0.0.1:4000".into(),
         dialect: Some(dialect),
         model: None,
-        status: Some(200),
+        status: Some(status),
         ending: None,
         started_us: None,
         took_us: None,
