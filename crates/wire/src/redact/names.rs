@@ -122,6 +122,7 @@ const SECRET_TOKENS: &[&str] = &["access", "auth", "refresh", "api", "bearer", "
 /// Words at the end that say nothing: where it is used, which one it is.
 const SILENT: &[&str] = &[
     "value",
+    "v",
     "header",
     "env",
     "var",
@@ -170,7 +171,7 @@ pub(super) fn word_before_key(before: &[u8]) -> usize {
 
 /// What the name promises, if it names a secret.
 pub(super) fn family(name: &[u8]) -> Option<Family> {
-    let words = words(name);
+    let words = unnumbered(name);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     if words.ends_with(&["secret", "key", "base"]) {
         return Some(Family::Key);
@@ -192,7 +193,7 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
         "credential" | "credentials" | "creds" => Some(Family::Credential),
         "authorization" => Some(Family::Authorization),
         "bearer" => Some(Family::Token),
-        "cookie" | "cookies" | "cookie2" => Some(Family::Cookie),
+        "cookie" | "cookies" => Some(Family::Cookie),
         "auth" | "pass" | "pwd" | "passcode" => Some(Family::Weak),
         _ => glued(last),
     }
@@ -200,7 +201,7 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
 
 /// Whether a doubtful name means a password where it surely has a value: `Pwd=…;`, `DB_PASS=…`.
 pub(super) fn is_password(name: &[u8]) -> bool {
-    matches!(words(name).last().map(String::as_str), Some("pass" | "pwd" | "passcode"))
+    matches!(unnumbered(name).last().map(String::as_str), Some("pass" | "pwd" | "passcode"))
 }
 
 fn glued(word: &str) -> Option<Family> {
@@ -210,6 +211,15 @@ fn glued(word: &str) -> Option<Family> {
 
 fn is_silent(word: &str) -> bool {
     SILENT.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The words of a name without the number that tells it from its like: `password1`, `API_KEY_v2`.
+fn unnumbered(name: &[u8]) -> Vec<String> {
+    let mut words = words(name);
+    if let Some(last) = words.last_mut().filter(|last| !is_silent(last)) {
+        last.truncate(last.trim_end_matches(|letter: char| letter.is_ascii_digit()).len());
+    }
+    words
 }
 
 /// The words of a name in lower case. A word ends at anything that is no letter or digit, where
@@ -248,7 +258,8 @@ mod tests {
             secretAccessKey private_key privateKey password Password DB_PASSWORD dbpassword passwd passphrase
             credential credentials GOOGLE_CREDENTIALS token GITHUB_TOKEN GH_TOKEN_PROD bearer bearer_token
             access_tokens api_keys X-Auth-Token csrf_token Ocp-Apim-Subscription-Key OPENAI_KEY AccountKey
-            signing_secret webhookSecret new_password password_confirmation apiKeyValue npm_config_authtoken
+            signing_secret webhookSecret password1 api_key2 apiKey2 GITHUB_TOKEN1 X-Api-Key1 MY_API_KEY1 access_token12 API_KEY_V2
+            Set-Cookie2 DB_PASS3 new_password password_confirmation apiKeyValue npm_config_authtoken
         ";
         for name in names.split_whitespace() {
             assert!(family(name.as_bytes()).is_some(), "{name}");
@@ -266,6 +277,7 @@ mod tests {
             max_completion_tokens cache_creation_input_tokens reasoning_tokens idempotency-key Sec-WebSocket-Key
             x-ratelimit-limit-tokens anthropic-ratelimit-tokens-remaining cookie_policy author authority authored
             authors compass passed passage bypass keyboard monkey tokenize secretary credentialed api_version
+            key1 cache_key2 max_tokens1 token_sha256 secret_md5 tokens2 oauth2 public_key1 password_hash1
             HTTP-Referer Referer user-agent Access-Control-Allow-Credentials PATH HOME cancellation_token authorization_endpoint
         ";
         for name in names.split_whitespace() {
