@@ -47,7 +47,7 @@ const PLAIN_KEYS: &[&str] =
 
 /// What kind of secret a header of that name holds. A header says less in passing than a text does,
 /// so a name that is doubtful elsewhere (`X-Auth`, `X-Functions-Key`) counts here.
-fn secret(name: &str) -> Option<Family> {
+pub(super) fn secret(name: &str) -> Option<Family> {
     names::family(name.as_bytes()).or_else(|| {
         let name = name.to_ascii_lowercase();
         let owner = name.strip_suffix("-key")?;

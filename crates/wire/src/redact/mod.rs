@@ -8,6 +8,7 @@
 //! An edit is a splice, so all other bytes stay as they were, JSON stays JSON, and a stream keeps its
 //! events. Nothing here reads a file, a clock or the environment.
 
+mod argv;
 mod assign;
 mod entities;
 mod entropy;
