@@ -11,6 +11,14 @@ pub(super) fn random(value: &[u8]) -> bool {
     is_one_word(value) && mixed(value) && !is_wordy(value)
 }
 
+/// A word as sentences have it, maybe with the space before it.
+pub(super) fn plain_word(value: &[u8]) -> bool {
+    let word = value.trim_ascii();
+    word.len() <= 20
+        && word.first().is_some_and(u8::is_ascii_alphabetic)
+        && word[1..].iter().all(u8::is_ascii_lowercase)
+}
+
 /// Words joined by dashes may be a passphrase; words without are more often a type or a caption.
 pub(super) fn passphrase(value: &[u8]) -> bool {
     let letters = value.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'-');

@@ -154,6 +154,7 @@ const GLUED: &[(&str, Family)] = &[
     ("password", Family::Password),
     ("passwd", Family::Password),
     ("passphrase", Family::Password),
+    ("sshpass", Family::Password),
     ("secret", Family::Secret),
     ("token", Family::Token),
     ("credentials", Family::Credential),
@@ -176,6 +177,9 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
     if words.ends_with(&["secret", "key", "base"]) {
         return Some(Family::Key);
     }
+    if words.ends_with(&["secret", "string"]) || words.ends_with(&["secret", "binary"]) {
+        return Some(Family::Secret); // what a manager of secrets calls the secret itself
+    }
     if words.starts_with(&["access", "control"]) {
         return None; // headers about credentials, which hold none
     }
@@ -197,6 +201,53 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
         "auth" | "pass" | "pwd" | "passcode" => Some(Family::Weak),
         _ => glued(last),
     }
+}
+
+/// Last words of members that say something about a secret and are none.
+const ABOUT: &[&str] = &[
+    "id",
+    "ids",
+    "type",
+    "kind",
+    "name",
+    "url",
+    "uri",
+    "href",
+    "ref",
+    "format",
+    "pattern",
+    "hash",
+    "digest",
+    "fingerprint",
+    "version",
+    "at",
+    "date",
+    "time",
+    "expires",
+    "description",
+    "title",
+    "scope",
+    "scopes",
+    "user",
+    "username",
+    "email",
+    "host",
+    "region",
+    "signature",
+    "model",
+    "algorithm",
+    "path",
+    "file",
+];
+
+/// What a member's name says of its value, in an object that stands under a secret name: `true` that it
+/// is the secret, `false` that it may be, nothing that it is not.
+pub(super) fn in_object(member: &[u8]) -> Option<bool> {
+    let words = unnumbered(member);
+    let last = words.last().map(String::as_str);
+    let about = last.is_some_and(|last| ABOUT.contains(&last));
+    (!about)
+        .then(|| matches!(words.as_slice(), [only] if matches!(only.as_str(), "value" | "plaintext" | "raw")))
 }
 
 /// Whether a doubtful name means a password where it surely has a value: `Pwd=…;`, `DB_PASS=…`.
@@ -259,7 +310,7 @@ mod tests {
             credential credentials GOOGLE_CREDENTIALS token GITHUB_TOKEN GH_TOKEN_PROD bearer bearer_token
             access_tokens api_keys X-Auth-Token csrf_token Ocp-Apim-Subscription-Key OPENAI_KEY AccountKey
             signing_secret webhookSecret password1 api_key2 apiKey2 GITHUB_TOKEN1 X-Api-Key1 MY_API_KEY1 access_token12 API_KEY_V2
-            Set-Cookie2 DB_PASS3 new_password password_confirmation apiKeyValue npm_config_authtoken
+            Set-Cookie2 DB_PASS3 SecretString secret_binary SSHPASS new_password password_confirmation apiKeyValue npm_config_authtoken
         ";
         for name in names.split_whitespace() {
             assert!(family(name.as_bytes()).is_some(), "{name}");

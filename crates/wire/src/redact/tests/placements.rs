@@ -284,6 +284,39 @@ const PLACES: &[(&str, Place)] = &[
         );
         body(r, SSE, deltas + &done)
     }),
+    ("sse responses text, another id in each event", |r, text| {
+        let mut n = 0;
+        let ids: Vec<String> = (0..text.len()).map(|n| random(HEX, 8, n as u64)).collect();
+        let stream = events(text, |piece| {
+            format!(
+                "event: response.output_text.delta\ndata: {{\"type\":\"response.output_text.delta\",\"item_id\":\"ID\",\"output_index\":0,\"content_index\":0,\"delta\":\"{piece}\"}}\n\n"
+            )
+        });
+        let mut changing = String::new();
+        for part in stream.split_inclusive("\"ID\"") {
+            changing += &part.replace("\"ID\"", &format!("\"{}\"", ids[n]));
+            n += 1;
+        }
+        body(r, SSE, changing)
+    }),
+    ("sse behind a comment, called text", |r, text| {
+        let stream = events(text, |piece| {
+            format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{piece}\"}}}}]}}\n\n")
+        });
+        body(r, "text/plain", format!("\u{feff}: ping\n\n: ping\n\n{stream}"))
+    }),
+    ("sse behind an id, called text", |r, text| {
+        let stream = events(text, |piece| {
+            format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{piece}\"}}}}]}}\r\n\r\n")
+        });
+        body(r, "text/plain", format!("id: 1\r\nretry: 5\r\n{stream}"))
+    }),
+    ("a json array, item by item", |r, text| {
+        let items = events(text, |piece| {
+            format!("{{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"{piece}\"}}]}}}}]}},\r\n")
+        });
+        body(r, JSON, format!("[{} ]", items.trim_end().trim_end_matches(',')))
+    }),
     ("sse responses arguments", |r, text| {
         let input = format!("{{\"note\":\"{}\"}}", inner(text));
         let deltas = events(&input, |piece| {

@@ -13,7 +13,7 @@ fn check(text: &str, expected: Expect) {
     expected.assert_eq(&short(&out));
 }
 
-fn short(out: &[u8]) -> String {
+pub(super) fn short(out: &[u8]) -> String {
     let mut text = String::from_utf8_lossy(out).into_owned();
     while let Some(at) = text.find("offshoot-redacted-") {
         text.replace_range(at..at + 34, "‹›");
