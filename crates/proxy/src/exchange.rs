@@ -269,10 +269,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         }
     }
 
-    /// The whole answer is here: the recorder is told before the harness gets the last of it.
+    /// The whole answer is here: it is on the disk before the harness gets the last of it.
     async fn complete(&self, trailers: Vec<(String, Vec<u8>)>) {
         self.tap.ended(Ending::Complete, None, trailers);
-        self.tap.those_before_are_kept().await;
+        self.tap.is_kept().await;
     }
 
     /// Passes on the first bytes of the buffer; whether the harness took them.

@@ -53,18 +53,16 @@ pub(crate) fn scrub(dir: &Path, redactor: &mut Redactor) -> Result<(), SealError
 }
 
 fn scrub_blobs(dir: &Path, recording: &Recording, redactor: &mut Redactor) -> io::Result<Blobs> {
-    let mut headers: HashMap<&str, &[Header]> = HashMap::new();
     let bodies = recording.entries().iter().flat_map(Entry::bodies);
-    // What was decoded before is in no coding any more, whatever its headers say.
-    for (stored, _, of) in bodies.filter(|(stored, ..)| stored.decoded_from.is_none()) {
-        headers.entry(&stored.sha256).or_insert(of);
-    }
+    let described: HashMap<&str, (&[Header], bool)> = bodies
+        .map(|(stored, _, headers)| (stored.sha256.as_str(), (headers, stored.decoded_from.is_some())))
+        .collect();
     let mut scrubbed = HashMap::new();
     for entry in fs::read_dir(dir.join(folder::BLOBS))? {
         let path = entry?.path();
         let old = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let headers = headers.get(old.as_str()).copied().unwrap_or_default();
-        let now = scrub_blob(&path, &folder::blob(&old), headers, redactor)?;
+        let described = described.get(old.as_str()).copied().unwrap_or_default();
+        let now = scrub_blob(&path, &folder::blob(&old), described, redactor)?;
         if now.sha256 != old {
             fs::rename(&path, dir.join(folder::blob(&now.sha256)))?;
         }
@@ -73,12 +71,18 @@ fn scrub_blobs(dir: &Path, recording: &Recording, redactor: &mut Redactor) -> io
     Ok(scrubbed)
 }
 
-/// Redacts one blob in place: through a window, or unpacked where it is compressed.
-fn scrub_blob(path: &Path, name: &str, headers: &[Header], redactor: &mut Redactor) -> io::Result<Scrubbed> {
+/// Redacts one blob in place: through a window, or unpacked where it is compressed. What was decoded
+/// before is in no coding any more, whatever its headers say.
+fn scrub_blob(
+    path: &Path,
+    name: &str,
+    (headers, is_decoded): (&[Header], bool),
+    redactor: &mut Redactor,
+) -> io::Result<Scrubbed> {
     let mut begins = Vec::new();
     File::open(path)?.take(4).read_to_end(&mut begins)?;
     let content_type = header(headers, "content-type");
-    let Some(coding) = body::coding(headers, &begins) else {
+    let Some(coding) = body::coding(headers, &begins).filter(|_| !is_decoded) else {
         return scrub_file(path, name, content_type, redactor);
     };
     let bytes = fs::read(path)?;

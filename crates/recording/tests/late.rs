@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use recording::{Finished, Folder, Manifest, Recorder, Recording, SealError, Settings};
+use recording::{Command, Finished, Folder, Manifest, Recorder, Recording, SealError, Settings};
 use wire::redact::{FingerprintKey, Redactor};
 use wire::{Ending, Exchange, encoding};
 
@@ -110,4 +110,54 @@ fn the_places_of_reads_move_along() {
     let places: Vec<u64> = reads.iter().map(|read| read.offset).collect();
     let expected: Vec<u64> = (0..26).map(|n| if n == 0 { 0 } else { n * 100_000 + moved }).collect();
     assert_eq!(places, expected);
+}
+
+/// A long stream is a stream to the scrubbing too, whatever its first line is.
+#[test]
+fn from_the_pieces_of_a_long_stream() {
+    let event = |text: &str| {
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
+    };
+    let cut: String = [&SECRET[..5], &SECRET[5..11], &SECRET[11..]].map(event).concat();
+    let filler: String = (0..20_000).map(|n| event(&format!("word {n} "))).collect();
+    for (begins, content_type) in [(": hello\n\n", "text/plain"), ("unknown: 1\n\n", "text/event-stream")] {
+        let place = tempfile::tempdir().expect("a folder");
+        let dir = place.path().join("recording");
+        let stream = format!("{begins}{cut}{filler}{cut}");
+        let headers = vec![header("content-type", content_type)];
+        recorded(&dir, &headers, stream.as_bytes()).seal(&dir, Manifest::default()).expect("sealed");
+        let (_, bytes) = answer(&dir, None);
+        let text = String::from_utf8(bytes).expect("text");
+        let said: String = text
+            .split("\"content\":\"")
+            .skip(1)
+            .map(|rest| &rest[..rest.find('"').expect("an end")])
+            .collect();
+        assert!(!said.contains(SECRET), "{begins:?}");
+        assert_eq!(said.matches("offshoot-redacted-").count(), 2, "{begins:?}");
+    }
+}
+
+/// What the command line gives away is known before the first exchange.
+#[test]
+fn what_an_option_was_given_is_never_written() {
+    let place = tempfile::tempdir().expect("a folder");
+    let dir = place.path().join("recording");
+    let argv = ["tool", "--password", "autumn-leaves"].map(str::to_owned).to_vec();
+    let manifest = Manifest { command: Some(Command { argv, ..Command::default() }), ..Manifest::default() };
+    let mut settings = Settings { dir: dir.clone(), started_at: SystemTime::UNIX_EPOCH, manifest };
+    let redactor = Redactor::new(FingerprintKey::from_bytes([7; 32]));
+    let recorder =
+        Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir))).expect("created");
+    let tap = recorder.arrived("POST", "http://127.0.0.1:4000/v1/messages", Vec::new());
+    tap.request_data(|keep| keep(b"they say autumn-leaves here"));
+    tap.request_ended(true, Vec::new());
+    tap.ended(Ending::NoResponse, None, Vec::new());
+    let finished = recorder.finish(Duration::from_secs(60)).expect("not finished before");
+    assert!(!finished.learned_late);
+    finished.seal(&dir, settings.manifest).expect("sealed");
+    for file in ["recording.json", "provider_dumps/r000001_request.json"] {
+        let bytes = fs::read(dir.join(file)).expect("there");
+        assert!(holds(&bytes, "offshoot-redacted-") && !holds(&bytes, "autumn-leaves"), "{file}");
+    }
 }
