@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use sha2::{Digest, Sha256};
 use wire::Header;
 use wire::encoding::CodingError;
-use wire::redact::{BodyHints, Redactor, Window};
+use wire::redact::{BodyHints, Redactor, Unsearched, Window};
 
 use crate::folder;
 use crate::hints::{header, list_header};
@@ -125,7 +125,7 @@ impl ArrivingBody {
                     content_encoding: self.content_encoding.as_deref(),
                 };
                 let redacted = redactor.body(self.owner.what, hints, &held);
-                if let Some(error @ CodingError::TooLong { .. }) = &redacted.unsearched {
+                if let Some(error @ Unsearched::All(CodingError::TooLong { .. })) = &redacted.unsearched {
                     let reason = format!("{error}: it cannot be searched for secrets");
                     return not_kept(self.owner, held.len() as u64, &reason, queue);
                 }

@@ -53,9 +53,6 @@ pub enum CodingError {
     /// It is not in that coding.
     #[error("the body is not valid {0}")]
     Broken(&'static str),
-    /// It begins in that coding and goes on in none.
-    #[error("behind its {0} the body goes on, and that part is not kept")]
-    GoesOn(&'static str),
 }
 
 /// A body decoded as far as it goes.

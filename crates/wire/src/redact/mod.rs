@@ -71,7 +71,18 @@ pub struct Redacted<'a> {
     /// original has a place in the result.
     pub edits: Option<Edits>,
     /// Why the body could only be searched as it stands, or in part, if so.
-    pub unsearched: Option<CodingError>,
+    pub unsearched: Option<Unsearched>,
+}
+
+/// What of a body was not unpacked to be searched, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsearched {
+    /// All of it: it was searched as it stands.
+    #[error(transparent)]
+    All(CodingError),
+    /// What follows the part in that coding; the body held a secret, so only that part is kept.
+    #[error("behind its {0} the body goes on, and that part is not kept")]
+    Rest(&'static str),
 }
 
 impl Redacted<'_> {
@@ -164,13 +175,13 @@ impl Redactor {
                     };
                 }
                 // What could not be unpacked has no place in what is kept; it is named.
-                let unsearched = decoded.goes_on.map(CodingError::GoesOn);
+                let unsearched = decoded.goes_on.map(Unsearched::Rest);
                 let bytes = Cow::Owned(found.bytes.into_owned());
                 Redacted { bytes, decoded: true, edits: None, unsearched }
             }
             Err(error) => {
                 let found = self.searched(place, Form::of(hints.content_type, bytes), bytes);
-                Redacted { unsearched: Some(error), ..found }
+                Redacted { unsearched: Some(Unsearched::All(error)), ..found }
             }
         }
     }
@@ -280,13 +291,14 @@ impl Form {
 /// Whether the first line that says something is one of an event's.
 fn is_events(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let lines = text[..text.len().min(LONGEST_OPENING)].split(|byte| matches!(byte, b'\n' | b'\r'));
+    let mut rest = &text[..text.len().min(LONGEST_OPENING)];
+    let begins = |rest: &[u8], any: &[&str]| any.iter().any(|field| rest.starts_with(field.as_bytes()));
     // A comment, or how to come back, says nothing yet.
-    let silent = |line: &&[u8]| {
-        line.is_empty() || [&b":"[..], b"id:", b"retry:"].iter().any(|field| line.starts_with(field))
-    };
-    let first = lines.skip_while(silent).next();
-    first.is_some_and(|line| line.starts_with(b"data:") || line.starts_with(b"event:"))
+    while begins(rest, &["\n", "\r", ":", "id:", "retry:"]) {
+        let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else { return false };
+        rest = &rest[end + 1..];
+    }
+    begins(rest, &["data:", "event:"])
 }
 
 /// As far as a text is looked at to see that it is a stream.

@@ -246,8 +246,8 @@ pub(super) fn in_object(member: &[u8]) -> Option<bool> {
     let words = unnumbered(member);
     let last = words.last().map(String::as_str);
     let about = last.is_some_and(|last| ABOUT.contains(&last));
-    (!about)
-        .then(|| matches!(words.as_slice(), [only] if matches!(only.as_str(), "value" | "plaintext" | "raw")))
+    let itself = ["value", "plaintext", "raw"].into_iter().any(|name| words == [name]);
+    (!about).then_some(itself)
 }
 
 /// Whether a doubtful name means a password where it surely has a value: `Pwd=…;`, `DB_PASS=…`.

@@ -75,6 +75,7 @@ impl Search {
                 let value = value.trim_ascii().trim_matches(b'"');
                 // `lang=javascript` names nobody; were it learned, the word would vanish everywhere.
                 let telling = value.len() >= LONG_COOKIE || shapes::mixed(value);
+                let telling = telling && !looks::joined_words(value);
                 if telling && !is_cookie_attribute(name.trim_ascii()) {
                     self.learn(source, value);
                 }

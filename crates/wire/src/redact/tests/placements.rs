@@ -285,18 +285,14 @@ const PLACES: &[(&str, Place)] = &[
         body(r, SSE, deltas + &done)
     }),
     ("sse responses text, another id in each event", |r, text| {
-        let mut n = 0;
-        let ids: Vec<String> = (0..text.len()).map(|n| random(HEX, 8, n as u64)).collect();
         let stream = events(text, |piece| {
             format!(
                 "event: response.output_text.delta\ndata: {{\"type\":\"response.output_text.delta\",\"item_id\":\"ID\",\"output_index\":0,\"content_index\":0,\"delta\":\"{piece}\"}}\n\n"
             )
         });
-        let mut changing = String::new();
-        for part in stream.split_inclusive("\"ID\"") {
-            changing += &part.replace("\"ID\"", &format!("\"{}\"", ids[n]));
-            n += 1;
-        }
+        let id =
+            |(n, part): (usize, &str)| part.replace("\"ID\"", &format!("\"{}\"", random(HEX, 8, n as u64)));
+        let changing: String = stream.split_inclusive("\"ID\"").enumerate().map(id).collect();
         body(r, SSE, changing)
     }),
     ("sse behind a comment, called text", |r, text| {
