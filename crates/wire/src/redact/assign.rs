@@ -380,6 +380,9 @@ impl Cursor<'_> {
 
     fn bare(&mut self, sure: Sure, stop: impl Fn(u8) -> bool) -> Vec<Assigned> {
         let start = self.at;
+        if begins_reference(&self.bytes[start..]) {
+            return Vec::new(); // wherever it ends
+        }
         let most = if sure == Sure::Yes { LONGEST } else { LONGEST_LOOKED_AT };
         let mut end = self.until(most, |byte| byte <= b' ' || is_quote(byte) || stop(byte));
         // What ends the sentence or the command is no part of the value.
@@ -484,6 +487,15 @@ pub(super) fn is_reference(value: &[u8]) -> bool {
         !rest.is_empty()
             && rest.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
     };
+    begins_reference(value)
+        || (value.starts_with(b"<") && value.ends_with(b">"))
+        || value.strip_prefix(b"$").is_some_and(name)
+        || value.strip_prefix(b"%").and_then(|rest| rest.strip_suffix(b"%")).is_some_and(name)
+        || value.ends_with(b"(")
+        || value.iter().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'))
+}
+
+fn begins_reference(value: &[u8]) -> bool {
     let begins = [
         "${",
         "$(",
@@ -498,11 +510,6 @@ pub(super) fn is_reference(value: &[u8]) -> bool {
         "op://",
     ];
     begins.iter().any(|begin| value.starts_with(begin.as_bytes()))
-        || (value.starts_with(b"<") && value.ends_with(b">"))
-        || value.strip_prefix(b"$").is_some_and(name)
-        || value.strip_prefix(b"%").and_then(|rest| rest.strip_suffix(b"%")).is_some_and(name)
-        || value.ends_with(b"(")
-        || value.iter().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'))
 }
 
 /// Whether a line begins with `name=value`, without a space around the sign.
