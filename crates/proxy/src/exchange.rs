@@ -325,15 +325,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         }
     }
 
-    /// The whole answer is here: the recorder is told before the harness gets the last of it. But an exchange is not
-    /// over before its request is.
+    /// The whole answer is here: it is on the disk before the harness gets the last of it. But an exchange is not over
+    /// before its request is.
     async fn complete(&mut self, trailers: Vec<(String, Vec<u8>)>) {
         if !*self.is_passed.borrow() {
             self.untold = Some(trailers);
             return;
         }
         self.tap.ended(Ending::Complete, None, trailers);
-        self.tap.those_before_are_kept().await;
+        self.tap.is_kept().await;
     }
 
     /// Comes back when nothing more comes; what was said ahead of time is kept, within reason.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use sha2::{Digest, Sha256};
 use wire::Header;
 use wire::encoding::CodingError;
-use wire::redact::{BodyHints, Redactor, Window};
+use wire::redact::{BodyHints, Redactor, Unsearched, Window};
 
 use crate::folder;
 use crate::hints::{header, list_header};
@@ -72,8 +72,7 @@ impl ArrivingBody {
     /// What the headers say about it, once they are there.
     pub(crate) fn described(&mut self, headers: &[Header]) {
         self.content_type = header(headers, "content-type").map(str::to_owned);
-        self.content_encoding =
-            list_header(headers, "content-encoding").filter(|coding| !is_identity(coding));
+        self.content_encoding = declared(headers);
     }
 
     /// Takes more bytes.
@@ -126,7 +125,7 @@ impl ArrivingBody {
                     content_encoding: self.content_encoding.as_deref(),
                 };
                 let redacted = redactor.body(self.owner.what, hints, &held);
-                if let Some(error @ CodingError::TooLong { .. }) = &redacted.unsearched {
+                if let Some(error @ Unsearched::All(CodingError::TooLong { .. })) = &redacted.unsearched {
                     let reason = format!("{error}: it cannot be searched for secrets");
                     return not_kept(self.owner, held.len() as u64, &reason, queue);
                 }
@@ -202,8 +201,16 @@ impl LongBody {
     }
 }
 
-fn is_identity(coding: &str) -> bool {
-    coding.split(',').all(|coding| coding.trim().eq_ignore_ascii_case("identity"))
+/// The coding of a body, as its headers say or as it begins. Whoever looks into a stored body asks this,
+/// so that it is unpacked in the way in which it was searched when it came.
+pub(crate) fn coding(headers: &[Header], bytes: &[u8]) -> Option<String> {
+    declared(headers).or_else(|| sniffed(bytes).map(str::to_owned))
+}
+
+fn declared(headers: &[Header]) -> Option<String> {
+    let is_identity =
+        |coding: &String| coding.split(',').all(|coding| coding.trim().eq_ignore_ascii_case("identity"));
+    list_header(headers, "content-encoding").filter(|coding| !is_identity(coding))
 }
 
 /// The coding of a body that says nothing of one and begins like one.

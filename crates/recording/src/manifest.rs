@@ -302,11 +302,13 @@ impl Manifest {
     /// Takes the secrets out of everything in it that others have written: the command line, folders,
     /// addresses, reasons.
     pub(crate) fn redact(&mut self, redactor: &mut Redactor) {
+        if let Some(command) = &mut self.command {
+            command.argv = redactor.command_line("command line", &command.argv);
+        }
         let mut line = |place: &str, text: &mut String| {
             *text = String::from_utf8_lossy(&redactor.text(place, text.as_bytes()).bytes).into_owned();
         };
         if let Some(command) = &mut self.command {
-            command.argv.iter_mut().for_each(|word| line("command line", word));
             line("working folder", &mut command.cwd);
             command.home.iter_mut().chain(&mut command.tmpdir).for_each(|folder| line("environment", folder));
         }

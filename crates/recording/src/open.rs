@@ -8,7 +8,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use wire::json::{Document, MAX_DEPTH};
-use wire::{Body, Ending, Exchange, Request, Response};
+use wire::{Body, Ending, Exchange, Header, Request, Response};
 
 use crate::body::hex;
 use crate::bounds;
@@ -133,6 +133,20 @@ pub(crate) struct Entry {
     pub(crate) asked: Option<Asked>,
     pub(crate) answered: Option<Answered>,
     pub(crate) ended: Option<Ended>,
+}
+
+impl Entry {
+    /// Its bodies, as far as they came: where each is, its dump, and the headers that describe it.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = (&StoredBody, String, &[Header])> {
+        let asked = self
+            .asked
+            .as_ref()
+            .map(|asked| (&asked.body, folder::request_dump(&asked.id), self.arrived.headers.as_slice()));
+        let answered = self.answered.as_ref().map_or(&[][..], |answered| &answered.headers);
+        let ended =
+            self.ended.as_ref().map(|ended| (&ended.body, folder::response_dump(&ended.id), answered));
+        asked.into_iter().chain(ended)
+    }
 }
 
 impl Recording {

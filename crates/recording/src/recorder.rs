@@ -180,9 +180,8 @@ impl Recorder {
         line.next_exchange += 1;
         let at = self.moment();
         line.send(Event::Arrived { n, at, method: method.to_owned(), url: url.to_owned(), headers });
-        let ended_before = line.ended;
         drop(line);
-        ExchangeTap::new(self.clone(), n, ended_before)
+        ExchangeTap::new(self.clone(), n)
     }
 
     /// The command printed something.
@@ -236,7 +235,7 @@ impl Recorder {
     }
 
     /// Waits until the exchanges that ended first, so many of them, are on the disk; see
-    /// [`ExchangeTap::those_before_are_kept`].
+    /// [`ExchangeTap::is_kept`].
     pub(crate) async fn has_kept(&self, ended: u64) {
         self.shared.queue.has_kept(ended).await;
     }
@@ -257,12 +256,13 @@ impl Recorder {
         self.line().send(event);
     }
 
-    /// Hands over something that has its own place in the log.
-    pub(crate) fn happened(&self, make: impl FnOnce(Moment) -> Event) {
+    /// Hands over something that has its own place in the log; how many exchanges have ended with it.
+    pub(crate) fn happened(&self, make: impl FnOnce(Moment) -> Event) -> u64 {
         let mut line = self.line();
         let event = make(self.moment());
         self.shared.unsearched.grow(event.size());
         line.send(event);
+        line.ended
     }
 
     /// The next place in the one order, and the time.

@@ -14,61 +14,112 @@ use wire::json::Edits;
 use wire::redact::{BodyHints, Redactor, Window};
 use wire::{Body, Header};
 
-use crate::body::hex;
+use crate::body::{self, hex};
 use crate::disk::{Disk as _, Folder};
 use crate::dump::Surroundings;
 use crate::folder;
-use crate::hints::{Hints, header, list_header};
+use crate::hints::{Hints, header};
 use crate::log::{self, Place, Reader, Record, StoredBody};
 use crate::open::{Entry, OpenError, Recording};
 use crate::recorder::Output;
 use crate::seal::SealError;
 
-/// Blobs that changed: their new digests and sizes by their old digests.
-type Blobs = HashMap<String, (String, u64)>;
+/// What became of each blob, by its old digest.
+type Blobs = HashMap<String, Scrubbed>;
+
+/// A file that was redacted again.
+struct Scrubbed {
+    sha256: String,
+    bytes: u64,
+    /// It was stored in this coding and is now decoded.
+    decoded_from: Option<String>,
+    /// `None` where it was decoded just now: the old places are unknown.
+    edits: Option<Edits>,
+}
 
 /// Redacts again everything that was written.
 pub(crate) fn scrub(dir: &Path, redactor: &mut Redactor) -> Result<(), SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
     redactor.mark_late(true);
-    let renamed = scrub_blobs(dir, redactor).map_err(failed)?;
+    let recording = open(dir)?;
+    let blobs = scrub_blobs(dir, &recording, redactor).map_err(failed)?;
     for output in [Output::Stdout, Output::Stderr] {
         let path = dir.join(output.file());
         if path.exists() {
-            scrub_file(&path, output.file(), redactor).map_err(failed)?;
+            scrub_file(&path, output.file(), None, redactor).map_err(failed)?;
         }
     }
-    scrub_exchanges(dir, redactor, &renamed)
+    scrub_exchanges(dir, &recording, redactor, &blobs)
 }
 
-fn scrub_blobs(dir: &Path, redactor: &mut Redactor) -> io::Result<Blobs> {
-    let mut renamed = HashMap::new();
+fn scrub_blobs(dir: &Path, recording: &Recording, redactor: &mut Redactor) -> io::Result<Blobs> {
+    let bodies = recording.entries().iter().flat_map(Entry::bodies);
+    let described: HashMap<&str, (&[Header], bool)> = bodies
+        .map(|(stored, _, headers)| (stored.sha256.as_str(), (headers, stored.decoded_from.is_some())))
+        .collect();
+    let mut scrubbed = HashMap::new();
     for entry in fs::read_dir(dir.join(folder::BLOBS))? {
         let path = entry?.path();
         let old = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let (new, bytes) = scrub_file(&path, &folder::blob(&old), redactor)?;
-        if new != old {
-            fs::rename(&path, dir.join(folder::blob(&new)))?;
-            renamed.insert(old, (new, bytes));
+        let described = described.get(old.as_str()).copied().unwrap_or_default();
+        let now = scrub_blob(&path, &folder::blob(&old), described, redactor)?;
+        if now.sha256 != old {
+            fs::rename(&path, dir.join(folder::blob(&now.sha256)))?;
         }
+        scrubbed.insert(old, now);
     }
-    Ok(renamed)
+    Ok(scrubbed)
 }
 
-/// Redacts one file in place, through a window; returns its digest and size afterwards.
-fn scrub_file(path: &Path, name: &str, redactor: &mut Redactor) -> io::Result<(String, u64)> {
+/// Redacts one blob in place: through a window, or unpacked where it is compressed. What was decoded
+/// before is in no coding any more, whatever its headers say.
+fn scrub_blob(
+    path: &Path,
+    name: &str,
+    (headers, is_decoded): (&[Header], bool),
+    redactor: &mut Redactor,
+) -> io::Result<Scrubbed> {
+    let mut begins = Vec::new();
+    File::open(path)?.take(4).read_to_end(&mut begins)?;
+    let content_type = header(headers, "content-type");
+    let Some(coding) = body::coding(headers, &begins).filter(|_| !is_decoded) else {
+        return scrub_file(path, name, content_type, redactor);
+    };
+    let bytes = fs::read(path)?;
+    let hints = BodyHints { content_type, content_encoding: Some(&coding) };
+    let redacted = redactor.body(name, hints, &bytes);
+    if !redacted.is_clean() {
+        let beside = path.with_extension("scrubbed");
+        fs::write(&beside, &redacted.bytes)?;
+        fs::rename(&beside, path)?;
+    }
+    Ok(Scrubbed {
+        sha256: hex(Sha256::digest(&redacted.bytes)),
+        bytes: redacted.bytes.len() as u64,
+        decoded_from: redacted.decoded.then_some(coding),
+        edits: redacted.edits,
+    })
+}
+
+/// Redacts one file in place, through a window.
+fn scrub_file(
+    path: &Path,
+    name: &str,
+    content_type: Option<&str>,
+    redactor: &mut Redactor,
+) -> io::Result<Scrubbed> {
     let beside = path.with_extension("scrubbed");
     let mut input = BufReader::with_capacity(1 << 20, File::open(path)?);
     let mut output = BufWriter::new(File::create(&beside)?);
-    let mut window = Window::new(name, None);
+    let mut window = Window::new(name, content_type);
     let mut hasher = Sha256::new();
-    let mut size = 0;
+    let mut bytes = 0;
     let mut piece = vec![0; 1 << 20];
     loop {
         let read = input.read(&mut piece)?;
         let ready = if read == 0 { window.finish(redactor) } else { window.push(redactor, &piece[..read]) };
         hasher.update(&ready);
-        size += ready.len() as u64;
+        bytes += ready.len() as u64;
         output.write_all(&ready)?;
         if read == 0 {
             break;
@@ -76,14 +127,19 @@ fn scrub_file(path: &Path, name: &str, redactor: &mut Redactor) -> io::Result<(S
     }
     output.flush()?;
     fs::rename(&beside, path)?;
-    Ok((hex(hasher.finalize()), size))
+    let edits = Some(window.edits().clone());
+    Ok(Scrubbed { sha256: hex(hasher.finalize()), bytes, decoded_from: None, edits })
 }
 
 /// Writes every dump anew, and then the log that refers to them.
-fn scrub_exchanges(dir: &Path, redactor: &mut Redactor, blobs: &Blobs) -> Result<(), SealError> {
-    let recording = open(dir)?;
-    let surroundings = surroundings(&recording);
-    let mut scrubber = Scrubber { redactor, blobs, recording: &recording };
+fn scrub_exchanges(
+    dir: &Path,
+    recording: &Recording,
+    redactor: &mut Redactor,
+    blobs: &Blobs,
+) -> Result<(), SealError> {
+    let surroundings = surroundings(recording);
+    let mut scrubber = Scrubber { redactor, blobs, recording };
     let mut scrubbed = HashMap::new();
     for entry in recording.entries() {
         let mut entry = entry.clone();
@@ -167,13 +223,15 @@ impl Scrubber<'_> {
         dump: &str,
         headers: &[Header],
     ) -> Result<(Vec<u8>, Option<Edits>), OpenError> {
-        if let Some((sha256, bytes)) = self.blobs.get(&stored.sha256).filter(|_| stored.at == Place::Blob) {
-            (stored.sha256, stored.bytes) = (sha256.clone(), *bytes);
+        if let Some(blob) = self.blobs.get(&stored.sha256).filter(|_| stored.at == Place::Blob) {
+            (stored.sha256, stored.bytes) = (blob.sha256.clone(), blob.bytes);
+            stored.decoded_from = stored.decoded_from.take().or_else(|| blob.decoded_from.clone());
+            return Ok((Vec::new(), blob.edits.clone()));
         }
         let Body::Here(bytes) = self.recording.body(stored, dump)? else {
             return Ok((Vec::new(), Some(Edits::default())));
         };
-        let coding = list_header(headers, "content-encoding").filter(|_| stored.decoded_from.is_none());
+        let coding = body::coding(headers, &bytes).filter(|_| stored.decoded_from.is_none());
         let hints =
             BodyHints { content_type: header(headers, "content-type"), content_encoding: coding.as_deref() };
         let redacted = self.redactor.body(place, hints, &bytes);

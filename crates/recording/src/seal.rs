@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
+use wire::encoding::decode_partly;
 use wire::redact::Redactor;
 
-use crate::body::hex;
+use crate::body::{self, hex};
 use crate::folder;
-use crate::log::LogError;
+use crate::log::{LogError, Place};
 use crate::loss::{self, Loss};
 use crate::manifest::{LaneEntry, MANIFEST_FORMAT, Manifest};
-use crate::open::OpenError;
+use crate::open::{Entry, OpenError, Recording};
 use crate::recorder::{Finished, Output};
 use crate::scrub;
 use crate::source::Source;
@@ -22,6 +23,8 @@ use crate::source::Source;
 /// Files are searched in pieces of this size, each with the end of the one before it.
 const PIECE: usize = 4 << 20;
 const OVERLAP: usize = 64 << 10;
+/// As much of a compressed body as was searched when it came.
+const MOST_UNPACKED: usize = 64 << 20;
 /// How a dump says that its body is not text.
 const OPAQUE: &[u8] = br#""body":{"base64":""#;
 
@@ -215,17 +218,44 @@ fn look(dir: &Path, manifest: &Manifest, redactor: &Redactor) -> Result<Look, Se
             look_at_file(&dir.join(&name), &name, redactor, &mut look).map_err(failed)?;
         }
     }
+    look_into_bodies(dir, redactor, &mut look);
     Ok(look)
 }
 
+/// What is stored compressed is looked at unpacked too. A folder that does not open, or a body that does
+/// not, has been looked at as it stands, and nobody else can read more of it.
+fn look_into_bodies(dir: &Path, redactor: &Redactor, look: &mut Look) {
+    let Ok(recording) = Recording::open(dir) else { return };
+    for (stored, dump, headers) in recording.entries().iter().flat_map(Entry::bodies) {
+        let body = recording.body(stored, &dump).and_then(|body| recording.bytes_of(&body));
+        let Ok(Some(bytes)) = body else { continue };
+        let coding = body::coding(headers, &bytes).filter(|_| stored.decoded_from.is_none());
+        let unpacked = coding.and_then(|coding| decode_partly(&coding, &bytes, MOST_UNPACKED).ok());
+        let name = if stored.at == Place::Blob { folder::blob(&stored.sha256) } else { dump };
+        for piece in unpacked.iter().flat_map(|unpacked| pieces(&unpacked.bytes)) {
+            look.for_secrets(redactor, &name, piece);
+        }
+    }
+}
+
+/// A long text in the pieces in which files are searched.
+fn pieces(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let starts = (0..bytes.len()).step_by(PIECE - OVERLAP);
+    starts.map(|start| &bytes[start..bytes.len().min(start + PIECE)])
+}
+
 impl Look {
-    fn at(&mut self, redactor: &Redactor, file: &str, bytes: &[u8]) {
+    fn for_secrets(&mut self, redactor: &Redactor, file: &str, bytes: &[u8]) {
         for residue in redactor.residual(file, bytes) {
             let place = format!("`{file}` ({})", residue.rule);
             if !self.residue.contains(&place) {
                 self.residue.push(place);
             }
         }
+    }
+
+    fn at(&mut self, redactor: &Redactor, file: &str, bytes: &[u8]) {
+        self.for_secrets(redactor, file, bytes);
         // What is stored in base64 is random by nature.
         let opaque = bytes.windows(OPAQUE.len()).any(|window| window == OPAQUE);
         let known = self.suspicious.iter().any(|known| known == file);

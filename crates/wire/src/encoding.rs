@@ -62,6 +62,8 @@ pub struct Decoded {
     pub bytes: Vec<u8>,
     /// Whether that is all of it: `false` where the body was cut off or broken.
     pub complete: bool,
+    /// The coding that was over, or broke, before the body was.
+    pub goes_on: Option<&'static str>,
 }
 
 /// The codings that a `Content-Encoding` header names, in the order in which they were applied.
@@ -95,16 +97,22 @@ pub fn decode(header: &str, body: &[u8], limit: usize) -> Result<Vec<u8>, Coding
 pub fn decode_partly(header: &str, body: &[u8], limit: usize) -> Result<Decoded, CodingError> {
     let mut bytes = body.to_vec();
     let mut complete = true;
+    let mut goes_on = None;
     for coding in codings(header)?.into_iter().rev() {
         let (decoded, error) = undo(coding, &bytes, limit);
         match error {
             Some(too_long @ CodingError::TooLong { .. }) => return Err(too_long),
-            Some(_) => complete = false,
+            Some(error) => {
+                complete = false;
+                if let CodingError::Broken(name) = error {
+                    goes_on = Some(name);
+                }
+            }
             None => {}
         }
         bytes = decoded;
     }
-    Ok(Decoded { bytes: within(bytes, limit)?, complete })
+    Ok(Decoded { bytes: within(bytes, limit)?, complete, goes_on })
 }
 
 /// Encodes a body in the codings named, in that order.
@@ -127,7 +135,7 @@ fn undo(coding: Coding, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingErr
     }
     match coding {
         Coding::Identity => (body.to_vec(), None),
-        Coding::Gzip => drain(coding, flate2::read::MultiGzDecoder::new(body), limit),
+        Coding::Gzip => gunzip(body, limit),
         Coding::Deflate => inflate(body, limit),
         Coding::Brotli => {
             let mut input = Noting { body, exhausted: false };
@@ -143,6 +151,26 @@ fn undo(coding: Coding, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingErr
             Ok(decoder) => drain(coding, decoder, limit),
             Err(_) => (Vec::new(), Some(CodingError::Broken(coding.name()))),
         },
+    }
+}
+
+/// Member by member, because the ready-made reader takes a few bytes behind the last one for a member
+/// that is cut off.
+fn gunzip(body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
+    let mut out = Vec::new();
+    let mut rest = body;
+    loop {
+        let mut member = flate2::bufread::GzDecoder::new(rest);
+        let (bytes, error) = drain(Coding::Gzip, &mut member, limit - out.len());
+        out.extend(bytes);
+        rest = member.into_inner();
+        match error {
+            Some(CodingError::TooLong { .. }) => return (out, Some(CodingError::TooLong { limit })),
+            Some(error) => return (out, Some(error)),
+            None if rest.is_empty() => return (out, None),
+            None if rest[0] != 0x1f => return (out, Some(CodingError::Broken(Coding::Gzip.name()))),
+            None => {}
+        }
     }
 }
 

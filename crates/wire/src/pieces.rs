@@ -328,7 +328,8 @@ fn numbered<'a>(object: Value<'a, '_>, place: &Place<'_>) -> (u64, Option<&'a st
     for member in object.members() {
         let raw = member.key.raw();
         let key = &raw[1..raw.len() - 1];
-        if !NUMBERS.contains(&key) {
+        // Some give an item another id in each event; where there is an index, that tells it better.
+        if !NUMBERS.contains(&key) || (key == "item_id" && object.get("output_index").is_some()) {
             continue;
         }
         let mut value = member.value.raw();

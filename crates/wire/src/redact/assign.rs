@@ -3,13 +3,14 @@
 //! All of it works on plain text (see [`Plain`]), where JSON looks the same at every depth; which
 //! quotes belong together is told by the number of backslashes before them.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use super::looks::is_path;
 use super::names::{self, Family};
 use super::plain::Plain;
 use super::search::is_name;
-use super::shapes::mixed;
+use super::shapes::{LONGEST, mixed};
 use super::values::is_word;
 use super::{examples, looks, placeholder};
 
@@ -48,10 +49,36 @@ fn leads_to_value(byte: u8) -> bool {
     matches!(byte, b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b'\r' | b'\n')
 }
 
+/// Where lines and parts of forms end. Found once and not again by every name before it: one line with
+/// a hundred thousand names in it would be gone through as often.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    line: Cell<Option<(usize, usize)>>,
+    part: Cell<Option<(usize, usize)>>,
+}
+
+impl Ends {
+    /// What `search` finds from `at` on, if it was not found from before that.
+    fn find(known: &Cell<Option<(usize, usize)>>, at: usize, search: impl FnOnce() -> usize) -> usize {
+        if let Some((_, end)) = known.get().filter(|(from, end)| (*from..=*end).contains(&at)) {
+            return end;
+        }
+        let end = search();
+        known.set(Some((at, end)));
+        end
+    }
+}
+
 /// The values assigned to the name at `name`.
-pub(super) fn values(text: &Plain<'_>, name: &Range<usize>, family: Family, form: bool) -> Vec<Assigned> {
+pub(super) fn values(
+    text: &Plain<'_>,
+    name: &Range<usize>,
+    family: Family,
+    form: bool,
+    ends: &Ends,
+) -> Vec<Assigned> {
     let password = family == Family::Password;
-    let mut cursor = Cursor { text, bytes: text.bytes(), at: name.end, family, password };
+    let mut cursor = Cursor { text, bytes: text.bytes(), at: name.end, family, password, ends };
     let found = cursor.assigned(name, form);
     found.into_iter().filter(|found| !found.range.is_empty()).collect()
 }
@@ -60,7 +87,7 @@ pub(super) fn values(text: &Plain<'_>, name: &Range<usize>, family: Family, form
 pub(super) fn is_secret(name: &[u8], family: Family, value: &[u8]) -> bool {
     let text = Plain::of_escaped(b"");
     let password = names::is_password(name);
-    let cursor = Cursor { text: &text, bytes: value, at: 0, family, password };
+    let cursor = Cursor { text: &text, bytes: value, at: 0, family, password, ends: &Ends::default() };
     cursor.checked(0..value.len(), Sure::Yes, true).is_some()
 }
 
@@ -71,6 +98,7 @@ struct Cursor<'t> {
     family: Family,
     /// A password is meant: it may be nearly a word.
     password: bool,
+    ends: &'t Ends,
 }
 
 impl Cursor<'_> {
@@ -122,17 +150,22 @@ impl Cursor<'_> {
         {
             return self.header_line(name);
         }
+        if !quoted && colon && matches!(self.peek(), Some(b'\n' | b'\r')) {
+            return self.listed();
+        }
         let sure = if quoted || (tight && shouted) { Sure::Yes } else { Sure::ByLooks };
         self.value(quoted, sure, name)
     }
 
     fn value(&mut self, quoted: bool, sure: Sure, name: &Range<usize>) -> Vec<Assigned> {
+        self.colour();
         self.string_prefix();
         match self.peek() {
             Some(byte) if is_quote(byte) => self.string(quoted, sure).into_iter().collect(),
             Some(b'[') if quoted => self.array(),
+            Some(b'{') if quoted => self.object(),
             Some(b'-' | b'0'..=b'9') if quoted => self.number(name),
-            Some(_) if quoted => Vec::new(), // an object, a word of JSON, or an expression
+            Some(_) if quoted => Vec::new(), // a word of JSON, or an expression
             Some(_) if sure == Sure::Yes => self.bare(Sure::Yes, |_| false),
             Some(_) => self.bare(Sure::ByLooks, |byte| {
                 matches!(byte, b',' | b';' | b')' | b'}' | b']' | b'<' | b'>' | b'|' | b'&')
@@ -211,30 +244,38 @@ impl Cursor<'_> {
         let near = &self.bytes[self.at..self.bytes.len().min(self.at + 512)];
         let gap = memchr::memmem::find(near, b"\r\n\r\n")?;
         let start = self.at + gap + 4;
-        let len = memchr::memmem::find(&self.bytes[start..], b"\r\n--");
-        let end = len.map_or(self.bytes.len(), |len| start + len);
-        Some(self.checked(start..end, Sure::Yes, len.is_some()).into_iter().collect())
+        let end = Ends::find(&self.ends.part, start, || {
+            let len = memchr::memmem::find(&self.bytes[start..], b"\r\n--");
+            len.map_or(self.bytes.len(), |len| start + len)
+        });
+        let whole = end < self.bytes.len();
+        Some(self.checked(start..end, Sure::Yes, whole).into_iter().collect())
     }
 
     /// `Authorization: …` and `Cookie: …`: up to the end of the line.
     fn header_line(&mut self, name: &Range<usize>) -> Vec<Assigned> {
         let ends = |byte: u8| matches!(byte, b'\n' | b'\r' | b'"' | b'\'' | b'`');
-        let line = self.at..self.until(ends);
+        let rest = &self.bytes[self.at..];
+        let end = Ends::find(&self.ends.line, self.at, || {
+            self.at + rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())
+        });
+        let line = self.at..end;
         let value = &self.bytes[line.clone()];
-        let token = line.start..self.until(|byte| ends(byte) || is_space(byte) || byte == b',');
-        let several = memchr::memchr(b'=', value).is_some() && value.len() >= SHORTEST_LINE;
-        let cookies = several && is_pair(value) && is_cookie_header(&self.bytes[name.clone()]);
+        let token_end = |byte: u8| ends(byte) || is_space(byte) || byte == b',';
+        let several = value.len() >= SHORTEST_LINE;
+        let cookies = several && is_cookie_header(&self.bytes[name.clone()]) && is_pair(value);
         let found = match self.family {
             Family::Cookie if cookies => self.checked(line, Sure::Yes, true),
             Family::Cookie => None,
             _ => match scheme(value) {
                 Some(skip) => {
                     self.at += skip;
-                    let token = self.at..self.until(|byte| ends(byte) || is_space(byte) || byte == b',');
-                    self.checked(token, Sure::ByLooks, true)
+                    self.checked(self.at..self.until(LONGEST, token_end), Sure::ByLooks, true)
                 }
                 None if several && has_parameters(value) => self.checked(line, Sure::Yes, true),
-                None => self.checked(token, Sure::ByLooks, true),
+                None => {
+                    self.checked(line.start..self.until(LONGEST_LOOKED_AT, token_end), Sure::ByLooks, true)
+                }
             },
         };
         found.into_iter().collect()
@@ -242,12 +283,18 @@ impl Cursor<'_> {
 
     /// A string in quotes. In code, unlike in JSON, it ends with its line.
     fn string(&mut self, json: bool, sure: Sure) -> Option<Assigned> {
+        let (inside, whole) = self.quoted(json, self.bytes.len())?;
+        self.checked(inside, sure, whole)
+    }
+
+    /// The inside of a string, which ends at `limit` at the latest, and whether its end was seen.
+    fn quoted(&mut self, json: bool, limit: usize) -> Option<(Range<usize>, bool)> {
         let quote = self.peek()?;
         let depth = self.text.backslashes(self.at);
         let start = self.at + 1;
         let mut end = start;
         let mut whole = false;
-        while let Some(&byte) = self.bytes.get(end) {
+        while let Some(&byte) = self.bytes[..limit].get(end) {
             if byte == quote {
                 let more = self.text.backslashes(end);
                 whole = more % (2 * (depth + 1)) == depth;
@@ -262,7 +309,42 @@ impl Cursor<'_> {
             end += 1;
         }
         self.at = end + usize::from(whole);
-        self.checked(start..end, sure, whole)
+        Some((start..end, whole))
+    }
+
+    /// An object under a secret name: what it calls its value goes, and what looks like a secret.
+    fn object(&mut self) -> Vec<Assigned> {
+        let limit = self.bytes.len().min(self.at + LONGEST_OBJECT);
+        let mut found = Vec::new();
+        let mut depth = 0;
+        let mut level = None;
+        let mut member: Option<Range<usize>> = None;
+        while self.at < limit {
+            let byte = self.bytes[self.at];
+            depth += i32::from(byte == b'{') - i32::from(byte == b'}');
+            if depth == 0 {
+                break;
+            }
+            if !is_quote(byte) {
+                self.at += 1;
+                continue;
+            }
+            // Fewer backslashes: the string around the object ends, so the object was cut off.
+            let backslashes = self.text.backslashes(self.at);
+            if backslashes < *level.get_or_insert(backslashes) {
+                break;
+            }
+            let Some((inside, whole)) = self.quoted(true, limit) else { break };
+            self.spaces(true);
+            if self.peek() == Some(b':') {
+                member = Some(inside);
+            } else if let Some(member) = member.take() {
+                let sure = names::in_object(&self.bytes[member]);
+                let sure = sure.map(|sure| if sure { Sure::Yes } else { Sure::ByLooks });
+                found.extend(sure.and_then(|sure| self.checked(inside, sure, whole)));
+            }
+        }
+        found
     }
 
     fn array(&mut self) -> Vec<Assigned> {
@@ -286,8 +368,9 @@ impl Cursor<'_> {
 
     fn number(&mut self, name: &Range<usize>) -> Vec<Assigned> {
         let start = self.at;
-        let end =
-            self.until(|byte| !(byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E')));
+        let end = self.until(LONGEST, |byte| {
+            !(byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
+        });
         let quote = name.end..name.end + 1;
         if end - start < SHORTEST_NUMBER {
             return Vec::new();
@@ -297,7 +380,11 @@ impl Cursor<'_> {
 
     fn bare(&mut self, sure: Sure, stop: impl Fn(u8) -> bool) -> Vec<Assigned> {
         let start = self.at;
-        let mut end = self.until(|byte| byte <= b' ' || is_quote(byte) || stop(byte));
+        if begins_reference(&self.bytes[start..]) {
+            return Vec::new(); // wherever it ends
+        }
+        let most = if sure == Sure::Yes { LONGEST } else { LONGEST_LOOKED_AT };
+        let mut end = self.until(most, |byte| byte <= b' ' || is_quote(byte) || stop(byte));
         // What ends the sentence or the command is no part of the value.
         let value = &self.bytes[start..end];
         let stops = value.iter().rev().take_while(|byte| **byte == b'.').count();
@@ -334,14 +421,24 @@ impl Cursor<'_> {
         looks::passphrase(value) || looks::nearly_a_word(value, last)
     }
 
-    fn until(&self, stop: impl Fn(u8) -> bool) -> usize {
+    /// Where the first byte is that `stop` holds for, `most` bytes away at most.
+    fn until(&self, most: usize, stop: impl Fn(u8) -> bool) -> usize {
         let rest = &self.bytes[self.at.min(self.bytes.len())..];
+        let rest = &rest[..rest.len().min(most)];
         self.at + rest.iter().position(|&byte| stop(byte)).unwrap_or(rest.len())
     }
 
     fn spaces(&mut self, lines: bool) {
         while self.peek().is_some_and(|byte| matches!(byte, b' ' | b'\t') || (lines && is_space(byte))) {
             self.at += 1;
+        }
+    }
+
+    /// What sets a terminal's colour for the value.
+    fn colour(&mut self) {
+        if self.bytes[self.at..].starts_with(b"\x1b[") {
+            let parameters = self.bytes[self.at + 2..].iter().take_while(|byte| matches!(byte, 0x30..=0x3f));
+            self.at = self.bytes.len().min(self.at + 2 + parameters.count() + 1);
         }
     }
 
@@ -367,6 +464,10 @@ impl Cursor<'_> {
 const SHORTEST_VALUE: usize = 4;
 const SHORTEST_NUMBER: usize = 6;
 const SHORTEST_LINE: usize = 8;
+/// What is a secret only by its looks is no longer.
+const LONGEST_LOOKED_AT: usize = 8 << 10;
+/// An object under a secret name is looked through so far.
+const LONGEST_OBJECT: usize = 4 << 10;
 
 /// Schemes that stand before a credential and are no part of it.
 const SCHEMES: &[&str] = &["bearer ", "basic ", "token ", "apikey ", "api-key ", "key "];
@@ -376,7 +477,8 @@ pub(super) fn scheme(value: &[u8]) -> Option<usize> {
     let is = |scheme: &&&str| {
         value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
     };
-    SCHEMES.iter().find(is).map(|scheme| scheme.len())
+    let scheme = SCHEMES.iter().find(is)?.len();
+    Some(scheme + value[scheme..].iter().take_while(|byte| **byte == b' ').count())
 }
 
 /// Whether a value only says where the secret is: `$TOKEN`, `${{ secrets.X }}`, `<your key>`.
@@ -385,6 +487,15 @@ pub(super) fn is_reference(value: &[u8]) -> bool {
         !rest.is_empty()
             && rest.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
     };
+    begins_reference(value)
+        || (value.starts_with(b"<") && value.ends_with(b">"))
+        || value.strip_prefix(b"$").is_some_and(name)
+        || value.strip_prefix(b"%").and_then(|rest| rest.strip_suffix(b"%")).is_some_and(name)
+        || value.ends_with(b"(")
+        || value.iter().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'))
+}
+
+fn begins_reference(value: &[u8]) -> bool {
     let begins = [
         "${",
         "$(",
@@ -399,11 +510,6 @@ pub(super) fn is_reference(value: &[u8]) -> bool {
         "op://",
     ];
     begins.iter().any(|begin| value.starts_with(begin.as_bytes()))
-        || (value.starts_with(b"<") && value.ends_with(b">"))
-        || value.strip_prefix(b"$").is_some_and(name)
-        || value.strip_prefix(b"%").and_then(|rest| rest.strip_suffix(b"%")).is_some_and(name)
-        || value.ends_with(b"(")
-        || value.iter().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'))
 }
 
 /// Whether a line begins with `name=value`, without a space around the sign.

@@ -47,9 +47,12 @@ const PLAIN_KEYS: &[&str] =
 
 /// What kind of secret a header of that name holds. A header says less in passing than a text does,
 /// so a name that is doubtful elsewhere (`X-Auth`, `X-Functions-Key`) counts here.
-fn secret(name: &str) -> Option<Family> {
+pub(super) fn secret(name: &str) -> Option<Family> {
     names::family(name.as_bytes()).or_else(|| {
         let name = name.to_ascii_lowercase();
+        if name.ends_with("authentication") {
+            return Some(Family::Authorization);
+        }
         let owner = name.strip_suffix("-key")?;
         (!PLAIN_KEYS.iter().any(|plain| owner.ends_with(plain))).then_some(Family::Key)
     })
@@ -67,13 +70,27 @@ mod tests {
 
     #[test]
     fn doubtful_names_count_in_headers() {
-        for name in ["X-Auth", "X-Functions-Key", "x-key", "Ocp-Apim-Subscription-Key", "X-Api-Key", "Cookie"]
-        {
+        for name in [
+            "X-Auth",
+            "X-Functions-Key",
+            "x-key",
+            "Ocp-Apim-Subscription-Key",
+            "X-Api-Key",
+            "Cookie",
+            "X-Authentication",
+        ] {
             assert!(secret(name).is_some(), "{name}");
         }
-        for name in
-            ["Idempotency-Key", "Sec-WebSocket-Key", "X-Session-Id", "HTTP-Referer", "X-Author", "Accept"]
-        {
+        for name in [
+            "Idempotency-Key",
+            "Sec-WebSocket-Key",
+            "X-Session-Id",
+            "HTTP-Referer",
+            "X-Author",
+            "Accept",
+            "WWW-Authenticate",
+            "Authentication-Info",
+        ] {
             assert!(secret(name).is_none(), "{name}");
         }
     }

@@ -71,11 +71,13 @@ pub(super) fn clip(document: &Document<'_>, base: usize, hits: Vec<Hit>) -> Vec<
             let part = range.start.max(slot.span.start)..range.end.min(slot.span.end);
             let piece = match slot.quoted {
                 true => std::mem::take(&mut with),
-                false if part != slot.span => continue, // a part of a number is no secret
+                // A part of a number is no secret; all of it but the sign is.
+                false if part.end < slot.span.end || part.start > slot.span.start + slot.sign => continue,
                 false if with.is_empty() => b"null".to_vec(),
                 // Whatever quotes it brings were guessed from the text; here they are known.
                 false => [b"\"", bare(&std::mem::take(&mut with)), b"\""].concat(),
             };
+            let part = if slot.quoted { part } else { slot.span.clone() };
             clipped.push(Hit { range: part.start + base..part.end + base, with: piece, ..hit.clone() });
         }
     }
@@ -94,12 +96,17 @@ fn bare(with: &[u8]) -> &[u8] {
 struct Slot {
     span: Range<usize>,
     quoted: bool,
+    /// How long a number's sign is.
+    sign: usize,
 }
 
 fn gather(value: crate::json::Value<'_, '_>, slots: &mut Vec<Slot>) {
     match value.kind() {
-        Kind::String => slots.extend(value.inner_span().map(|span| Slot { span, quoted: true })),
-        Kind::Number => slots.push(Slot { span: value.span(), quoted: false }),
+        Kind::String => slots.extend(value.inner_span().map(|span| Slot { span, quoted: true, sign: 0 })),
+        Kind::Number => {
+            let sign = usize::from(value.raw().starts_with('-'));
+            slots.push(Slot { span: value.span(), quoted: false, sign });
+        }
         Kind::Array => value.items().for_each(|item| gather(item, slots)),
         Kind::Object => value.members().for_each(|member| {
             gather(member.key, slots);

@@ -85,7 +85,7 @@ fn word(text: &[u8], from: usize) -> Range<usize> {
 }
 
 /// The password of `user:password`, or the token that some put in the user's place.
-fn password(text: &[u8], login: &Range<usize>) -> Option<Range<usize>> {
+pub(super) fn password(text: &[u8], login: &Range<usize>) -> Option<Range<usize>> {
     let colon = login.start + memchr::memchr(b':', &text[login.clone()])?;
     let (user, password) = (&text[login.start..colon], &text[colon + 1..login.end]);
     let opens = |byte: u8| user.iter().filter(|&&other| other == byte).count();

@@ -11,6 +11,19 @@ pub(super) fn random(value: &[u8]) -> bool {
     is_one_word(value) && mixed(value) && !is_wordy(value)
 }
 
+/// A word as sentences have it, maybe with the space before it.
+pub(super) fn plain_word(value: &[u8]) -> bool {
+    let word = value.trim_ascii();
+    word.len() <= 20
+        && word.first().is_some_and(u8::is_ascii_alphabetic)
+        && word[1..].iter().all(u8::is_ascii_lowercase)
+}
+
+/// `us-east-1`, `America/Los_Angeles`: words and small numbers with something between them.
+pub(super) fn joined_words(value: &[u8]) -> bool {
+    !value.iter().all(u8::is_ascii_alphanumeric) && is_wordy(value)
+}
+
 /// Words joined by dashes may be a passphrase; words without are more often a type or a caption.
 pub(super) fn passphrase(value: &[u8]) -> bool {
     let letters = value.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'-');

@@ -8,6 +8,7 @@
 //! An edit is a splice, so all other bytes stay as they were, JSON stays JSON, and a stream keeps its
 //! events. Nothing here reads a file, a clock or the environment.
 
+mod argv;
 mod assign;
 mod entities;
 mod entropy;
@@ -18,6 +19,7 @@ mod login;
 mod looks;
 mod names;
 mod needles;
+mod pem;
 mod placeholder;
 mod plain;
 mod report;
@@ -68,8 +70,19 @@ pub struct Redacted<'a> {
     /// What was spliced, to shift offsets with; `None` where `decoded`, for then no byte of the
     /// original has a place in the result.
     pub edits: Option<Edits>,
-    /// Why the body could only be searched as it stands, if so.
-    pub unsearched: Option<CodingError>,
+    /// Why the body could only be searched as it stands, or in part, if so.
+    pub unsearched: Option<Unsearched>,
+}
+
+/// What of a body was not unpacked to be searched, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsearched {
+    /// All of it: it was searched as it stands.
+    #[error(transparent)]
+    All(CodingError),
+    /// What follows the part in that coding; the body held a secret, so only that part is kept.
+    #[error("behind its {0} the body goes on, and that part is not kept")]
+    Rest(&'static str),
 }
 
 impl Redacted<'_> {
@@ -161,12 +174,14 @@ impl Redactor {
                         Redacted::untouched(bytes)
                     };
                 }
+                // What could not be unpacked has no place in what is kept; it is named.
+                let unsearched = decoded.goes_on.map(Unsearched::Rest);
                 let bytes = Cow::Owned(found.bytes.into_owned());
-                Redacted { bytes, decoded: true, edits: None, unsearched: None }
+                Redacted { bytes, decoded: true, edits: None, unsearched }
             }
             Err(error) => {
                 let found = self.searched(place, Form::of(hints.content_type, bytes), bytes);
-                Redacted { unsearched: Some(error), ..found }
+                Redacted { unsearched: Some(Unsearched::All(error)), ..found }
             }
         }
     }
@@ -190,22 +205,35 @@ impl Redactor {
     /// What must go from a text, settled and in order.
     fn hits(&mut self, place: &str, form: Form, bytes: &[u8]) -> Vec<Hit> {
         match form {
-            Form::Events | Form::Lines => stream::hits(&mut self.search, place, form, bytes),
-            Form::Parameters | Form::Other => {
-                let text = Plain::of_escaped(bytes);
-                let terms = Terms { form: form == Form::Parameters, ..Terms::default() };
-                let Ruled { mut hits, notes } = self.search.by_rule(place, &text, terms);
-                let json = looks_json(bytes);
-                if json && notes.streams {
-                    hits.extend(stream::nested(&mut self.search, place, bytes));
-                }
-                hits.extend(self.search.by_value(&text, &notes));
-                let hits = hit::settle(hits);
-                match (!hits.is_empty() && json).then(|| Document::parse(bytes)) {
-                    Some(Ok(document)) => hit::clip(&document, 0, hits),
-                    _ => hits,
-                }
+            Form::Events | Form::Lines => {
+                stream::hits(&mut self.search, place, &stream::events(form, bytes), bytes)
             }
+            Form::Items => {
+                let items = stream::events(form, bytes);
+                if items.is_empty() {
+                    return self.in_one_text(place, form, bytes); // a part of an array
+                }
+                let mut hits = stream::hits(&mut self.search, place, &items, bytes);
+                hits.extend(stream::nested(&mut self.search, place, bytes));
+                hit::settle(hits)
+            }
+            Form::Parameters | Form::Other => self.in_one_text(place, form, bytes),
+        }
+    }
+
+    fn in_one_text(&mut self, place: &str, form: Form, bytes: &[u8]) -> Vec<Hit> {
+        let text = Plain::of_escaped(bytes);
+        let terms = Terms { form: form == Form::Parameters, ..Terms::default() };
+        let Ruled { mut hits, notes } = self.search.by_rule(place, &text, terms);
+        let json = looks_json(bytes);
+        if json && notes.streams {
+            hits.extend(stream::nested(&mut self.search, place, bytes));
+        }
+        hits.extend(self.search.by_value(&text, &notes));
+        let hits = hit::settle(hits);
+        match (!hits.is_empty() && json).then(|| Document::parse(bytes)) {
+            Some(Ok(document)) => hit::clip(&document, 0, hits),
+            _ => hits,
         }
     }
 
@@ -230,6 +258,8 @@ enum Form {
     Events,
     /// One JSON text a line.
     Lines,
+    /// A JSON array of objects: a stream of those that wait for the last one.
+    Items,
     /// `a=1&b=2`
     Parameters,
     /// JSON, or anything else.
@@ -240,9 +270,7 @@ impl Form {
     fn of(content_type: Option<&str>, bytes: &[u8]) -> Self {
         let kind = content_type.unwrap_or_default().to_ascii_lowercase();
         let start = bytes.trim_ascii_start();
-        if kind.contains("event-stream")
-            || [&b"data:"[..], b"event:"].iter().any(|field| start.starts_with(field))
-        {
+        if kind.contains("event-stream") || is_events(start) {
             Self::Events
         } else if kind.contains("x-www-form-urlencoded") {
             Self::Parameters
@@ -252,11 +280,29 @@ impl Form {
             || is_lines(start)
         {
             Self::Lines
+        } else if start.strip_prefix(b"[").is_some_and(|items| items.trim_ascii_start().starts_with(b"{")) {
+            Self::Items
         } else {
             Self::Other
         }
     }
 }
+
+/// Whether the first line that says something is one of an event's.
+fn is_events(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut rest = &text[..text.len().min(LONGEST_OPENING)];
+    let begins = |rest: &[u8], any: &[&str]| any.iter().any(|field| rest.starts_with(field.as_bytes()));
+    // A comment, or how to come back, says nothing yet.
+    while begins(rest, &["\n", "\r", ":", "id:", "retry:"]) {
+        let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else { return false };
+        rest = &rest[end + 1..];
+    }
+    begins(rest, &["data:", "event:"])
+}
+
+/// As far as a text is looked at to see that it is a stream.
+const LONGEST_OPENING: usize = 16 << 10;
 
 /// Whether the first two lines are JSON objects each.
 fn is_lines(text: &[u8]) -> bool {

@@ -122,6 +122,7 @@ const SECRET_TOKENS: &[&str] = &["access", "auth", "refresh", "api", "bearer", "
 /// Words at the end that say nothing: where it is used, which one it is.
 const SILENT: &[&str] = &[
     "value",
+    "v",
     "header",
     "env",
     "var",
@@ -153,6 +154,7 @@ const GLUED: &[(&str, Family)] = &[
     ("password", Family::Password),
     ("passwd", Family::Password),
     ("passphrase", Family::Password),
+    ("sshpass", Family::Password),
     ("secret", Family::Secret),
     ("token", Family::Token),
     ("credentials", Family::Credential),
@@ -170,10 +172,13 @@ pub(super) fn word_before_key(before: &[u8]) -> usize {
 
 /// What the name promises, if it names a secret.
 pub(super) fn family(name: &[u8]) -> Option<Family> {
-    let words = words(name);
+    let words = unnumbered(name);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     if words.ends_with(&["secret", "key", "base"]) {
         return Some(Family::Key);
+    }
+    if words.ends_with(&["secret", "string"]) || words.ends_with(&["secret", "binary"]) {
+        return Some(Family::Secret); // what a manager of secrets calls the secret itself
     }
     if words.starts_with(&["access", "control"]) {
         return None; // headers about credentials, which hold none
@@ -192,15 +197,62 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
         "credential" | "credentials" | "creds" => Some(Family::Credential),
         "authorization" => Some(Family::Authorization),
         "bearer" => Some(Family::Token),
-        "cookie" | "cookies" | "cookie2" => Some(Family::Cookie),
+        "cookie" | "cookies" => Some(Family::Cookie),
         "auth" | "pass" | "pwd" | "passcode" => Some(Family::Weak),
         _ => glued(last),
     }
 }
 
+/// Last words of members that say something about a secret and are none.
+const ABOUT: &[&str] = &[
+    "id",
+    "ids",
+    "type",
+    "kind",
+    "name",
+    "url",
+    "uri",
+    "href",
+    "ref",
+    "format",
+    "pattern",
+    "hash",
+    "digest",
+    "fingerprint",
+    "version",
+    "at",
+    "date",
+    "time",
+    "expires",
+    "description",
+    "title",
+    "scope",
+    "scopes",
+    "user",
+    "username",
+    "email",
+    "host",
+    "region",
+    "signature",
+    "model",
+    "algorithm",
+    "path",
+    "file",
+];
+
+/// What a member's name says of its value, in an object that stands under a secret name: `true` that it
+/// is the secret, `false` that it may be, nothing that it is not.
+pub(super) fn in_object(member: &[u8]) -> Option<bool> {
+    let words = unnumbered(member);
+    let last = words.last().map(String::as_str);
+    let about = last.is_some_and(|last| ABOUT.contains(&last));
+    let itself = ["value", "plaintext", "raw"].into_iter().any(|name| words == [name]);
+    (!about).then_some(itself)
+}
+
 /// Whether a doubtful name means a password where it surely has a value: `Pwd=…;`, `DB_PASS=…`.
 pub(super) fn is_password(name: &[u8]) -> bool {
-    matches!(words(name).last().map(String::as_str), Some("pass" | "pwd" | "passcode"))
+    matches!(unnumbered(name).last().map(String::as_str), Some("pass" | "pwd" | "passcode"))
 }
 
 fn glued(word: &str) -> Option<Family> {
@@ -210,6 +262,15 @@ fn glued(word: &str) -> Option<Family> {
 
 fn is_silent(word: &str) -> bool {
     SILENT.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The words of a name without the number that tells it from its like: `password1`, `API_KEY_v2`.
+fn unnumbered(name: &[u8]) -> Vec<String> {
+    let mut words = words(name);
+    if let Some(last) = words.last_mut().filter(|last| !is_silent(last)) {
+        last.truncate(last.trim_end_matches(|letter: char| letter.is_ascii_digit()).len());
+    }
+    words
 }
 
 /// The words of a name in lower case. A word ends at anything that is no letter or digit, where
@@ -248,7 +309,8 @@ mod tests {
             secretAccessKey private_key privateKey password Password DB_PASSWORD dbpassword passwd passphrase
             credential credentials GOOGLE_CREDENTIALS token GITHUB_TOKEN GH_TOKEN_PROD bearer bearer_token
             access_tokens api_keys X-Auth-Token csrf_token Ocp-Apim-Subscription-Key OPENAI_KEY AccountKey
-            signing_secret webhookSecret new_password password_confirmation apiKeyValue npm_config_authtoken
+            signing_secret webhookSecret password1 api_key2 apiKey2 GITHUB_TOKEN1 X-Api-Key1 MY_API_KEY1 access_token12 API_KEY_V2
+            Set-Cookie2 DB_PASS3 SecretString secret_binary SSHPASS new_password password_confirmation apiKeyValue npm_config_authtoken
         ";
         for name in names.split_whitespace() {
             assert!(family(name.as_bytes()).is_some(), "{name}");
@@ -266,6 +328,7 @@ mod tests {
             max_completion_tokens cache_creation_input_tokens reasoning_tokens idempotency-key Sec-WebSocket-Key
             x-ratelimit-limit-tokens anthropic-ratelimit-tokens-remaining cookie_policy author authority authored
             authors compass passed passage bypass keyboard monkey tokenize secretary credentialed api_version
+            key1 cache_key2 max_tokens1 token_sha256 secret_md5 tokens2 oauth2 public_key1 password_hash1
             HTTP-Referer Referer user-agent Access-Control-Allow-Credentials PATH HOME cancellation_token authorization_endpoint
         ";
         for name in names.split_whitespace() {

@@ -128,16 +128,22 @@ impl Needle {
                 let trail = trail && behind.is_some_and(is_base64);
                 start - usize::from(lead)..end + usize::from(trail)
             }
-            Form::Digits => {
-                let more = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_digit());
-                if more(before) || more(behind) {
-                    return None;
-                }
-                start..end
-            }
+            Form::Digits => is_whole_number(text, &(start..end)).then_some(start..end)?,
         };
         Some(Found { range, secret: self.secret, number: self.form == Form::Digits })
     }
+}
+
+/// Whether the digits at `range` are a number by themselves, and no part of a longer one.
+pub(super) fn is_whole_number(text: &[u8], range: &Range<usize>) -> bool {
+    let digit = |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_digit);
+    let point = |at: Option<usize>| at.and_then(|at| text.get(at)) == Some(&b'.');
+    let (first, second) = (range.start.checked_sub(1), range.start.checked_sub(2));
+    let exponent = matches!(text.get(range.end), Some(b'e' | b'E'))
+        && text.get(range.end + 1).is_some_and(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-'));
+    let before = digit(first) || (point(first) && digit(second));
+    let behind = digit(Some(range.end)) || (point(Some(range.end)) && digit(Some(range.end + 1)));
+    !(before || behind || exponent)
 }
 
 fn hash(block: &[u8]) -> usize {

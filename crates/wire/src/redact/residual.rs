@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::json::{Document, Kind, Value, unescape};
 
-use super::needles::is_base64;
+use super::needles::{is_base64, is_whole_number};
 use super::plain::Plain;
 use super::{Form, Redactor, looks_json, sealed, shapes, stream, values, wrapped};
 
@@ -33,7 +33,27 @@ const MOST_LAYERS: usize = 8;
 
 /// The learned values as one automaton, rebuilt when more were learned.
 #[derive(Default)]
-pub(super) struct Cache(RefCell<Option<(u64, AhoCorasick)>>);
+pub(super) struct Cache(RefCell<Option<(u64, Known)>>);
+
+/// The learned values in their forms.
+struct Known {
+    automaton: AhoCorasick,
+    /// Which forms are numbers: they count only where they are whole, as in the redaction.
+    numbers: Vec<bool>,
+}
+
+impl Known {
+    fn new(values: Vec<Vec<u8>>) -> Self {
+        let numbers = values.iter().map(|value| value.iter().all(u8::is_ascii_digit)).collect();
+        let automaton = AhoCorasick::new(values).expect("learned values fit an automaton");
+        Self { automaton, numbers }
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        let mut found = self.automaton.find_overlapping_iter(bytes);
+        found.any(|found| !self.numbers[found.pattern().as_usize()] || is_whole_number(bytes, &found.range()))
+    }
+}
 
 impl Redactor {
     /// Looks for whatever the redaction has missed in a file that is about to be sealed.
@@ -41,15 +61,17 @@ impl Redactor {
         let mut cache = self.residual.0.borrow_mut();
         if cache.as_ref().is_none_or(|(generation, _)| *generation != self.generation()) {
             let secrets = self.search.values.secrets();
-            let values = secrets.iter().flat_map(|secret| [&secret.value, &secret.given]);
-            let forms = values
-                .flat_map(|value| [in_base64(value), values::wide(value), vec![value.to_vec()]].concat());
-            let automaton = AhoCorasick::new(forms).expect("learned values fit an automaton");
-            *cache = Some((self.generation(), automaton));
+            let values = secrets.iter().flat_map(|secret| {
+                let decoded = values::decoded(&secret.value);
+                [secret.value.clone(), secret.given.clone()].into_iter().chain(decoded)
+            });
+            let forms =
+                values.flat_map(|value| [in_base64(&value), values::wide(&value), vec![value]].concat());
+            *cache = Some((self.generation(), Known::new(forms.collect())));
         }
         let (_, values) = cache.as_ref().expect("built above");
         let mut look =
-            Look { values, any_value: values.patterns_len() > 0, shapes: Shapes::get(), found: Vec::new() };
+            Look { values, any_value: !values.numbers.is_empty(), shapes: Shapes::get(), found: Vec::new() };
         look.layer(bytes, 0, MOST_LAYERS, false);
         let mut residues: Vec<Residue> = look
             .found
@@ -84,7 +106,7 @@ impl Shapes {
 }
 
 struct Look<'v> {
-    values: &'v AhoCorasick,
+    values: &'v Known,
     any_value: bool,
     shapes: &'static Shapes,
     found: Vec<(&'static str, usize)>,
@@ -104,6 +126,9 @@ impl Look<'_> {
         if looks_json(bytes)
             && let Ok(document) = Document::parse(bytes)
         {
+            if Form::of(None, bytes) == Form::Items {
+                self.together(Form::Items, bytes, offset, layers);
+            }
             let inside = |at: usize| if layers == MOST_LAYERS { at } else { offset };
             return self.document(document.root(), "", None, &inside, layers);
         }
@@ -152,12 +177,17 @@ impl Look<'_> {
 
     /// Each event by itself, and the texts that successive events make together.
     fn stream(&mut self, form: Form, bytes: &[u8], offset: usize, layers: usize) {
+        self.together(form, bytes, offset, layers);
+        for data in stream::data(form, bytes) {
+            self.layer(&bytes[data.clone()], offset, layers - 1, false);
+        }
+    }
+
+    /// The texts that successive events make together.
+    fn together(&mut self, form: Form, bytes: &[u8], offset: usize, layers: usize) {
         for (text, is_sealed) in stream::texts(form, bytes) {
             let text = String::from_utf8_lossy(&text).into_owned();
             self.layer(unescape(&text).as_bytes(), offset, layers - 1, is_sealed);
-        }
-        for data in stream::data(form, bytes) {
-            self.layer(&bytes[data.clone()], offset, layers - 1, false);
         }
     }
 
@@ -181,7 +211,7 @@ impl Look<'_> {
     }
 
     fn values_in(&mut self, bytes: &[u8], offset: usize) {
-        if self.any_value && self.values.is_match(bytes) {
+        if self.any_value && self.values.is_in(bytes) {
             self.found.push(("value", offset));
         }
     }

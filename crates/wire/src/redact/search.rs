@@ -12,7 +12,14 @@ use super::plain::{Plain, percent_runs};
 use super::shapes::{self, Shaped};
 use super::triggers::{Row, TRIGGERS};
 use super::values::Values;
-use super::{assign, sealed};
+use super::{assign, looks, sealed};
+
+/// No name is looked for in a longer value, which goes anyway: each might reach as far again.
+const LONG_VALUE: usize = 4 << 10;
+/// A cookie of so many letters is no word.
+const LONG_COOKIE: usize = 16;
+/// As far as a member's siblings are looked for.
+const NEAR: usize = 1 << 10;
 
 /// What is known of a text before it is searched.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,8 +72,12 @@ impl Search {
         if family == Family::Cookie {
             for cookie in value.split(|&byte| byte == b';') {
                 let (name, value) = split_at(cookie, b'=').unwrap_or((b"", cookie));
-                if !is_cookie_attribute(name.trim_ascii()) {
-                    self.learn(source, value.trim_ascii().trim_matches(b'"'));
+                let value = value.trim_ascii().trim_matches(b'"');
+                // `lang=javascript` names nobody; were it learned, the word would vanish everywhere.
+                let telling = value.len() >= LONG_COOKIE || shapes::mixed(value);
+                let telling = telling && !looks::joined_words(value);
+                if telling && !is_cookie_attribute(name.trim_ascii()) {
+                    self.learn(source, value);
                 }
             }
             return;
@@ -137,6 +148,7 @@ impl Search {
         let mut ruled = Ruled::default();
         let Ruled { hits, notes } = &mut ruled;
         let mut named_until = 0;
+        let ends = assign::Ends::default();
         TRIGGERS.each(bytes, |row, start, end| match row {
             Row::Shape(trigger) => {
                 for shaped in trigger.look(bytes, start) {
@@ -146,8 +158,7 @@ impl Search {
             }
             Row::Name if start >= named_until && assign_may_follow(bytes, start, end) => {
                 let name = whole_name(bytes, start..end);
-                named_until = name.end;
-                self.named(place, text, name, terms.form, hits);
+                named_until = self.named(place, text, &name, (terms.form, &ends), hits);
             }
             Row::Name => {}
             Row::Entity => notes.entities = true,
@@ -168,15 +179,29 @@ impl Search {
         Hit { range: text.original(&range), with, rule, secret: None, rank: Rank::Seen }
     }
 
-    fn named(&mut self, place: &str, text: &Plain<'_>, name: Range<usize>, form: bool, hits: &mut Vec<Hit>) {
+    /// Takes what stands under a name; where the next name may begin.
+    fn named(
+        &mut self,
+        place: &str,
+        text: &Plain<'_>,
+        name: &Range<usize>,
+        (form, ends): (bool, &assign::Ends),
+        hits: &mut Vec<Hit>,
+    ) -> usize {
         let bytes = text.bytes();
-        let Some(family) = names::family(&bytes[name.clone()]) else { return };
-        for assigned in assign::values(text, &name, family, form) {
+        let mut next = name.end;
+        let Some(family) = names::family(&bytes[name.clone()]) else { return next };
+        let bare_token = bytes[name.clone()].eq_ignore_ascii_case(b"token");
+        for assigned in assign::values(text, name, family, form, ends) {
             let value = &bytes[assigned.range.clone()];
-            if is_log_probability(bytes, &name, &assigned.range) {
+            if bare_token && is_log_probability(bytes, name, &assigned.range) {
                 continue;
             }
-            if assigned.whole {
+            if assigned.range.len() > LONG_VALUE {
+                next = next.max(assigned.range.end);
+            }
+            // A word that some call a token would vanish from every sentence.
+            if assigned.whole && !(bare_token && looks::plain_word(value)) {
                 let source = format!("{} in {place}", family.rule());
                 self.learn_parts(&source, family, value);
             }
@@ -191,6 +216,7 @@ impl Search {
             let range = text.original(&assigned.range);
             hits.push(Hit { range, with, rule: family.rule(), secret: None, rank: Rank::Seen });
         }
+        next
     }
 
     fn known(&self, text: &Plain<'_>) -> Vec<Hit> {
@@ -269,12 +295,34 @@ pub(super) fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// `{"token":"Hello","logprob":-0.1}` is a piece of the model's text.
+/// Members that stand beside a piece of a model's text, and beside no key.
+const SIBLINGS: &[&[u8]] = &[b"\"logprob\"", b"\"bytes\""];
+
+/// `{"token":"Hello","logprob":-0.1}` is a piece of the model's text, in whatever order and layout.
 fn is_log_probability(bytes: &[u8], name: &Range<usize>, value: &Range<usize>) -> bool {
-    let behind = &bytes[value.end..bytes.len().min(value.end + 24)];
-    let before = &bytes[name.start.saturating_sub(48)..name.start];
-    bytes[name.clone()] == *b"token"
-        && [before, behind].iter().any(|near| memchr::memmem::find(near, b"\"logprob\"").is_some())
+    let behind = &bytes[value.end..bytes.len().min(value.end + NEAR)];
+    let before = &bytes[name.start.saturating_sub(NEAR)..name.start];
+    let mut depth = 0;
+    for (at, byte) in behind.iter().enumerate() {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 0 => break,
+            b'}' | b']' => depth -= 1,
+            b'"' if depth == 0 && SIBLINGS.iter().any(|key| behind[at..].starts_with(key)) => return true,
+            _ => {}
+        }
+    }
+    depth = 0;
+    for (at, byte) in before.iter().enumerate().rev() {
+        match byte {
+            b'}' | b']' => depth += 1,
+            b'{' | b'[' if depth == 0 => break,
+            b'{' | b'[' => depth -= 1,
+            b'"' if depth == 0 && SIBLINGS.iter().any(|key| before[..=at].ends_with(key)) => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The quote that ends the key of the member whose value begins at `at`.

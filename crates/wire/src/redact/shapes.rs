@@ -10,7 +10,7 @@ use base64::Engine as _;
 
 use super::assign::is_reference;
 use super::values::is_word;
-use super::{examples, login, placeholder};
+use super::{examples, login, pem, placeholder};
 
 /// A secret found by its looks.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,7 +53,8 @@ const PREFIXED: &[Prefixed] = &[
     Prefixed { rule: "shape:github", prefixes: &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], alphabet: alnum, length: 30..256, also: any },
     Prefixed { rule: "shape:github", prefixes: &["github_pat_"], alphabet: word, length: 30..256, also: digits },
     Prefixed { rule: "shape:gitlab", prefixes: &["glpat-"], alphabet: word, length: 20..256, also: any },
-    Prefixed { rule: "shape:slack", prefixes: &["xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"], alphabet: dashed, length: 16..512, also: digits },
+    Prefixed { rule: "shape:slack", prefixes: &["xoxa-", "xoxb-", "xoxc-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"], alphabet: dashed, length: 16..512, also: digits },
+    Prefixed { rule: "shape:slack", prefixes: &["xoxd-"], alphabet: encoded, length: 16..512, also: digits },
     Prefixed { rule: "shape:slack", prefixes: &["hooks.slack.com/services/"], alphabet: slashed, length: 20..128, also: digits },
     Prefixed { rule: "shape:stripe", prefixes: &["sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"], alphabet: alnum, length: 16..256, also: digits },
     Prefixed { rule: "shape:npm", prefixes: &["npm_"], alphabet: alnum, length: 30..64, also: digits },
@@ -84,7 +85,8 @@ const GRAMMARS: &[(&str, bool, Grammar)] = &[
     ("bearer ", false, bearer),
     ("basic ", false, basic),
     ("://", true, userinfo),
-    ("-----BEGIN", true, private_key),
+    ("-----BEGIN", true, pem::begun),
+    ("-----END", true, pem::ended),
     ("eyJ", true, jwt),
     ("curl", true, login::curl),
     ("machine", true, login::netrc),
@@ -190,9 +192,8 @@ fn sendgrid(text: &[u8], at: usize) -> Vec<Shaped> {
 }
 
 fn bearer(text: &[u8], at: usize) -> Vec<Shaped> {
-    let token = run(text, at + "bearer ".len(), |byte| {
-        word(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'=')
-    });
+    let gap = run(text, at + "bearer".len(), |byte| byte == b' ');
+    let token = run(text, gap.end, |byte| word(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'='));
     let value = &text[token.clone()];
     let looks = value.len() >= 16 && mixed(value) && !before(text, at).is_some_and(alnum);
     if looks { vec![Shaped::new("shape:bearer", token)] } else { Vec::new() }
@@ -249,59 +250,6 @@ fn userinfo(text: &[u8], at: usize) -> Vec<Shaped> {
     vec![Shaped::new("shape:url-userinfo", secret)]
 }
 
-/// A private key in PEM, also where its end is missing.
-fn private_key(text: &[u8], at: usize) -> Vec<Shaped> {
-    let label = run(text, at + "-----BEGIN".len(), |byte| {
-        byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' '
-    });
-    let dashes = run(text, label.end, |byte| byte == b'-');
-    let is_private =
-        text[label.clone()].ends_with(b"PRIVATE KEY") || text[label].ends_with(b"PRIVATE KEY BLOCK");
-    if !is_private || dashes.len() < 5 {
-        return Vec::new();
-    }
-    // What may stand in one: base64, line ends, indentation, `Proc-Type: 4,ENCRYPTED`, line numbers.
-    let body = run(text, dashes.end, |byte| {
-        alnum(byte)
-            || matches!(byte, b'+' | b'/' | b'=' | b' ' | b'\n' | b'\r' | b'\t' | b':' | b',' | b'|' | b'\\')
-            || byte == b'-'
-    });
-    let end = match memchr::memmem::find(&text[body.clone()], b"-----END") {
-        Some(found) if found < 32 => return Vec::new(), // only spoken of
-        Some(found) => {
-            let label = body.start + found + "-----END".len();
-            let words =
-                run(text, label, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' ');
-            run(text, words.end, |byte| byte == b'-').end
-        }
-        None => match unfinished_key(&text[body]) {
-            0 => return Vec::new(),
-            len => dashes.end + len,
-        },
-    };
-    vec![Shaped::new("shape:private-key", at..end)]
-}
-
-/// How much of `body` belongs to a key that has no end: words of base64 as they come in keys, not
-/// the sentence behind them.
-fn unfinished_key(body: &[u8]) -> usize {
-    let mut end = 0;
-    let mut at = 0;
-    for word in body.split(|byte| byte.is_ascii_whitespace() || *byte == b'\\') {
-        let header = word.ends_with(b":") || word.contains(&b',');
-        let base64 = word.len() >= 16 || word.ends_with(b"=") || word.iter().any(u8::is_ascii_digit);
-        let last_line = end > 0 && word.len() >= 4 && word.iter().any(u8::is_ascii_uppercase);
-        if !word.is_empty() {
-            if !(header || base64 || last_line) {
-                break;
-            }
-            end = at + word.len();
-        }
-        at += word.len() + 1;
-    }
-    end
-}
-
 fn jwt(text: &[u8], at: usize) -> Vec<Shaped> {
     if before(text, at).is_some_and(|byte| word(byte) || byte == b'+') {
         return Vec::new();
@@ -324,12 +272,24 @@ fn jwt(text: &[u8], at: usize) -> Vec<Shaped> {
     if parts >= 3 || (parts == 2 && claims) { vec![Shaped::new("shape:jwt", at..end)] } else { Vec::new() }
 }
 
+/// The byte before `at`, unless it ends a colour: what a terminal does not show is no part of a word.
 pub(super) fn before(text: &[u8], at: usize) -> Option<u8> {
-    at.checked_sub(1).map(|at| text[at])
+    at.checked_sub(1).map(|at| text[at]).filter(|_| !ends_colour(&text[..at]))
+}
+
+/// Whether a text ends with a sequence that sets a terminal's colours, as it is or as code writes it.
+fn ends_colour(text: &[u8]) -> bool {
+    let Some((0x40..=0x7e, rest)) = text.split_last() else { return false };
+    let parameters = rest.iter().rev().take(24).take_while(|byte| matches!(byte, 0x30..=0x3f)).count();
+    let Some(lead) = rest[..rest.len() - parameters].strip_suffix(b"[") else { return false };
+    let is = |escape: &&[u8]| {
+        lead.get(lead.len().wrapping_sub(escape.len())..).is_some_and(|end| end.eq_ignore_ascii_case(escape))
+    };
+    [&b"\x1b"[..], b"\\x1b", b"\\033", b"\\e"].iter().any(is)
 }
 
 /// No secret is longer; hostile text that would be looked through again and again is cut short here.
-const LONGEST: usize = 64 << 10;
+pub(super) const LONGEST: usize = 64 << 10;
 
 /// The longest stretch from `start` on that `of` holds for.
 pub(super) fn run(text: &[u8], start: usize, of: impl Fn(u8) -> bool) -> Range<usize> {
@@ -348,6 +308,11 @@ fn word(byte: u8) -> bool {
 
 fn dashed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+/// Base64 in a URL or out of one.
+fn encoded(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'+' | b'/' | b'=' | b'-' | b'_')
 }
 
 fn slashed(byte: u8) -> bool {

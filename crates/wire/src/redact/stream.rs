@@ -6,17 +6,25 @@
 use std::ops::Range;
 
 use crate::json::{self, Document};
-use crate::pieces::{Event, events, joined};
+use crate::pieces::{self, Event, joined};
 
 use super::Form;
 use super::hit::{self, Hit, Rank};
 use super::plain::Plain;
 use super::search::{Search, Terms};
 
+/// The events of a text of that form: none where it is not whole.
+pub(super) fn events(form: Form, bytes: &[u8]) -> Vec<Event> {
+    if form != Form::Items {
+        return pieces::events(form == Form::Lines, bytes);
+    }
+    let Ok(document) = Document::parse(bytes) else { return Vec::new() };
+    document.root().items().map(|item| Event { line: item.span(), more: Vec::new() }).collect()
+}
+
 /// What must go from a stream, settled and in order.
-pub(super) fn hits(search: &mut Search, place: &str, form: Form, bytes: &[u8]) -> Vec<Hit> {
-    let events = events(form == Form::Lines, bytes);
-    let texts = joined(&events, bytes);
+pub(super) fn hits(search: &mut Search, place: &str, events: &[Event], bytes: &[u8]) -> Vec<Hit> {
+    let texts = joined(events, bytes);
     let plain = Plain::of_escaped(bytes);
     let plains: Vec<Plain<'_>> = texts.iter().map(|text| Plain::of_escaped(&text.bytes)).collect();
 
@@ -46,7 +54,7 @@ pub(super) fn hits(search: &mut Search, place: &str, form: Form, bytes: &[u8]) -
         return Vec::new();
     }
     all.extend(seen);
-    keep_valid(&events, bytes, hit::settle(all))
+    keep_valid(events, bytes, hit::settle(all))
 }
 
 /// What must go from the streams that stand in a JSON text as strings, as dump files hold them; not
@@ -58,7 +66,7 @@ pub(super) fn nested(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit>
         from = inner.end;
         let Ok(text) = std::str::from_utf8(&bytes[inner.clone()]) else { continue };
         let stream = Plain::of_json_string(text);
-        for hit in hits(search, place, Form::Events, stream.bytes()) {
+        for hit in hits(search, place, &events(Form::Events, stream.bytes()), stream.bytes()) {
             let range = stream.original(&hit.range);
             let quoted = json::quote(&String::from_utf8_lossy(&hit.with));
             let with = quoted.as_bytes()[1..quoted.len() - 1].to_vec();
@@ -74,7 +82,7 @@ pub(super) fn nested(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit>
 }
 
 /// How a JSON string begins that holds a stream.
-pub(super) const BEGINS: &[&str] = &["\"data:", "\"event:"];
+pub(super) const BEGINS: &[&str] = &["\"data:", "\"event:", "\"id:", "\"retry:"];
 
 /// The inside of the next JSON string that begins like a stream.
 fn next_stream(bytes: &[u8], from: usize) -> Option<Range<usize>> {
@@ -141,16 +149,10 @@ fn in_lines(spans: &[&Range<usize>], bytes: &[u8], hit: &Range<usize>) -> Vec<Ra
 
 /// The texts that successive events make together, as they are written, and whether each is sealed.
 pub(super) fn texts(form: Form, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
-    joined(&events(form == Form::Lines, bytes), bytes)
-        .into_iter()
-        .map(|text| (text.bytes, text.sealed))
-        .collect()
+    joined(&events(form, bytes), bytes).into_iter().map(|text| (text.bytes, text.sealed)).collect()
 }
 
 /// Every data line.
 pub(super) fn data(form: Form, bytes: &[u8]) -> Vec<Range<usize>> {
-    events(form == Form::Lines, bytes)
-        .into_iter()
-        .flat_map(|event| std::iter::once(event.line).chain(event.more))
-        .collect()
+    events(form, bytes).into_iter().flat_map(|event| std::iter::once(event.line).chain(event.more)).collect()
 }

@@ -133,7 +133,9 @@ impl Values {
         let secret = self.secrets.len();
         self.secrets.push(Secret { source: source.to_owned(), value: value.to_vec(), given: given.to_vec() });
         // As given too: a backslash may be written so that it reads as itself (`\\u005c`).
-        let forms = [value, given].into_iter().flat_map(|value| [forms(value), encoded(value)].concat());
+        let decoded = decoded(value);
+        let all = [value, given].into_iter().chain(decoded.as_deref());
+        let forms = all.flat_map(|value| [forms(value), encoded(value)].concat());
         self.needles.extend(forms.map(|(bytes, form)| Needle { bytes, form, secret }));
         self.wide.extend(wide(value).into_iter().map(|bytes| Needle { bytes, form: Form::AsIs, secret }));
         true
@@ -194,9 +196,6 @@ fn forms(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
 /// Every form in which a value may be encoded.
 fn encoded(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
     let mut forms = Vec::new();
-    if value.iter().all(u8::is_ascii_digit) {
-        return forms;
-    }
     for shift in 0..3 {
         let mut shifted = vec![0; shift];
         shifted.extend_from_slice(value);
@@ -210,6 +209,13 @@ fn encoded(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
     forms.push((hex.to_ascii_uppercase().into_bytes(), Form::AsIs));
     forms.push((hex.into_bytes(), Form::AsIs));
     forms
+}
+
+/// A value that holds what reads as URL encoding: `%41` in it is undone with all the other encoding of a
+/// text that it stands in.
+pub(super) fn decoded(value: &[u8]) -> Option<Vec<u8>> {
+    let decoded = Plain::of_percent(value).bytes().to_vec();
+    (decoded.len() < value.len() && decoded.len() >= SHORTEST).then_some(decoded)
 }
 
 /// A value in UTF-16, in both orders of bytes.

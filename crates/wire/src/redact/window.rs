@@ -118,7 +118,7 @@ impl Window {
         let found = match form {
             Form::Events => event(&[b"\n\n", b"\r\n\r\n", b"\r\r"]),
             Form::Lines => event(&[b"\n"]),
-            Form::Parameters | Form::Other => None,
+            Form::Parameters | Form::Items | Form::Other => None,
         };
         // An escape is at most a few backslashes and a pair of `\uXXXX`.
         let calm = |at: &usize| !text[at.saturating_sub(32)..*at].contains(&b'\\') && text[at - 1].is_ascii();
@@ -138,7 +138,7 @@ impl Window {
                 );
                 ends.map_or(keep, |at| keep + at + if form == Form::Lines { 1 } else { 2 })
             }
-            Form::Parameters | Form::Other => keep,
+            Form::Parameters | Form::Items | Form::Other => keep,
         };
         let drop = if keep == 0 { 0 } else { drop };
         self.seen.drain(..drop);

@@ -4,6 +4,25 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 use super::*;
 
+/// A packed body that held a secret is kept unpacked; what follows the packed part is named as gone.
+#[test]
+fn what_follows_a_packed_body() {
+    let secret = random(ALNUM, 24, 40);
+    for (behind, said) in
+        [("", None), ("and more", Some("behind its gzip the body goes on, and that part is not kept"))]
+    {
+        let packed =
+            crate::encoding::encode("gzip", format!("it is {secret} here").as_bytes()).expect("gzip");
+        let body = [&packed, behind.as_bytes()].concat();
+        let hints = BodyHints { content_type: None, content_encoding: Some("gzip") };
+        let mut redactor = redactor();
+        redactor.learn("test", secret.as_bytes());
+        let out = redactor.body("body", hints, &body);
+        assert!(out.decoded && out.bytes.starts_with(b"it is offshoot-redacted-"), "{behind}");
+        assert_eq!(out.unsearched.map(|why| why.to_string()).as_deref(), said);
+    }
+}
+
 const BREAKS: &[&str] =
     &["\n", "\r\n", "\\n", "\\r\\n", "\\\\n", "\n    ", "\\n\\t", "\n     2→", "\\n00002| "];
 

@@ -284,6 +284,35 @@ const PLACES: &[(&str, Place)] = &[
         );
         body(r, SSE, deltas + &done)
     }),
+    ("sse responses text, another id in each event", |r, text| {
+        let stream = events(text, |piece| {
+            format!(
+                "event: response.output_text.delta\ndata: {{\"type\":\"response.output_text.delta\",\"item_id\":\"ID\",\"output_index\":0,\"content_index\":0,\"delta\":\"{piece}\"}}\n\n"
+            )
+        });
+        let id =
+            |(n, part): (usize, &str)| part.replace("\"ID\"", &format!("\"{}\"", random(HEX, 8, n as u64)));
+        let changing: String = stream.split_inclusive("\"ID\"").enumerate().map(id).collect();
+        body(r, SSE, changing)
+    }),
+    ("sse behind a comment, called text", |r, text| {
+        let stream = events(text, |piece| {
+            format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{piece}\"}}}}]}}\n\n")
+        });
+        body(r, "text/plain", format!("\u{feff}: ping\n\n: ping\n\n{stream}"))
+    }),
+    ("sse behind an id, called text", |r, text| {
+        let stream = events(text, |piece| {
+            format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{piece}\"}}}}]}}\r\n\r\n")
+        });
+        body(r, "text/plain", format!("id: 1\r\nretry: 5\r\n{stream}"))
+    }),
+    ("a json array, item by item", |r, text| {
+        let items = events(text, |piece| {
+            format!("{{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"{piece}\"}}]}}}}]}},\r\n")
+        });
+        body(r, JSON, format!("[{} ]", items.trim_end().trim_end_matches(',')))
+    }),
     ("sse responses arguments", |r, text| {
         let input = format!("{{\"note\":\"{}\"}}", inner(text));
         let deltas = events(&input, |piece| {

@@ -1,0 +1,169 @@
+//! Command lines: the value of an option stands in the word behind it, where no rule for texts sees
+//! the two together.
+
+use std::ops::Range;
+
+use super::hit::{self, Hit, Rank};
+use super::names::{self, Family};
+use super::{Form, Redactor, assign, header, login, looks};
+
+/// Options whose value is a header.
+const HEADERS: &[&str] = &["H", "header", "headers", "proxy-header"];
+/// Options whose value is `user:password`.
+const LOGINS: &[&str] = &["u", "U", "user", "proxy-user"];
+
+/// The part of a word that is secret.
+struct Value {
+    range: Range<usize>,
+    family: Family,
+    /// It may be a word that others say too: it goes here and nowhere else.
+    only_here: bool,
+}
+
+impl Redactor {
+    /// Takes the secrets out of the words of a command, and learns them: what is given to an option with
+    /// a secret name is a secret, whatever it looks like.
+    pub fn command_line(&mut self, place: &str, words: &[String]) -> Vec<String> {
+        let before = std::iter::once(None).chain(words.iter().map(|word| option(word)));
+        let values: Vec<Option<Value>> =
+            before.zip(words).map(|(option, word)| behind(option, word).or_else(|| inside(word))).collect();
+        // All of them first: a word may repeat what a later one gives away.
+        for (value, word) in values.iter().zip(words) {
+            if let Some(Value { range, family, only_here: false }) = value {
+                self.search.learn_parts(place, *family, &word.as_bytes()[range.clone()]);
+            }
+        }
+        values.into_iter().zip(words).map(|(value, word)| self.word(place, word, value)).collect()
+    }
+
+    fn word(&mut self, place: &str, word: &str, value: Option<Value>) -> String {
+        let bytes = word.as_bytes();
+        let mut hits = self.hits(place, Form::of(None, bytes), bytes);
+        hits.extend(value.map(|Value { range, family, .. }| {
+            let with = self.search.key.placeholder(&bytes[range.clone()]);
+            Hit { range, with, rule: family.rule(), secret: None, rank: Rank::Seen }
+        }));
+        let hits = hit::settle(hits);
+        self.count(place, &hits);
+        let kept = hit::edits(&hits).apply(bytes).expect("settled hits do not overlap");
+        String::from_utf8_lossy(&kept).into_owned()
+    }
+}
+
+/// The name of the option that a word is, if the next word may be its value.
+fn option(word: &str) -> Option<&str> {
+    let name = word.trim_start_matches('-');
+    (name.len() < word.len() && !name.is_empty() && !name.contains('=')).then_some(name)
+}
+
+/// The secret in a word that stands behind an option.
+fn behind(option: Option<&str>, word: &str) -> Option<Value> {
+    value(option.filter(|_| !word.starts_with('-'))?, word, 0)
+}
+
+/// The secret in a word that holds an option and its value: `--token=…`, `-Hx-api-key: …`, `-ume:…`.
+fn inside(word: &str) -> Option<Value> {
+    if let Some((name, _)) = word.split_once('=').filter(|(name, _)| name.starts_with('-')) {
+        return value(name.trim_start_matches('-'), word, name.len() + 1);
+    }
+    let short = ["-H", "-u", "-U"].into_iter().find(|short| word.starts_with(short))?;
+    value(&short[1..], word, short.len())
+}
+
+/// The secret in `word` from `start` on, which is what the option `name` was given.
+fn value(name: &str, word: &str, start: usize) -> Option<Value> {
+    let bytes = word.as_bytes();
+    if HEADERS.contains(&name) {
+        let colon = start + word[start..].find(':')?;
+        // A header's name that is doubtful elsewhere is not here.
+        let family = match header::secret(word[start..colon].trim())? {
+            Family::Weak => Family::Authorization,
+            family => family,
+        };
+        let rest = &bytes[colon + 1..];
+        let blank = rest.len() - rest.trim_ascii_start().len();
+        let value = colon + 1 + blank..bytes.len();
+        return secret(name.as_bytes(), family, bytes, value);
+    }
+    if LOGINS.contains(&name) {
+        let range = login::password(bytes, &(start..bytes.len()))?;
+        // A group may stand there too: `docker run -u me:staff`.
+        let only_here = bytes[range.clone()].iter().all(u8::is_ascii_lowercase);
+        return Some(Value { range, family: Family::Password, only_here });
+    }
+    secret(name.as_bytes(), names::family(name.as_bytes())?, bytes, start..bytes.len())
+}
+
+fn secret(name: &[u8], family: Family, word: &[u8], range: Range<usize>) -> Option<Value> {
+    let skip = assign::scheme(&word[range.clone()]).unwrap_or(0);
+    let range = range.start + skip..range.end;
+    let value = &word[range.clone()];
+    // `--private-key ~/.ssh/id`: where the key is, not what it is.
+    let path = family == Family::Key && looks::is_path(value);
+    (!path && assign::is_secret(name, family, value)).then_some(Value { range, family, only_here: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FingerprintKey, Redactor};
+
+    /// The words of a command before and after, and what a body loses that says them all.
+    fn check(words: &str, expected: &str, body: &str) {
+        let mut redactor = Redactor::new(FingerprintKey::from_bytes([1; 32]));
+        let words: Vec<String> = words.split('|').map(str::to_owned).collect();
+        let short = |mut text: String| {
+            while let Some(at) = text.find("offshoot-redacted-") {
+                text.replace_range(at..at + 34, "‹›");
+            }
+            text
+        };
+        assert_eq!(short(redactor.command_line("command line", &words).join("|")), expected);
+        let said = words.join(" and ");
+        let left = redactor.text("body", said.as_bytes()).bytes.into_owned();
+        assert_eq!(short(String::from_utf8_lossy(&left).into_owned()), body, "{expected}");
+    }
+
+    #[test]
+    fn values_of_options_go_and_are_learned() {
+        check("a|--api-key|my-secret-canary", "a|--api-key|‹›", "a and --api-key and ‹›");
+        check("a|--token|winterlich|-v", "a|--token|‹›|-v", "a and --token and ‹› and -v");
+        check("a|-token=winterlich", "a|-token=‹›", "a and -token=‹›");
+        check("a|--password|Winter2024", "a|--password|‹›", "a and --password and ‹›");
+        check("a|--api-key2|my-secret-canary", "a|--api-key2|‹›", "a and --api-key2 and ‹›");
+        check("a|-u|bob:hunter2x", "a|-u|bob:‹›", "a and -u and bob:‹›");
+        check("a|-ubob:hunter2x", "a|-ubob:‹›", "a and -ubob:‹›");
+        check("a|--user=bob:pw12", "a|--user=bob:‹›", "a and --user=bob:pw12");
+        check("a|-H|x-api-key: hunter-hunter", "a|-H|x-api-key: ‹›", "a and -H and x-api-key: ‹›");
+        check("a|-HX-Auth: hunter2-hunter2-7", "a|-HX-Auth: ‹›", "a and -HX-Auth: ‹›");
+        check(
+            "a|--header|Authorization: Bearer abcdefgh",
+            "a|--header|Authorization: Bearer ‹›",
+            "a and --header and Authorization: Bearer ‹›",
+        );
+        check("hunter2-hunter2-7|--token|hunter2-hunter2-7", "‹›|--token|‹›", "‹› and --token and ‹›");
+    }
+
+    #[test]
+    fn other_words_stay() {
+        for words in [
+            "a|--token|--verbose",
+            "a|--max-tokens|12345678",
+            "a|--private-key|/home/me/.ssh/id_rsa|--ssh-key|./key.pem",
+            "a|--token|$TOKEN|--password|<password>|--secret",
+            "a|-H|accept: application/json|-H|none",
+            "docker|run|-u|1000:1000|--user|me|-u",
+            "a|--keyboard|qwertz-de-12345678|-p|hello there|--tokenizer|cl100k_base",
+            "a|--api-key|offshoot-redacted-0123456789abcdef",
+        ] {
+            let stay: Vec<String> = words.split('|').map(str::to_owned).collect();
+            let mut redactor = Redactor::new(FingerprintKey::from_bytes([1; 32]));
+            assert_eq!(redactor.command_line("command line", &stay), stay);
+            assert_eq!(redactor.generation(), 0, "{words}");
+        }
+        check(
+            "docker|run|-u|me:developers",
+            "docker|run|-u|me:‹›",
+            "docker and run and -u and me:developers",
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! Private keys in PEM, also as tools show them: behind line numbers and quotation marks, commented out,
+//! as the lines of a program or a list, and cut off at either end.
+
+use std::ops::Range;
+
+use super::shapes::{LONGEST, Shaped, mixed, run};
+
+const RULE: &str = "shape:private-key";
+/// How wide a line of a key is at least; its last one may be shorter.
+const WIDE: usize = 40;
+/// What tools put before a line is no longer.
+const LONGEST_GUTTER: usize = 256;
+
+/// The key that begins at `at`, up to its end or as far as it goes.
+pub(super) fn begun(text: &[u8], at: usize) -> Vec<Shaped> {
+    let Some(mark) = mark(text, at + "-----BEGIN".len()) else { return Vec::new() };
+    let near = &text[mark.end..text.len().min(mark.end + LONGEST)];
+    let end = memchr::memmem::find(near, b"-----END").filter(|&found| holds_key(&near[..found]));
+    let end = match end {
+        Some(found) => {
+            let label = mark.end + found + "-----END".len();
+            Some(run(text, run(text, label, is_label).end, |byte| byte == b'-').end)
+        }
+        None => unfinished(near).map(|len| mark.end + len),
+    };
+    end.map(|end| Shaped::new(RULE, at..end)).into_iter().collect()
+}
+
+/// The key that ends at `at` and whose beginning is missing: the lines before it.
+pub(super) fn ended(text: &[u8], at: usize) -> Vec<Shaped> {
+    let Some(mark) = mark(text, at + "-----END".len()) else { return Vec::new() };
+    let mut start = None;
+    let mut wide = false;
+    let mut line = at;
+    while let Some(newline) = memchr::memrchr(b'\n', &text[line.saturating_sub(LONGEST_GUTTER)..line]) {
+        let end = line.saturating_sub(LONGEST_GUTTER) + newline;
+        let Some(base64) = last_run(&text[..end]) else { break };
+        if base64.len() < WIDE && start.is_some() {
+            break;
+        }
+        wide |= base64.len() >= WIDE && mixed(&text[base64.clone()]);
+        start = Some(base64.start);
+        line = base64.start;
+    }
+    start.filter(|_| wide).map(|start| Shaped::new(RULE, start..mark.end)).into_iter().collect()
+}
+
+/// What stands behind `-----BEGIN` or `-----END`, if it is the label of a private key.
+fn mark(text: &[u8], from: usize) -> Option<Range<usize>> {
+    let label = run(text, from, is_label);
+    let dashes = run(text, label.end, |byte| byte == b'-');
+    let words = &text[label];
+    let private = words.ends_with(b"PRIVATE KEY") || words.ends_with(b"PRIVATE KEY BLOCK");
+    (private && dashes.len() >= 5).then_some(from..dashes.end)
+}
+
+fn is_label(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' '
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+}
+
+/// Whether there is a key between the marks, and not only talk of one. Whatever else is between the lines
+/// is how they are shown; braces are not, they mean that the lines are in different events or objects.
+fn holds_key(between: &[u8]) -> bool {
+    let foreign = memchr::memchr2(b'{', b'}', between).is_some()
+        || memchr::memmem::find(between, b"-----BEGIN").is_some();
+    !foreign && between.split(|&byte| !is_base64(byte)).any(|word| word.len() >= 24 && mixed(word))
+}
+
+/// The base64 that a line ends with, but for the quotes and commas that a program puts there.
+fn last_run(line: &[u8]) -> Option<Range<usize>> {
+    let glue = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'"' | b'\'' | b',' | b'\\' | b'+');
+    let end = line.len() - line.iter().rev().take(16).take_while(glue).count();
+    let len = line[..end].iter().rev().take(LONGEST).take_while(|byte| is_base64(**byte)).count();
+    (len >= 4).then_some(end - len..end)
+}
+
+/// How much of `rest` belongs to a key that has no end: words of base64 as they come in keys, with what
+/// may stand between them, and not the sentence behind them.
+fn unfinished(rest: &[u8]) -> Option<usize> {
+    let is_quote = |byte: u8| matches!(byte, b'"' | b'\'' | b'`');
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'\\' || *byte == b'|' || is_quote(*byte);
+    let mut end = None;
+    let mut at = 0;
+    let mut quoted = false;
+    for word in rest.split_inclusive(ends) {
+        let from = at;
+        at += word.len();
+        let last = word.last().copied().unwrap_or(b' ');
+        let word = if ends(&last) { &word[..word.len() - 1] } else { word };
+        // Behind a file's name and a line's number: `key.pem:2:MII…`, `key.pem-2-MII…`, `2→MII…`.
+        let skip = word.iter().rposition(|byte| matches!(byte, b':' | b'-') || !byte.is_ascii());
+        let skip = skip.filter(|skip| skip + 1 < word.len()).map_or(0, |skip| skip + 1);
+        let base64 = &word[skip..];
+        let glue = !word.iter().any(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'{' | b'}'));
+        let long = base64.iter().all(|byte| is_base64(*byte)) && base64.len() >= if quoted { 32 } else { 16 };
+        let header = word.ends_with(b":") || word.contains(&b',');
+        let number = word.ends_with(b"=") || word.iter().any(u8::is_ascii_digit);
+        let last_line = end.is_some() && word.len() >= 4 && word.iter().any(u8::is_ascii_uppercase);
+        if long || (!quoted && (header || number || last_line) && word.iter().all(|byte| is_in_key(*byte))) {
+            end = Some(from + word.len());
+            quoted = false;
+        } else if !glue {
+            break;
+        }
+        quoted |= is_quote(last);
+    }
+    end
+}
+
+/// What a line of a key or of its headers is made of.
+fn is_in_key(byte: u8) -> bool {
+    is_base64(byte) || matches!(byte, b':' | b',' | b'-')
+}
