@@ -239,11 +239,12 @@ impl Conversation {
             Last::Reply { stop: Some(StopReason::PauseTurn), .. } => {
                 return self.go_on(settings, Vec::new(), true);
             }
-            // What it says before those have ended that it waits for is not its answer.
-            Last::Reply { .. } => match self.repair(settings).filter(|_| !waits) {
+            // What it says before it has heard of all that it waits for is not its answer.
+            Last::Reply { .. } if !self.news.is_empty() => Vec::new(),
+            Last::Reply { .. } if waits => return Next::End(RunStatus::Completed),
+            Last::Reply { .. } => match self.repair(settings) {
                 Some(repair) => vec![text(&repair)],
-                None if self.news.is_empty() => return Next::End(RunStatus::Completed),
-                None => Vec::new(),
+                None => return Next::End(RunStatus::Completed),
             },
         };
         self.go_on(settings, note, false)

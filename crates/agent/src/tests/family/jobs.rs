@@ -216,16 +216,18 @@ async fn who_asks_for_more_at_its_step_cap_waits_for_its_jobs_all_the_same() {
     let two = format!("{LAUNCH} + {}", LAUNCH.replace("Work.", "Play."));
     let mut stage = Stage::new(&[
         ("Do it.", &[&two, "echo{\"say\":\"more\"}", "Told.", "Told again."]),
-        ("Work.", &["Worked."]),
-        ("Play.", &["@end Played."]),
+        ("Work.", &["@one Worked."]),
+        ("Play.", &["@two Played."]),
     ]);
     stage.room.limits.max_steps = 1;
     let run = stage.start("Do it.").await;
     let waits = async {
-        while stage.status("m") != RunStatus::Waiting || stage.told_of("m", "m-2-0") == 0 {
-            tokio::task::yield_now().await;
+        for (told, door) in [(0, "one"), (1, "two")] {
+            while stage.status("m") != RunStatus::Waiting || stage.told_of("m", "m-2-0") != told {
+                tokio::task::yield_now().await;
+            }
+            stage.play.open(door);
         }
-        stage.play.open("end");
     };
     let (ended, ()) = tokio::join!(stage.go(&run), waits);
     assert_eq!(ended.final_text.as_deref(), Some("Told again."));
@@ -237,7 +239,7 @@ async fn who_asks_for_more_at_its_step_cap_waits_for_its_jobs_all_the_same() {
 async fn an_answer_that_was_only_begun_beside_a_transcript_is_still_told_of() {
     let long = "long ".repeat(400);
     let stage = Stage::new(&[
-        ("Do it.", &[LAUNCH, r#"job_output{"job_id":"m-2-0","block":true,"cursor":0}"#, "I wait.", "Told."]),
+        ("Do it.", &[LAUNCH, r#"job_output{"job_id":"m-2-0","block":true,"cursor":0}"#, "Told."]),
         ("Work.", &[&long]),
     ]);
     let ended = stage.run("Do it.").await;
