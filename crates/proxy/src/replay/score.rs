@@ -17,6 +17,8 @@ const NOTICE: Duration = Duration::from_millis(20);
 const LINKED: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
 /// A pause between two parts in which a harness may have begun to work on the first.
 const WORKING: u64 = 50_000;
+/// Ends that came closer to each other than this may have been heard of at once.
+const CLOSE: Duration = Duration::from_millis(50);
 /// The shortest time after which a request that does not come is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -183,6 +185,17 @@ impl Ends {
         self.jobs.iter().any(|job| job.background && job.lane == *lane(child) && job.parent == *lane(parent))
     }
 
+    /// Whether both are ends of agents that the same request of their parent tells of: it heard of them at once.
+    fn heard_together(&self, tape: &Tape, take: usize, next: usize) -> bool {
+        let heard = |take: usize| {
+            let lane = &tape.takes[take].lane;
+            let job = self.jobs.iter().find(|job| job.lane == *lane)?;
+            let told = job.notices.iter().map(|notice| notice.turn).chain(job.delivered).min()?;
+            (self.last.get(lane) == Some(&take)).then_some((&job.parent, told))
+        };
+        heard(take).is_some_and(|told| heard(next) == Some(told))
+    }
+
     /// What is waited for behind a response that was sent in full, where another one is next.
     fn wait_behind(
         &self,
@@ -200,12 +213,17 @@ impl Ends {
         if lane == "main" || self.last.get(lane) != Some(&take) {
             return None;
         }
+        // With more time between them the parent would ask in between, and what it asks was not recorded.
+        let is_held = is_held(tape, self, take, ended);
+        if !is_held && gap < CLOSE && self.heard_together(tape, take, next) {
+            return Some(Step::Pause(gap));
+        }
         let is_announced = self.announced().any(|(_, child, _)| child == take);
         // A parent that waits for its own answer cannot go on meanwhile, and may be about to ask after this agent.
         if is_announced || self.is_parent(tape, next, take) {
             return Some(Step::Pause(gap.clamp(LINKED.0, LINKED.1)));
         }
-        Some(match is_held(tape, self, take, ended) {
+        Some(match is_held {
             true => Step::Rest(gap.max(NOTICE)),
             false => Step::Pause(NOTICE),
         })
@@ -326,12 +344,14 @@ fn is_held(tape: &Tape, ends: &Ends, take: usize, ended: &HashSet<usize>) -> boo
     };
     let carries = |turn: &&recording::lanes::Turn| turn.results.iter().any(|result| result.call == *call);
     let Some(turn) = parent.turns.iter().find(carries) else { return false };
+    // Of one that works in the background the request only says that it was launched.
+    let holds = |call: &CallId| !ends.jobs.iter().any(|job| job.call == *call && job.background);
     let is_running = |call: &CallId| {
         let spawned = lanes.iter().find(|lane| lane.spawned_by.as_ref() == Some(call));
         let last = spawned.and_then(|lane: &Lane| ends.last.get(&lane.id));
         last.is_some_and(|last| !ended.contains(last))
     };
-    turn.results.iter().any(|result| result.call != *call && is_running(&result.call))
+    turn.results.iter().any(|result| result.call != *call && holds(&result.call) && is_running(&result.call))
 }
 
 /// What must have been sent in full before each take can arrive.

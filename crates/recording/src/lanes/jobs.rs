@@ -154,7 +154,9 @@ impl<'l> Parent<'l> {
         let background = acknowledged.is_some_and(|(turn, text)| {
             let early = ended.is_none_or(|ended| ended > turn.asked_at);
             let without = words.is_some_and(|words| !text.contains(words));
-            early || (without && delivered.is_some_and(|delivered| delivered > turn.turn))
+            // The acknowledgement and the notice may come with the same request.
+            let noticed = notices.iter().any(|notice| notice.turn == turn.turn);
+            early || (without && (noticed || delivered.is_some_and(|delivered| delivered > turn.turn)))
         });
         Some(Job {
             lane: lane.id.clone(),

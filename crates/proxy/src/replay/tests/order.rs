@@ -57,6 +57,34 @@ fn one_end_is_noticed_before_the_next_comes() {
     );
 }
 
+/// A parent that waits only for the first of them would ask in between if the others were late.
+#[test]
+fn ends_that_were_heard_of_at_once_come_at_once() {
+    check(
+        "
+        main > look around
+        main < call t1 Task scan the root folder in the background; call t2 Task scan the source folder
+        a > scan the root folder in the background
+        b > scan the source folder
+        b < text the source is fine
+        a < text the root is fine
+        main > result t1 launched job job_root_1a2b3c; result t2 the source is fine; text job job_root_1a2b3c ended: the root is fine
+        main < text all is fine
+        ",
+        expect![[r#"
+            > main 1
+            < main 1
+            > sub-1 1
+            > sub-2 1
+            < sub-2 1
+              20ms
+            < sub-1 1
+            > main 2
+            < main 2
+        "#]],
+    );
+}
+
 #[test]
 fn an_end_that_a_text_announces_waits_for_the_request_before_it() {
     check(
