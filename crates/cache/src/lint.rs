@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::compare::{Broken, broken, place};
-use crate::explanation::{Explained, Opening};
+use crate::explanation::{Explained, Explanation, Opening};
 use crate::prompt::Prompt;
 use crate::reason::Reason;
 use crate::rules::{Keeps, Rules};
@@ -33,6 +33,8 @@ pub enum Rule {
     Volatile,
     /// A fork that does not read what it starts from.
     ColdFork,
+    /// There is nothing to look at where something should be.
+    Unseen,
 }
 
 impl Rule {
@@ -43,6 +45,7 @@ impl Rule {
             Self::DeadMarker => "dead_marker",
             Self::Volatile => "volatile",
             Self::ColdFork => "cold_fork",
+            Self::Unseen => "unseen",
         }
     }
 }
@@ -65,7 +68,33 @@ pub fn lint(golden: &Explained, explained: &Explained) -> Vec<Finding> {
     };
     findings.extend(explained.unread.iter().filter(|unread| !is_known(unread)).map(of_unread));
     findings.extend(cold_forks(explained));
+    findings.extend(unanswered(golden, explained));
     findings
+}
+
+impl Finding {
+    /// A lane that only the golden has: what it broke there might break here.
+    pub fn lacking(lane: String) -> Self {
+        Self::unseen(lane, "the golden has this lane, and here nothing is like it")
+    }
+
+    fn unseen(lane: String, what: &str) -> Self {
+        Self { rule: Rule::Unseen, lane, pointer: String::new(), what: what.to_owned() }
+    }
+}
+
+/// Where no answer came nothing was cached, and nothing can be told of it: that is no pass.
+fn unanswered(golden: &Explained, explained: &Explained) -> Vec<Finding> {
+    let is_asked = |of: &Explained, lane: &str| {
+        of.requests.iter().any(|request| request.lane == lane && request.is_answered())
+    };
+    if !explained.requests.iter().any(Explanation::is_answered) {
+        let what = "no model answered, so that there is nothing to look at";
+        return vec![Finding::unseen("all".to_owned(), what)];
+    }
+    let lanes = explained.openings.iter().map(|opening| &opening.lane);
+    let silent = lanes.filter(|lane| is_asked(golden, lane) && !is_asked(explained, lane));
+    silent.map(|lane| Finding::unseen(lane.clone(), "no answer came, and in the golden one did")).collect()
 }
 
 fn of_break(broken: &Broken) -> Finding {

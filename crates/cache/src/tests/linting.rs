@@ -37,6 +37,28 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
     assert_eq!(lint(&once, &once), []);
 }
 
+/// What was never answered cannot pass.
+#[test]
+fn nothing_to_look_at_is_a_finding() {
+    let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", MARK));
+    let failed = |ask: Ask| Ask { begun_us: None, ..ask };
+    let of_sub = |ask: Ask| Ask { lane: "sub-1".to_owned(), ..ask };
+    let (one, other) = (ask(1, 0, &body), ask(2, 10, &body));
+    let golden = explain(vec![one.clone(), of_sub(other.clone())]);
+    let cases = [
+        (vec![], vec!["all"]),
+        (vec![failed(one.clone()), failed(of_sub(other.clone()))], vec!["all"]),
+        (vec![one.clone(), failed(of_sub(other.clone()))], vec!["sub-1"]),
+        (vec![failed(one.clone()), Ask { turn: 1, ..other.clone() }, of_sub(ask(3, 20, &body))], vec![]),
+    ];
+    for (asks, expected) in cases {
+        let findings = lint(&golden, &explain(asks));
+        let lanes: Vec<&str> = findings.iter().map(|finding| finding.lane.as_str()).collect();
+        assert_eq!(lanes, expected, "{findings:?}");
+        assert!(findings.iter().all(|finding| finding.rule == crate::Rule::Unseen), "{findings:?}");
+    }
+}
+
 #[test]
 fn a_deferred_tool_is_no_break() {
     let body = Body::new().tool("Read", "").system(&long("be good ", 2_000), MARK).says(user("hi", MARK));

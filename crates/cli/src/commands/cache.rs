@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
 use cache::{Around, Ask, Explained, Finding, Shown};
-use parity::ScenarioFolder;
+use parity::{Accepted, ScenarioFolder};
 use recording::source::Source;
 use report::CacheOf;
 use session::model::TABLE_OF;
@@ -14,7 +14,7 @@ use session::{RequestId, RunId};
 use store::{Filter, ModelCall, Run, RunKind, Store};
 
 use super::{Format, open, print};
-use crate::failure::{Kind, OrFail};
+use crate::failure::{Kind, OrFail, marked};
 use crate::journal;
 use crate::progress::Progress;
 
@@ -56,9 +56,14 @@ pub(crate) struct Told {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let path = Path::new(&arguments.what);
     // Ids of runs have no slash, and a folder that is there is what was meant.
-    let told = match path.exists() || arguments.what.contains('/') {
-        true => of_recording(&open(path)?),
-        false => of_run(&arguments.what)?,
+    let source = match path.exists() || arguments.what.contains('/') {
+        true => Some(open(path)?),
+        false => None,
+    };
+    let told = match &source {
+        Some(source) => of_recording(source),
+        None if arguments.golden.is_some() => return Err(no_golden()),
+        None => of_run(&arguments.what)?,
     };
     let of = CacheOf { explained: &told.explained, shown: &told.shown, prices_of: TABLE_OF };
     if !arguments.lint {
@@ -68,8 +73,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         });
         return Ok(ExitCode::SUCCESS);
     }
-    let golden = accepted(arguments, path)?.unwrap_or_default();
+    let golden = match &source {
+        Some(source) => accepted(arguments, path, source)?,
+        None => None,
+    };
+    let (golden, lacking) = golden.map(|it| (it.explained, it.lacking)).unwrap_or_default();
     let mut findings = cache::lint(&golden, &told.explained);
+    findings.extend(lacking.into_iter().map(Finding::lacking));
     findings.extend(told.volatile);
     print(&match arguments.format {
         Format::Text => report::lint_text(&findings, super::width()),
@@ -89,11 +99,17 @@ fn of_recording(source: &Source) -> Told {
     Told { explained: cached.explained, shown: cached.shown, volatile }
 }
 
+/// A run's lanes go by the ids of its runs, which no other tree of runs has.
+fn no_golden() -> anyhow::Error {
+    let hint = "leave out `--golden`, or record the run: `offshoot proxy --out DIR -- offshoot run …`";
+    let error = anyhow::anyhow!("a run of the journal cannot be laid beside a golden: its lanes are its own");
+    marked(Kind::Usage, Some(hint.to_owned()), error)
+}
+
 /// The golden whose breaks are accepted, explained.
-fn accepted(arguments: &Arguments, path: &Path) -> anyhow::Result<Option<Explained>> {
+fn accepted(arguments: &Arguments, path: &Path, candidate: &Source) -> anyhow::Result<Option<Accepted>> {
     let found = match &arguments.golden {
         Some(golden) => Some(golden.clone()),
-        None if !path.exists() => None,
         None => match ScenarioFolder::around(path, None).or_fail(Kind::Outside)? {
             Some((folder, _)) if folder.golden().or_fail(Kind::Usage)?.is_some() => {
                 let hint = || "name it: `--golden DIR`".to_owned();
@@ -102,7 +118,7 @@ fn accepted(arguments: &Arguments, path: &Path) -> anyhow::Result<Option<Explain
             _ => None,
         },
     };
-    found.map(|golden| Ok(parity::cached(&open(&golden)?).explained)).transpose()
+    found.map(|golden| Ok(parity::accepted(&open(&golden)?, candidate))).transpose()
 }
 
 fn of_run(beginning: &str) -> anyhow::Result<Told> {
