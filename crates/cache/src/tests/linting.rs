@@ -166,6 +166,18 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         ("It is 11/16/2026.", "a date before the last marker: `11/16/2026`"),
         ("It is\\nNovember 16, 2026.", "a date before the last marker: `November 16, 2026`"),
         ("It is 16 Nov 2026.", "a date before the last marker: `16 Nov 2026`"),
+        ("Today: 20261116", "a date before the last marker: `20261116`"),
+        ("Today: 2026.11.16", "a date before the last marker: `2026.11.16`"),
+        ("It is 14:32.", "a time before the last marker: `14:32`"),
+        ("It is 9:05 PM", "a time before the last marker: `9:05`"),
+        ("id 01ARZ3NDEKTSV4RRFFQ69G5FAV", "an id before the last marker: `01ARZ3NDEKTSV4RRFFQ69G5FAV`"),
+        ("sess-9f8e7d6c5b4a", "an id before the last marker: `sess-9f8e7d6c5b4a`"),
+        ("run 1m7hsw1ph7245bfq", "an id before the last marker: `1m7hsw1ph7245bfq`"),
+        ("cwd: /work/proj", "a path before the last marker: `/work/proj`"),
+        ("cwd: /workspaces/x", "a path before the last marker: `/workspaces/x`"),
+        ("branch: feature/x", "the state of git before the last marker: `branch: feature/x`"),
+        ("Git branch: main\\nNext", "the state of git before the last marker: `Git branch: main`"),
+        ("at commit 9fceb02.", "the state of git before the last marker: `commit 9fceb02`"),
     ];
     for (said, what) in cases {
         assert_eq!(volatile_in(said, MARK, &anywhere), [what], "{said}");
@@ -180,6 +192,13 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         "Run git status first.\\nA  letter, M or D",
         "Is it so??\\n?? is an operator",
         "daily at 09:00:00",
+        "daily at 14:30, ratio 16:9, src/lib.rs:14:32, 4:59 minutes",
+        "version 2024.08.06 or 1.2.3; 12345678 bytes; tool_20250305",
+        "the work/ folder, src/work/x or https://x.y/work/z",
+        "Name the branch: it should say what it is for. To commit abcdefg or 1234567 is up to you.",
+        "as in commit abc1234",
+        "aarch64-unknown-linux, sha-256, utf-8, x86_64, claude-3-5-sonnet-20241022, internationalization",
+        "const SEED: u64 = 0x9e3779b9; color-aabbccdd",
     ] {
         assert_eq!(volatile_in(harmless, MARK, &anywhere), [] as [String; 0], "{harmless}");
     }
