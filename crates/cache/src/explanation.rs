@@ -98,6 +98,8 @@ pub struct Explanation {
     pub reason: Option<Reason>,
     /// The rest of a miss.
     pub miss: Option<Miss>,
+    /// The bytes foretell a miss, and the usage has read all of it: there was none.
+    pub is_disproved: bool,
     /// The request it should have gone on from.
     pub after: Option<RequestId>,
 }
@@ -117,6 +119,7 @@ impl Explanation {
             sure: Sure::Unchecked,
             reason: Some(Reason::Unanswered),
             miss: None,
+            is_disproved: false,
             after: None,
         }
     }

@@ -38,12 +38,20 @@ impl Playing<'_> {
             let nothing = (asked.usage.cache_read == 0).then(|| self.nothing(found));
             return nothing.or_else(|| self.aside(n, found, explanation));
         }
+        explanation.perfect = billed(ask, scale, could);
+        // What the usage read was there, whatever the bytes say: a provider may see past an order of keys.
+        if let Some(reported) = self.tokens.believed(&ask.prompt, ask.reported.as_ref()) {
+            let lacking = could.saturating_sub(reported.cache_read);
+            if !is_beyond_counting(lacking, reported.input_total(), true) {
+                explanation.is_disproved = true;
+                return None;
+            }
+        }
         let place = match found.reach.filter(|_| found.is_intact) {
             Some(reach) => Place::whole(&ask.prompt, reach),
             None => Place::of(&ask.prompt, &self.asks[found.before].prompt, found.shared),
         };
         let reason = self.reason(n, found, &place);
-        explanation.perfect = billed(ask, scale, could);
         let usd = more(ask, &asked.usage, &explanation.perfect);
         explanation.miss = Some(Miss::at(place, missed, usd));
         Some(reason)

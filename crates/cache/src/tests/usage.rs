@@ -111,6 +111,33 @@ fn what_only_the_usage_shows_is_named_counted_and_priced() {
     assert!((reported - perfect.expect("known") - usd).abs() < 1e-9);
 }
 
+/// Another order of keys is another prefix by the byte. Where the provider has read it all the same it was none.
+#[test]
+fn a_miss_that_the_usage_disproves_is_none() {
+    let first = Body::new().tool("Read", "").system(&long("be good ", 5_000), MARK).says(user("go on", ""));
+    let mut turned = first.clone();
+    let schema = r#","input_schema":{}"#;
+    turned.tools[0] = turned.tools[0].replace(schema, "").replacen('{', r#"{"input_schema":{},"#, 1);
+    let after = |used: [u64; 3]| {
+        let asks = vec![
+            super::used(1, 0, &first, [0, 5_500, 3]),
+            super::used(2, 10, &turned, used),
+            super::used(3, 20, &first, [5_500, 0, 3]),
+            super::used(4, 30, &turned, [5_500, 0, 3]),
+        ];
+        explain(asks)
+    };
+    for read in [5_500, 5_480] {
+        let explained = after([read, 5_500 - read, 3]);
+        let request = &explained.requests[1];
+        assert_eq!((request.reason, &request.miss, request.sure), (None, &None, Sure::Contradicted));
+        assert_eq!((explained.total.missed, crate::lint(&Explained::default(), &explained)), (0, vec![]));
+    }
+    let request = &after([1_000, 4_500, 3]).requests[1];
+    assert_eq!(request.reason, Some(Reason::ToolsChanged), "not all of it was read");
+    assert_eq!(request.miss.as_ref().map(|miss| miss.tokens), Some(5_500));
+}
+
 /// A deferred tool that the provider put into the prefix all the same is what broke it.
 #[test]
 fn what_was_at_stake_is_paid_where_the_usage_says_so() {
