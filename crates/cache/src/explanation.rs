@@ -26,6 +26,8 @@ pub struct Ask {
     pub at_us: u64,
     /// When its answer began; nothing where it never did.
     pub begun_us: Option<u64>,
+    /// Its conversation was summed up since the last one, and begins anew.
+    pub begins_anew: bool,
     /// What it asks.
     pub prompt: Prompt,
     /// What the provider says it used.

@@ -5,7 +5,7 @@ use session::Usage;
 use crate::explain::{Found, Playing};
 use crate::explanation::{Ask, AtStake, Explanation, Miss};
 use crate::place::Place;
-use crate::prompt::{Aside, Section};
+use crate::prompt::{Aside, Block, Section};
 use crate::reason::Reason;
 use crate::rules::{Keeps, Reads, Rules};
 use crate::simulator::{Asked, State, back, bill, effective, written};
@@ -33,6 +33,11 @@ impl Playing<'_> {
                 if could >= Rules::minimum(&ask.prompt.model) { could } else { 0 }
             }
         };
+        let is_messages = |block: &Block| block.section == Section::Messages;
+        let parts_in_messages = ask.prompt.blocks.get(found.shared).is_none_or(is_messages);
+        if ask.begins_anew && !found.is_intact && parts_in_messages {
+            return Some(Reason::Compacted);
+        }
         let missed = could.saturating_sub(asked.usage.cache_read);
         if missed == 0 {
             let nothing = (asked.usage.cache_read == 0).then(|| self.nothing(found));

@@ -155,8 +155,9 @@ fn cold_forks(explained: &Explained) -> impl Iterator<Item = Finding> {
     });
     firsts.filter_map(|request| {
         let (reason, miss) = (request.reason?, request.miss.as_ref()?);
-        // What is there and is not given is the provider's matter.
-        (miss.tokens > 0 && reason != Reason::Unavailable).then(|| Finding {
+        // What is there and is not given is the provider's matter; what was asked too early or too late is the clock's.
+        let is_timing = matches!(reason, Reason::Unavailable | Reason::NotYetReadable | Reason::Expired);
+        (miss.tokens > 0 && !is_timing).then(|| Finding {
             rule: Rule::ColdFork,
             lane: request.lane.clone(),
             pointer: miss.pointer.clone(),

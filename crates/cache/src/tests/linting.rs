@@ -250,3 +250,26 @@ fn with_a_day_and_folders_only_those_count() {
         ["a path before the last marker: `/srv/slot/home/x`"]
     );
 }
+
+/// What is summed up is not said any more; another word in the instructions is a break whatever else happens.
+#[test]
+fn a_compaction_is_no_break() {
+    let of = |system: &str, messages: &[String]| {
+        let opening = Body::new().system(&long(system, 2_000), MARK);
+        messages.iter().fold(opening, |body, message| body.says(message.clone()))
+    };
+    let long_said = |mark: &str| user(&long("a long story ", 3_000), mark);
+    let before = of("be good ", &[long_said(""), assistant("yes"), long_said(MARK)]);
+    let summed = |system: &str| of(system, &[user("it was a long story", ""), long_said(MARK)]);
+    let cases = [
+        ("be good ", true, crate::Reason::Compacted, 0),
+        ("be good ", false, crate::Reason::MessagesChanged, 1),
+        ("be bad ", true, crate::Reason::SystemChanged, 1),
+    ];
+    for (system, begins_anew, reason, findings) in cases {
+        let explained = explain(vec![ask(1, 0, &before), Ask { begins_anew, ..ask(2, 10, &summed(system)) }]);
+        assert_eq!(explained.requests[1].reason, Some(reason));
+        assert_eq!(lint(&Explained::default(), &explained).len(), findings, "{reason}");
+        assert_eq!(explained.total.missed == 0, reason == crate::Reason::Compacted);
+    }
+}

@@ -172,6 +172,7 @@ fn of_one(
     let day = recording::iso(UNIX_EPOCH + Duration::from_micros(micros(row.created_at)));
     around.day = Some(day.chars().take(10).collect());
     around.folders.push(settings.workspace.clone());
+    let mut from = None;
     for call in store.run(&row.id).model_calls().or_fail(Kind::Outside)? {
         // Nothing is left of a fork that keeps no transcript.
         let Ok(body) = agent::request_bytes(store, &row.id, &call) else { continue };
@@ -184,6 +185,8 @@ fn of_one(
             turn: call.step,
             at_us: micros(call.asked_at),
             begun_us: call.first_byte_at.map(micros),
+            // A summary takes the place of the first messages.
+            begins_anew: from.replace(call.from).is_some_and(|before| before < call.from),
             prompt,
             reported: Some(call.usage).filter(|usage| usage.input_total() > 0),
         });

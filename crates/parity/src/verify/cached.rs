@@ -114,6 +114,7 @@ mod tests {
                 turn: 1,
                 at_us: 0,
                 begun_us: Some(1),
+                begins_anew: false,
                 prompt: Prompt::decode(Dialect::AnthropicMessages, body.as_bytes()).expect("a prompt"),
                 reported: None,
             }
