@@ -47,7 +47,9 @@ impl Playing<'_> {
         // What the usage read was there, whatever the bytes say: a provider may see past an order of keys.
         if let Some(reported) = self.tokens.believed(&ask.prompt, ask.reported.as_ref()) {
             let lacking = could.saturating_sub(reported.cache_read);
-            if !is_beyond_counting(lacking, reported.input_total(), true) {
+            // A short miss is within what may be miscounted, and no less a miss.
+            let is_nearer = 2 * lacking < missed;
+            if is_nearer && !is_beyond_counting(lacking, reported.input_total(), true) {
                 explanation.is_disproved = true;
                 return None;
             }

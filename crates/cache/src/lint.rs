@@ -1,9 +1,10 @@
 //! What should not be in a prompt that is meant to be cached: for continuous integration.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::compare::{Broken, broken, place};
-use crate::explanation::{Explained, Explanation, Opening};
+use crate::explanation::{Explained, Opening};
 use crate::prompt::Prompt;
 use crate::reason::Reason;
 use crate::rules::{Keeps, Rules};
@@ -85,15 +86,16 @@ impl Finding {
 
 /// Where no answer came nothing was cached, and nothing can be told of it: that is no pass.
 fn unanswered(golden: &Explained, explained: &Explained) -> Vec<Finding> {
-    let is_asked = |of: &Explained, lane: &str| {
-        of.requests.iter().any(|request| request.lane == lane && request.is_answered())
-    };
-    if !explained.requests.iter().any(Explanation::is_answered) {
+    let [known, here] = [golden, explained].map(|of| {
+        let answered = of.requests.iter().filter(|request| request.is_answered());
+        answered.map(|request| request.lane.as_str()).collect::<HashSet<_>>()
+    });
+    if here.is_empty() {
         let what = "no model answered, so that there is nothing to look at";
         return vec![Finding::unseen("all".to_owned(), what)];
     }
     let lanes = explained.openings.iter().map(|opening| &opening.lane);
-    let silent = lanes.filter(|lane| is_asked(golden, lane) && !is_asked(explained, lane));
+    let silent = lanes.filter(|lane| known.contains(lane.as_str()) && !here.contains(lane.as_str()));
     silent.map(|lane| Finding::unseen(lane.clone(), "no answer came, and in the golden one did")).collect()
 }
 

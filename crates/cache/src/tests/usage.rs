@@ -138,6 +138,16 @@ fn a_miss_that_the_usage_disproves_is_none() {
     assert_eq!(request.miss.as_ref().map(|miss| miss.tokens), Some(5_500));
 }
 
+/// What is short is missed all the same where the usage says so.
+#[test]
+fn a_short_miss_is_not_disproved_by_a_usage_that_has_it() {
+    let opening = || Body::new().system(&long("be good ", 5_000), MARK);
+    let (one, other) = (opening().says(user("go on", MARK)), opening().says(user("go off", MARK)));
+    let explained = explain(vec![used(1, 0, &one, [0, 5_003, 0]), used(2, 10, &other, [5_000, 3, 0])]);
+    let request = &explained.requests[1];
+    assert_eq!((request.reason, explained.total.missed), (Some(Reason::MessagesChanged), 2));
+}
+
 /// A deferred tool that the provider put into the prefix all the same is what broke it.
 #[test]
 fn what_was_at_stake_is_paid_where_the_usage_says_so() {
