@@ -261,6 +261,25 @@ fn a_golden_is_laid_beside_by_what_its_lanes_are() {
     assert_eq!(code, Some(1));
 }
 
+/// What is summed up begins anew, and what was said before is gone on purpose.
+#[test]
+fn a_compaction_is_told_as_one_and_passes() {
+    let env = TestEnv::new();
+    let of = |said: &str| {
+        let text = format!("{said}{}", "And so on. ".repeat(400));
+        let opening = body("", 1).replace("question 1", &text);
+        opening.replace(r#""max_tokens":9"#, r#""max_tokens":9,"tools":[{"name":"look","input_schema":{}}]"#)
+    };
+    let reply = r#"{"type":"text","text":"The cutting is wet and stands in the sun today."}"#;
+    let summary = "Up to now: the cutting is wet and stands in the sun today. ";
+    dump(&env, "rec", &[(of("How is it? "), reply), (of(summary), reply)]);
+    let (code, told) = json(&env, &["rec", "--lint"]);
+    let requests: Vec<_> =
+        told["requests"].as_array().unwrap().iter().map(|it| (&it["turn"], &it["reason"])).collect();
+    assert_eq!(requests, [(&1.into(), &"cold".into()), (&2.into(), &"compacted".into())], "{told}");
+    assert_eq!((code, &told["totals"]["missed"]), (Some(0), &0.into()), "{told}");
+}
+
 #[test]
 fn a_lint_finds_what_is_another_one_tomorrow() {
     let env = TestEnv::new();
@@ -373,6 +392,35 @@ lanes:
     }
 }
 
+/// A conversation that was too long for its model goes on behind a summary: our own agent passes its lint then, too.
+#[test]
+fn a_run_that_was_compacted_passes() {
+    let env = TestEnv::new();
+    env.write("a.txt", &"alpha beta gamma\n".repeat(300));
+    env.write(
+        "run.yaml",
+        r#"
+format: 1
+lanes:
+  - lane: main
+    match: { any: true }
+    turns:
+      - reply: [ { call: { tool: read, id: toolu_a, input: { path: "a.txt" } } } ]
+      - reply: [ { call: { tool: read, id: toolu_b, input: { path: "a.txt" } } } ]
+        usage: { input: 5000000, output: 5 }
+      - reply: [ { text: "It was about alpha." } ]
+      - reply: [ { text: "It says alpha." } ]
+"#,
+    );
+    let said = env.run(&["run", "--script", "run.yaml", "--model", "opus", "Read a.txt"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let run = said.stderr.lines().rev().find_map(|line| line.strip_prefix("run ")).unwrap().trim();
+    let (code, told) = json(&env, &[run, "--lint"]);
+    let reasons: Vec<&Value> = told["requests"].as_array().unwrap().iter().map(|it| &it["reason"]).collect();
+    assert_eq!(reasons, [&"cold".into(), &Value::Null, &Value::Null, &"compacted".into()], "{told}");
+    assert_eq!(code, Some(0), "{}", told["findings"]);
+}
+
 #[test]
 fn mistakes_are_told_with_a_way_out() {
     let env = TestEnv::new();
@@ -391,6 +439,47 @@ fn mistakes_are_told_with_a_way_out() {
     );
     let said = env.run(&["proxy", "--upstream", "http://127.0.0.1:1", "--cache-sim", "--out", "rec"]);
     assert_eq!(said.code, Some(2), "a real provider has its own cache: {said:?}");
+}
+
+/// A fork without a transcript leaves nothing but its usage; so does one whose words are no longer those that were sent.
+#[test]
+fn requests_of_which_only_the_usage_is_left_are_told() {
+    let env = TestEnv::new();
+    env.write("run.yaml", SCRIPT);
+    let run = |more: &[&str]| env.run(&[&["run", "--script", "run.yaml", "--cache-sim"], more].concat());
+    let said = run(&["Is it?"]);
+    let main =
+        said.stderr.lines().rev().find_map(|line| line.strip_prefix("run ")).unwrap().trim().to_owned();
+    assert_eq!(run(&["--fork-of", &main, "Is it still so?"]).code, Some(0));
+    assert_eq!(json(&env, &[&main]).1["left_out"]["requests"], 0);
+    let mut folders = vec![env.path(".")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.is_dir() {
+                true => folders.push(entry),
+                false => forget(&entry, b"Is it still so?"),
+            }
+        }
+    }
+    let told = json(&env, &[&main]).1;
+    assert_eq!(told["requests"].as_array().unwrap().len(), 1, "{told}");
+    assert_eq!(told["left_out"]["requests"], 1, "{told}");
+    assert!(told["left_out"]["reported"]["read"].as_u64().unwrap() > 1_000, "{told}");
+    let text = env.run(&["cache", &main]).stdout;
+    assert!(text.contains("not in the sums: 1 request of which only the usage is left"), "{text}");
+}
+
+/// Puts other words into a file, wherever it has these.
+fn forget(path: &std::path::Path, words: &[u8]) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let places: Vec<usize> =
+        bytes.windows(words.len()).enumerate().filter(|(_, it)| *it == words).map(|(at, _)| at).collect();
+    for at in &places {
+        bytes[*at..at + words.len()].fill(b'x');
+    }
+    if !places.is_empty() {
+        std::fs::write(path, bytes).unwrap();
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use cache::{Around, Ask, Explained, Finding, Shown};
 use parity::{Accepted, ScenarioFolder};
 use recording::source::Source;
-use report::CacheOf;
+use report::{CacheOf, LeftOut};
 use session::model::TABLE_OF;
 use session::{RequestId, RunId};
 use store::{Filter, ModelCall, Run, RunKind, Store};
@@ -51,6 +51,7 @@ pub(crate) struct Told {
     pub(crate) explained: Explained,
     pub(crate) shown: HashMap<RequestId, Shown>,
     volatile: Vec<Finding>,
+    pub(crate) left_out: LeftOut,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -65,7 +66,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         None if arguments.golden.is_some() => return Err(no_golden()),
         None => of_run(&arguments.what)?,
     };
-    let of = CacheOf { explained: &told.explained, shown: &told.shown, prices_of: TABLE_OF };
+    let of = CacheOf {
+        explained: &told.explained,
+        shown: &told.shown,
+        prices_of: TABLE_OF,
+        left_out: told.left_out,
+    };
     if !arguments.lint {
         print(&match arguments.format {
             Format::Text => report::cache_text(&of, super::width()),
@@ -96,7 +102,7 @@ fn of_recording(source: &Source) -> Told {
         eprintln!("warning: {}: {}", report::plain(&problem.what), report::plain(&problem.why));
     }
     let volatile = parity::volatile(&cached.explained, &parity::around(source), parity::bodies(source));
-    Told { explained: cached.explained, shown: cached.shown, volatile }
+    Told { explained: cached.explained, shown: cached.shown, volatile, left_out: LeftOut::default() }
 }
 
 /// A run's lanes go by the ids of its runs, which no other tree of runs has.
@@ -141,13 +147,18 @@ pub(crate) fn explained(store: &Store, run: &RunId) -> anyhow::Result<Told> {
     let mut asks = Vec::new();
     let mut calls = HashMap::new();
     let mut around = Around::default();
+    let own: HashSet<String> = tree(run)?.iter().map(|summary| summary.id.to_string()).collect();
+    let mut left_out = LeftOut::default();
     for summary in tree(&root)? {
         let row = store.run(&summary.id).row().or_fail(Kind::Outside)?;
-        of_one(store, &row, &mut asks, &mut calls, &mut around)?;
+        let lost = of_one(store, &row, &mut asks, &mut calls, &mut around)?;
+        for call in lost.iter().filter(|_| own.contains(row.id.as_str())) {
+            left_out.requests += 1;
+            left_out.usage += call.usage;
+        }
     }
     let mut explained = cache::explain(asks);
     if root != *run {
-        let own: HashSet<String> = tree(run)?.iter().map(|summary| summary.id.to_string()).collect();
         explained.keep(|lane| own.contains(lane));
     }
     let body = |id: &RequestId| {
@@ -156,17 +167,18 @@ pub(crate) fn explained(store: &Store, run: &RunId) -> anyhow::Result<Told> {
     };
     let shown = parity::shown(&explained, body);
     let volatile = parity::volatile(&explained, &around, body);
-    Ok(Told { explained, shown, volatile })
+    Ok(Told { explained, shown, volatile, left_out })
 }
 
-/// The model calls of one run; its lane is its id.
+/// The model calls of one run; its lane is its id. Returns those that were answered and of which nothing else is left.
 fn of_one(
     store: &Store,
     row: &Run,
     asks: &mut Vec<Ask>,
     calls: &mut HashMap<RequestId, (RunId, ModelCall)>,
     around: &mut Around,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<ModelCall>> {
+    let mut lost = Vec::new();
     let settings = agent::Settings::from_bytes(&row.settings).or_fail(Kind::Outside)?;
     let micros = |at: store::Millis| u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000);
     let day = recording::iso(UNIX_EPOCH + Duration::from_micros(micros(row.created_at)));
@@ -174,8 +186,11 @@ fn of_one(
     around.folders.push(settings.workspace.clone());
     let mut from = None;
     for call in store.run(&row.id).model_calls().or_fail(Kind::Outside)? {
-        // Nothing is left of a fork that keeps no transcript.
-        let Ok(body) = agent::request_bytes(store, &row.id, &call) else { continue };
+        // Nothing is left of a fork that keeps no transcript, but what it cost.
+        let Ok(body) = agent::request_bytes(store, &row.id, &call) else {
+            lost.extend((call.usage.input_total() > 0).then_some(call));
+            continue;
+        };
         let Some(prompt) = cache::Prompt::decode(settings.dialect(), &body) else { continue };
         let id = RequestId::new(format!("call-{}", call.id));
         asks.push(Ask {
@@ -192,5 +207,5 @@ fn of_one(
         });
         calls.insert(id, (row.id.clone(), call));
     }
-    Ok(())
+    Ok(lost)
 }
