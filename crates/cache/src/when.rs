@@ -74,16 +74,22 @@ fn to_the_minute<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
         let is_ended = !behind.starts_with(|c: char| c.is_ascii_digit() || c == ':' || c == '%');
         // What is on the hour or the half was hardly read from a clock.
         let is_round = minute == "00" || minute == "30" || EXAMPLES.contains(&time);
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        let is_now = date_ends(line).is_some()
-            || words(line)
-                .iter()
-                .rev()
-                .take(4)
-                .any(|(_, word)| NOW.contains(&word.to_ascii_lowercase().as_str()));
-        let counts = is_time && is_begun && is_ended && !is_round && is_now && !is_other_day(before, day);
-        counts.then_some(time)
+        let is_alone = is_time && is_begun && is_ended && !is_round;
+        (is_alone && is_now(before) && !is_other_day(before, day)).then_some(time)
     })
+}
+
+/// Whether what comes next in a text is the present time, by the words before it.
+fn is_now(before: &str) -> bool {
+    let line = end_of(before).rsplit('\n').next().unwrap_or_default();
+    let says_so = |word: &str| NOW.contains(&word.to_ascii_lowercase().as_str());
+    date_ends(line).is_some() || words(line).iter().rev().take(4).any(|(_, word)| says_so(word))
+}
+
+/// The last words of a text: however long it is, no more of it is looked at for each number in it.
+fn end_of(text: &str) -> &str {
+    let from = (text.len().saturating_sub(60)..=text.len()).find(|at| text.is_char_boundary(*at));
+    &text[from.unwrap_or_default()..]
 }
 
 fn to_the_second<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
@@ -182,7 +188,7 @@ fn read<'t>(text: &'t str, words: &[(usize, &'t str)]) -> Option<(&'t str, Vec<D
 
 /// Whether a text says that a version comes next.
 fn is_version(before: &str) -> bool {
-    let last = words(before).last().map(|(_, word)| word.to_ascii_lowercase());
+    let last = words(end_of(before)).last().map(|(_, word)| word.to_ascii_lowercase());
     before.ends_with(['=', '@', '<', '>', '~', '^', '('])
         || last.is_some_and(|word| VERSIONS.contains(&word.as_str()) && !before.ends_with(['.', '\n']))
 }

@@ -129,6 +129,12 @@ mod tests {
         assert_eq!(cache::changed(&golden, &candidate).len(), 2, "by their names they are others");
         let names = HashMap::from([("sub-1", "sub-2"), ("sub-2", "sub-1")]);
         assert_eq!(cache::changed(&renamed(&golden, &names), &candidate), []);
+        let unread = |lane: &str| {
+            let (lane, pointer) = (lane.to_owned(), "/system/0/cache_control".to_owned());
+            vec![cache::Unread { lane, pointer, turns: 2, reason: None }]
+        };
+        let dead = Explained { unread: unread("sub-1"), ..golden.clone() };
+        assert_eq!(renamed(&dead, &names).unread, unread("sub-2"));
         let alone = HashMap::from([("sub-1", "sub-1")]);
         assert_eq!(cache::changed(&renamed(&golden, &alone), &candidate).len(), 1);
     }
