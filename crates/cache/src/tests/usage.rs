@@ -138,6 +138,22 @@ fn a_miss_that_the_usage_disproves_is_none() {
     assert_eq!(request.miss.as_ref().map(|miss| miss.tokens), Some(5_500));
 }
 
+/// A marker behind bytes that are others every turn is dead, but not where the usage reads it.
+#[test]
+fn a_marker_that_the_usage_reads_is_not_dead() {
+    let spaced = |n: u32| {
+        let mut body =
+            Body::new().tool("Read", "").system(&long("be good ", 5_000), MARK).says(user("go", ""));
+        body.tools[0] = body.tools[0].replacen(':', &format!(":{}", " ".repeat(n as usize)), 1);
+        body
+    };
+    let read = |n: u32| if n == 1 { [0, 5_500, 3] } else { [5_500, 0, 3] };
+    let explained = explain((1..=4).map(|n| used(n, u64::from(n) * 10, &spaced(n), read(n))).collect());
+    assert_eq!(crate::lint(&Explained::default(), &explained), []);
+    let unused = explain((1..=4).map(|n| ask(n, u64::from(n) * 10, &spaced(n))).collect());
+    assert_eq!(crate::lint(&Explained::default(), &unused).len(), 2, "a break, and a marker for nothing");
+}
+
 /// What is short is missed all the same where the usage says so.
 #[test]
 fn a_short_miss_is_not_disproved_by_a_usage_that_has_it() {
