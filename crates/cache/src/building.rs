@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use session::model::Vendor;
 use session::{Block as Said, Role};
-use wire::dialect::{Part, Place, PromptMessage, Tool};
-use wire::json::{Document, Value};
+use wire::dialect::{Dialect, Part, Place, PromptMessage, Tool};
+use wire::json::{self, Document, Value};
 
 use crate::digest::{Bytes, Digest};
 use crate::prompt::{Aside, Block, Key, Kind, Mark, Pictures, Prompt, Section};
-use crate::rules::{Deferred, Keeps, Reads, Rules, Thinking, Unmarked};
+use crate::rules::{Deferred, Keeps, ROUTE, Reads, Rules, Thinking, Unmarked};
 
 /// A prefix that is kept in steps can end in the middle of a block, so that long blocks are cut.
 const STEP_PIECE: usize = 512;
@@ -17,6 +17,9 @@ const STEP_PIECE: usize = 512;
 const PICTURE: u64 = 6_400;
 /// Sealed thinking is far shorter than its seal.
 const SEALED: u64 = 64;
+
+/// Settings that are what they are when nobody sets them, as [`plain`] has them.
+const DEFAULTS: [&str; 4] = [r#"{"type":"auto"}"#, r#"{"type":"disabled"}"#, r#""auto""#, "null"];
 
 /// Takes a request apart.
 pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> Prompt {
@@ -64,9 +67,31 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
         marker_count: prompt.markers.len(),
         asides,
         pictures: building.pictures,
+        is_tail: prompt.dialect == Dialect::OpenAiResponses && is_tail(document.root()),
         is_retained: retention.is_some_and(|term| term == "24h"),
         blocks: building.chained(&keys),
         keys,
+    }
+}
+
+/// Whether a request goes on from what the provider keeps of a conversation.
+fn is_tail(root: Value<'_, '_>) -> bool {
+    let named = ["previous_response_id", "conversation"].iter().filter_map(|name| root.get(name));
+    named.into_iter().any(|value| value.raw() != "null")
+}
+
+/// A setting by its value: blanks and the order of its members say nothing.
+fn plain(value: Value<'_, '_>) -> String {
+    match value.kind() {
+        json::Kind::Object => {
+            let members =
+                value.members().map(|it| format!("{}:{}", json::quote(&it.name()), plain(it.value)));
+            let mut members: Vec<String> = members.collect();
+            members.sort_unstable();
+            format!("{{{}}}", members.join(","))
+        }
+        json::Kind::Array => format!("[{}]", value.items().map(plain).collect::<Vec<_>>().join(",")),
+        _ => value.as_str().map_or_else(|| value.raw().to_owned(), |text| json::quote(&text)),
     }
 }
 
@@ -190,6 +215,7 @@ impl Building<'_> {
                 span,
                 weight: weight.saturating_sub(unseen),
                 chain: 0,
+                unrouted: 0,
                 position: 0,
             });
         }
@@ -198,28 +224,30 @@ impl Building<'_> {
     /// What else is part of the key.
     fn keys(&self, root: Value<'_, '_>, prompt: &wire::dialect::Prompt, searches: &[&Tool]) -> Vec<Key> {
         let mut keys = Vec::new();
-        let mut add = |section, pointer: &str, said: &[u8]| {
-            keys.push(Key { section, pointer: pointer.to_owned(), digest: Digest::of(said) });
+        let mut add = |section, name: &'static str, pointer: &str, span: Range<usize>, said: &[u8]| {
+            let digest = Digest::new().number(Digest::of(name.as_bytes())).number(Digest::of(said)).finish();
+            keys.push(Key { section, name, pointer: pointer.to_owned(), span, digest });
         };
         for (pointer, section) in self.rules.keys {
+            let Some(value) = root.pointer(pointer) else { continue };
             // What is said and changes nothing is as good as not said.
-            let said = root.pointer(pointer).map(|value| value.raw());
-            let said = said.filter(|raw| ![r#"{"type":"auto"}"#, r#"{"type":"disabled"}"#].contains(raw));
-            if let Some(raw) = said {
-                add(*section, pointer, raw.as_bytes());
+            let said = plain(value);
+            if !DEFAULTS.contains(&said.as_str()) {
+                add(*section, pointer, pointer, value.span(), said.as_bytes());
             }
         }
         if self.rules.vendor == Vendor::Anthropic {
             for tool in searches {
-                add(Section::System, &tool.place.pointer, self.bytes.body[tool.place.span.clone()].as_ref());
+                let Place { pointer, span, .. } = &tool.place;
+                add(Section::System, "search", pointer, span.clone(), &self.bytes.body[span.clone()]);
             }
             let parts = || prompt.messages.iter().flat_map(|message| &message.parts);
             let all = || parts().flat_map(|part| std::iter::once(part).chain(&part.parts));
             if let Some(cited) = all().find(|part| self.is_cited(part)) {
-                add(Section::System, &cited.place.pointer, b"citations");
+                add(Section::System, "citations", &cited.place.pointer, cited.place.span.clone(), b"");
             }
             if let Some(picture) = all().find(|part| matches!(part.block, Said::Image(_))) {
-                add(Section::Messages, &picture.place.pointer, b"pictures");
+                add(Section::Messages, "pictures", &picture.place.pointer, picture.place.span.clone(), b"");
             }
         }
         keys
@@ -274,21 +302,28 @@ impl Building<'_> {
             Keeps::Marked { reads: Reads::LookBack { runs_are_one, .. }, .. } => runs_are_one,
             _ => false,
         };
-        let mut chain = 0;
+        let is_route = |key: &Key| key.name == ROUTE;
+        let is_routed = keys.iter().any(is_route);
+        let (mut chain, mut unrouted) = (0, 0);
         let mut sections = Section::ALL.iter().peekable();
         let mut before: Option<(Section, Kind)> = None;
         let mut position = 0;
         for (block, digest) in self.blocks.iter_mut().zip(&self.digests) {
             while let Some(section) = sections.next_if(|section| **section <= block.section) {
-                let mut digest = Digest::new();
-                digest.number(chain).number(*section as u64);
-                for key in keys.iter().filter(|key| key.section == *section) {
-                    digest.number(key.digest);
-                }
-                chain = digest.finish();
+                let opened = |chain: u64, counts: &dyn Fn(&Key) -> bool| {
+                    let mut digest = Digest::new();
+                    digest.number(chain).number(*section as u64);
+                    for key in keys.iter().filter(|key| key.section == *section && counts(key)) {
+                        digest.number(key.digest);
+                    }
+                    digest.finish()
+                };
+                (chain, unrouted) = (opened(chain, &|_| true), opened(unrouted, &|key| !is_route(key)));
             }
-            chain = Digest::new().number(chain).number(*digest).finish();
-            block.chain = chain;
+            let behind = |chain: u64| Digest::new().number(chain).number(*digest).finish();
+            chain = behind(chain);
+            unrouted = if is_routed { behind(unrouted) } else { chain };
+            (block.chain, block.unrouted) = (chain, unrouted);
             let here = (block.section, block.kind);
             let in_run = runs_are_one && block.kind != Kind::Other && before == Some(here);
             position += usize::from(before.is_some() && !in_run);

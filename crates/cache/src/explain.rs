@@ -1,10 +1,13 @@
 //! Requests that were made, one after the other through the simulator: what each should have read, and why it did not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use session::Usage;
 
 use crate::explanation::{Ask, Explained, Explanation, Opening};
+use crate::prompt::Section;
 use crate::reason::Reason;
-use crate::rules::{Keeps, Rules};
+use crate::rules::{Keeps, ROUTE, Rules};
 use crate::simulator::{Asked, Simulator, State, effective, written};
 use crate::sure::Sure;
 use crate::tokens::{Scale, Tokens};
@@ -58,6 +61,7 @@ fn play(tokens: &Tokens, asks: &[Ask]) -> Played {
         simulator: Simulator::new(),
         lanes: HashMap::new(),
         writers: HashMap::new(),
+        unrouted: HashMap::new(),
     };
     let mut asked: Vec<Option<Asked>> = vec![None; asks.len()];
     let mut requests: Vec<Explanation> = asks.iter().map(Explanation::of).collect();
@@ -65,7 +69,7 @@ fn play(tokens: &Tokens, asks: &[Ask]) -> Played {
         match (is_begin, &asked[n]) {
             (true, Some(told)) => playing.simulator.begin(told),
             (true, None) => {}
-            (false, _) => asked[n] = asks[n].begun_us.map(|_| playing.ask(n, &mut requests[n])),
+            (false, _) => asked[n] = asks[n].begun_us.and_then(|_| playing.ask(n, &mut requests[n])),
         }
     }
     Played { scales, asked, requests }
@@ -143,15 +147,26 @@ pub(crate) struct Playing<'a> {
     lanes: HashMap<&'a str, Vec<usize>>,
     /// Who last wrote what, by the chain of its last block.
     writers: HashMap<u64, usize>,
+    /// The same with the keys that route requests aside.
+    unrouted: HashMap<u64, usize>,
 }
 
 impl<'a> Playing<'a> {
-    fn ask(&mut self, n: usize, explanation: &mut Explanation) -> Asked {
+    /// What becomes of a request; `None` where its bytes cannot tell.
+    fn ask(&mut self, n: usize, explanation: &mut Explanation) -> Option<Asked> {
         let ask = &self.asks[n];
         let scale = &self.scales[n];
+        if ask.prompt.is_tail {
+            // Only the usage knows how long it is, and what of it was read.
+            let unknown = Usage { input: scale.total, ..Usage::default() };
+            let usage = ask.reported.map_or(unknown, |reported| Usage { output: 0, ..reported });
+            (explanation.predicted, explanation.perfect) = (usage, usage);
+            explanation.reason = Some(Reason::HistoryElsewhere);
+            return None;
+        }
         let found = self.before(n);
         let asked = self.simulator.ask(ask.at_us, &ask.prompt, scale);
-        let found = found.or_else(|| self.elsewhere(n, &asked));
+        let found = found.or_else(|| self.elsewhere(n, &asked)).or_else(|| self.rerouted(n, &asked));
         let marks = effective(&ask.prompt, scale);
         let is_marked = matches!(ask.prompt.rules.keeps, Keeps::Marked { .. });
         explanation.predicted = asked.usage;
@@ -170,7 +185,12 @@ impl<'a> Playing<'a> {
         };
         self.lanes.entry(&ask.lane).or_default().push(n);
         self.writers.extend(asked.writes.iter().map(|(chain, _)| (*chain, n)));
-        asked
+        if ask.prompt.rules.keys.iter().any(|(name, _)| *name == ROUTE) {
+            let written: HashSet<u64> = asked.writes.iter().map(|(chain, _)| *chain).collect();
+            let blocks = ask.prompt.blocks.iter().filter(|block| written.contains(&block.chain));
+            self.unrouted.extend(blocks.map(|block| (block.unrouted, n)));
+        }
+        Some(asked)
     }
 
     /// The request that one should go on from: the one before in its lane. Where a fork begins it is the one of its
@@ -201,6 +221,29 @@ impl<'a> Playing<'a> {
             kept,
             state: self.simulator.state(ask.at_us, chain),
             is_intact: true,
+        })
+    }
+
+    /// The same conversation under another key: what was written is there, where nobody looks for it.
+    fn rerouted(&self, n: usize, asked: &Asked) -> Option<Found> {
+        let (ask, scale) = (&self.asks[n], &self.scales[n]);
+        let blocks = &ask.prompt.blocks;
+        let reach = blocks.iter().rposition(|block| self.unrouted.contains_key(&block.unrouted))?;
+        let before = self.unrouted[&blocks[reach].unrouted];
+        let there = &self.asks[before].prompt;
+        let state = self.simulator.state(ask.at_us, there.blocks.get(reach)?.chain);
+        let kept = scale.ends[reach];
+        // Agents that share no more than tools and instructions may well have keys of their own.
+        let is_shared = blocks[reach].section == Section::Messages && state == State::Readable;
+        let is_more = kept > asked.usage.cache_read && kept >= Rules::minimum(&ask.prompt.model);
+        let shared = ask.prompt.shared_with(there);
+        (is_shared && is_more).then_some(Found {
+            before,
+            shared,
+            reach: Some(reach),
+            kept,
+            state,
+            is_intact: false,
         })
     }
 

@@ -26,6 +26,8 @@ pub struct Ask {
     pub at_us: u64,
     /// When its answer began; nothing where it never did.
     pub begun_us: Option<u64>,
+    /// Its conversation was summed up since the last one, and begins anew.
+    pub begins_anew: bool,
     /// What it asks.
     pub prompt: Prompt,
     /// What the provider says it used.
@@ -98,6 +100,8 @@ pub struct Explanation {
     pub reason: Option<Reason>,
     /// The rest of a miss.
     pub miss: Option<Miss>,
+    /// The bytes foretell a miss, and the usage has read all of it: there was none.
+    pub is_disproved: bool,
     /// The request it should have gone on from.
     pub after: Option<RequestId>,
 }
@@ -117,6 +121,7 @@ impl Explanation {
             sure: Sure::Unchecked,
             reason: Some(Reason::Unanswered),
             miss: None,
+            is_disproved: false,
             after: None,
         }
     }

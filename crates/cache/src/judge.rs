@@ -5,7 +5,7 @@ use session::Usage;
 use crate::explain::{Found, Playing};
 use crate::explanation::{Ask, AtStake, Explanation, Miss};
 use crate::place::Place;
-use crate::prompt::{Aside, Section};
+use crate::prompt::{Aside, Block, Section};
 use crate::reason::Reason;
 use crate::rules::{Keeps, Reads, Rules};
 use crate::simulator::{Asked, State, back, bill, effective, written};
@@ -33,17 +33,32 @@ impl Playing<'_> {
                 if could >= Rules::minimum(&ask.prompt.model) { could } else { 0 }
             }
         };
+        let is_messages = |block: &Block| block.section == Section::Messages;
+        let parts_in_messages = ask.prompt.blocks.get(found.shared).is_none_or(is_messages);
+        if ask.begins_anew && !found.is_intact && parts_in_messages {
+            return Some(Reason::Compacted);
+        }
         let missed = could.saturating_sub(asked.usage.cache_read);
         if missed == 0 {
             let nothing = (asked.usage.cache_read == 0).then(|| self.nothing(found));
             return nothing.or_else(|| self.aside(n, found, explanation));
+        }
+        explanation.perfect = billed(ask, scale, could);
+        // What the usage read was there, whatever the bytes say: a provider may see past an order of keys.
+        if let Some(reported) = self.tokens.believed(&ask.prompt, ask.reported.as_ref()) {
+            let lacking = could.saturating_sub(reported.cache_read);
+            // A short miss is within what may be miscounted, and no less a miss.
+            let is_nearer = 2 * lacking < missed;
+            if is_nearer && !is_beyond_counting(lacking, reported.input_total(), true) {
+                explanation.is_disproved = true;
+                return None;
+            }
         }
         let place = match found.reach.filter(|_| found.is_intact) {
             Some(reach) => Place::whole(&ask.prompt, reach),
             None => Place::of(&ask.prompt, &self.asks[found.before].prompt, found.shared),
         };
         let reason = self.reason(n, found, &place);
-        explanation.perfect = billed(ask, scale, could);
         let usd = more(ask, &asked.usage, &explanation.perfect);
         explanation.miss = Some(Miss::at(place, missed, usd));
         Some(reason)

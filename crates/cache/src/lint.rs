@@ -1,5 +1,6 @@
 //! What should not be in a prompt that is meant to be cached: for continuous integration.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::compare::{Broken, broken, place};
@@ -33,6 +34,8 @@ pub enum Rule {
     Volatile,
     /// A fork that does not read what it starts from.
     ColdFork,
+    /// There is nothing to look at where something should be.
+    Unseen,
 }
 
 impl Rule {
@@ -43,6 +46,7 @@ impl Rule {
             Self::DeadMarker => "dead_marker",
             Self::Volatile => "volatile",
             Self::ColdFork => "cold_fork",
+            Self::Unseen => "unseen",
         }
     }
 }
@@ -65,7 +69,34 @@ pub fn lint(golden: &Explained, explained: &Explained) -> Vec<Finding> {
     };
     findings.extend(explained.unread.iter().filter(|unread| !is_known(unread)).map(of_unread));
     findings.extend(cold_forks(explained));
+    findings.extend(unanswered(golden, explained));
     findings
+}
+
+impl Finding {
+    /// A lane that only the golden has: what it broke there might break here.
+    pub fn lacking(lane: String) -> Self {
+        Self::unseen(lane, "the golden has this lane, and here nothing is like it")
+    }
+
+    fn unseen(lane: String, what: &str) -> Self {
+        Self { rule: Rule::Unseen, lane, pointer: String::new(), what: what.to_owned() }
+    }
+}
+
+/// Where no answer came nothing was cached, and nothing can be told of it: that is no pass.
+fn unanswered(golden: &Explained, explained: &Explained) -> Vec<Finding> {
+    let [known, here] = [golden, explained].map(|of| {
+        let answered = of.requests.iter().filter(|request| request.is_answered());
+        answered.map(|request| request.lane.as_str()).collect::<HashSet<_>>()
+    });
+    if here.is_empty() {
+        let what = "no model answered, so that there is nothing to look at";
+        return vec![Finding::unseen("all".to_owned(), what)];
+    }
+    let lanes = explained.openings.iter().map(|opening| &opening.lane);
+    let silent = lanes.filter(|lane| known.contains(lane.as_str()) && !here.contains(lane.as_str()));
+    silent.map(|lane| Finding::unseen(lane.clone(), "no answer came, and in the golden one did")).collect()
 }
 
 fn of_break(broken: &Broken) -> Finding {
@@ -126,8 +157,9 @@ fn cold_forks(explained: &Explained) -> impl Iterator<Item = Finding> {
     });
     firsts.filter_map(|request| {
         let (reason, miss) = (request.reason?, request.miss.as_ref()?);
-        // What is there and is not given is the provider's matter.
-        (miss.tokens > 0 && reason != Reason::Unavailable).then(|| Finding {
+        // What is there and is not given is the provider's matter; what was asked too early or too late is the clock's.
+        let is_timing = matches!(reason, Reason::Unavailable | Reason::NotYetReadable | Reason::Expired);
+        (miss.tokens > 0 && !is_timing).then(|| Finding {
             rule: Rule::ColdFork,
             lane: request.lane.clone(),
             pointer: miss.pointer.clone(),

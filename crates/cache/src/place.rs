@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::prompt::{Block, Key, Prompt, Section};
+use crate::prompt::{Block, Differs, Key, Prompt, Section};
 use crate::reason::Reason;
 
 /// Where two prompts part.
@@ -29,14 +29,16 @@ impl Place {
         let section = block.map_or(Section::Messages, |block| block.section);
         // A part of the key changes everything from its section on, whatever the blocks say.
         let started = shared.checked_sub(1).is_some_and(|last| here.blocks[last].section >= section);
-        let key = Key::first_difference(here, there).filter(|(of, _)| *of <= section && !started);
+        let key = Key::first_difference(here, there).filter(|it| it.key.section <= section && !started);
         match key {
-            Some((of, pointer)) => {
-                let reason = match pointer.as_str() {
+            Some(Differs { key, of, spans }) => {
+                let reason = match key.name {
                     "/model" => Reason::ModelChanged,
-                    _ => Reason::change_in(of),
+                    _ => Reason::change_in(key.section),
                 };
-                Self { block: shared, section: of, pointer, spans: [None, None], reason }
+                // A picture is a block of its own, and changes those before it too; a setting is none.
+                let block = of.blocks.iter().position(|block| block.holds(&key.pointer)).unwrap_or(shared);
+                Self { block, section: key.section, pointer: key.pointer.clone(), spans, reason }
             }
             None => Self {
                 block: shared,

@@ -49,8 +49,18 @@ pub struct Block {
     pub weight: u64,
     /// The digest of everything up to and with it.
     pub chain: u64,
+    /// The same with the key that routes a request aside.
+    pub(crate) unrouted: u64,
     /// Its position: look-backs count these.
     pub position: usize,
+}
+
+impl Block {
+    /// Whether a pointer leads to it, or into it.
+    pub(crate) fn holds(&self, pointer: &str) -> bool {
+        let rest = pointer.strip_prefix(&self.pointer);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
 }
 
 /// Everything up to and with a block shall be kept.
@@ -68,8 +78,21 @@ pub struct Mark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) section: Section,
+    /// Which part it is.
+    pub(crate) name: &'static str,
     pub(crate) pointer: String,
+    /// Its bytes in the body.
+    pub(crate) span: Range<usize>,
     pub(crate) digest: u64,
+}
+
+/// A part of the key that two prompts do not share.
+pub(crate) struct Differs<'p> {
+    pub(crate) key: &'p Key,
+    /// Who has it.
+    pub(crate) of: &'p Prompt,
+    /// Its bytes: here, and there.
+    pub(crate) spans: [Option<Range<usize>>; 2],
 }
 
 /// A tool whose definition is not in the prefix.
@@ -108,6 +131,8 @@ pub struct Prompt {
     pub(crate) pictures: Pictures,
     /// Kept for the longer term although no marker says so.
     pub(crate) is_retained: bool,
+    /// What came before is named, and not said: the blocks are only the end of the prompt.
+    pub(crate) is_tail: bool,
     pub(crate) keys: Vec<Key>,
 }
 
@@ -136,14 +161,17 @@ impl Prompt {
 }
 
 impl Key {
-    /// The first part of the key that two prompts do not share: its section, and where it stands in one of them.
-    pub(crate) fn first_difference(here: &Prompt, there: &Prompt) -> Option<(Section, String)> {
-        let missing = |of: &Prompt, from: &Prompt| -> Vec<(Section, String)> {
-            let keys = of.keys.iter().filter(|key| !from.keys.contains(key));
-            keys.map(|key| (key.section, key.pointer.clone())).collect()
+    /// The first part of the key that two prompts do not share.
+    pub(crate) fn first_difference<'p>(here: &'p Prompt, there: &'p Prompt) -> Option<Differs<'p>> {
+        let own = [(here, there), (there, here)].map(|(of, from)| {
+            let is_own = |key: &&Key| !from.keys.iter().any(|it| it.digest == key.digest);
+            of.keys.iter().filter(is_own).map(|key| (key, of)).collect::<Vec<_>>()
+        });
+        let (key, of) = *own.iter().flatten().min_by_key(|(key, _)| key.section)?;
+        let span = |keys: &Vec<(&Key, &Prompt)>| {
+            keys.iter().find(|(it, _)| it.name == key.name).map(|(it, _)| it.span.clone())
         };
-        let all = [missing(here, there), missing(there, here)].concat();
-        all.into_iter().min_by_key(|(section, _)| *section)
+        Some(Differs { key, of, spans: [span(&own[0]), span(&own[1])] })
     }
 }
 

@@ -23,6 +23,10 @@ pub enum Reason {
     BelowMinimum,
     /// It was written, but further back than any marker looks.
     BeyondLookBack,
+    /// The history is with the provider, and not in the request: nothing can be told from the bytes.
+    HistoryElsewhere,
+    /// The conversation was summed up and begins anew: what was written is not what is asked.
+    Compacted,
     /// The provider did not have it, although it should.
     Unavailable,
     /// No answer came: nothing was read, written or charged.
@@ -45,6 +49,8 @@ impl Reason {
             Self::NotYetReadable => "not_yet_readable",
             Self::BelowMinimum => "below_minimum",
             Self::BeyondLookBack => "beyond_look_back",
+            Self::HistoryElsewhere => "history_elsewhere",
+            Self::Compacted => "compacted",
             Self::Unavailable => "unavailable",
             Self::Unanswered => "unanswered",
             Self::Unmarked => "unmarked",

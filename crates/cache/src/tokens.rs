@@ -52,7 +52,7 @@ impl Tokens {
         let mut tokens = Self::default();
         let (mut plausible, mut made_up) = (0_usize, 0_usize);
         for ask in asks {
-            let Some(usage) = &ask.reported else { continue };
+            let Some(usage) = ask.reported.as_ref().filter(|_| !ask.prompt.is_tail) else { continue };
             // What a picture comes to is anybody's guess, so that it gives nobody away.
             let votes = usize::from(ask.prompt.pictures.sent == 0);
             match is_plausible(&ask.prompt, usage) {
@@ -72,7 +72,7 @@ impl Tokens {
 
     /// The usage of a request, where it can be believed.
     pub(crate) fn believed<'u>(&self, prompt: &Prompt, usage: Option<&'u Usage>) -> Option<&'u Usage> {
-        usage.filter(|usage| !self.is_made_up && is_plausible(prompt, usage))
+        usage.filter(|usage| !self.is_made_up && !prompt.is_tail && is_plausible(prompt, usage))
     }
 
     /// Whether a usage says how many tokens stand up to and with a block.

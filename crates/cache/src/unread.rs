@@ -53,8 +53,10 @@ pub(crate) fn unread(
         let mut slots: Vec<(Slot<'_>, Unread)> = Vec::new();
         let mut useful: HashSet<Slot<'_>> = HashSet::new();
         for pair in turns.windows(2) {
-            let (prompt, reason) = (&asks[pair[0]].prompt, requests[pair[1]].reason);
-            let in_time = !matches!(reason, Some(Reason::Expired | Reason::NotYetReadable));
+            let (prompt, next) = (&asks[pair[0]].prompt, &requests[pair[1]]);
+            let reason = next.reason;
+            let in_time =
+                !next.is_disproved && !matches!(reason, Some(Reason::Expired | Reason::NotYetReadable));
             for (slot, mark, pointer) in slots_of(prompt, &scales[pair[0]]) {
                 if read.contains(&prompt.blocks[mark.block].chain) {
                     useful.insert(slot);

@@ -20,6 +20,10 @@ pub struct Around {
 
 /// Folders that differ from one user or machine to the next.
 const PERSONAL: [&str; 6] = ["/home/", "/Users/", "/root/", "/tmp/", "/private/", "C:\\Users\\"];
+/// The same of containers. They are short enough to stand in the middle of other paths.
+const CONTAINERS: [&str; 3] = ["/work/", "/workspace/", "/workspaces/"];
+/// Hashes that stand in examples.
+const EXAMPLES: [&str; 5] = ["abc1234", "a1b2c3d", "1a2b3c4", "abc123d", "1234abc"];
 /// What `git` says of a folder, and how harnesses announce it.
 const GIT: [&str; 6] = [
     "gitStatus:",
@@ -106,7 +110,10 @@ fn is_border(c: char) -> bool {
     !(c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// A UUID, a long number in hex, or a name with random letters behind it.
+/// How often letters and digits take turns in what somebody drew by lot.
+const TURNS: usize = 4;
+
+/// A UUID, a ULID, a long number in hex, letters and digits by lot, or a name with such behind it.
 fn is_id(word: &str) -> bool {
     let is_hex = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     let has_both = |part: &str| {
@@ -120,14 +127,33 @@ fn is_id(word: &str) -> bool {
             rest.len() >= 16 && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) && has_both(rest);
         random && name.bytes().all(|byte| byte.is_ascii_lowercase())
     });
-    is_uuid || is_digest || is_named
+    let turns = |part: &str| {
+        let pairs = part.as_bytes().windows(2);
+        pairs.filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count()
+    };
+    // Without the letters that look like digits, as ULIDs and our own runs are written.
+    let is_base32 = |part: &str, other: &[u8]| {
+        part.bytes().all(|byte| byte.is_ascii_alphanumeric() && !other.contains(&byte))
+    };
+    let is_ulid = word.len() == 26 && is_base32(word, b"abcdefghijklmnopqrstuvwxyzILOU");
+    let is_run = word.len() == 16 && is_base32(word, b"ABCDEFGHIJKLMNOPQRSTUVWXYZilou");
+    let is_drawn = (is_ulid || is_run) && turns(word) >= TURNS;
+    let is_numbered = word.rsplit_once('-').is_some_and(|(name, rest)| {
+        let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        is_name && rest.len() >= 8 && is_hex(rest) && turns(rest) >= TURNS
+    });
+    is_uuid || is_digest || is_named || is_drawn || is_numbered
 }
 
 fn path(text: &str, folders: &[String]) -> Option<String> {
-    let known = folders.iter().map(String::as_str).find(|folder| text.contains(folder));
-    let begins = known
-        .or_else(|| PERSONAL.into_iter().find(|begin| text.contains(begin)).filter(|_| folders.is_empty()))?;
-    let from = text.find(begins)?;
+    let known = folders.iter().map(String::as_str).find_map(|folder| text.find(folder));
+    let is_begun = |at: &usize| !text[..*at].ends_with(|c: char| c.is_alphanumeric() || "._-~*/".contains(c));
+    let in_container = |begin: &str| text.match_indices(begin).map(|(at, _)| at).find(|at| is_begun(at));
+    let anywhere = || {
+        let personal = PERSONAL.into_iter().find_map(|begin| text.find(begin));
+        personal.or_else(|| CONTAINERS.into_iter().find_map(in_container)).filter(|_| folders.is_empty())
+    };
+    let from = known.or_else(anywhere)?;
     let rest = &text[from..];
     let is_end = |c: char| c.is_whitespace() || ['"', '\'', '`', '<', '>', ')', ','].contains(&c);
     let end = rest.find(is_end).unwrap_or(rest.len());
@@ -137,8 +163,32 @@ fn path(text: &str, folders: &[String]) -> Option<String> {
 /// What `git` says, in its own words or as short as `git status --short` has it.
 fn git(text: &str) -> Option<String> {
     let said = GIT.iter().find_map(|words| text[text.find(words)?..].lines().next());
-    let line = said.or_else(|| text.lines().find(|line| is_short_status(line)))?;
+    let is_state = |line: &&str| is_short_status(line) || is_branch(line);
+    let line = said.or_else(|| text.lines().find(is_state)).or_else(|| commit(text))?;
     Some(line.chars().take(60).collect())
+}
+
+/// As in `branch: feature/x`.
+fn is_branch(line: &str) -> bool {
+    let Some((what, name)) = line.split_once(':') else { return false };
+    let name = name.trim();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "/_.-#".contains(c);
+    let words: Vec<&str> = what.split_whitespace().collect();
+    let is_branch = words.last().is_some_and(|word| word.eq_ignore_ascii_case("branch")) && words.len() <= 3;
+    is_branch && !name.is_empty() && name.chars().all(is_name)
+}
+
+/// As in `commit 9fceb02`.
+fn commit(text: &str) -> Option<&str> {
+    text.match_indices("ommit ").find_map(|(at, begin)| {
+        let from = at + begin.len();
+        let rest = &text[from..];
+        let hash = &rest[..rest.find(is_border).unwrap_or(rest.len())];
+        let is_hex = hash.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        let has_both = hash.bytes().any(|byte| byte.is_ascii_digit()) && hash.bytes().any(|byte| byte > b'9');
+        let is_hash = is_hex && has_both && (7..=40).contains(&hash.len()) && !EXAMPLES.contains(&hash);
+        is_hash.then(|| text.get(at.checked_sub(1)?..from + hash.len())).flatten()
+    })
 }
 
 /// As in ` M src/lib.rs`, `?? notes.md` or `## main...origin/main`.

@@ -18,7 +18,13 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 /// Times that stand in examples.
-const EXAMPLES: [&str; 3] = ["12:34:56", "01:23:45", "23:59:59"];
+const EXAMPLES: [&str; 5] = ["12:34:56", "01:23:45", "23:59:59", "12:34", "23:59"];
+/// Words before a time to the minute that make it the present one.
+const NOW: [&str; 9] = ["time", "now", "clock", "is", "current", "currently", "date", "today", "since"];
+/// Words before numbers with dots that make them no date.
+const VERSIONS: [&str; 3] = ["version", "release", "v"];
+/// Years that a date without any sign between its parts may be of.
+const COMPACT_YEARS: std::ops::Range<u32> = 2020..2036;
 const DAY: i64 = 24 * 60 * 60;
 /// Seconds from 2020 on, and until 2035.
 const THESE_YEARS: std::ops::Range<i64> = 1_577_836_800..2_051_222_400;
@@ -26,11 +32,67 @@ const THESE_YEARS: std::ops::Range<i64> = 1_577_836_800..2_051_222_400;
 /// A date; only that of `day` where that is known, for examples in a text stay as they are.
 pub(crate) fn date<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
     let day = day.and_then(|day| dates(day).next()).map(|(_, days)| days[0]);
-    dates(text).find(|(_, days)| day.is_none_or(|day| days.contains(&day))).map(|(found, _)| found)
+    let all = dates(text).chain(compact_dates(text));
+    let mut those = all.filter(|(_, days)| day.is_none_or(|day| days.contains(&day)));
+    those.next().map(|(found, _)| found)
 }
 
-/// A time of day to the second; none that goes with a date of an example.
+/// Dates as in `20261116`.
+fn compact_dates(text: &str) -> impl Iterator<Item = (&str, Vec<Day>)> {
+    words(text).into_iter().filter_map(move |(from, word)| {
+        let (plain, _) = word.split_once('T').unwrap_or((word, ""));
+        let all = number(plain).filter(|_| plain.len() == 8)?;
+        let (year, month, last) = (all / 10_000, all / 100 % 100, all % 100);
+        let is_part = text[..from].ends_with(['-', '_', '/', '.', ',', '$', '#'])
+            || text[from + word.len()..].starts_with(['-', '_', '/', ','])
+            || text[from + word.len()..]
+                .strip_prefix('.')
+                .is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit()));
+        let found = day(Some(year), Some(month), Some(last)).filter(|_| COMPACT_YEARS.contains(&year))?;
+        (!is_part).then(|| (plain, vec![found]))
+    })
+}
+
+/// A time of day to the second, or to the minute where it is said to be the present one; none that goes with a date of an
+/// example.
 pub(crate) fn clock<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
+    to_the_second(text, day).or_else(|| to_the_minute(text, day))
+}
+
+fn to_the_minute<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
+    text.match_indices(':').find_map(|(colon, _)| {
+        let hours = text[..colon].bytes().rev().take_while(u8::is_ascii_digit).count();
+        let time = text.get(colon - hours..colon + 3)?;
+        let (hour, minute) = time.split_once(':')?;
+        let part = |digits: &str, most: u32| number(digits).is_some_and(|it| it < most);
+        let is_time = (1..=2).contains(&hours) && part(hour, 24) && part(minute, 60);
+        let (before, behind) = (&text[..colon - hours], &text[colon + 3..]);
+        // A place in a file, a ratio or an address goes on at either end.
+        let is_begun = before.ends_with(|c: char| c.is_whitespace() || "=(\"'`".contains(c))
+            || before.is_empty()
+            || before.strip_suffix('T').is_some_and(|day| date_ends(day).is_some());
+        let is_ended = !behind.starts_with(|c: char| c.is_ascii_digit() || c == ':' || c == '%');
+        // What is on the hour or the half was hardly read from a clock.
+        let is_round = minute == "00" || minute == "30" || EXAMPLES.contains(&time);
+        let is_alone = is_time && is_begun && is_ended && !is_round;
+        (is_alone && is_now(before) && !is_other_day(before, day)).then_some(time)
+    })
+}
+
+/// Whether what comes next in a text is the present time, by the words before it.
+fn is_now(before: &str) -> bool {
+    let line = end_of(before).rsplit('\n').next().unwrap_or_default();
+    let says_so = |word: &str| NOW.contains(&word.to_ascii_lowercase().as_str());
+    date_ends(line).is_some() || words(line).iter().rev().take(4).any(|(_, word)| says_so(word))
+}
+
+/// The last words of a text: however long it is, no more of it is looked at for each number in it.
+fn end_of(text: &str) -> &str {
+    let from = (text.len().saturating_sub(60)..=text.len()).find(|at| text.is_char_boundary(*at));
+    &text[from.unwrap_or_default()..]
+}
+
+fn to_the_second<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
     text.match_indices(':').find_map(|(colon, _)| {
         let from = colon.checked_sub(2)?;
         let time = text.get(from..from + 8)?;
@@ -47,9 +109,14 @@ pub(crate) fn clock<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
 
 /// Whether a text ends in a date, and that is not the one that counts.
 fn is_other_day(text: &str, day: Option<&str>) -> bool {
+    day.is_some() && date_ends(text).is_some_and(|last| date(last, day).is_none())
+}
+
+/// The end of a text, where that is a date.
+fn date_ends(text: &str) -> Option<&str> {
     let text = text.trim_end_matches(['T', ' ', ',']);
     let last = text.get(text.len().saturating_sub(12)..).unwrap_or_default();
-    day.is_some() && date(last, None).is_some() && date(last, day).is_none()
+    date(last, None).map(|_| last)
 }
 
 /// Seconds or milliseconds since 1970, near `day` where that is known.
@@ -96,6 +163,9 @@ fn read<'t>(text: &'t str, words: &[(usize, &'t str)]) -> Option<(&'t str, Vec<D
         ("-", "-") | ("/", "/") if first.len() == 4 => {
             vec![day(number(first), digits(second), digits(third))]
         }
+        (".", ".") if first.len() == 4 && !is_version(&text[..from]) => {
+            vec![day(number(first), digits(second), digits(third))]
+        }
         ("/", "/") | (".", ".") => {
             let (one, other, year) = (digits(first), digits(second), year(third));
             vec![day(year, one, other), day(year, other, one)]
@@ -114,6 +184,13 @@ fn read<'t>(text: &'t str, words: &[(usize, &'t str)]) -> Option<(&'t str, Vec<D
         || behind.starts_with(['-', '_', '/'])
         || behind.strip_prefix('.').is_some_and(goes_on);
     (!days.is_empty() && !is_part).then_some((whole, days))
+}
+
+/// Whether a text says that a version comes next.
+fn is_version(before: &str) -> bool {
+    let last = words(end_of(before)).last().map(|(_, word)| word.to_ascii_lowercase());
+    before.ends_with(['=', '@', '<', '>', '~', '^', '('])
+        || last.is_some_and(|word| VERSIONS.contains(&word.as_str()) && !before.ends_with(['.', '\n']))
 }
 
 fn day(year: Option<u32>, month: Option<u32>, number: Option<u32>) -> Option<Day> {
@@ -177,6 +254,8 @@ mod tests {
         for written in [
             "2026-11-16",
             "2026/11/16",
+            "2026.11.16",
+            "20261116",
             "11/16/2026",
             "16/11/2026",
             "16.11.2026",
@@ -206,6 +285,10 @@ mod tests {
             "In May 2024 it was",
             "1024-2048-4096",
             "13/45/2026",
+            "web_search_20250305 and text-20250305",
+            "at most 20991345 bytes, 12345678 or 19840101",
+            "release 2024.08.06, x==2024.08.06 and 2024.08.06.1",
+            "$20261116 or 20261116,5",
         ] {
             assert_eq!(date(harmless, None), None, "{harmless}");
         }
@@ -217,6 +300,16 @@ mod tests {
             ("It is 14:32:05.", Some("14:32:05")),
             ("2026-11-16T14:32:05.123Z", Some("14:32:05")),
             ("at 9:30 or 14:32", None),
+            ("It is 14:32.", Some("14:32")),
+            ("It is 9:05 PM", Some("9:05")),
+            ("time=2026-11-16T14:32Z", Some("14:32")),
+            ("2026-11-16 14:32", Some("14:32")),
+            ("2024-01-02 14:32", None),
+            ("The build is daily at 14:30", None),
+            ("the ratio is 16:9, or 4:3", None),
+            ("the error is in src/lib.rs:14:32", None),
+            ("the address is 10.0.0.1:80 or [::1]:8080", None),
+            ("the map is {a:12, b:34}", None),
             ("every day at 09:00:00", None),
             ("as in 12:34:56", None),
             ("00:1A:2B:3C:4D:5E and 10:11:12:13", None),

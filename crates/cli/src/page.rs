@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use parity::Cached;
 use recording::source::{Answered, Asked, Content, Happened, Named, Ordered, Origin, Source, Summary};
 use recording::{Recording, State};
-use report::{CacheOf, Crossed, GoldenOf, Measured, Mood, OneRun, Page, PageKind, PageOf, Size};
+use report::{CacheOf, Crossed, GoldenOf, LeftOut, Measured, Mood, OneRun, Page, PageKind, PageOf, Size};
 use serde_json::Value;
 use session::RunId;
 use session::model::TABLE_OF;
@@ -78,7 +78,12 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
     let dialect = |one: &OneRun| agent::Settings::from_bytes(&one.run.settings).ok().map(|it| it.dialect());
     let ran = report::ran(&runs, dialect);
     let told = cache::explained(store, run)?;
-    let cache = CacheOf { explained: &told.explained, shown: &told.shown, prices_of: TABLE_OF };
+    let cache = CacheOf {
+        explained: &told.explained,
+        shown: &told.shown,
+        prices_of: TABLE_OF,
+        left_out: told.left_out,
+    };
     let mood = match first.summary.status {
         RunStatus::Completed => Mood::Good,
         RunStatus::Failed => Mood::Bad,
@@ -238,7 +243,8 @@ fn of_recording(
     let title = title(source);
     let jobs = read.ordered().lanes.jobs();
     let explained = &read.cached.explained;
-    let cache = CacheOf { explained, shown: &read.cached.shown, prices_of: TABLE_OF };
+    let cache =
+        CacheOf { explained, shown: &read.cached.shown, prices_of: TABLE_OF, left_out: LeftOut::default() };
     let golden = against.map(|against| GoldenOf {
         title: self::title(against.golden.source),
         of: counterparts(against, read.ordered()),

@@ -180,6 +180,106 @@ fn a_lint_fails_on_what_the_golden_has_not() {
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "nothing found\n"));
 }
 
+/// Dumps of requests and of what was answered to them, ten seconds apart.
+fn dump(env: &TestEnv, folder: &str, asked: &[(String, &str)]) {
+    for (n, (body, reply)) in asked.iter().enumerate() {
+        let id = format!("r{:06}", n + 1);
+        let at = |second: usize| format!("2026-11-16T09:{:02}:{:02}.000000Z", n / 6, n % 6 * 10 + second);
+        let said = serde_json::json!({
+            "request_id": id, "timestamp": at(0), "method": "POST", "targetUrl": "https://x/v1/messages",
+            "headers": [], "body": { "text": body },
+        });
+        let reply = format!(
+            r#"{{"id":"msg_{n}","type":"message","role":"assistant","model":"claude-opus-5","content":[{reply}],"stop_reason":"end_turn","usage":{{"input_tokens":0,"output_tokens":1}}}}"#
+        );
+        let answer = serde_json::json!({
+            "request_id": id, "timestamp": at(1), "status": 200,
+            "headers": [["content-type", "application/json"]], "firstByteUs": 500_000, "endUs": 1_000_000,
+            "ending": "complete", "body": { "text": reply },
+        });
+        env.write(&format!("{folder}/{id}_request.json"), &said.to_string());
+        env.write(&format!("{folder}/{id}_response.json"), &answer.to_string());
+    }
+}
+
+/// Two agents are started by one reply; what `alpha` is told differs from turn to turn.
+fn brothers(order: [&str; 2]) -> Vec<(String, &'static str)> {
+    let text = |said: &str| format!(r#"{{"type":"text","text":"{said}"{MARK}}}"#);
+    let asking = |tool: &str, system: &str, messages: &str| {
+        format!(
+            r#"{{"model":"claude-opus-5","max_tokens":9,"tools":[{{"name":"{tool}","input_schema":{{}}}}],"system":[{}],"messages":[{messages}]}}"#,
+            text(&format!("{system}{}", "Keep the cutting wet. ".repeat(364)))
+        )
+    };
+    const CALLS: &str = r#"{"type":"tool_use","id":"toolu_a","name":"Agent","input":{"prompt":"Do the alpha job now please."}},{"type":"tool_use","id":"toolu_b","name":"Agent","input":{"prompt":"Do the beta job now please."}}"#;
+    let started = format!(r#"{{"role":"user","content":[{}]}}"#, text("start both"));
+    let mut asked = vec![(asking("Agent", "", &started), CALLS)];
+    for turn in 1..=2 {
+        for name in order {
+            let system = if name == "alpha" { format!("It is minute {turn}. ") } else { "Wait. ".to_owned() };
+            let job = text(&format!("Do the {name} job now please."));
+            let mut messages = format!(r#"{{"role":"user","content":[{job}]}}"#);
+            let call = if name == "alpha" { LOOK[0] } else { LOOK[1] };
+            if turn == 2 {
+                let id = if name == "alpha" { "toolu_c" } else { "toolu_d" };
+                messages += &format!(
+                    r#",{{"role":"assistant","content":[{call}]}},{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"seen"}}]}}"#
+                );
+            }
+            let reply = if turn == 1 { call } else { r#"{"type":"text","text":"done"}"# };
+            asked.push((asking("look", &system, &messages), reply));
+        }
+    }
+    asked
+}
+
+const LOOK: [&str; 2] = [
+    r#"{"type":"tool_use","id":"toolu_c","name":"look","input":{}}"#,
+    r#"{"type":"tool_use","id":"toolu_d","name":"look","input":{}}"#,
+];
+
+/// Agents are numbered by who asked first, and that is another one from run to run.
+#[test]
+fn a_golden_is_laid_beside_by_what_its_lanes_are() {
+    let env = TestEnv::new();
+    let (one, other) = (brothers(["alpha", "beta"]), brothers(["beta", "alpha"]));
+    dump(&env, "golden", &one);
+    dump(&env, "turned", &other);
+    dump(&env, "alone", &one[..1]);
+    let (_, found) = json(&env, &["turned", "--lint"]);
+    assert_eq!(
+        (&found["findings"][0]["rule"], &found["findings"][0]["lane"]),
+        (&"new_break".into(), &"sub-2".into())
+    );
+    let said = env.run(&["cache", "turned", "--lint", "--golden", "golden"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "nothing found\n"), "{said:?}");
+    let (code, found) = json(&env, &["alone", "--lint", "--golden", "golden"]);
+    let lanes = found["findings"].as_array().unwrap().iter().map(|it| (&it["rule"], &it["lane"]));
+    let lacking = ["sub-1", "sub-2"].map(Value::from);
+    let unseen = Value::from("unseen");
+    assert_eq!(lanes.collect::<Vec<_>>(), [(&unseen, &lacking[0]), (&unseen, &lacking[1])]);
+    assert_eq!(code, Some(1));
+}
+
+/// What is summed up begins anew, and what was said before is gone on purpose.
+#[test]
+fn a_compaction_is_told_as_one_and_passes() {
+    let env = TestEnv::new();
+    let of = |said: &str| {
+        let text = format!("{said}{}", "And so on. ".repeat(400));
+        let opening = body("", 1).replace("question 1", &text);
+        opening.replace(r#""max_tokens":9"#, r#""max_tokens":9,"tools":[{"name":"look","input_schema":{}}]"#)
+    };
+    let reply = r#"{"type":"text","text":"The cutting is wet and stands in the sun today."}"#;
+    let summary = "Up to now: the cutting is wet and stands in the sun today. ";
+    dump(&env, "rec", &[(of("How is it? "), reply), (of(summary), reply)]);
+    let (code, told) = json(&env, &["rec", "--lint"]);
+    let requests: Vec<_> =
+        told["requests"].as_array().unwrap().iter().map(|it| (&it["turn"], &it["reason"])).collect();
+    assert_eq!(requests, [(&1.into(), &"cold".into()), (&2.into(), &"compacted".into())], "{told}");
+    assert_eq!((code, &told["totals"]["missed"]), (Some(0), &0.into()), "{told}");
+}
+
 #[test]
 fn a_lint_finds_what_is_another_one_tomorrow() {
     let env = TestEnv::new();
@@ -292,6 +392,35 @@ lanes:
     }
 }
 
+/// A conversation that was too long for its model goes on behind a summary: our own agent passes its lint then, too.
+#[test]
+fn a_run_that_was_compacted_passes() {
+    let env = TestEnv::new();
+    env.write("a.txt", &"alpha beta gamma\n".repeat(300));
+    env.write(
+        "run.yaml",
+        r#"
+format: 1
+lanes:
+  - lane: main
+    match: { any: true }
+    turns:
+      - reply: [ { call: { tool: read, id: toolu_a, input: { path: "a.txt" } } } ]
+      - reply: [ { call: { tool: read, id: toolu_b, input: { path: "a.txt" } } } ]
+        usage: { input: 5000000, output: 5 }
+      - reply: [ { text: "It was about alpha." } ]
+      - reply: [ { text: "It says alpha." } ]
+"#,
+    );
+    let said = env.run(&["run", "--script", "run.yaml", "--model", "opus", "Read a.txt"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let run = said.stderr.lines().rev().find_map(|line| line.strip_prefix("run ")).unwrap().trim();
+    let (code, told) = json(&env, &[run, "--lint"]);
+    let reasons: Vec<&Value> = told["requests"].as_array().unwrap().iter().map(|it| &it["reason"]).collect();
+    assert_eq!(reasons, [&"cold".into(), &Value::Null, &Value::Null, &"compacted".into()], "{told}");
+    assert_eq!(code, Some(0), "{}", told["findings"]);
+}
+
 #[test]
 fn mistakes_are_told_with_a_way_out() {
     let env = TestEnv::new();
@@ -302,8 +431,55 @@ fn mistakes_are_told_with_a_way_out() {
     }
     let said = env.run(&["cache", "x", "--golden", "y"]);
     assert_eq!(said.code, Some(2), "a golden is for --lint: {said:?}");
+    let said = env.run(&["cache", "1m7g0c8g", "--lint", "--golden", "y"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(
+        said.stderr.contains("cannot be laid beside a golden") && said.stderr.contains("hint: "),
+        "{said:?}"
+    );
     let said = env.run(&["proxy", "--upstream", "http://127.0.0.1:1", "--cache-sim", "--out", "rec"]);
     assert_eq!(said.code, Some(2), "a real provider has its own cache: {said:?}");
+}
+
+/// A fork without a transcript leaves nothing but its usage; so does one whose words are no longer those that were sent.
+#[test]
+fn requests_of_which_only_the_usage_is_left_are_told() {
+    let env = TestEnv::new();
+    env.write("run.yaml", SCRIPT);
+    let run = |more: &[&str]| env.run(&[&["run", "--script", "run.yaml", "--cache-sim"], more].concat());
+    let said = run(&["Is it?"]);
+    let main =
+        said.stderr.lines().rev().find_map(|line| line.strip_prefix("run ")).unwrap().trim().to_owned();
+    assert_eq!(run(&["--fork-of", &main, "Is it still so?"]).code, Some(0));
+    assert_eq!(json(&env, &[&main]).1["left_out"]["requests"], 0);
+    let mut folders = vec![env.path(".")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.is_dir() {
+                true => folders.push(entry),
+                false => forget(&entry, b"Is it still so?"),
+            }
+        }
+    }
+    let told = json(&env, &[&main]).1;
+    assert_eq!(told["requests"].as_array().unwrap().len(), 1, "{told}");
+    assert_eq!(told["left_out"]["requests"], 1, "{told}");
+    assert!(told["left_out"]["reported"]["read"].as_u64().unwrap() > 1_000, "{told}");
+    let text = env.run(&["cache", &main]).stdout;
+    assert!(text.contains("not in the sums: 1 request of which only the usage is left"), "{text}");
+}
+
+/// Puts other words into a file, wherever it has these.
+fn forget(path: &std::path::Path, words: &[u8]) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let places: Vec<usize> =
+        bytes.windows(words.len()).enumerate().filter(|(_, it)| *it == words).map(|(at, _)| at).collect();
+    for at in &places {
+        bytes[*at..at + words.len()].fill(b'x');
+    }
+    if !places.is_empty() {
+        std::fs::write(path, bytes).unwrap();
+    }
 }
 
 #[test]

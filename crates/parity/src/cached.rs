@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use cache::{Around, Ask, Explained, Finding, Prompt, Shown};
-use recording::lanes::{Heard, LaneKind, Lanes};
+use recording::lanes::{Heard, LaneKind, Lanes, Mark};
 use recording::source::{Answered, Asked, Happened, Moment, Ordered, Source, Watch};
 use session::{RequestId, Usage};
 use wire::json::Document;
@@ -107,12 +107,15 @@ impl Gathering {
         for lane in &lanes.lanes {
             let fork_of = lane.parent.as_ref().filter(|_| lane.kind == LaneKind::Fork);
             for turn in &lane.turns {
-                places.extend(turn.attempts.iter().map(|id| (id, (&lane.id, fork_of, turn.turn))));
+                let begins_anew = turn.marks.contains(&Mark::Compaction);
+                places
+                    .extend(turn.attempts.iter().map(|id| (id, (&lane.id, fork_of, turn.turn, begins_anew))));
             }
         }
         let mut asks = Vec::new();
         for (n, id) in std::mem::take(&mut self.found) {
-            let (Some(prompt), Some((lane, fork_of, turn))) = (self.prompts.remove(&id), places.get(&id))
+            let (Some(prompt), Some((lane, fork_of, turn, begins_anew))) =
+                (self.prompts.remove(&id), places.get(&id))
             else {
                 continue;
             };
@@ -126,6 +129,7 @@ impl Gathering {
                 at_us,
                 // An answer without a time was there at once.
                 begun_us: answer.map(|_| first.or(begun).unwrap_or(at_us)),
+                begins_anew: *begins_anew,
                 prompt,
                 reported: answer.map(|(usage, _)| *usage).filter(|usage| usage.input_total() > 0),
                 id,
@@ -174,6 +178,7 @@ mod tests {
             turn: n as u32,
             at_us: n,
             begun_us: Some(n),
+            begins_anew: false,
             prompt: Prompt::read("http://x/v1/messages", body(n).as_bytes()).expect("it asks a model"),
             reported: None,
         };

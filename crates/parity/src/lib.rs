@@ -23,7 +23,9 @@ pub use verdict::{
     CacheChange, Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, Race, RuleUse, Surface,
     SurfaceVerdict, VERDICT_FORMAT, Verdict,
 };
-pub use verify::{Facts, RULES_FILE, RULES_FORMAT, Requests, Rules, RulesError, Side, compare, verify};
+pub use verify::{
+    Accepted, Facts, RULES_FILE, RULES_FORMAT, Requests, Rules, RulesError, Side, accepted, compare, verify,
+};
 
 #[cfg(test)]
 mod tests;

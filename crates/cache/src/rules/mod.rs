@@ -12,6 +12,9 @@ use crate::prompt::Section;
 /// Where nobody says how long a prefix must be.
 const USUAL_MINIMUM: u64 = 1_024;
 
+/// A key that says nothing to the model: it decides which machine is asked, and so what is there to be read.
+pub(crate) const ROUTE: &str = "/prompt_cache_key";
+
 /// What one provider's cache does with the prompts of some models.
 #[derive(Debug, PartialEq)]
 pub struct Rules {

@@ -2,7 +2,7 @@
 
 use session::model::Vendor;
 
-use super::{Deferred, Keeps, Reads, Rules, Thinking, Unmarked};
+use super::{Deferred, Keeps, ROUTE, Reads, Rules, Thinking, Unmarked};
 use crate::prompt::Section;
 
 const MINUTE: u64 = 60;
@@ -20,7 +20,7 @@ const ANTHROPIC_KEYS: &[(&str, Section)] = &[
 /// A schema for the answer is put before the instructions.
 const OPENAI_KEYS: &[(&str, Section)] = &[
     ("/model", Section::Tools),
-    ("/prompt_cache_key", Section::Tools),
+    (ROUTE, Section::Tools),
     ("/response_format", Section::System),
     ("/text/format", Section::System),
 ];

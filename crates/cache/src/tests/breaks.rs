@@ -66,7 +66,7 @@ fn settings_are_part_of_the_key_from_their_section_on() {
     let picture = r#"{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}"#;
     then(
         &base().says(picture.to_owned()),
-        expect!["r000002 2000+1+0+21 messages_changed block 4 /messages/1/content/0 missed 1"],
+        expect!["r000002 2000+1+0+21 messages_changed block 5 /messages/1/content/0 missed 1"],
     );
 }
 
@@ -75,6 +75,13 @@ fn what_is_no_part_of_the_key_breaks_nothing() {
     let more =
         r#","max_tokens":5,"temperature":0.5,"metadata":{"user_id":"x"},"tool_choice":{"type":"auto"}"#;
     then(&base().with(more), expect!["r000002 2001+0+0+0"]);
+    // What nobody needs to say is nothing, however it is written.
+    let spaced = r#", "tool_choice": { "type": "auto" }, "thinking" : {"type" : "disabled"}"#;
+    then(&base().with(spaced), expect!["r000002 2001+0+0+0"]);
+    let set = |choice: &str| base().with(&format!(r#","tool_choice":{choice}"#));
+    let (one, other) = (r#"{"type":"tool","name":"Read"}"#, r#"{ "name": "Read", "type": "tool" }"#);
+    let explained = explain(vec![ask(1, 0, &set(one)), ask(2, 10, &set(other))]);
+    assert_eq!(explained.requests[1].reason, None, "the same value");
 }
 
 /// A deferred tool is not in the prefix: the change is named, and what it would cost where that is not so.
@@ -151,4 +158,25 @@ fn the_first_bytes_that_differ_are_shown() {
         crate::first_bytes(miss, other.json().as_bytes(), one.json().as_bytes()).expect("both are there");
     assert_eq!(shown.pointer, "/system/1/text");
     assert!(shown.there.contains("Today is Monday") && shown.here.contains("Today is Tuesday"), "{shown:?}");
+}
+
+/// A setting has bytes as any block has, and a picture stands where it is said.
+#[test]
+fn the_bytes_of_a_changed_setting_are_shown() {
+    let picture = r#"{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}"#;
+    let choice = |name: &str| base().with(&format!(r#","tool_choice":{{"type":"{name}"}}"#));
+    let other = Body { model: "claude-opus-4-8", ..base() };
+    let cases = [
+        (base(), other, 1, "/model", "claude-opus-5", "claude-opus-4-8"),
+        (choice("any"), choice("none"), 4, "/tool_choice/type", "any", "none"),
+        (base(), choice("any"), 4, "/tool_choice", "nothing", "any"),
+        (base(), base().says(picture.to_owned()), 5, "/messages/1/content/0", "nothing", r#""type":"image""#),
+    ];
+    for (one, other, block, pointer, before, now) in cases {
+        let explained = explain(vec![ask(1, 0, &one), ask(2, 10, &other)]);
+        let miss = explained.requests[1].miss.as_ref().expect("a miss");
+        let shown = crate::first_bytes(miss, other.json().as_bytes(), one.json().as_bytes()).expect(pointer);
+        assert_eq!((miss.block, shown.pointer.as_str()), (block, pointer));
+        assert!(shown.there.contains(before) && shown.here.contains(now), "{shown:?}");
+    }
 }

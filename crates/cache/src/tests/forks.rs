@@ -73,6 +73,21 @@ fn a_fork_with_another_word_is_cold_and_named() {
     assert_eq!(crate::lint(&shares, &shares), []);
 }
 
+/// A fork that is asked too early, or too late, is made as it should be.
+#[test]
+fn the_clock_makes_no_cold_fork() {
+    let lane = |ask: Ask| Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask };
+    let slow = Ask { begun_us: Some(60 * SECOND), ..ask(1, 0, &parent()) };
+    let cases =
+        [(ask(1, 0, &parent()), 400, crate::Reason::Expired), (slow, 10, crate::Reason::NotYetReadable)];
+    for (parent, second, reason) in cases {
+        let explained = explain(vec![parent, lane(ask(2, second, &fork(1)))]);
+        assert_eq!(explained.requests[1].reason, Some(reason));
+        assert!(explained.total.missed > 200_000, "it is missed all the same");
+        assert_eq!(crate::lint(&Explained::default(), &explained), [], "{reason}");
+    }
+}
+
 /// A fork may begin where its parent was two turns ago: what counts is what it left there.
 #[test]
 fn a_fork_of_an_earlier_turn_shares_what_was_written_then() {

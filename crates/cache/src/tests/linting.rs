@@ -37,6 +37,28 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
     assert_eq!(lint(&once, &once), []);
 }
 
+/// What was never answered cannot pass.
+#[test]
+fn nothing_to_look_at_is_a_finding() {
+    let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", MARK));
+    let failed = |ask: Ask| Ask { begun_us: None, ..ask };
+    let of_sub = |ask: Ask| Ask { lane: "sub-1".to_owned(), ..ask };
+    let (one, other) = (ask(1, 0, &body), ask(2, 10, &body));
+    let golden = explain(vec![one.clone(), of_sub(other.clone())]);
+    let cases = [
+        (vec![], vec!["all"]),
+        (vec![failed(one.clone()), failed(of_sub(other.clone()))], vec!["all"]),
+        (vec![one.clone(), failed(of_sub(other.clone()))], vec!["sub-1"]),
+        (vec![failed(one.clone()), Ask { turn: 1, ..other.clone() }, of_sub(ask(3, 20, &body))], vec![]),
+    ];
+    for (asks, expected) in cases {
+        let findings = lint(&golden, &explain(asks));
+        let lanes: Vec<&str> = findings.iter().map(|finding| finding.lane.as_str()).collect();
+        assert_eq!(lanes, expected, "{findings:?}");
+        assert!(findings.iter().all(|finding| finding.rule == crate::Rule::Unseen), "{findings:?}");
+    }
+}
+
 #[test]
 fn a_deferred_tool_is_no_break() {
     let body = Body::new().tool("Read", "").system(&long("be good ", 2_000), MARK).says(user("hi", MARK));
@@ -144,6 +166,18 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         ("It is 11/16/2026.", "a date before the last marker: `11/16/2026`"),
         ("It is\\nNovember 16, 2026.", "a date before the last marker: `November 16, 2026`"),
         ("It is 16 Nov 2026.", "a date before the last marker: `16 Nov 2026`"),
+        ("Today: 20261116", "a date before the last marker: `20261116`"),
+        ("Today: 2026.11.16", "a date before the last marker: `2026.11.16`"),
+        ("It is 14:32.", "a time before the last marker: `14:32`"),
+        ("It is 9:05 PM", "a time before the last marker: `9:05`"),
+        ("id 01ARZ3NDEKTSV4RRFFQ69G5FAV", "an id before the last marker: `01ARZ3NDEKTSV4RRFFQ69G5FAV`"),
+        ("sess-9f8e7d6c5b4a", "an id before the last marker: `sess-9f8e7d6c5b4a`"),
+        ("run 1m7hsw1ph7245bfq", "an id before the last marker: `1m7hsw1ph7245bfq`"),
+        ("cwd: /work/proj", "a path before the last marker: `/work/proj`"),
+        ("cwd: /workspaces/x", "a path before the last marker: `/workspaces/x`"),
+        ("branch: feature/x", "the state of git before the last marker: `branch: feature/x`"),
+        ("Git branch: main\\nNext", "the state of git before the last marker: `Git branch: main`"),
+        ("at commit 9fceb02.", "the state of git before the last marker: `commit 9fceb02`"),
     ];
     for (said, what) in cases {
         assert_eq!(volatile_in(said, MARK, &anywhere), [what], "{said}");
@@ -158,6 +192,13 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         "Run git status first.\\nA  letter, M or D",
         "Is it so??\\n?? is an operator",
         "daily at 09:00:00",
+        "daily at 14:30, ratio 16:9, src/lib.rs:14:32, 4:59 minutes",
+        "version 2024.08.06 or 1.2.3; 12345678 bytes; tool_20250305",
+        "the work/ folder, src/work/x or https://x.y/work/z",
+        "Name the branch: it should say what it is for. To commit abcdefg or 1234567 is up to you.",
+        "as in commit abc1234",
+        "aarch64-unknown-linux, sha-256, utf-8, x86_64, claude-3-5-sonnet-20241022, internationalization",
+        "const SEED: u64 = 0x9e3779b9; color-aabbccdd",
     ] {
         assert_eq!(volatile_in(harmless, MARK, &anywhere), [] as [String; 0], "{harmless}");
     }
@@ -208,4 +249,27 @@ fn with_a_day_and_folders_only_those_count() {
         volatile_in("in /srv/slot/home/x", MARK, &around),
         ["a path before the last marker: `/srv/slot/home/x`"]
     );
+}
+
+/// What is summed up is not said any more; another word in the instructions is a break whatever else happens.
+#[test]
+fn a_compaction_is_no_break() {
+    let of = |system: &str, messages: &[String]| {
+        let opening = Body::new().system(&long(system, 2_000), MARK);
+        messages.iter().fold(opening, |body, message| body.says(message.clone()))
+    };
+    let long_said = |mark: &str| user(&long("a long story ", 3_000), mark);
+    let before = of("be good ", &[long_said(""), assistant("yes"), long_said(MARK)]);
+    let summed = |system: &str| of(system, &[user("it was a long story", ""), long_said(MARK)]);
+    let cases = [
+        ("be good ", true, crate::Reason::Compacted, 0),
+        ("be good ", false, crate::Reason::MessagesChanged, 1),
+        ("be bad ", true, crate::Reason::SystemChanged, 1),
+    ];
+    for (system, begins_anew, reason, findings) in cases {
+        let explained = explain(vec![ask(1, 0, &before), Ask { begins_anew, ..ask(2, 10, &summed(system)) }]);
+        assert_eq!(explained.requests[1].reason, Some(reason));
+        assert_eq!(lint(&Explained::default(), &explained).len(), findings, "{reason}");
+        assert_eq!(explained.total.missed == 0, reason == crate::Reason::Compacted);
+    }
 }

@@ -111,6 +111,7 @@ fn of_prompt(n: u32, second: u64, prompt: Prompt) -> Ask {
         turn: n,
         at_us: second * SECOND,
         begun_us: Some((second + 1) * SECOND),
+        begins_anew: false,
         prompt,
         reported: None,
     }

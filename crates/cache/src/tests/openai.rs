@@ -78,6 +78,69 @@ fn another_key_is_routed_elsewhere_and_a_short_prompt_is_not_kept() {
     );
 }
 
+/// Who sends another key with every request has a lane for each, and all of them cold: the key is what broke it.
+#[test]
+fn a_conversation_under_ever_new_keys_is_seen() {
+    let (opening, other) = (long("be good ", 2_000), long("be bad ", 2_000));
+    let routed = |n: u32, model: &str, parts: &[&str]| {
+        let key = format!(r#","prompt_cache_key":"k{n}""#);
+        Ask { lane: format!("main-{n}"), ..of_prompt(n, u64::from(n) * 10, responses(model, parts, &key)) }
+    };
+    let story = |model: &'static str| {
+        explain(vec![
+            routed(1, model, &[&opening]),
+            routed(2, model, &[&opening, "go on"]),
+            routed(3, model, &[&other]),
+            // Too late for either key.
+            Ask { at_us: 9_000 * SECOND, begun_us: Some(9_001 * SECOND), ..routed(4, model, &[&opening]) },
+        ])
+    };
+    expect![[r#"
+        r000001 0+0+0+2000 cold
+        r000002 0+0+0+2002 tools_changed block 1 /prompt_cache_key missed 1920
+        r000003 0+0+0+2000 cold
+        r000004 0+0+0+2000 cold
+    "#]]
+    .assert_eq(&told(&story("gpt-5.5")));
+    expect![[r#"
+        r000001 0+2000+0+0 cold
+        r000002 0+2002+0+0 tools_changed block 1 /prompt_cache_key missed 2000
+        r000003 0+2000+0+0 cold
+        r000004 0+2000+0+0 cold
+    "#]]
+    .assert_eq(&told(&story("gpt-5.6-sol")));
+    let explained = story("gpt-5.5");
+    assert_eq!(explained.requests[1].after.as_ref(), Some(&explained.requests[0].id));
+    let findings = crate::lint(&Explained::default(), &explained);
+    let found: Vec<_> = findings.iter().map(|it| (it.rule.name(), it.pointer.as_str())).collect();
+    assert_eq!(found, [("new_break", "/prompt_cache_key")]);
+}
+
+/// A request that names the reply it goes on from says nothing of what came before: no prefix of it can be broken.
+#[test]
+fn a_history_that_is_not_in_the_request_is_no_break() {
+    let opening = long("be good ", 2_000);
+    for named in [r#","previous_response_id":"resp_1""#, r#","conversation":{"id":"conv_1"}"#] {
+        for model in ["gpt-5.5", "gpt-5.6-sol"] {
+            let tail = || responses(model, &["and now?"], named);
+            let usage = Usage { input: 90, cache_read: 8_000, ..Usage::default() };
+            let explained = explain(vec![
+                of_prompt(1, 0, responses(model, &[&opening], r#","previous_response_id":null"#)),
+                Ask { reported: Some(usage), ..of_prompt(2, 10, tail()) },
+                of_prompt(3, 20, tail()),
+                of_prompt(4, 30, responses(model, &[&opening], "")),
+            ]);
+            let said: Vec<_> =
+                explained.requests.iter().map(|it| (it.reason, it.predicted.cache_read)).collect();
+            let elsewhere = Some(crate::Reason::HistoryElsewhere);
+            let whole = if model == "gpt-5.5" { 1_920 } else { 2_000 };
+            let cold = Some(crate::Reason::Cold);
+            assert_eq!(said, [(cold, 0), (elsewhere, 8_000), (elsewhere, 0), (None, whole)], "{model}");
+            assert_eq!((explained.total.missed, crate::lint(&Explained::default(), &explained)), (0, vec![]));
+        }
+    }
+}
+
 #[test]
 fn from_gpt_5_6_on_messages_end_in_markers_of_the_provider() {
     let opening = long("be good ", 2_000);

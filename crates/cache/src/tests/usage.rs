@@ -111,6 +111,59 @@ fn what_only_the_usage_shows_is_named_counted_and_priced() {
     assert!((reported - perfect.expect("known") - usd).abs() < 1e-9);
 }
 
+/// Another order of keys is another prefix by the byte. Where the provider has read it all the same it was none.
+#[test]
+fn a_miss_that_the_usage_disproves_is_none() {
+    let first = Body::new().tool("Read", "").system(&long("be good ", 5_000), MARK).says(user("go on", ""));
+    let mut turned = first.clone();
+    let schema = r#","input_schema":{}"#;
+    turned.tools[0] = turned.tools[0].replace(schema, "").replacen('{', r#"{"input_schema":{},"#, 1);
+    let after = |used: [u64; 3]| {
+        let asks = vec![
+            super::used(1, 0, &first, [0, 5_500, 3]),
+            super::used(2, 10, &turned, used),
+            super::used(3, 20, &first, [5_500, 0, 3]),
+            super::used(4, 30, &turned, [5_500, 0, 3]),
+        ];
+        explain(asks)
+    };
+    for read in [5_500, 5_480] {
+        let explained = after([read, 5_500 - read, 3]);
+        let request = &explained.requests[1];
+        assert_eq!((request.reason, &request.miss, request.sure), (None, &None, Sure::Contradicted));
+        assert_eq!((explained.total.missed, crate::lint(&Explained::default(), &explained)), (0, vec![]));
+    }
+    let request = &after([1_000, 4_500, 3]).requests[1];
+    assert_eq!(request.reason, Some(Reason::ToolsChanged), "not all of it was read");
+    assert_eq!(request.miss.as_ref().map(|miss| miss.tokens), Some(5_500));
+}
+
+/// A marker behind bytes that are others every turn is dead, but not where the usage reads it.
+#[test]
+fn a_marker_that_the_usage_reads_is_not_dead() {
+    let spaced = |n: u32| {
+        let mut body =
+            Body::new().tool("Read", "").system(&long("be good ", 5_000), MARK).says(user("go", ""));
+        body.tools[0] = body.tools[0].replacen(':', &format!(":{}", " ".repeat(n as usize)), 1);
+        body
+    };
+    let read = |n: u32| if n == 1 { [0, 5_500, 3] } else { [5_500, 0, 3] };
+    let explained = explain((1..=4).map(|n| used(n, u64::from(n) * 10, &spaced(n), read(n))).collect());
+    assert_eq!(crate::lint(&Explained::default(), &explained), []);
+    let unused = explain((1..=4).map(|n| ask(n, u64::from(n) * 10, &spaced(n))).collect());
+    assert_eq!(crate::lint(&Explained::default(), &unused).len(), 2, "a break, and a marker for nothing");
+}
+
+/// What is short is missed all the same where the usage says so.
+#[test]
+fn a_short_miss_is_not_disproved_by_a_usage_that_has_it() {
+    let opening = || Body::new().system(&long("be good ", 5_000), MARK);
+    let (one, other) = (opening().says(user("go on", MARK)), opening().says(user("go off", MARK)));
+    let explained = explain(vec![used(1, 0, &one, [0, 5_003, 0]), used(2, 10, &other, [5_000, 3, 0])]);
+    let request = &explained.requests[1];
+    assert_eq!((request.reason, explained.total.missed), (Some(Reason::MessagesChanged), 2));
+}
+
 /// A deferred tool that the provider put into the prefix all the same is what broke it.
 #[test]
 fn what_was_at_stake_is_paid_where_the_usage_says_so() {

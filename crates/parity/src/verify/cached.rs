@@ -3,8 +3,33 @@
 use std::collections::HashMap;
 
 use cache::Explained;
+use recording::lanes::LaneKind;
+use recording::source::Source;
 
-use crate::verdict::{CacheChange, Outcome, Verdict};
+use super::{Read, Rules, compare};
+use crate::verdict::{CacheChange, Level, Outcome, Verdict};
+
+/// A golden's breaks, for a lint of one candidate.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The golden, explained under the names that the candidate's lanes have.
+    pub explained: Explained,
+    /// Its lanes that the candidate lacks, under the golden's names. Side calls come and go, and are none of them.
+    pub lacking: Vec<String>,
+}
+
+/// Explains a golden, its lanes paired with a candidate's as [`verify`](super::verify) pairs them.
+pub fn accepted(golden: &Source, candidate: &Source) -> Accepted {
+    let (mut mine, mut theirs) = (Read::of(golden), Read::of(candidate));
+    let gathered = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.gathered));
+    let (golden, candidate) = (mine.side(), theirs.side());
+    let verdict = compare::compare_gathered(&golden, &candidate, gathered, &Rules::default(), Level::E0);
+    let sides = mine.ordered.lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Side);
+    let sides: Vec<&str> = sides.map(|lane| lane.id.as_str()).collect();
+    let alone = verdict.lanes.iter().filter(|lane| lane.candidate.is_none());
+    let lacking = alone.filter_map(|lane| lane.golden.clone().filter(|it| !sides.contains(&it.as_str())));
+    Accepted { lacking: lacking.collect(), explained: as_the_candidate(&mine.explained, &verdict) }
+}
 
 /// Adds what the candidate's requests cost the cache that the golden's do not.
 pub(super) fn tell(verdict: &mut Verdict, golden: &Explained, candidate: &Explained) {
@@ -53,6 +78,7 @@ fn renamed(golden: &Explained, names: &HashMap<&str, &str>) -> Explained {
     let mut named = golden.clone();
     named.requests.retain_mut(|request| rename(&mut request.lane, names));
     named.openings.retain_mut(|opening| rename(&mut opening.lane, names));
+    named.unread.retain_mut(|unread| rename(&mut unread.lane, names));
     named
 }
 
@@ -88,6 +114,7 @@ mod tests {
                 turn: 1,
                 at_us: 0,
                 begun_us: Some(1),
+                begins_anew: false,
                 prompt: Prompt::decode(Dialect::AnthropicMessages, body.as_bytes()).expect("a prompt"),
                 reported: None,
             }
@@ -102,6 +129,12 @@ mod tests {
         assert_eq!(cache::changed(&golden, &candidate).len(), 2, "by their names they are others");
         let names = HashMap::from([("sub-1", "sub-2"), ("sub-2", "sub-1")]);
         assert_eq!(cache::changed(&renamed(&golden, &names), &candidate), []);
+        let unread = |lane: &str| {
+            let (lane, pointer) = (lane.to_owned(), "/system/0/cache_control".to_owned());
+            vec![cache::Unread { lane, pointer, turns: 2, reason: None }]
+        };
+        let dead = Explained { unread: unread("sub-1"), ..golden.clone() };
+        assert_eq!(renamed(&dead, &names).unread, unread("sub-2"));
         let alone = HashMap::from([("sub-1", "sub-1")]);
         assert_eq!(cache::changed(&renamed(&golden, &alone), &candidate).len(), 1);
     }

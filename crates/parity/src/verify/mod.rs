@@ -41,6 +41,7 @@ use session::{Block, RequestId};
 use wire::dialect::Dialect;
 use wire::json::Document;
 
+pub use cached::{Accepted, accepted};
 pub use compare::compare;
 pub use rules::{RULES_FILE, RULES_FORMAT, Rules, RulesError};
 pub use side::{Facts, Requests, Side};

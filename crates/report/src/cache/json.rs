@@ -23,6 +23,7 @@ pub fn cache_json(of: &CacheOf<'_>) -> Value {
         "format": FORMAT,
         "requests": of.explained.requests.iter().map(|it| request(it, of.shown.get(&it.id))).collect::<Vec<_>>(),
         "totals": totals,
+        "left_out": { "requests": of.left_out.requests, "reported": usage(&of.left_out.usage) },
         "sure": {
             "exact": counted.exact, "calibrated": counted.calibrated, "within": counted.within, "within_percent": counted.percent,
             "contradicted": counted.contradicted, "unchecked": counted.unchecked,

@@ -7,7 +7,7 @@ mod text;
 use std::collections::HashMap;
 
 use ::cache::{Explained, Shown, Sure};
-use session::RequestId;
+use session::{RequestId, Usage};
 
 pub use json::cache_json;
 pub(crate) use json::section;
@@ -23,6 +23,17 @@ pub struct CacheOf<'a> {
     pub shown: &'a HashMap<RequestId, Shown>,
     /// The month whose prices were used.
     pub prices_of: &'a str,
+    /// What is not among the requests.
+    pub left_out: LeftOut,
+}
+
+/// Requests that were made and of which nothing but the usage is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// How many.
+    pub requests: u64,
+    /// What their usage says.
+    pub usage: Usage,
 }
 
 impl CacheOf<'_> {

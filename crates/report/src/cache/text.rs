@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ::cache::{Explanation, Shown, Totals, grouped};
 
-use super::{CacheOf, Counted};
+use super::{CacheOf, Counted, LeftOut};
 use crate::text::{fit, plain, short};
 
 /// How wide a lane's name may be.
@@ -21,6 +21,7 @@ pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
         |text: String| writeln!(out, "{}", fit(text.trim_end(), width)).expect("a string takes everything");
     if of.explained.requests.is_empty() {
         line("no model was asked".to_owned());
+        left_out(of).into_iter().for_each(line);
         return out;
     }
     let lane = of
@@ -52,12 +53,28 @@ pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
     if of.explained.lanes.len() > 1 {
         line(sums(ALL, &of.explained.total, lane));
     }
+    left_out(of).into_iter().for_each(&mut line);
     line(String::new());
     line(format!("how sure: {}", Counted::of(of.explained).in_words()));
     let rules: Vec<String> = of.explained.rules.iter().map(|(name, of)| format!("{name} ({of})")).collect();
     line(format!("rules: {}", rules.join("; ")));
     line(format!("list prices of {}", of.prices_of));
     out
+}
+
+/// What the sums do not have.
+fn left_out(of: &CacheOf<'_>) -> Vec<String> {
+    let LeftOut { requests, usage } = of.left_out;
+    if requests == 0 {
+        return Vec::new();
+    }
+    let count = if requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
+    let written = usage.cache_write_5m + usage.cache_write_1h;
+    let [read, written, input] = [usage.cache_read, written, usage.input].map(short);
+    vec![
+        format!("not in the sums: {count} of which only the usage is left, as"),
+        format!("of forks without a transcript: {read} read, {written} written, {input} input"),
+    ]
 }
 
 /// As much of a lane's name as fits. Runs of one tree differ in their ends.
