@@ -558,7 +558,13 @@ fn hosts_and_names_have_rules_too() {
 /// A server's tools are judged by what they are given, whatever dress a path wears.
 #[test]
 fn arguments_of_a_server_s_tool_have_rules() {
-    let yard = Yard::new(&[("docs/a.md", ""), ("secrets/key", ""), ("docs/link -> ../secrets", "")]);
+    let yard = Yard::new(&[
+        ("docs/a.md", ""),
+        ("secrets/key", ""),
+        ("docs/link -> ../secrets", ""),
+        ("../elsewhere -> yard", ""),
+    ]);
+    let name = yard.root.file_name().expect("a name").to_str().expect("plain").to_owned();
     let rules = rules(
         &["files_read(path=docs/*)", "web_get(url=https://docs.rs/*)"],
         &["files_read", "web_get"],
@@ -566,7 +572,7 @@ fn arguments_of_a_server_s_tool_have_rules() {
     );
     let root = yard.root.canonicalize().expect("a folder");
     let judged = |tool: &str, input: serde_json::Value| {
-        let input = input.to_string().replace("ROOT", root.to_str().expect("plain"));
+        let input = input.to_string().replace("ROOT", root.to_str().expect("plain")).replace("YARD", &name);
         let input = serde_json::from_str(&input).expect("it is JSON");
         word(&rules.judge(tool, &input, &yard.scene.workspace))
     };
@@ -589,6 +595,34 @@ fn arguments_of_a_server_s_tool_have_rules() {
         ("files_write", json!({ "path": "ROOT/secrets/new" }), "deny"),
         ("files_read_many", json!({ "paths": ["docs/a.md", "secrets/key"] }), "deny"),
         ("files_write", json!({ "path": "src/a.rs" }), "allow"),
+        // In ways that a server may read, and the system does not.
+        ("files_read", json!({ "path": "nope/../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "docs/x/../../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "./nope/./../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "docs/a.md/../../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "../YARD/secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "ROOT/nope/../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "ROOT/../YARD/secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "ROOT/../elsewhere/secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "nope/../docs/link/key" }), "deny"),
+        ("files_read", json!({ "path": " secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "file://ROOT/secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "FILE://localhostROOT/%73ecrets/key" }), "deny"),
+        ("files_read", json!({ "path": "file:secrets/key" }), "deny"),
+        ("files_read", json!({ "path": { "p": "secrets/key" } }), "deny"),
+        ("files_read", json!({ "path": [{ "p": ["secrets/key"] }] }), "deny"),
+        ("files_read", json!({ "with": { "path": "secrets/key" } }), "deny"),
+        ("files_write", json!({ "path": "/proc/self/cwd/secrets/key" }), "ask"),
+        ("files_write", json!({ "path": "nope/../src/a.rs" }), "ask"),
+        ("files_write", json!({ "path": "file://elsewhere/secrets/key" }), "ask"),
+        ("files_write", json!({ "path": "docs/../src/a.rs" }), "allow"),
+        ("files_write", json!({ "path": { "p": "src/a.rs" } }), "allow"),
+        // And what is allowed is allowed in our way alone.
+        ("files_read", json!({ "path": "nope/../docs/a.md" }), "ask"),
+        ("files_read", json!({ "path": "file://ROOT/docs/a.md" }), "ask"),
+        ("files_read", json!({ "path": { "p": "docs/a.md" } }), "ask"),
+        ("files_read", json!({ "with": { "path": "docs/a.md" } }), "ask"),
+        ("files_read", json!({ "path": "docs/a.md", "with": { "path": "src/a.rs" } }), "ask"),
         ("git_push", json!({ "force": true }), "deny"),
         ("git_push", json!({ "force": false }), "allow"),
         ("git_push", json!({}), "allow"),
