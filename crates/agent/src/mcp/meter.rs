@@ -70,7 +70,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
         let before = buffer.filled().len();
         std::task::ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
         let said = &buffer.filled()[before..];
-        let is_deep = said.iter().fold(false, |is_deep, byte| self.line.goes_too_deep(*byte) || is_deep);
+        let is_deep = said.iter().any(|byte| self.line.goes_too_deep(*byte));
         self.meter.is_deep.fetch_or(is_deep, Ordering::Relaxed);
         if self.meter.count(said.len()) || is_deep {
             buffer.set_filled(before); // as if it had ended; who asks why finds it in the meter
@@ -115,7 +115,7 @@ mod tests {
     fn only_messages_can_be_too_deep() {
         let deep = |text: &str| {
             let mut line = Line::default();
-            text.bytes().fold(false, |is_deep, byte| line.goes_too_deep(byte) || is_deep)
+            text.bytes().any(|byte| line.goes_too_deep(byte))
         };
         let nested = |sign: &str, count: usize| sign.repeat(count);
         for (text, expected) in [
