@@ -129,9 +129,13 @@ impl Defaults {
             self.web_fetch.extend(more.map_err(|why| mistake(text, file, at, why))?);
         }
         if let Some(servers) = parsed.mcp {
+            let at = servers.span().start;
             let more = mcp::read(servers.into_inner()).map_err(|(at, why)| mistake(text, file, at, why))?;
             self.mcp.retain(|known| more.iter().all(|server| server.name != known.name));
             self.mcp.extend(more);
+            if let Some(why) = mcp::confused(&self.mcp) {
+                return Err(mistake(text, file, at, why));
+            }
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         self.model = parsed.model.or(self.model.take());

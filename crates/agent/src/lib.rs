@@ -20,6 +20,7 @@ mod error;
 mod event;
 mod family;
 mod fan_out;
+mod fence;
 mod fork;
 mod jobs;
 mod kernel;

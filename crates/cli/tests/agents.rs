@@ -247,6 +247,12 @@ fn a_project_s_settings_say_more_once_they_are_accepted_as_they_are() {
     let accepted = env.run(&["agents", "accept", "offshoot.toml"]);
     assert_eq!((accepted.code, accepted.stderr.as_str()), (Some(0), "accepted offshoot.toml\n"));
     assert_eq!(run().code, Some(0), "{:?}", run());
+    // It was accepted for this project, and for no other that has a link to it.
+    env.write("other/script.yaml", &std::fs::read_to_string(env.path("script.yaml")).unwrap());
+    std::os::unix::fs::symlink("../offshoot.toml", env.path("other/offshoot.toml")).unwrap();
+    let mut elsewhere = env.offshoot(&["run", "--script", "script.yaml", "hi"]);
+    elsewhere.current_dir(env.path("other"));
+    assert_eq!(elsewhere.output().unwrap().status.code(), Some(2), "it was accepted elsewhere");
     env.write("offshoot.toml", "[permissions]\nallow = [\"bash\"]\n");
     assert_eq!(run().code, Some(2), "it is another file now");
     env.write("offshoot.toml", "sandbox = \"off\"\n");

@@ -769,3 +769,33 @@ fn what_nobody_paid_for_is_no_part_of_the_cost() {
     assert!(hints.iter().any(|hint| hint.contains("by a recording so far")), "{hints:?}");
     assert_eq!(hints.iter().filter(|hint| hint.contains("by a script so far")).count(), 2, "{hints:?}");
 }
+
+/// What a model says does nothing to a terminal, as JSON neither.
+#[test]
+fn json_shows_what_a_terminal_would_obey_by_its_number() {
+    let env = TestEnv::new();
+    let script = r#"
+format: 1
+lanes:
+  - lane: main
+    match: { any: true }
+    turns:
+      - reply:
+          - call: { tool: manage_tasks, id: toolu_a, input: { create: [ { subject: "T\u202e\u009b31m" } ] } }
+      - reply: [ { text: "final \u202e\u009b2J" } ]
+"#;
+    env.write("script.yaml", script);
+    let ran = env.run(&["run", "--script", "script.yaml", "prompt \u{202e}\u{9b}2J"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ps = env.run(&["ps", "--format", "json"]);
+    let runs: serde_json::Value = serde_json::from_str(&ps.stdout).expect("it is JSON");
+    let run = runs["runs"][0]["run"].as_str().expect("a run").to_owned();
+    for arguments in [&["ps"][..], &["show", &run], &["search", "final"], &["tasks"], &["cost"]] {
+        let said = env.run(&[arguments, &["--format", "json"]].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let is_bad = |c: char| c == '\u{202e}' || (c.is_control() && c != '\n');
+        assert!(!said.stdout.contains(is_bad), "{arguments:?}: {:?}", said.stdout);
+        let is_told = matches!(arguments[0], "show" | "search" | "tasks");
+        assert!(!is_told || said.stdout.contains("\\u202e\\u009b"), "{arguments:?}: {}", said.stdout);
+    }
+}

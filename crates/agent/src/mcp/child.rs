@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use store::Lease;
-use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
+use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::ground::Stand;
+use super::meter::{Meter, Metered};
 use crate::process;
 
 /// Of our own environment, all that a server is given beside a `PATH`.
@@ -43,11 +41,11 @@ pub(super) struct Child {
 pub(super) type Pipes = (Metered<ChildStdout>, ChildStdin);
 
 impl Child {
-    /// Starts it. What it may say until somebody asks again is counted down in `left`.
+    /// Starts it. What it says goes through the meter.
     pub(super) fn start(
         stand: &Stand,
         env: &BTreeMap<String, String>,
-        left: Arc<AtomicUsize>,
+        meter: Arc<Meter>,
     ) -> io::Result<(Self, Pipes)> {
         let us = process::lease();
         let mark = format!("{MARK}={}.{}-{:016x}", us.pid, us.start, fastrand::u64(..));
@@ -74,7 +72,7 @@ impl Child {
             return Err(io::Error::other("it has no pipes"));
         };
         let drained = tokio::spawn(drain(errors, Arc::clone(&stderr)));
-        Ok((Self { process, group, mark, stderr, drained }, (Metered { inner: stdout, left }, stdin)))
+        Ok((Self { process, group, mark, stderr, drained }, (Metered::new(stdout, meter), stdin)))
     }
 
     /// What it complained about last, on one line.
@@ -161,30 +159,6 @@ async fn drain(mut errors: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
         kept.extend_from_slice(&buffer[..read]);
         let over = kept.len().saturating_sub(TAIL);
         kept.drain(..over);
-    }
-}
-
-/// A reader that takes somebody who does not stop talking to have ended.
-pub(super) struct Metered<R> {
-    inner: R,
-    left: Arc<AtomicUsize>,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        std::task::ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
-        let read = buffer.filled().len() - before;
-        let spent = |left: usize| Some(left.saturating_sub(read));
-        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).unwrap_or_default();
-        if left <= read {
-            buffer.set_filled(before); // as if it had ended; who asks why finds nothing left
-        }
-        Poll::Ready(Ok(()))
     }
 }
 

@@ -98,6 +98,16 @@ pub(crate) fn read(tables: Tables) -> Result<Vec<ServerConfig>, Mistake> {
     Ok(servers)
 }
 
+/// Why two servers cannot be told apart: the tools of `a_b` would be among `a_*`, and under the rules for `a`.
+pub(crate) fn confused(servers: &[ServerConfig]) -> Option<String> {
+    let pairs = servers.iter().flat_map(|one| servers.iter().map(move |other| (&one.name, &other.name)));
+    let mut inside = pairs
+        .filter(|(one, other)| other.strip_prefix(one.as_str()).is_some_and(|rest| rest.starts_with('_')));
+    inside.next().map(|(one, other)| {
+        format!("the tools of MCP server `{other}` would fall under the rules for `{one}`; let its name not begin with `{one}_`")
+    })
+}
+
 impl Table {
     fn server(self, name: String, at: usize) -> Result<ServerConfig, Mistake> {
         let timeout = match self.timeout_s {

@@ -1,12 +1,13 @@
 //! One connection to one server.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, ClientRequest,
-    Implementation, JsonObject, ListToolsRequest, PaginatedRequestParams, PingRequest, ServerResult,
+    Implementation, JsonObject, ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion,
+    ServerResult,
 };
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceError, ServiceExt as _};
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -18,6 +19,7 @@ use super::child::Child;
 use super::config::{At, ServerConfig};
 use super::ground::Ground;
 use super::http::Http;
+use super::meter::Meter;
 use crate::provider::Network;
 
 /// How long a closed connection may take to be gone.
@@ -32,7 +34,7 @@ pub(super) struct Connection {
     service: RunningService<RoleClient, ClientConfig>,
     child: Option<Mutex<Child>>,
     /// How much it may still say until it is asked something.
-    left: Arc<AtomicUsize>,
+    meter: Arc<Meter>,
     is_lost: Arc<AtomicBool>,
     /// It has not answered in time, and nothing since.
     is_late: AtomicBool,
@@ -54,7 +56,7 @@ impl Connection {
         ground: &Ground,
         network: &Network,
     ) -> Result<Self, String> {
-        let left = Arc::new(AtomicUsize::new(MOST));
+        let meter = Arc::new(Meter::new());
         let is_lost = Arc::new(AtomicBool::new(false));
         let ours = Implementation::new("offshoot", env!("CARGO_PKG_VERSION"));
         // No capabilities: a server can ask us for nothing.
@@ -62,12 +64,12 @@ impl Connection {
         let (service, child) = match &config.at {
             At::Command { command, env, cwd } => {
                 let stand = ground.stand(&config.name, command, env, cwd.as_deref())?;
-                let (mut child, (stdout, stdin)) = Child::start(&stand, env, Arc::clone(&left))
+                let (mut child, (stdout, stdin)) = Child::start(&stand, env, Arc::clone(&meter))
                     .map_err(|error| format!("`{}` cannot be started: {error}", command[0]))?;
                 let transport = AsyncRwTransport::new(stdout, stdin).with_max_line_length(MOST);
                 match hello.serve(transport).await {
                     Ok(service) => (service, Some(child)),
-                    Err(error) => return Err(unheard(error, &mut child, &left).await),
+                    Err(error) => return Err(unheard(error, &mut child, &meter).await),
                 }
             }
             At::Url { url, headers } => {
@@ -76,7 +78,11 @@ impl Connection {
                 (hello.serve(transport).await.map_err(greeting)?, None)
             }
         };
-        Ok(Self { service, child: child.map(Mutex::new), left, is_lost, is_late: AtomicBool::new(false) })
+        let version = service.peer_info().map(|server| server.protocol_version.clone());
+        if let Some(version) = version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
+            return Err(unknown(version.as_str()));
+        }
+        Ok(Self { service, child: child.map(Mutex::new), meter, is_lost, is_late: AtomicBool::new(false) })
     }
 
     /// All tools that the server says it has, as it says so: whether they are any good is seen later, one by one.
@@ -84,7 +90,7 @@ impl Connection {
         let mut tools = Vec::new();
         let mut cursor = None;
         for _ in 0..PAGES {
-            self.left.store(MOST, Ordering::Relaxed);
+            self.meter.begin();
             let page = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(page));
             let answer = match self.service.send_request(request).await {
@@ -111,7 +117,7 @@ impl Connection {
 
     /// Calls a tool. Dropped, the server is told that nobody waits any more.
     pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<CallToolResult, Lost> {
-        self.left.store(MOST, Ordering::Relaxed);
+        self.meter.begin();
         let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let answer = self.service.call_tool_once(call).await;
         self.is_late.store(false, Ordering::Relaxed);
@@ -151,8 +157,8 @@ impl Connection {
     }
 
     async fn why(&self, error: &ServiceError) -> String {
-        if self.left.load(Ordering::Relaxed) == 0 {
-            return flooded();
+        if let Some(why) = self.meter.why() {
+            return why;
         }
         match (error, &self.child) {
             (ServiceError::McpError(error), _) => error.message.to_string(),
@@ -182,14 +188,17 @@ fn refused(why: &str) -> Lost {
     Lost::Refused(why.to_owned())
 }
 
-fn flooded() -> String {
-    format!("it sent more than {MOST} bytes without an end and was cut off")
+/// Another version may mean something else by the same words.
+fn unknown(version: &str) -> String {
+    let version: String = version.chars().filter(|c| !c.is_control()).take(40).collect();
+    let known: Vec<&str> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+    format!("it speaks version `{version}` of MCP; known are {}", known.join(", "))
 }
 
 /// Why a server that was started never said hello: its process tells more than its silence.
-async fn unheard(error: ClientInitializeError, child: &mut Child, left: &AtomicUsize) -> String {
-    if left.load(Ordering::Relaxed) == 0 {
-        return flooded();
+async fn unheard(error: ClientInitializeError, child: &mut Child, meter: &Meter) -> String {
+    if let Some(why) = meter.why() {
+        return why;
     }
     let is_silent = matches!(
         error,
@@ -215,7 +224,13 @@ fn greeting(error: ClientInitializeError) -> String {
         }
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         ClientInitializeError::JsonRpcError(error) => error.message.into_owned(),
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            unknown(&server_supported.iter().map(ProtocolVersion::as_str).collect::<Vec<_>>().join(", "))
+        }
         // The others quote whatever the server sent.
-        error => error.to_string().chars().take(200).collect(),
+        error => {
+            tracing::debug!(%error, "the hello of an MCP server");
+            "its answer to our hello cannot be read".to_owned()
+        }
     }
 }

@@ -9,6 +9,7 @@ mod connection;
 mod ground;
 mod http;
 mod listing;
+mod meter;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ use crate::Tool;
 use crate::provider::Network;
 pub(crate) use child::sweep;
 pub use config::ServerConfig;
-pub(crate) use config::{Tables, read};
+pub(crate) use config::{Tables, confused, read};
 pub use ground::Ground;
 pub(crate) use listing::tool_pattern;
 use server::Server;

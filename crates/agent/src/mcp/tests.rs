@@ -34,6 +34,7 @@ while read -r line; do
     *'"name":"flood"'*) tr '\0' x < /dev/zero ;;
     *'"name":"chatter"'*) yes '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"'"$(printf '%065536d' 0)"'"}}' ;;
     *'"name":"garbage"'*) echo 'this is no message'; echo '{"jsonrpc":"2.0"}'; echo '[]'; text 'still here' ;;
+    *'"name":"deep"'*) say "$(printf '%0100000d' 0 | tr 0 '[')" ;;
     *'"name":"fails"'*) say '{"isError":true,"content":[{"type":"text","text":"no such thing"}]}' ;;
     *'"name":"refuses"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"not like this"}}\n' "$id" ;;
     *'"name":"strange"'*) say '{"answer":42}' ;;
@@ -301,30 +302,29 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
         [mcp.web]
         command = ["sh", "-c", "sed 's/\"echo\"/\"fetch\"/' good.sh > fetch.sh; exec sh fetch.sh"]
         tools = ["fetch"]
-        [mcp.twin]
-        command = ["sh", "-c", "sed 's/\"echo\"/\"_echo\"/' good.sh > twin.sh; exec sh twin.sh"]
-        tools = ["_echo"]
-        [mcp.twin_]
-        command = ["sh", "good.sh"]
-        tools = ["echo"]
+        [mcp.ancient]
+        command = ["sh", "-c", "sed 's/2025-06-18/1999-01-01/' good.sh > ancient.sh; exec sh ancient.sh"]
+        [mcp.odd]
+        command = ["sh", "-c", "sed 's/\"2025-06-18\"/7/' good.sh > odd.sh; exec sh odd.sh"]
     "#;
     let mut servers = world.start(config).await;
     let tools = Toolbox::new(servers.beside(crate::tools::builtin()));
     let names: Vec<String> =
         tools.specs().into_iter().map(|spec| spec.name).filter(|name| name.contains("echo")).collect();
     expect![[r#"
+        MCP server `ancient`: is not there: it speaks version `1999-01-01` of MCP; known are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28
         MCP server `chatters`: is not there: it sent more than 16777216 bytes without an end and was cut off
         MCP server `ends`: is not there: it ended before it said hello, exit status: 7: no token given
         MCP server `floods`: is not there: it sent more than 16777216 bytes without an end and was cut off
         MCP server `good`: the tool `lie` is left out: its schema is no JSON object
         MCP server `hangs`: is not there: it was not ready within 5 s; `start_timeout_s` lets it take longer
         MCP server `missing`: is not there: `no-such-program-here` cannot be started: No such file or directory (os error 2)
+        MCP server `odd`: is not there: its answer to our hello cannot be read
         MCP server `refuses`: is not there: closed today
         MCP server `some`: there is no tool `dance`, which `tools` asks for
         MCP server `unreachable`: is not there: it cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111)
-        MCP server `twin_`: the tool `echo` is left out: there is a `twin__echo`
         MCP server `web`: the tool `fetch` is left out: there is a `web_fetch`
-        good_echo noisy_echo some_echo twin__echo
+        good_echo noisy_echo some_echo
     "#]].assert_eq(&format!("{}\n{}\n", servers.complaints.join("\n"), names.join(" ")));
     assert!(world.call(&servers, "good", "echo").await.starts_with("echo: here"));
     servers.stop().await;
@@ -339,7 +339,7 @@ async fn trouble_in_a_call_is_an_answer_and_the_server_comes_back() {
     let config = format!("{patient}{slow}[mcp.other]\ncommand = [\"sh\", \"good.sh\"]\n");
     let servers = world.start(&config).await;
     let mut seen = String::new();
-    let calls = [("s", "crash env flood env chatter env"), ("slow", "hang env")];
+    let calls = [("s", "crash env flood env chatter env deep env"), ("slow", "hang env")];
     for (server, tool) in
         calls.iter().flat_map(|(server, tools)| tools.split(' ').map(move |tool| (server, tool)))
     {
@@ -365,6 +365,8 @@ async fn trouble_in_a_call_is_an_answer_and_the_server_comes_back() {
         flood: unknown: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
         chatter: unknown: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        env: GREETING HOME OFFSHOOT_SERVER PATH hello
+        deep: unknown: the server `s` was lost while it worked: its answer cannot be read: it goes deeper than 127 lists and objects in each other. The call may have had its effect, or not: look before you call again; the server will be started anew then
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
         hang: unknown: the server `slow` gave no answer within 1 s, and was told that nobody waits any more. The call may have had its effect, or not: look before you call again
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
@@ -510,6 +512,8 @@ fn mistakes_in_the_configuration_are_named() {
         "[mcp.s]\ncommand = [\"x\"]\nstart_timeout_s = 1000",
         "[mcp.s]\ncommand = [\"x\"]\ntool = [\"a\"]",
         "[mcp.\"a b\"]\ncommand = [\"x\"]",
+        "[mcp.a]\ncommand = [\"x\"]\n[mcp.a_b]\ncommand = [\"x\"]",
+        "[mcp.a_]\ncommand = [\"x\"]\n[mcp.a]\ncommand = [\"x\"]",
         "[web_fetch]\nallow = [\"http://x/\"]",
         "[web_fetch]\nallowed = []",
     ];
@@ -538,11 +542,19 @@ fn mistakes_in_the_configuration_are_named() {
         `o.toml`, line 3: `start_timeout_s` is from 1 to 600
         `o.toml`, line 3: unknown field `tool`, expected one of `command`, `url`, `env`, `cwd`, `headers`, `timeout_s`, `start_timeout_s`, `tools`, `enabled`
         `o.toml`, line 1: `a b` cannot name an MCP server: at most 32 letters, digits, `-` and `_`
+        `o.toml`, line 1: the tools of MCP server `a_b` would fall under the rules for `a`; let its name not begin with `a_`
+        `o.toml`, line 1: the tools of MCP server `a_` would fall under the rules for `a`; let its name not begin with `a_`
         `o.toml`, line 1: `http://x/` is no host; write it as in `example.com` or `127.0.0.1:8080`
         `o.toml`, line 2: unknown field `allowed`, expected `allow`
         `o.toml`, line 1: a project may not say what is started: put `[mcp]` into your own `offshoot.toml`
         `o.toml`, line 2: a project may not say who may be asked: put `[web_fetch]` into your own `offshoot.toml`
     "#]].assert_eq(&seen);
+    // One of the user's own, and one of a project's that the user has accepted.
+    let mut defaults = Defaults::default();
+    defaults
+        .read("[mcp.a]\ncommand = [\"x\"]\n[mcp.ab]\ncommand = [\"x\"]", Path::new("o.toml"))
+        .expect("two");
+    assert!(defaults.read("[mcp.a_b]\ncommand = [\"x\"]", Path::new("p.toml")).is_err());
     let mut defaults = Defaults::default();
     let text = "[mcp.s]\nurl = \"https://x/\"\nheaders = { a = \"hidden-key\" }\n[mcp.t]\ncommand = [\"x\"]\nenv = { A = \"hidden-key\" }";
     defaults.read(text, Path::new("o.toml")).expect("a configuration");

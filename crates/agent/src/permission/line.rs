@@ -1,12 +1,14 @@
 //! A command line that was read, and what can be told of it as a whole.
 
-use super::programs::{PLAIN, base};
+use super::programs::{MAKERS, PLAIN, WRAPPERS, base};
 
 /// Variables whose values some shell or `git` runs.
 const HOOKS: &[&str] = &[
     "BASH_ENV",
     "PROMPT_COMMAND",
     "BASH_FUNC_",
+    "BASH_CMDS",
+    "BASH_ALIASES",
     "GIT_CONFIG_KEY",
     "GIT_CONFIG_VALUE",
     "GIT_CONFIG_PARAMETERS",
@@ -63,8 +65,22 @@ impl Line {
             });
             words.any(|words| words.iter().filter_map(Word::plain).any(|word| base(word) == script))
         };
-        self.paths.iter().any(|path| self.written.contains(path))
+        let made = self.made();
+        let is_made = |name: &str| made.contains(&name);
+        self.paths.iter().any(|path| is_made(path))
+            || (is_changed(&self.bare, "PATH") && self.commands.iter().any(|words| may_run(words, is_made)))
             || self.scripts.iter().any(|(at, name)| self.written.contains(name) || is_named(*at, name))
+    }
+
+    /// The files that it writes, or has written by a program that does only that.
+    fn made(&self) -> Vec<&str> {
+        let makes = |words: &&Vec<Word>| {
+            words.iter().filter_map(Word::plain).any(|word| MAKERS.contains(&base(word)))
+        };
+        let words = self.commands.iter().filter(makes).flatten().filter_map(Word::plain);
+        // `of=x` and `--output=x`
+        let named = words.map(|word| base(word.rsplit('=').next().unwrap_or(word)));
+        self.written.iter().map(String::as_str).chain(named).collect()
     }
 
     /// Whether these words stand in its text one after the other, whatever else there is.
@@ -78,6 +94,16 @@ impl Line {
                 }
                 None => false,
             })
+    }
+}
+
+/// Whether one of the words may be a program that is run by that name.
+fn may_run(words: &[Word], is_it: impl Fn(&str) -> bool) -> bool {
+    let mut words = words.iter().filter_map(Word::plain);
+    match words.next() {
+        Some(first) if MAKERS.contains(&base(first)) => false,
+        Some(first) => is_it(first) || (WRAPPERS.contains(&base(first)) && words.any(is_it)),
+        None => false,
     }
 }
 
@@ -97,6 +123,25 @@ impl Word {
             Self::Unclear => None,
         }
     }
+}
+
+/// Whether a text says what `~` stands for.
+pub(super) fn moves_home(bare: &str) -> bool {
+    ["HOME", "PWD", "OLDPWD"].iter().any(|name| is_changed(bare, name))
+}
+
+/// Whether a variable is named in a text other than to be put there: assigned, read into, or unset.
+fn is_changed(bare: &str, name: &str) -> bool {
+    let mut rest = bare;
+    while let Some(end) = find_word(rest, name) {
+        let (before, behind) = (&rest[..end - name.len()], rest[end..].trim_start_matches([':', '+']));
+        let is_put = before.ends_with('$') || before.ends_with("${");
+        if !is_put || (before.ends_with('{') && behind.starts_with('=')) {
+            return true;
+        }
+        rest = &rest[end..];
+    }
+    false
 }
 
 /// Whether a text names a variable that is run.

@@ -3,6 +3,7 @@
 //! A deny wins over everything. An allow is an exception to an ask; where no rule speaks, a call is made. A question that
 //! nobody is there to answer is a no.
 
+mod argument;
 mod line;
 mod programs;
 mod rule;
@@ -17,7 +18,7 @@ use serde_json::Value;
 
 use crate::tool::Doing;
 use crate::workspace::Workspace;
-use rule::{Covers, FILES, Given, Rule, Subject};
+use rule::{Covers, FILES, Rule, Subject};
 
 /// Rules as somebody wrote them.
 #[derive(Clone, Debug, Default)]
@@ -213,22 +214,7 @@ fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {
             host.map_or(Subject::Nothing, Subject::Host)
         }
         "skill" => text("name").map_or(Subject::Nothing, |name| Subject::Name(name.to_owned())),
-        _ => input.as_object().map_or(Subject::Nothing, |fields| {
-            let given = fields.iter().map(|(name, value)| (name.clone(), given(value, workspace)));
-            Subject::Arguments(given.collect())
-        }),
-    }
-}
-
-/// An argument of a server's tool; of a list each.
-fn given(value: &Value, workspace: &Workspace) -> Vec<Given> {
-    match value {
-        Value::Array(items) => items.iter().flat_map(|item| given(item, workspace)).collect(),
-        Value::String(text) => {
-            let path = workspace.resolved(Path::new(text)).ok().filter(|_| !text.contains("://"));
-            vec![Given { text: text.clone(), path }]
-        }
-        other => vec![Given { text: other.to_string(), path: None }],
+        _ => input.as_object().map_or(Subject::Nothing, |fields| argument::all(fields, workspace)),
     }
 }
 

@@ -29,17 +29,101 @@ const EVALUATE: &[&str] = &[
 /// Programs that start a shell of their own or take commands from where nobody looks, and what gives programs and
 /// built-ins other names.
 const OPAQUE: &[&str] = &[
-    "su", "runuser", "sg", "newgrp", "login", "ssh", "script", "unshare", "nsenter", "chroot", "fakeroot",
-    "setarch", "linux32", "linux64", "parallel", "sem", "at", "batch", "crontab", "socat", "tmux", "screen",
-    "alias", "enable",
+    "su",
+    "runuser",
+    "sg",
+    "newgrp",
+    "login",
+    "ssh",
+    "script",
+    "unshare",
+    "nsenter",
+    "chroot",
+    "fakeroot",
+    "setarch",
+    "linux32",
+    "linux64",
+    "parallel",
+    "sem",
+    "at",
+    "batch",
+    "crontab",
+    "socat",
+    "tmux",
+    "screen",
+    "alias",
+    "enable",
+    "history",
+    "fc",
+    "run-parts",
+    "systemd-run",
+    "expect",
 ];
 
 /// Programs and options that run the program behind them.
-const WRAPPERS: &[&str] = &[
-    "env", "command", "exec", "builtin", "nohup", "sudo", "doas", "timeout", "nice", "ionice", "setsid",
-    "stdbuf", "xargs", "parallel", "chroot", "unshare", "flock", "strace", "chrt", "taskset", "busybox",
-    "toybox", "eval", "-exec", "-execdir", "-ok", "-okdir",
+pub(super) const WRAPPERS: &[&str] = &[
+    "env",
+    "command",
+    "exec",
+    "builtin",
+    "nohup",
+    "sudo",
+    "doas",
+    "timeout",
+    "nice",
+    "ionice",
+    "setsid",
+    "stdbuf",
+    "xargs",
+    "parallel",
+    "chroot",
+    "unshare",
+    "flock",
+    "strace",
+    "chrt",
+    "taskset",
+    "busybox",
+    "toybox",
+    "eval",
+    "time",
+    "jobs",
+    "setpriv",
+    "prlimit",
+    "choom",
+    "uclampset",
+    "numactl",
+    "systemd-run",
+    "run-parts",
+    "ssh-agent",
+    "dbus-run-session",
+    "ltrace",
+    "catchsegv",
+    "gdb",
+    "valgrind",
+    "perf",
+    "pkexec",
+    "run0",
+    "bwrap",
+    "firejail",
+    "proot",
+    "unbuffer",
+    "entr",
+    "faketime",
+    "eatmydata",
+    "cpulimit",
+    "ld.so",
+    "-exec",
+    "-execdir",
+    "-ok",
+    "-okdir",
 ];
+
+/// Those of them that are told something else before the program.
+const TOLD: &[&str] = &["timeout", "taskset", "chrt", "flock", "faketime"];
+
+/// Programs that put what they are given into the files that they name.
+pub(super) const MAKERS: &[&str] =
+    &["tee", "dd", "cp", "mv", "ln", "install", "sponge", "sort", "split", "rsync", "patch", "curl", "wget"];
 
 /// Those that put words of their own among those of the program.
 const FEEDERS: &[&str] = &["xargs", "parallel", "-exec", "-execdir", "-ok", "-okdir"];
@@ -87,7 +171,7 @@ pub(super) fn find(words: &[Word], has_text: bool) -> Found {
         if program == "eval" {
             found.lines.push(behind.iter().filter_map(Word::plain).collect::<Vec<_>>().join(" "));
         }
-        let may_be_run = at == 0 || words[..at].iter().any(|word| WRAPPERS.contains(&name(word)));
+        let may_be_run = at == 0 || words[..at].iter().any(is_wrapper);
         if may_be_run && is_opaque(program, behind) {
             found.is_unclear = true;
         }
@@ -281,19 +365,21 @@ fn xargs(words: &[Word], mut at: usize, places: &mut Vec<String>) -> usize {
 /// `xargs` reads.
 fn is_unclear_behind_wrappers(words: &[Word]) -> bool {
     let fed = words.iter().any(|word| name(word) == "xargs");
-    words.iter().enumerate().filter(|(_, word)| WRAPPERS.contains(&name(word))).any(|(at, wrapper)| {
+    words.iter().enumerate().filter(|(_, word)| is_wrapper(word)).any(|(at, wrapper)| {
         if name(wrapper) == "xargs" {
             return words.get(xargs(words, at + 1, &mut Vec::new())) == Some(&Word::Unclear);
         }
         let mut behind_option = false;
+        let mut is_told = TOLD.contains(&name(wrapper));
         for word in &words[at + 1..] {
             let Some(word) = word.plain() else { return true };
             let is_option = word.starts_with('-') || is_assignment(word);
             let is_number = word.starts_with(|c: char| c.is_ascii_digit());
             // What stands behind an option may be its value.
-            if !(is_option || is_number || behind_option) {
+            if !(is_option || is_number || behind_option || is_told) {
                 return false;
             }
+            is_told &= is_option || (behind_option && !is_number);
             behind_option = is_option;
         }
         fed
@@ -308,6 +394,12 @@ pub(super) fn is_assignment(word: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+/// Whether it runs the program behind it. What loads programs has its version in its name.
+fn is_wrapper(word: &Word) -> bool {
+    let name = name(word);
+    WRAPPERS.contains(&name) || name.starts_with("ld-linux") || name.starts_with("ld-musl")
 }
 
 /// A word as a program's name.

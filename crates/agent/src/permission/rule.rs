@@ -62,23 +62,38 @@ pub(crate) enum Subject {
 }
 
 /// An argument, as the rules see it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Given {
     /// As it was written.
     pub(crate) text: String,
     /// As a path in the workspace, with its links followed, where it can be one.
     pub(crate) path: Option<PathBuf>,
+    /// Where else in the workspace it may lead, for one who reads paths in another way.
+    pub(crate) guesses: Vec<PathBuf>,
+    /// It may lead anywhere.
+    pub(crate) is_unsure: bool,
+    /// It stands in another argument.
+    pub(crate) is_deep: bool,
 }
 
 impl Given {
-    /// Whether it may mean what is forbidden.
-    fn may_be(&self, glob: &GlobMatcher) -> bool {
-        glob.is_match(&self.text) || self.path.as_ref().is_some_and(|path| glob.is_match(path))
+    /// Whether it means what is forbidden.
+    fn covers(&self, glob: &GlobMatcher) -> Covers {
+        let mut paths = self.path.iter().chain(&self.guesses);
+        let is_it = glob.is_match(&self.text)
+            || glob.is_match(self.text.trim())
+            || paths.any(|path| glob.is_match(path));
+        match (is_it, self.is_unsure) {
+            (true, _) => Covers::Yes,
+            (false, true) => Covers::Maybe,
+            (false, false) => Covers::No,
+        }
     }
 
     /// Whether it can only mean what is allowed: not what `..` and links make of it.
     fn is(&self, glob: &GlobMatcher) -> bool {
         match &self.path {
+            _ if self.is_deep => false,
             Some(path) => glob.is_match(path),
             None => glob.is_match(&self.text) && !self.text.split(['/', '\\']).any(|part| part == ".."),
         }
@@ -192,7 +207,7 @@ impl Rule {
             }
             (Some(About::Argument(name, glob)), Subject::Arguments(given)) => {
                 let given = given.get(name).map(Vec::as_slice).unwrap_or_default();
-                covers(given.iter().any(|given| given.may_be(glob)))
+                given.iter().map(|given| given.covers(glob)).max().unwrap_or(Covers::No)
             }
             // What a rule is about cannot be found in the call: then nobody can tell.
             (Some(_), _) => Covers::Maybe,

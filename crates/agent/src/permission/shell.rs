@@ -4,7 +4,7 @@
 //! every word whether it is what it looks like. Where it is in doubt, a word is unclear: rules that forbid take that as
 //! "maybe", and rules that allow as "no".
 
-use super::line::{Line, Word, names_hook};
+use super::line::{Line, Word, moves_home, names_hook};
 use super::programs::{self, base, is_assignment};
 
 /// How deep lines may stand in lines.
@@ -13,7 +13,8 @@ const DEEP: usize = 8;
 /// Reads a command line.
 pub(super) fn read(text: &str) -> Line {
     let bare: String = text.replace("\\\n", "").chars().filter(|c| !"'\"\\".contains(*c)).collect();
-    let mut line = Line { bare, ..read_at(text, 0) };
+    let mut line = Line { bare: String::new(), ..read_at(text, 0, moves_home(&bare)) };
+    line.bare = bare;
     if names_hook(&line.bare) || line.runs_what_it_makes() {
         line.doubt();
     }
@@ -40,7 +41,7 @@ const LINES: &[&str] = &[
 const ASSIGN: &[&str] =
     &["export", "declare", "typeset", "readonly", "local", "read", "mapfile", "readarray", "getopts"];
 
-fn read_at(text: &str, depth: usize) -> Line {
+fn read_at(text: &str, depth: usize, home_moves: bool) -> Line {
     let mut reader = Reader {
         chars: text.chars().collect(),
         at: 0,
@@ -48,6 +49,8 @@ fn read_at(text: &str, depth: usize) -> Line {
         depth,
         input: Input::Elsewhere,
         names: false,
+        is_timed: false,
+        home_moves,
     };
     if depth > DEEP {
         reader.line.commands.push(vec![Word::Unclear]);
@@ -73,6 +76,10 @@ struct Reader {
     input: Input,
     /// The word that is read now names a function, and what stands behind it is run.
     names: bool,
+    /// It stands behind `time`, which has options of its own.
+    is_timed: bool,
+    /// What `~` stands for is said in the line.
+    home_moves: bool,
 }
 
 /// Where a command reads from.
@@ -96,23 +103,36 @@ struct Open {
     known: Option<usize>,
     /// It has a brace that may make several words of it.
     brace: bool,
+    /// It begins with the sign for somebody's folder.
+    tilde: bool,
 }
 
 impl Reader {
-    fn peek(&self) -> Option<char> {
+    /// The next character. A backslash before the end of a line joins it with the next one, wherever it stands; only in
+    /// single quotes, in comments and behind another backslash it does not, and there [`raw`](Self::raw) reads.
+    fn peek(&mut self) -> Option<char> {
+        while self.chars[self.at..].starts_with(&['\\', '\n']) {
+            self.at += 2;
+        }
         self.chars.get(self.at).copied()
     }
 
     fn next(&mut self) -> Option<char> {
-        let c = self.peek();
+        self.peek();
+        self.raw()
+    }
+
+    fn raw(&mut self) -> Option<char> {
+        let c = self.chars.get(self.at).copied();
         self.at += usize::from(c.is_some());
         c
     }
 
     fn takes(&mut self, text: &str) -> bool {
-        let found = text.chars().enumerate().all(|(i, c)| self.chars.get(self.at + i) == Some(&c));
-        if found {
-            self.at += text.chars().count();
+        let before = self.at;
+        let found = text.chars().all(|c| self.next() == Some(c));
+        if !found {
+            self.at = before;
         }
         found
     }
@@ -126,14 +146,14 @@ impl Reader {
             match c {
                 '\\' | '\'' | '"' | '`' | '$' => self.marked(c, &mut word),
                 '#' if !word.began => {
-                    while self.peek().is_some_and(|c| c != '\n') {
+                    while self.chars.get(self.at).is_some_and(|c| *c != '\n') {
                         self.at += 1;
                     }
                 }
                 '<' | '>' => {
                     if self.peek() == Some('(') {
                         self.at += 1;
-                        let inner = self.up_to('(', ')');
+                        let inner = self.up_to(Bracket::Round, false);
                         self.inside(&inner);
                         word.unclear();
                         continue;
@@ -162,6 +182,7 @@ impl Reader {
                 ' ' | '\t' => self.end_word(&mut word, &mut words),
                 // What files and braces make of it is the shell's to know.
                 '*' | '?' | '[' | '{' | '}' | '~' => {
+                    word.tilde |= c == '~' && !word.began;
                     word.push(c, false);
                     word.brace |= c == '{';
                     if "*?[".contains(c) {
@@ -180,6 +201,9 @@ impl Reader {
             return;
         }
         word.unclear |= word.brace && (word.text.contains(',') || word.text.contains(".."));
+        if word.tilde && self.home_moves {
+            word.unclear();
+        }
         // What substitutes there when somebody evaluates the word, as arithmetic does with the values of names.
         if word.quoted && (word.text.contains("$(") || word.text.contains('`')) {
             self.inside(&word.text);
@@ -193,12 +217,13 @@ impl Reader {
             if RESERVED.contains(&word.text.as_str()) {
                 self.line.is_more = true;
                 self.names |= matches!(word.text.as_str(), "function" | "coproc");
+                self.is_timed = word.text == "time";
                 if matches!(word.text.as_str(), "for" | "case" | "select") {
                     words.push(Word::Plain(word.text)); // what stands behind it is not run
                 }
                 return;
             }
-            if is_assignment(&word.text) {
+            if is_assignment(&word.text) || (self.is_timed && matches!(word.text.as_str(), "-p" | "--")) {
                 self.line.is_more = true;
                 return;
             }
@@ -239,7 +264,7 @@ impl Reader {
         self.end_word(word, words);
         let words = std::mem::take(words);
         let input = std::mem::take(&mut self.input);
-        self.names = false;
+        (self.names, self.is_timed) = (false, false);
         if words.is_empty() {
             return;
         }
@@ -263,7 +288,7 @@ impl Reader {
         if ["#", "<<", "$'", "case"].iter().any(|sign| text.contains(sign)) {
             self.line.doubt();
         }
-        let inner = read_at(text, self.depth + 1);
+        let inner = read_at(text, self.depth + 1, self.home_moves);
         let before = self.line.commands.len();
         self.line.commands.extend(inner.commands);
         self.line.scripts.extend(inner.scripts.into_iter().map(|(at, name)| (before + at, name)));
@@ -275,13 +300,13 @@ impl Reader {
     /// Behind a sign that makes something else of what follows.
     fn marked(&mut self, sign: char, word: &mut Open) {
         match sign {
-            '\\' => match self.next() {
+            '\\' => match self.raw() {
                 Some('\n') | None => {}
                 Some(c) => word.push(c, true),
             },
             '\'' => {
                 word.quote();
-                while let Some(c) = self.next().filter(|c| *c != '\'') {
+                while let Some(c) = self.raw().filter(|c| *c != '\'') {
                     word.push(c, true);
                 }
             }
@@ -302,7 +327,7 @@ impl Reader {
         while let Some(c) = self.next() {
             match c {
                 '"' => return,
-                '\\' => match self.next() {
+                '\\' => match self.raw() {
                     Some(c @ ('$' | '`' | '"' | '\\')) => word.push(c, true),
                     Some('\n') | None => {}
                     Some(c) => {
@@ -322,14 +347,14 @@ impl Reader {
         match self.peek() {
             Some('(') => {
                 self.at += 1;
-                let inner = self.up_to('(', ')');
+                let inner = self.up_to(Bracket::Round, false);
                 self.inside(&inner);
                 word.unclear();
             }
             Some('{') => {
                 // What stands in the braces may substitute, too.
                 self.at += 1;
-                let inner = self.up_to('{', '}');
+                let inner = self.up_to(Bracket::Curly, quoted);
                 if inner.contains(['$', '`']) {
                     self.inside(&inner);
                 }
@@ -340,7 +365,7 @@ impl Reader {
             // `$'\x67it'` writes letters by their numbers.
             Some('\'') if !quoted => {
                 self.at += 1;
-                while let Some(c) = self.next().filter(|c| *c != '\'') {
+                while let Some(c) = self.raw().filter(|c| *c != '\'') {
                     if c == '\\' {
                         self.at += 1;
                     }
@@ -377,8 +402,15 @@ impl Reader {
         if arrow == '<' && self.takes("<") {
             self.input = if is_input { Input::Here } else { self.input };
             let tabs = self.takes("-");
-            let end = self.target().unwrap_or_default();
-            here.push(Here { end, tabs });
+            self.peek();
+            let from = self.at;
+            let end = self.target();
+            // The shell takes a `$x` there as it stands.
+            if end.is_none() {
+                self.line.doubt();
+            }
+            let quoted = self.chars[from..self.at].iter().any(|c| "'\"\\".contains(*c));
+            here.push(Here { end: end.unwrap_or_default(), tabs, quoted });
             self.line.is_more = true;
             return;
         }
@@ -418,8 +450,15 @@ impl Reader {
         let mut body = String::new();
         while self.at < self.chars.len() {
             let mut line = String::new();
-            while let Some(c) = self.next().filter(|c| *c != '\n') {
-                line.push(c);
+            while let Some(c) = self.raw().filter(|c| *c != '\n') {
+                match c {
+                    // Where the text substitutes, lines are joined, those that look like its end as well.
+                    '\\' if !here.quoted => match self.raw() {
+                        Some('\n') | None => {}
+                        Some(next) => line.extend([c, next]),
+                    },
+                    c => line.push(c),
+                }
             }
             let bare = if here.tabs { line.trim_start_matches('\t') } else { &line };
             if bare == here.end {
@@ -436,39 +475,101 @@ impl Reader {
         let mut text = String::new();
         while let Some(c) = self.next().filter(|c| *c != '`') {
             match c {
-                '\\' => text.extend(self.next()),
+                '\\' => text.extend(self.raw()),
                 c => text.push(c),
             }
         }
         text
     }
 
-    /// The text up to the bracket that closes what was opened.
-    fn up_to(&mut self, opens: char, closes: char) -> String {
-        let (mut text, mut open, mut quote) = (String::new(), 1, None);
+    /// The text up to the bracket that closes what was opened, in double quotes or not.
+    fn up_to(&mut self, bracket: Bracket, quoted: bool) -> String {
+        let mut text = String::new();
+        self.copy(&mut text, bracket, quoted, self.depth);
+        text
+    }
+
+    /// Copies what stands in brackets or in double quotes: what stands in there has brackets and quotes of its own.
+    fn copy(&mut self, text: &mut String, bracket: Bracket, quoted: bool, depth: usize) {
+        let (opens, closes) = bracket.signs();
+        let mut open = 1;
         while let Some(c) = self.next() {
-            match (quote, c) {
-                (Some('\''), '\'') => quote = None,
-                (Some('\''), _) => {}
-                (_, '\\') => {
-                    text.push(c);
-                    text.extend(self.next());
-                    continue;
-                }
-                (Some(_), '"') => quote = None,
-                (None, '\'' | '"') => quote = Some(c),
-                (None, c) if c == opens => open += 1,
-                (None, c) if c == closes => {
-                    open -= 1;
-                    if open == 0 {
-                        break;
-                    }
-                }
-                _ => {}
+            open -= i32::from(c == closes);
+            if open == 0 {
+                return;
             }
             text.push(c);
+            let inner = match c {
+                '\\' => {
+                    text.extend(self.raw());
+                    continue;
+                }
+                '\'' if bracket != Bracket::Quotes => {
+                    // In `"${x:-'}"` it may be a letter.
+                    if quoted {
+                        self.line.doubt();
+                    }
+                    while let Some(c) = self.raw() {
+                        text.push(c);
+                        if c == '\'' {
+                            break;
+                        }
+                    }
+                    continue;
+                }
+                '`' => {
+                    while let Some(c) = self.raw() {
+                        text.push(c);
+                        match c {
+                            '\\' => text.extend(self.raw()),
+                            '`' => break,
+                            _ => {}
+                        }
+                    }
+                    continue;
+                }
+                '"' => Bracket::Quotes,
+                '$' if self.takes("(") => Bracket::Round,
+                '$' if self.takes("{") => Bracket::Curly,
+                c if c == opens => {
+                    // In `${x:-{}` the shell does not count it.
+                    if bracket == Bracket::Curly {
+                        self.line.doubt();
+                    }
+                    open += 1;
+                    continue;
+                }
+                _ => continue,
+            };
+            if depth > DEEP {
+                break;
+            }
+            let (opens, closes) = inner.signs();
+            text.extend((inner != Bracket::Quotes).then_some(opens));
+            let in_quotes = inner == Bracket::Curly && (quoted || bracket == Bracket::Quotes);
+            self.copy(text, inner, in_quotes, depth + 1);
+            text.push(closes);
         }
-        text
+        // It does not end, as far as this reader sees.
+        self.line.doubt();
+    }
+}
+
+/// What has an end of its own.
+#[derive(Clone, Copy, PartialEq)]
+enum Bracket {
+    Round,
+    Curly,
+    Quotes,
+}
+
+impl Bracket {
+    fn signs(self) -> (char, char) {
+        match self {
+            Self::Round => ('(', ')'),
+            Self::Curly => ('{', '}'),
+            Self::Quotes => ('"', '"'),
+        }
     }
 }
 
@@ -507,4 +608,6 @@ struct Here {
     end: String,
     /// Tabs before its lines do not count.
     tabs: bool,
+    /// Its text is taken as it stands.
+    quoted: bool,
 }

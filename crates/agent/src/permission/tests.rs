@@ -121,6 +121,13 @@ fn fed() -> Vec<String> {
         "X > x; chmod +x x; ./x",
         "X | tee x; sh ./x",
         "X | dd of=y; cp y x; sh x",
+        "X | tee x.sh > /dev/null; chmod +x x.sh; ./x.sh",
+        "X | dd of=x2; chmod +x x2; ./x2",
+        "X > x; cp x y; ./y",
+        "ln -s /bin/bas? b2; X | ./b2",
+        "X > x3; chmod 755 x3; PATH=.:$PATH; x3",
+        "X | tee x3; chmod 755 x3; export PATH=.; nohup x3",
+        "X | dd of=x3; chmod 755 x3; env PATH=. x3",
         "eval \"$(X)\"",
         "X | while read -r x; do $x; done",
         "X | while read -r x; do eval \"$x\"; done",
@@ -293,6 +300,53 @@ fn a_forbidden_command_in_any_dress() {
         "trap 'g$@it pu$@sh' EXIT",
         "env -S 'g${x}it pu${x}sh'",
         "cat <<EOF\n\tEOF\n'\nEOF\ng$@it pu$@sh #'",
+        // What stands in quotes in brackets in quotes.
+        "echo $(echo \"$(echo \"a)\"; g$@it pu$@sh; echo \"b\")\")",
+        "echo \"$(echo \"`echo \"a)\"`\"; g$@it pu$@sh)\"",
+        "echo \"${x:-\"}\"}\"; g$@it pu$@sh",
+        "echo \"${x:-'}\"; g$@it pu$@sh; echo \"'}\"",
+        "echo ${x:-{}; g?t pus? }",
+        "echo $(true; g$@it pu$@sh",
+        // Lines that are joined.
+        "x=git; $\\\nx pu$\\\n{z}sh",
+        "cat <\\\n(g$@it pu$@sh)",
+        "echo \"$\\\n(g$@it pu$@sh)\"",
+        "true # \\\ng$@it pu$@sh",
+        "cat <<EOF\n'\nEO\\\nF\ng$@it pu$@sh",
+        "cat <<'EOF'\n'\\\nEOF\ng$@it pu$@sh",
+        "cat <\\\n<EOF\n'\nEOF\ng$@it pu$@sh",
+        "cat <<$x\n'\n$x\ng$@it pu$@sh",
+        // `time` is a word of the shell, and has options.
+        "x=git; time -p $x pu${z}sh",
+        "x=git; time -- $x pu${z}sh",
+        "x=git; ! time -p -- $x pu${z}sh",
+        "x=git; \\time $x pu${z}sh",
+        "x=git; /usr/bin/time -f %e $x pu${z}sh",
+        // Folders that are none.
+        "HOME=push; git ~",
+        "HOME=git; ~ pu${z}sh",
+        "read HOME <<< push; git ~",
+        "unset HOME; : ${HOME:=push}; git ~",
+        "OLDPWD=push; git ~-",
+        "HO''ME=push; eval 'git ~'",
+        // Other names for programs, and what was typed before.
+        "BASH_CMDS[x]=/usr/bin/g?t; x pu${z}sh",
+        "BASH_ALIASES[x]=g$@it; x pu${z}sh",
+        "set -o history; history -s g''it pu$@sh; fc -s",
+        "fc -s x",
+        // More that runs what stands behind it.
+        "x=git; setpriv --no-new-privs $x pu${z}sh",
+        "x=git; prlimit --nofile=9 $x pu${z}sh",
+        "x=git; ssh-agent $x pu${z}sh",
+        "x=git; jobs -x $x pu${z}sh",
+        "x=git; /lib64/ld-linux-x86-64.so.2 $x pu${z}sh",
+        "x=git; choom -n 5 -- $x pu${z}sh",
+        "x=git; uclampset -m 0 $x pu${z}sh",
+        "x=git; systemd-run --user $x pu${z}sh",
+        "run-parts .",
+        "x=git; flock lock $x pu${z}sh",
+        "x=git; timeout inf $x pu${z}sh",
+        "x=git; taskset ff $x pu${z}sh",
         // Programs that are handed over, or their words.
         "x=g y=it; env $x$y pu${z}sh",
         "command $x",
@@ -341,6 +395,18 @@ fn a_forbidden_command_in_any_dress() {
         "while read -r line; do echo \"$line\"; done < a.txt",
         "awk '$1 > 3 || $2' a.txt",
         "trap 'rm -r build' EXIT; cargo test",
+        "time cargo test $x",
+        "time -p make",
+        "timeout 60 make $x",
+        "taskset -c 0-3 make $x",
+        "cd ~/src && git status",
+        "echo $HOME; git -C ~/src status",
+        "echo \"${x:-\"a b\"}\" \"$(basename \"$x\")\"",
+        "echo ${x%.*} ${x//a/b}",
+        "gcc -o tool tool.c && ./tool",
+        "cp a b; ./build.sh | tee log.txt",
+        "cat <<EOF > Dockerfile\nRUN a \\\n b\nEOF",
+        "cargo test \\\n  --workspace",
     ] {
         assert_eq!(bash(&rules, command), "allow", "{command}");
     }
@@ -492,7 +558,13 @@ fn hosts_and_names_have_rules_too() {
 /// A server's tools are judged by what they are given, whatever dress a path wears.
 #[test]
 fn arguments_of_a_server_s_tool_have_rules() {
-    let yard = Yard::new(&[("docs/a.md", ""), ("secrets/key", ""), ("docs/link -> ../secrets", "")]);
+    let yard = Yard::new(&[
+        ("docs/a.md", ""),
+        ("secrets/key", ""),
+        ("docs/link -> ../secrets", ""),
+        ("../elsewhere -> yard", ""),
+    ]);
+    let name = yard.root.file_name().expect("a name").to_str().expect("plain").to_owned();
     let rules = rules(
         &["files_read(path=docs/*)", "web_get(url=https://docs.rs/*)"],
         &["files_read", "web_get"],
@@ -500,7 +572,7 @@ fn arguments_of_a_server_s_tool_have_rules() {
     );
     let root = yard.root.canonicalize().expect("a folder");
     let judged = |tool: &str, input: serde_json::Value| {
-        let input = input.to_string().replace("ROOT", root.to_str().expect("plain"));
+        let input = input.to_string().replace("ROOT", root.to_str().expect("plain")).replace("YARD", &name);
         let input = serde_json::from_str(&input).expect("it is JSON");
         word(&rules.judge(tool, &input, &yard.scene.workspace))
     };
@@ -523,6 +595,34 @@ fn arguments_of_a_server_s_tool_have_rules() {
         ("files_write", json!({ "path": "ROOT/secrets/new" }), "deny"),
         ("files_read_many", json!({ "paths": ["docs/a.md", "secrets/key"] }), "deny"),
         ("files_write", json!({ "path": "src/a.rs" }), "allow"),
+        // In ways that a server may read, and the system does not.
+        ("files_read", json!({ "path": "nope/../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "docs/x/../../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "./nope/./../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "docs/a.md/../../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "../YARD/secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "ROOT/nope/../secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "ROOT/../YARD/secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "ROOT/../elsewhere/secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "nope/../docs/link/key" }), "deny"),
+        ("files_read", json!({ "path": " secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "file://ROOT/secrets/key" }), "deny"),
+        ("files_read", json!({ "path": "FILE://localhostROOT/%73ecrets/key" }), "deny"),
+        ("files_read", json!({ "path": "file:secrets/key" }), "deny"),
+        ("files_read", json!({ "path": { "p": "secrets/key" } }), "deny"),
+        ("files_read", json!({ "path": [{ "p": ["secrets/key"] }] }), "deny"),
+        ("files_read", json!({ "with": { "path": "secrets/key" } }), "deny"),
+        ("files_write", json!({ "path": "/proc/self/cwd/secrets/key" }), "ask"),
+        ("files_write", json!({ "path": "nope/../src/a.rs" }), "ask"),
+        ("files_write", json!({ "path": "file://elsewhere/secrets/key" }), "ask"),
+        ("files_write", json!({ "path": "docs/../src/a.rs" }), "allow"),
+        ("files_write", json!({ "path": { "p": "src/a.rs" } }), "allow"),
+        // And what is allowed is allowed in our way alone.
+        ("files_read", json!({ "path": "nope/../docs/a.md" }), "ask"),
+        ("files_read", json!({ "path": "file://ROOT/docs/a.md" }), "ask"),
+        ("files_read", json!({ "path": { "p": "docs/a.md" } }), "ask"),
+        ("files_read", json!({ "with": { "path": "docs/a.md" } }), "ask"),
+        ("files_read", json!({ "path": "docs/a.md", "with": { "path": "src/a.rs" } }), "ask"),
         ("git_push", json!({ "force": true }), "deny"),
         ("git_push", json!({ "force": false }), "allow"),
         ("git_push", json!({}), "allow"),

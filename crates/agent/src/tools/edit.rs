@@ -83,12 +83,20 @@ fn edit(args: &Args, scene: &Scene, _: &Stop) -> Result<Output, Refusal> {
 
 /// In how many places the text is to be replaced.
 fn places(args: &Args, name: &str, text: &str) -> Result<usize, Refusal> {
-    match text.matches(&args.old).count() {
+    match count(args, text) {
         0 => Err(Refusal(format!("`old` is not in `{name}`; look at the file again, and quote it exactly"))),
         count if count > 1 && args.all != Some(true) => Err(Refusal(format!(
             "`old` is in `{name}` {count} times; give more of what stands around the one you mean, or set `all`"
         ))),
         count => Ok(count),
+    }
+}
+
+/// In how many places the text stands. Where one is meant, two that share some letters are two.
+fn count(args: &Args, text: &str) -> usize {
+    match args.all {
+        Some(true) => text.matches(&args.old).count(),
+        _ => places_of(text, &args.old).count(),
     }
 }
 
@@ -110,7 +118,7 @@ fn made_before(args: &Args, text: &str, seen: Digest) -> Option<usize> {
     let mut single = places_of(text, &args.new)
         .take(tries)
         .map(|at| [&text[..at], &args.old, &text[at + args.new.len()..]].concat());
-    single.any(|undone| undone.matches(&args.old).count() == 1 && was(&undone)).then_some(1)
+    single.any(|undone| count(args, &undone) == 1 && was(&undone)).then_some(1)
 }
 
 /// Where a text begins, overlapping ones too; an empty one everywhere.
@@ -133,7 +141,9 @@ mod tests {
             ("unread.txt", "one"),
             ("link -> a.txt", ""),
             ("folder/", ""),
+            ("ends.txt", "}\n}\n}\n"),
         ]);
+        yard.ask("read", json!({"path": "ends.txt"})).await;
         std::fs::write(yard.root.join("raw.bin"), b"a\xffb").expect("a file");
         let edit = |path: &str, old: &str, new: &str| json!({"path": path, "old": old, "new": new});
         let mut seen = yard.ask("edit", edit("a.txt", "one", "1")).await;
@@ -147,6 +157,8 @@ mod tests {
                     edit("link", "three", "3"),
                     edit("a.txt", "two", "2"),
                     json!({"path": "a.txt", "old": "two", "new": "zwei", "all": true}),
+                    edit("ends.txt", "}\n}\n", "}\n"),
+                    json!({"path": "ends.txt", "old": "}\n}\n", "new": "}\n", "all": true}),
                     edit("a.txt", "", "x"),
                     edit("a.txt", "3", "3"),
                     edit("unread.txt", "one", "1"),
@@ -174,6 +186,10 @@ mod tests {
             error: `old` is in `a.txt` 2 times; give more of what stands around the one you mean, or set `all`
             --- {"path":"a.txt","old":"two","new":"zwei","all":true}
             edited `a.txt` in 2 places
+            --- {"path":"ends.txt","old":"}\n}\n","new":"}\n"}
+            error: `old` is in `ends.txt` 2 times; give more of what stands around the one you mean, or set `all`
+            --- {"path":"ends.txt","old":"}\n}\n","new":"}\n","all":true}
+            edited `ends.txt` in 1 place
             --- {"path":"a.txt","old":"","new":"x"}
             error: `old` is empty; `write` makes a whole file
             --- {"path":"a.txt","old":"3","new":"3"}

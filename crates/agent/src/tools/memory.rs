@@ -5,6 +5,7 @@ use serde_json::Value;
 use store::Memory as Kept;
 
 use super::{Refusal, input};
+use crate::fence::fenced;
 use crate::{Doing, Output, Policy, Scene, Tool, tasks};
 
 /// What is worth remembering is short: all of it is shown when a conversation begins.
@@ -140,7 +141,8 @@ fn list(kept: &[Kept]) -> String {
 /// One of them on a line.
 pub(crate) fn line(memory: &Kept) -> String {
     let scope = if memory.thread.is_some() { "thread" } else { "user" };
-    format!("{} ({scope}): {}", memory.name, tasks::short(memory.text.lines().next().unwrap_or_default()))
+    let text = tasks::short(memory.text.lines().next().unwrap_or_default());
+    format!("{} ({scope}): {}", memory.name, fenced(&text))
 }
 
 #[cfg(test)]

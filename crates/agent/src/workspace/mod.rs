@@ -122,6 +122,24 @@ impl Workspace {
         Err(self.explain(Errno::NOENT, "find", path))
     }
 
+    /// Where in the workspace a path may lead for others, who take `..` away before they follow links, or come from
+    /// elsewhere.
+    pub(crate) fn guesses(&self, path: &Path) -> Vec<PathBuf> {
+        let mut plain = PathBuf::new();
+        for part in self.canonical.join(path).components() {
+            match part {
+                Component::ParentDir => drop(plain.pop()),
+                part => plain.push(part),
+            }
+        }
+        let real = really(&plain);
+        let below = |path: &Path| {
+            let roots = [&self.canonical, &self.given];
+            roots.iter().find_map(|root| path.strip_prefix(root).ok().map(Path::to_path_buf))
+        };
+        [below(&plain), real.and_then(|real| below(&real))].into_iter().flatten().collect()
+    }
+
     /// Where it is, without links.
     pub fn path(&self) -> &Path {
         &self.canonical
@@ -261,6 +279,14 @@ impl Workspace {
     fn is_gone(&self) -> bool {
         rustix::fs::fstat(&self.root).is_ok_and(|stat| stat.st_nlink == 0)
     }
+}
+
+/// Where a path leads, as far as anything is there.
+fn really(path: &Path) -> Option<PathBuf> {
+    path.ancestors().find_map(|there| {
+        let rest = path.strip_prefix(there).ok()?;
+        there.canonicalize().ok().map(|real| real.join(rest))
+    })
 }
 
 /// Where an open file or folder is now.

@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             let settings = super::run::check_settings(&described.project).err();
             print(&match check.format {
                 Format::Text => text(&described) + &settings.as_ref().map(settings_text).unwrap_or_default(),
-                Format::Json => format!("{}\n", json(&described, settings.as_ref())),
+                Format::Json => format!("{}\n", report::harmless_json(&json(&described, settings.as_ref()))),
             });
             let sound = described.all.is_sound() && settings.is_none();
             Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(Kind::Verdict as u8) })

@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if !arguments.lint {
         print(&match arguments.format {
             Format::Text => report::cache_text(&of, super::width()),
-            Format::Json => format!("{}\n", report::cache_json(&of)),
+            Format::Json => format!("{}\n", report::harmless_json(&report::cache_json(&of))),
         });
         return Ok(ExitCode::SUCCESS);
     }
@@ -89,7 +89,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     findings.extend(told.volatile);
     print(&match arguments.format {
         Format::Text => report::lint_text(&findings, super::width()),
-        Format::Json => format!("{}\n", report::lint_json(report::cache_json(&of), &findings)),
+        Format::Json => {
+            format!("{}\n", report::harmless_json(&report::lint_json(report::cache_json(&of), &findings)))
+        }
     });
     Ok(ExitCode::from(if findings.is_empty() { 0 } else { Kind::Verdict as u8 }))
 }

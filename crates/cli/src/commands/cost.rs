@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let prices_of = session::model::TABLE_OF;
     print(&match arguments.format {
         Format::Text => report::cost_text(&runs, prices_of),
-        Format::Json => format!("{}\n", report::cost_json(&runs, prices_of)),
+        Format::Json => format!("{}\n", report::harmless_json(&report::cost_json(&runs, prices_of))),
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             let brothers = if arguments.all { usize::MAX } else { BROTHERS };
             report::ps_text(&runs, journal::now(), super::width(), brothers)
         }
-        Format::Json => format!("{}\n", report::ps_json(&runs)),
+        Format::Json => format!("{}\n", report::harmless_json(&report::ps_json(&runs))),
     });
     Ok(ExitCode::SUCCESS)
 }

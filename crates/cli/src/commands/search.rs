@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         store.main().search(&arguments.words.join(" "), arguments.limit as usize).or_fail(Kind::Outside)?;
     print(&match arguments.format {
         Format::Text => report::search_text(&hits, super::width()),
-        Format::Json => format!("{}\n", report::search_json(&hits)),
+        Format::Json => format!("{}\n", report::harmless_json(&report::search_json(&hits))),
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -67,7 +67,7 @@ fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCo
     };
     print(&match format {
         Format::Text => report::run_text(first, super::width()),
-        Format::Json => format!("{}\n", report::run_json(first, &runs)),
+        Format::Json => format!("{}\n", report::harmless_json(&report::run_json(first, &runs))),
     });
     Ok(ExitCode::SUCCESS)
 }
@@ -136,6 +136,6 @@ fn shown(source: &Source, about: &About<'_>, format: Format) -> String {
     let ordered = source.order();
     match format {
         Format::Text => report::show_text(&ordered, about, super::width()),
-        Format::Json => format!("{}\n", report::show_json(&ordered, about)),
+        Format::Json => format!("{}\n", report::harmless_json(&report::show_json(&ordered, about))),
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     print(&match arguments.format {
         Format::Text => text(&all),
-        Format::Json => format!("{}\n", json(&all)),
+        Format::Json => format!("{}\n", report::harmless_json(&json(&all))),
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -265,7 +265,8 @@ fn read_settings(config: &mut Config, here: &Path) -> anyhow::Result<Defaults> {
     let project = &here.join("offshoot.toml");
     if let Some(text) = read(project)? {
         let trust = Trust::read(&definitions::trust_path()?).map_err(definitions::failure)?;
-        let real = project.canonicalize().or_fail(Kind::Outside)?;
+        // By its place in this project, also where a link leads elsewhere: what was accepted there was accepted for there.
+        let real = here.canonicalize().or_fail(Kind::Outside)?.join("offshoot.toml");
         // A project's file that the user has accepted, as it is now, says as much as the user's own.
         if trust.accepts(&real, text.as_bytes()) {
             defaults.read_accepted(&text, project).map_err(bad_config)?;
