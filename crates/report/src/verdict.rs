@@ -398,6 +398,13 @@ mod tests {
     }
 
     #[test]
+    fn a_word_diff_is_cut_to_the_screen() {
+        let text = verdict_text(&verdict(), 70);
+        let words = text.lines().find(|line| line.contains("[-goes-]")).unwrap_or_default();
+        assert!((60..=70).contains(&words.chars().count()), "{text}");
+    }
+
+    #[test]
     fn the_answer_fits_the_outcome() {
         let first = |change: fn(&mut Verdict)| {
             let mut verdict = verdict();
