@@ -59,6 +59,22 @@ pub(crate) fn marked(kind: Kind, hint: Option<String>, error: anyhow::Error) -> 
     Failure { kind, hint, error }.into()
 }
 
+/// Whose turn it is where something cannot be written: a place that takes no file is the user's to change, as everywhere;
+/// a disk that is full is not.
+pub(crate) fn of_writing(error: &std::io::Error) -> Kind {
+    use std::io::ErrorKind as Io;
+    match error.kind() {
+        Io::NotFound
+        | Io::PermissionDenied
+        | Io::NotADirectory
+        | Io::IsADirectory
+        | Io::AlreadyExists
+        | Io::ReadOnlyFilesystem
+        | Io::InvalidFilename => Kind::Usage,
+        _ => Kind::Outside,
+    }
+}
+
 /// What to do about an error, where somebody knows.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<&str> {
     error.downcast_ref::<Failure>()?.hint.as_deref()

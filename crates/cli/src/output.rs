@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{Kind, OrFail, marked, of_writing};
 use crate::progress::Progress;
 
 /// Prints something long. A reader that has seen enough, as `head` has, is no failure.
@@ -45,8 +45,11 @@ pub(crate) fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result
         true => OpenOptions::new().write(true).open(&real).and_then(|file| filled(file, fill)),
         false => write_beside(&real, fill),
     };
-    let context = |error| anyhow::Error::from(error).context(format!("cannot write `{}`", path.display()));
-    written.map_err(context).or_fail_with(Kind::Outside, || "give another file with `--out`".to_owned())
+    written.map_err(|error| {
+        let kind = of_writing(&error);
+        let error = anyhow::Error::from(error).context(format!("cannot write `{}`", path.display()));
+        marked(kind, Some("give another file with `--out`".to_owned()), error)
+    })
 }
 
 fn write_beside(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {

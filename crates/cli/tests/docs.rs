@@ -3,6 +3,8 @@
 //! CONTRIBUTING.md says how blocks are written.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
+#[path = "docs/ci.rs"]
+mod ci;
 mod common;
 #[path = "docs/links.rs"]
 mod links;

@@ -102,6 +102,32 @@ fn what_cannot_be_a_golden_is_refused() {
 }
 
 #[test]
+fn what_git_would_leave_out_of_a_golden_is_said() {
+    let env = TestEnv::new();
+    let run = format!("{SCENARIO}/runs/a");
+    captured(&env, &run, "s");
+    // Nothing is said outside of a repository.
+    assert_eq!(env.run(&["accept", &run]).stderr, "");
+    let git = |arguments: &[&str]| {
+        let done =
+            std::process::Command::new("git").args(arguments).current_dir(env.path("")).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    git(&["init", "-q"]);
+    assert_eq!(env.run(&["accept", &run]).stderr, "");
+    env.write(".gitignore", "*.log\n");
+    let said = env.run(&["accept", &run]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let wanted = format!(
+        "warning: git ignores a file of this golden, which will be missing in a clone: `runs/a/exchanges.log`\n\
+         hint: `git add --force {SCENARIO}`\n"
+    );
+    assert_eq!(said.stderr, wanted);
+    git(&["add", "--force", SCENARIO]);
+    assert_eq!(env.run(&["accept", &run]).stderr, "", "git has it now");
+}
+
+#[test]
 fn review_without_a_terminal_lists_and_decides() {
     let env = TestEnv::new();
     let run = |arguments: &[&str]| {
@@ -111,11 +137,15 @@ fn review_without_a_terminal_lists_and_decides() {
     assert_eq!(run(&["review"]), (Some(0), "nothing waits\n".to_owned()));
     let runs = ["a", "b", "c"].map(|run| format!("{SCENARIO}/runs/{run}"));
     runs.iter().for_each(|run| captured(&env, run, "s"));
-    assert_eq!(
-        run(&["review"]),
-        (Some(0), "nothing waits\n".to_owned()),
-        "without a golden nothing can wait"
-    );
+    for (arguments, code) in [(&["review"][..], 1), (&["review", "--all"], 1), (&["review", "--list"], 0)] {
+        let said = env.run(arguments);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(code), ""), "nothing can wait: {said:?}");
+        let wanted = format!(
+            "`{SCENARIO}` has recordings, and none was ever accepted\nhint: `offshoot accept {}`\n",
+            runs[2]
+        );
+        assert_eq!(said.stderr, wanted);
+    }
     assert_eq!(run(&["accept", &runs[0]]).0, Some(0));
     let listed = format!("{} and 1 older\n", runs[2]);
     assert_eq!(run(&["review"]), (Some(1), listed.clone()));

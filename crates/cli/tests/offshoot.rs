@@ -69,3 +69,26 @@ fn a_write_that_is_denied() {
 fn a_job_that_does_not_exist() {
     same_again("unknown-job", 1);
 }
+
+#[test]
+fn what_cannot_be_is_said_with_a_hint_before_anything_is_written() {
+    let env = TestEnv::new();
+    env.write("script.yaml", "format: 1\nlanes:\n  - { lane: all, match: { any: true }, turns: [ { reply: [ { text: Hello. } ] } ] }\n");
+    let said = env.run(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "true"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    for (arguments, error) in [
+        (&["run", "--allow", "zz(", "hello"][..], "--allow: `zz(` does not end"),
+        (&["capture", "offshoot", "--scenario", "wakeup", "--model", ""], "the model has no name"),
+        (&["capture", "claude-code", "--scenario", "wakeup", "--live"], "ANTHROPIC_API_KEY is not set"),
+        (&["capture", "offshoot", "--scenario", "wakeup", "--out", "/proc/x"], "/proc/x"),
+        (&["report", "rec", "--out", "/proc/x"], "cannot write `/proc/x`"),
+        (&["man", "--out", "/etc/passwd"], "cannot write to `/etc/passwd`"),
+        (&["demo", "--dir", "/proc/x"], "cannot make `/proc/x`"),
+        (&["search", ""], "there is no word to search for"),
+    ] {
+        let said = env.run(arguments);
+        assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
+        assert!(said.stderr.contains(error) && said.stderr.contains("hint: "), "{arguments:?}: {said:?}");
+    }
+    assert!(!env.path("goldens").exists() && !env.path("home").exists(), "nothing was installed or written");
+}

@@ -246,19 +246,37 @@ async fn npm(prefix: &Path, label: &str, install: &Install) -> Result<(), Harnes
     if output.status.success() {
         return Ok(());
     }
-    Err(npm_failure(label, install, &String::from_utf8_lossy(&output.stderr)))
+    let said = [&output.stderr, &output.stdout].map(|said| String::from_utf8_lossy(said).trim().to_owned());
+    let said = said.into_iter().find(|said| !said.is_empty());
+    let said = said.unwrap_or_else(|| format!("npm said nothing and ended with {}", output.status));
+    Err(npm_failure(label, install, &said))
 }
 
 /// What npm's own words mean for whoever asked.
 fn npm_failure(label: &str, install: &Install, said: &str) -> HarnessError {
     let is = |codes: &[&str]| codes.iter().any(|code| said.contains(code));
-    let words: Vec<&str> = said
+    let lines: Vec<&str> = said
         .lines()
-        .filter_map(|line| line.strip_prefix("npm error ").or_else(|| line.strip_prefix("npm ERR! ")))
-        .filter(|line| !line.starts_with("A complete log") && !line.trim().is_empty())
-        .take(4)
+        .filter_map(|line| line.strip_prefix("npm error").or_else(|| line.strip_prefix("npm ERR!")))
+        .map(str::trim)
+        .filter(|line| !line.starts_with("A complete log") && !line.starts_with("at ") && !line.is_empty())
         .collect();
-    let words = if words.is_empty() { said.trim().to_owned() } else { words.join("; ") };
+    let code = lines.iter().find_map(|line| line.strip_prefix("code "));
+    let is_number = |line: &&&str| ["code ", "errno ", "syscall "].iter().any(|name| line.starts_with(name));
+    let told = lines.iter().filter(|line| !is_number(line)).take(3).map(|line| match (line, code) {
+        // Where several addresses were tried, npm has no word for what went wrong.
+        (line, Some(code)) if line.ends_with("reason:") => format!("{line} {code}"),
+        (line, _) => (*line).to_owned(),
+    });
+    let told: Vec<String> = told.collect();
+    let words = match (code, told.is_empty()) {
+        (Some(code), true) => code.to_owned(),
+        (None, true) => said.split_whitespace().collect::<Vec<_>>().join(" "),
+        (Some(code), false) if !told.iter().any(|line| line.contains(code)) => {
+            format!("{code}: {}", told.join("; "))
+        }
+        (_, false) => told.join("; "),
+    };
     let what = format!("cannot install {label}: {words}");
     if is(&["ETARGET", "E404"]) {
         let lists: Vec<String> =
@@ -315,10 +333,16 @@ mod tests {
             ("npm ERR! code E404\nnpm ERR! 404 Not Found\n", Blame::You),
             ("npm error code ENOTFOUND\nnpm error network request failed\n", Blame::Outside),
             ("npm error code ENOSPC\n", Blame::Outside),
+            (
+                "npm error code ECONNREFUSED\nnpm error FetchError: p failed, reason: \nnpm error     at x.js:1\n",
+                Blame::Outside,
+            ),
+            ("oh\nno\n", Blame::Outside),
         ] {
             let error = npm_failure("thing 9", &install, said);
             assert_eq!(error.blame(), blame, "{error}");
             assert!(!error.to_string().contains('\n') && error.hint().is_some(), "{error}");
+            assert!(!error.to_string().trim_end().ends_with(':'), "a reason is told: {error}");
         }
     }
 

@@ -119,9 +119,8 @@ fn files(evidence: &Evidence) -> Finding {
         wanted.extend(["normalized/manifest.json", "normalized/replay_session.json"].map(str::to_owned));
     }
     if evidence.scenario.is_some() {
-        wanted.extend(
-            ["scenario.json", "stderr.txt", "exit_code.txt", "workspace", "exports"].map(str::to_owned),
-        );
+        // Not `workspace` and `exports`: git keeps no empty folder, and what was in them has a digest.
+        wanted.extend(["scenario.json", "stderr.txt", "exit_code.txt"].map(str::to_owned));
     }
     for turn in evidence.ordered.lanes.lanes.iter().flat_map(|lane| &lane.turns).filter(|_| is_normalized) {
         wanted.push(format!("normalized/turn_{:03}_request.json", turn.seq));
@@ -188,6 +187,7 @@ fn answered(evidence: &Evidence) -> Finding {
         .collect();
     match (turns.len(), open.len()) {
         (0, _) => no("no model was asked"),
+        (1, 0) => yes("the only turn"),
         (n, 0) => yes(format!("all {n} turns")),
         _ => no(format!("not answered: {}", some_of(&open))),
     }
@@ -221,8 +221,10 @@ fn prompt(evidence: &Evidence) -> Finding {
 fn tool_schemas(evidence: &Evidence) -> Finding {
     match evidence.opening.tools {
         (0, _) => no("the first request of main offers no tools"),
+        (1, 1) => yes("1 tool, with its schema"),
         (tools, with) if with == tools => yes(format!("{tools} tools, each with its schema")),
         // Tools that the provider defines have no schema of their own.
+        (1, _) => yes("1 tool, without a schema of its own"),
         (tools, with) => yes(format!("{tools} tools, {with} with a schema of their own")),
     }
 }

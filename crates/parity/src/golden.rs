@@ -153,6 +153,26 @@ impl ScenarioFolder {
 
     /// Every scenario below a folder that has a golden, sorted.
     pub fn all(goldens: &Path) -> Result<Vec<Self>, GoldenError> {
+        let mut all = Self::below(goldens)?;
+        all.retain(|folder| folder.dir.join(GOLDEN).exists());
+        Ok(all)
+    }
+
+    /// Every scenario below a folder that has recordings and no golden, sorted, with its newest run that can be one.
+    pub fn never_accepted(goldens: &Path) -> Result<Vec<(Self, String)>, GoldenError> {
+        let mut found = Vec::new();
+        for folder in Self::below(goldens)?.into_iter().filter(|folder| !folder.dir.join(GOLDEN).exists()) {
+            let runs = folders(&folder.dir.join(RUNS))?;
+            let name = |run: &Path| run.file_name()?.to_str().filter(|name| is_name(name)).map(str::to_owned);
+            let began = runs.iter().filter_map(|run| Some((started(run).ok()?, name(run)?)));
+            if let Some((_, newest)) = began.max() {
+                found.push((folder, newest));
+            }
+        }
+        Ok(found)
+    }
+
+    fn below(goldens: &Path) -> Result<Vec<Self>, GoldenError> {
         let mut level = vec![goldens.to_owned()];
         for _ in 0..3 {
             let mut deeper = Vec::new();
@@ -162,7 +182,7 @@ impl ScenarioFolder {
             level = deeper;
         }
         level.sort();
-        Ok(level.into_iter().filter(|dir| dir.join(GOLDEN).exists()).map(Self::new).collect())
+        Ok(level.into_iter().map(Self::new).collect())
     }
 
     /// Where it is.

@@ -123,8 +123,6 @@ fn evidence() -> Evidence {
         "stderr.txt",
         "stdout.txt",
         "exit_code.txt",
-        "workspace",
-        "exports",
     ]
     .map(str::to_owned)
     .into();

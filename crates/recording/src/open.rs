@@ -72,6 +72,12 @@ pub enum OpenError {
         /// What is wrong with it.
         why: String,
     },
+    /// A file that was sealed is not there.
+    #[error("`{}` is missing, and was there when the recording was sealed", path.display())]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
     /// Something names a file elsewhere.
     #[error("`{}` leads out of the recording's folder", path.display())]
     Outside {
@@ -269,6 +275,9 @@ impl Recording {
             && manifest.counts.exchanges != self.len() as u64
         {
             let (sealed, now) = (manifest.counts.exchanges, self.len());
+            if !log.exists() {
+                return Err(OpenError::Gone { path: log });
+            }
             return Err(damaged(log, &format!("{sealed} exchanges were sealed, and it has {now}")));
         }
         self.look_at_text(folder::SCENARIO, |text| {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use recording::lanes::{Job, Lane, LaneKind, Mark, Turn, too_deep};
 use recording::source::{Ordered, Summary};
+use session::CallId;
 
 use crate::text::{duration, fit, plain, tokens};
 
@@ -94,7 +95,7 @@ impl<'o> Drawing<'o> {
         }
         facts.extend(turn.marks.iter().map(|mark| mark_words(*mark).to_owned()));
         if !turn.results.is_empty() {
-            let failed = turn.results.iter().filter(|result| result.is_error).count();
+            let failed = failed_results(lane, turn);
             let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
             facts.push(format!("{} results{failed}", turn.results.len()).replacen(
                 "1 results",
@@ -164,4 +165,13 @@ fn trouble(exchange: &Summary) -> Option<String> {
     let error = exchange.error.as_deref().map(plain);
     let words: Vec<String> = [status, ending.map(str::to_owned), error].into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join(": "))
+}
+
+/// How many results of a turn say that a call failed. A fork begins with the results of its parent's calls, and is told of
+/// those that nobody waited for as of failures: none of them is its own.
+pub(crate) fn failed_results(lane: &Lane, turn: &Turn) -> usize {
+    let is_own = |call: &CallId| {
+        lane.kind != LaneKind::Fork || lane.turns.iter().flat_map(|it| &it.calls).any(|it| it.id == *call)
+    };
+    turn.results.iter().filter(|result| result.is_error && is_own(&result.call)).count()
 }

@@ -1,5 +1,6 @@
 //! `offshoot verify` as people read it: the answer, what changed, the surfaces, then every difference.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use parity::{Difference, LaneVerdict, Level, Outcome, Surface, SurfaceVerdict, Verdict};
@@ -32,8 +33,15 @@ pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
     out.line("");
     out.surfaces("surface", &verdict.surfaces);
     out.lanes(&verdict.lanes);
+    let mut offered = BTreeMap::new();
+    for rule in verdict.differences.iter().filter_map(|it| it.mask.as_deref()) {
+        *offered.entry(rule).or_default() += 1;
+    }
     for difference in &verdict.differences {
         out.difference(difference);
+        if let Some(rule) = &difference.mask {
+            out.rule(rule, offered.remove(rule.as_str()));
+        }
     }
     out.masks(verdict);
     out.text
@@ -105,7 +113,7 @@ impl Page {
     }
 
     fn difference(&mut self, difference: &Difference) {
-        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, mask, racy } =
+        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, racy, .. } =
             difference;
         let holds = match holds {
             Some(Level::E0) => "holds nothing above E0".to_owned(),
@@ -129,8 +137,17 @@ impl Page {
                 }
             }
         }
-        for line in mask.iter().flat_map(|mask| mask.lines()) {
-            writeln!(self.text, "    {line}").expect("a string takes everything");
+    }
+
+    /// The rule that would cover a difference, where it was not offered before: a rule is needed once only.
+    fn rule(&mut self, rule: &str, covers: Option<u64>) {
+        match covers {
+            Some(1) => {}
+            Some(covers) => self.whole(&format!("    # covers {covers} of the differences")),
+            None => return self.line("    (its rule stands above)"),
+        }
+        for line in rule.lines() {
+            self.whole(&format!("    {line}"));
         }
     }
 
@@ -153,7 +170,7 @@ impl Page {
         if stretches.len() > STRETCHES {
             line.push_str(" … and more");
         }
-        writeln!(self.text, "  {}", plain(&line).trim_end()).expect("a string takes everything");
+        self.line(&format!("  {}", plain(&line)));
     }
 
     fn masks(&mut self, verdict: &Verdict) {
@@ -358,14 +375,14 @@ mod tests {
             prompt  main, turn 2  /system/0/text
               the instructions differ (holds E2)
               A text that is too long to be shown twice, for it [-goes-]{+runs+} on and on for a while.
+                # covers 2 of the differences
                 [[mask]]
                 surface = "prompt"
 
             tools  main, turn 2  /tools/0
               the tool `Glob` is gone (holds nothing above E0)
               golden     {}
-                [[mask]]
-                surface = "prompt"
+                (its rule stands above)
 
             mask            hits  differed  covers
             port               4         1  ports
@@ -378,6 +395,13 @@ mod tests {
             note: sub-1, sub-2 were compared as a set
         "#]]
         .assert_eq(&verdict_text(&verdict(), usize::MAX));
+    }
+
+    #[test]
+    fn a_word_diff_is_cut_to_the_screen() {
+        let text = verdict_text(&verdict(), 70);
+        let words = text.lines().find(|line| line.contains("[-goes-]")).unwrap_or_default();
+        assert!((60..=70).contains(&words.chars().count()), "{text}");
     }
 
     #[test]

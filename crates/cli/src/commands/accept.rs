@@ -1,7 +1,8 @@
 //! `offshoot accept`: a recording becomes the golden of its scenario.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::SystemTime;
 
 use parity::{GoldenError, ScenarioFolder, is_name};
@@ -48,6 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 pub(crate) fn accept(folder: &ScenarioFolder, run: &str) -> anyhow::Result<String> {
     let before = folder.golden().map_err(explain)?;
     folder.accept(run, SystemTime::now()).map_err(explain)?;
+    warn_of_ignored(folder, run);
     let path = folder.run(run);
     Ok(match before {
         Some(before) if before.run == run => format!("`{}` is the golden\n", path.display()),
@@ -56,6 +58,61 @@ pub(crate) fn accept(folder: &ScenarioFolder, run: &str) -> anyhow::Result<Strin
         }
         None => format!("`{}` is the golden now, the first one\n", path.display()),
     })
+}
+
+/// A golden is there to be committed. Where git is missing, or this is no repository, there is nothing to say.
+fn warn_of_ignored(folder: &ScenarioFolder, run: &str) {
+    let files = [GOLDEN_FILE.to_owned()].into_iter().chain(files_below(folder.dir(), &format!("runs/{run}")));
+    let ignored = ignored_by_git(folder.dir(), files.collect());
+    let Some(first) = ignored.first() else { return };
+    let which = match ignored.len() {
+        1 => "a file of this golden, which".to_owned(),
+        n => format!("{n} files of this golden, which"),
+    };
+    let more = if ignored.len() > 1 { " and others" } else { "" };
+    eprintln!("warning: git ignores {which} will be missing in a clone: `{}`{more}", report::visible(first));
+    eprintln!("hint: `git add --force {}`", folder.dir().display());
+}
+
+const GOLDEN_FILE: &str = "golden.json";
+
+/// Every file in a folder of `dir`, each by its path from there.
+fn files_below(dir: &Path, inside: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut open = vec![inside.to_owned()];
+    while let Some(inside) = open.pop() {
+        for entry in std::fs::read_dir(dir.join(&inside)).into_iter().flatten().flatten() {
+            let name = format!("{inside}/{}", entry.file_name().to_string_lossy());
+            match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => open.push(name),
+                false => files.push(name),
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Those that `git add` would leave out.
+fn ignored_by_git(dir: &Path, files: Vec<String>) -> Vec<String> {
+    let started = Command::new("git")
+        .arg("-C")
+        .arg(dir)
+        .args(["check-ignore", "-z", "--stdin"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut git) = started else { return Vec::new() };
+    let stdin = git.stdin.take();
+    // Written by another thread: git answers before it has read everything.
+    let writing = std::thread::spawn(move || {
+        let text: String = files.iter().map(|file| format!("{file}\0")).collect();
+        stdin.map(|mut stdin| stdin.write_all(text.as_bytes()))
+    });
+    let said = git.wait_with_output().map(|output| output.stdout).unwrap_or_default();
+    let _ = writing.join(); // one that git did not want to hear
+    String::from_utf8_lossy(&said).split_terminator('\0').map(str::to_owned).collect()
 }
 
 /// The manifest of a recording that is whole: sealed, and as it was then.

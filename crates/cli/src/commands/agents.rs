@@ -236,11 +236,15 @@ fn json(described: &Described, settings: Option<&anyhow::Error>) -> Value {
         })
     };
     let all = &described.all;
+    // The same as the text says; where the general one is described, that one counts.
+    let is_general = all.agents.iter().any(|agent| agent.name == GENERAL);
+    let built_in =
+        agent::definition::choose(&[], None).ok().filter(|_| !is_general).map(|(general, _)| general);
     json!({
         "format": 1,
         "ok": all.is_sound() && settings.is_none(),
         "settings": settings.map(|error| format!("{error:#}")),
-        "agents": all.agents.iter().map(agent).collect::<Vec<_>>(),
+        "agents": all.agents.iter().chain(&built_in).map(agent).collect::<Vec<_>>(),
         "skills": all.skills.iter().map(skill).collect::<Vec<_>>(),
         "commands": all.commands.iter().map(skill).collect::<Vec<_>>(),
         "files": all.files.iter().map(|file| file_json(described, file)).collect::<Vec<_>>(),

@@ -138,9 +138,49 @@ fn text(finding: &Finding) -> String {
         (false, false) => "without",
     };
     let found = finding.found.as_deref().unwrap_or_default();
-    let line = format!("{mark} {:<20} {found}\n", finding.name);
+    let line = listed(&format!("{mark} {:<20} ", finding.name), found);
     match &finding.fix {
         Some(fix) => format!("{line}        {}\n        $ {fix}\n", finding.why),
         None => line,
+    }
+}
+
+/// What was found behind its name; what does not fit goes on below, an item of the list at a time.
+fn listed(head: &str, found: &str) -> String {
+    const WIDTH: usize = 80;
+    let indent = head.chars().count();
+    let mut lines = vec![head.to_owned()];
+    for item in found.split_inclusive(", ") {
+        let (line, has) =
+            (lines.last().map_or(0, |line| line.chars().count()), item.trim_end().chars().count());
+        if line > indent && line + has > WIDTH {
+            lines.push(" ".repeat(indent));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(item);
+        }
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_stays_within_the_screen() {
+        let finding = |found: &str| Finding {
+            name: "oh-my-opencode".to_owned(),
+            ok: true,
+            needed: false,
+            found: Some(found.to_owned()),
+            why: String::new(),
+            fix: None,
+        };
+        let long = "opencode_1.0.185__oh-my-opencode_2.14.0, opencode_1.18.33__oh-my-opencode_4.19.4";
+        let head = "ok      oh-my-opencode       ";
+        let below = format!("\n{}", " ".repeat(head.len()));
+        assert_eq!(text(&finding(long)), format!("{head}{}\n", long.replace(", ", &format!(",{below}"))));
+        assert_eq!(text(&finding("1, 2")), format!("{head}1, 2\n"));
     }
 }

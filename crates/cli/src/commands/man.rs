@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap_mangen::Man;
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{Kind, OrFail, marked, of_writing};
 
 /// Print the manual page, or write one for each command
 #[derive(clap::Args)]
@@ -27,12 +27,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             super::print(&String::from_utf8_lossy(&page));
         }
         Some(dir) => {
-            let count = write(command, dir)
-                .map_err(|error| {
-                    anyhow::Error::new(error).context(format!("cannot write to `{}`", dir.display()))
-                })
-                .or_fail_with(Kind::Outside, || "give a folder that you can write with `--out`".to_owned())?;
-            eprintln!("wrote {count} pages; `man -M {} offshoot` reads the first", above(dir).display());
+            let count = write(command, dir).map_err(|error| {
+                let kind = of_writing(&error);
+                let error = anyhow::Error::new(error).context(format!("cannot write to `{}`", dir.display()));
+                marked(kind, Some("give a folder that you can write with `--out`".to_owned()), error)
+            })?;
+            let first = dir.join("offshoot.1");
+            eprintln!("wrote {count} pages; `man -l {}` shows the first", first.display());
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -46,12 +47,4 @@ fn write(command: clap::Command, dir: &Path) -> std::io::Result<usize> {
 
 fn count(command: &clap::Command) -> usize {
     1 + command.get_subcommands().map(count).sum::<usize>()
-}
-
-/// `man` wants the folder that holds `man1`.
-fn above(dir: &Path) -> &Path {
-    match dir.file_name().is_some_and(|name| name == "man1") {
-        true => dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")),
-        false => dir,
-    }
 }

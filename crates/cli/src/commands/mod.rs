@@ -98,6 +98,10 @@ fn hint(error: &OpenError) -> Option<String> {
             "bring the recording back from a copy; its `provider_dumps/` can still be given by itself"
                 .to_owned()
         }
+        OpenError::Gone { path } => format!(
+            "bring it back from a copy; `git check-ignore -v {}` says whether git was told to leave it out",
+            path.display()
+        ),
         OpenError::Outside { path } | OpenError::NotAFile { path } => {
             format!("nothing outside of a recording is read; look at it first: `ls -l {}`", path.display())
         }

@@ -21,8 +21,11 @@ use crate::{child, paths};
 ///
 /// Without a command and without --listen, the harness of the recording is started again as `capture` started it,
 /// and a new recording is made. With a command behind `--`, that is started with ANTHROPIC_BASE_URL and
-/// OPENAI_BASE_URL leading here. With --listen, whoever comes is answered until Ctrl-C. Nothing is ever forwarded
-/// to a real model: a request that was not recorded gets an error in the provider's shape.
+/// OPENAI_BASE_URL leading here. With --listen, whoever comes is answered until Ctrl-C.
+///
+/// Nothing is ever forwarded to a real model. What the model had said before decides which answer a request gets. A
+/// main agent that begins with other words than the recorded one is served all the same, and reported. A turn, a
+/// sub-agent or a question aside that is nothing like a recorded one gets an error in the provider's shape.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot replay goldens/claude-code/2.1.325/wakeup/runs/RUN --out again

@@ -26,6 +26,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.words.iter().all(|word| word.trim().is_empty()) {
+        return Err(anyhow::anyhow!("there is no word to search for")).or_fail_with(Kind::Usage, || {
+            "give one that was said, as in `offshoot search parser`".to_owned()
+        });
+    }
     let store = journal::open()?;
     let hits =
         store.main().search(&arguments.words.join(" "), arguments.limit as usize).or_fail(Kind::Outside)?;

@@ -83,18 +83,8 @@ impl Answering {
 
     /// One upstream a provider; by a prefix of its path where there are several.
     fn live(env: &BTreeMap<String, String>, providers: &[Provider]) -> Result<Self, HarnessError> {
+        let keys = keys(env, providers)?;
         let set = |name: &str| env.get(name).filter(|value| !value.is_empty()).cloned();
-        let keys: BTreeMap<Provider, String> = providers
-            .iter()
-            .filter_map(|provider| Some((*provider, set(provider.key_variable())?)))
-            .collect();
-        if keys.is_empty() {
-            let names: Vec<&str> = providers.iter().map(|provider| provider.key_variable()).collect();
-            return Err(HarnessError::you(
-                format!("a real provider wants a key, and {} is not set", names.join(" or ")),
-                format!("export {}=…", names.first().unwrap_or(&"ANTHROPIC_API_KEY")),
-            ));
-        }
         let alone = providers.len() == 1;
         let (mut upstreams, mut paths) = (Vec::new(), BTreeMap::new());
         for provider in providers {
@@ -135,6 +125,34 @@ impl Answering {
             openai_key: key(Provider::OpenAi),
         }
     }
+}
+
+impl Speaker {
+    /// Whether there is a key for whoever speaks, where one is needed.
+    pub(super) fn check_key(&self, providers: &[Provider]) -> Result<(), HarnessError> {
+        match self {
+            Self::Live(env) => keys(env, providers).map(drop),
+            Self::Script { .. } | Self::Replay(_) => Ok(()),
+        }
+    }
+}
+
+/// The keys of the providers that have one; one of them must.
+fn keys(
+    env: &BTreeMap<String, String>,
+    providers: &[Provider],
+) -> Result<BTreeMap<Provider, String>, HarnessError> {
+    let set = |name: &str| env.get(name).filter(|value| !value.is_empty()).cloned();
+    let keys: BTreeMap<Provider, String> =
+        providers.iter().filter_map(|provider| Some((*provider, set(provider.key_variable())?))).collect();
+    if keys.is_empty() {
+        let names: Vec<&str> = providers.iter().map(|provider| provider.key_variable()).collect();
+        return Err(HarnessError::you(
+            format!("a real provider wants a key, and {} is not set", names.join(" or ")),
+            format!("export {}=…", names.first().unwrap_or(&"ANTHROPIC_API_KEY")),
+        ));
+    }
+    Ok(keys)
 }
 
 fn parse(spec: &str) -> Result<Upstream, HarnessError> {

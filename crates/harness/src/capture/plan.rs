@@ -166,7 +166,12 @@ impl Planned {
         };
         let model = asked.model.clone().or_else(|| scenario.model(name, mode.as_deref()));
         let model = model.unwrap_or_else(|| harness.default_model().to_owned());
+        if model.trim().is_empty() {
+            let hint = format!("give it as in `--model {}`", harness.default_model());
+            return Err(HarnessError::you("the model has no name", hint));
+        }
         let speaker = speaker(&asked, mode.as_deref())?;
+        speaker.check_key(harness.providers())?; // before anything is installed
         check_budget(asked.max_budget_usd, &model)?;
         let fixture = match &asked.fixture_dir {
             Some(dir) => {

@@ -63,7 +63,11 @@ impl AsRun {
     ) -> Result<Scenario, HarnessError> {
         let known_files = known.map(|known| known.workspace(&self.harness, None)).unwrap_or_default();
         let left = recording.join("workspace");
-        let left = Files::read(&left).map_err(HarnessError::io("read", &left))?;
+        // One that was empty is not there any more in a clone: git keeps no empty folder.
+        let left = match left.exists() {
+            true => Files::read(&left).map_err(HarnessError::io("read", &left))?,
+            false => Files::default(),
+        };
         let changes = manifest.workspace.clone().unwrap_or_default();
         let Changes { changed, removed, .. } = &changes;
         let mut files = Vec::new();

@@ -10,6 +10,7 @@ use session::RequestId;
 
 use super::carried::Spoken;
 use super::changes::Changes;
+use super::found;
 use super::gather::Gathered;
 use super::ids::Ids;
 use super::jobs::{JobWords, siblings};
@@ -285,7 +286,7 @@ impl Comparison<'_> {
                 Some(other) => format!("`{}` stands for `{other}` elsewhere", conflict.golden),
                 None => format!("`{}` stands for another id elsewhere", conflict.candidate),
             };
-            let spot = super::found::Spot { surface: place.surface, lane: &place.lane, turn: place.turn };
+            let spot = found::Spot { surface: place.surface, lane: &place.lane, turn: place.turn };
             let (g, c) = (Some(conflict.golden.as_str()), Some(conflict.candidate.as_str()));
             let what = format!("an id stands for two: {elsewhere}");
             let difference = spot.difference(Some(Level::E2), &place.pointer, what, g, c);
@@ -313,8 +314,13 @@ impl Comparison<'_> {
             self.notes.push(format!("{differ} under a mask only; `--level E4` lists them"));
         }
         self.differences.sort_by_key(|(lane, difference)| (*lane, difference.turn));
+        let to_the_byte = self.wanted == Level::E4;
+        let offered = |difference: Difference| Difference {
+            mask: difference.mask.map(|rule| if to_the_byte { found::to_the_byte(&rule) } else { rule }),
+            ..difference
+        };
         let differences: Vec<Difference> =
-            self.differences.into_iter().map(|(_, difference)| difference).collect();
+            self.differences.into_iter().map(|(_, difference)| offered(difference)).collect();
         let outcome = match level {
             None => Outcome::Inconclusive("nothing was compared".to_owned()),
             Some(level) if level >= Some(self.wanted) && stale == 0 => Outcome::Match,

@@ -157,6 +157,13 @@ fn mask(surface: Surface, pointer: &str, golden: Option<&str>, candidate: Option
     )
 }
 
+/// The rule that covers the same to the byte: what a mask covers need only be alike.
+pub(super) fn to_the_byte(rule: &str) -> String {
+    let lines = rule.lines().filter(|line| !line.starts_with("pattern = "));
+    let lines = lines.map(|line| if line == "[[mask]]" { "[[exclude]]" } else { line });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 /// A text as a TOML string on one line, with nothing in it that could move a cursor.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");

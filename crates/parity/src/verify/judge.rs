@@ -130,9 +130,13 @@ impl Judge {
             (JsonKind::String, JsonKind::String) => {
                 let (g_text, c_text) = (g.as_str().unwrap_or_default(), c.as_str().unwrap_or_default());
                 let (mut g_text, mut c_text) = (g_text.into_owned(), c_text.into_owned());
+                let whole = (!patterns.is_empty()).then(|| [g_text.clone(), c_text.clone()]);
                 for (number, pattern) in patterns {
-                    if pattern.is_match(&g_text) || pattern.is_match(&c_text) {
+                    // A rule is not stale for what another one has covered before it.
+                    if whole.iter().flatten().any(|text| pattern.is_match(text)) {
                         self.rules.hit(number);
+                    }
+                    if pattern.is_match(&g_text) || pattern.is_match(&c_text) {
                         judged.masked = true;
                         g_text = pattern.replace_all(&g_text, "\u{2}").into_owned();
                         c_text = pattern.replace_all(&c_text, "\u{2}").into_owned();

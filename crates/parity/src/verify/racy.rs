@@ -17,9 +17,12 @@ use super::unit::{Kind, Projected, Unit};
 use crate::verdict::{Level, Race, Surface, Verdict};
 
 /// Whether the candidate is a replay of the golden: by the same harness, in the recorded order, and nothing went wrong
-/// on purpose.
+/// on purpose. A harness without a version may be another one every time: what it does differently is no race.
 pub(super) fn is_own(golden: &Side<'_>, candidate: &Side<'_>) -> bool {
     let (mine, theirs) = (&golden.facts, &candidate.facts);
+    if mine.harness.is_none() || mine.version.is_none() {
+        return false;
+    }
     let same = [&mine.harness, &mine.version, &mine.host_version]
         == [&theirs.harness, &theirs.version, &theirs.host_version];
     let of_it = theirs.replay.as_ref().is_some_and(|replay| {
@@ -65,8 +68,12 @@ pub(super) fn notes(golden: &Lanes, verdict: &Verdict, is_own: bool) -> Vec<Stri
     }
     let others = below.iter().filter(|difference| difference.racy.is_none()).count();
     if is_own && others > 0 {
+        let others = match others {
+            1 => "1 of the differences is".to_owned(),
+            n => format!("{n} of the differences are"),
+        };
         notes.push(format!(
-            "the candidate is a replay of its golden in the recorded order; {others} of the differences are no known race"
+            "the candidate is a replay of its golden in the recorded order; {others} no known race"
         ));
     }
     notes

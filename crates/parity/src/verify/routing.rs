@@ -63,9 +63,9 @@ impl Comparison<'_> {
             counts.absent += 1
         }
         let about = format!(
-            "{:?} of {} turns, started by {}",
+            "{:?} of {}, started by {}",
             lane.kind,
-            lane.turns.len(),
+            turns(lane),
             lane.parent.as_deref().unwrap_or("nobody")
         )
         .to_ascii_lowercase();
@@ -103,7 +103,7 @@ impl Comparison<'_> {
             kinds[1].clone(),
         ));
         if golden.kind != LaneKind::Side {
-            let counts = [golden, candidate].map(|lane| format!("{} turns", lane.turns.len()));
+            let counts = [golden, candidate].map(turns);
             facts.push((
                 "its number of turns",
                 Level::E1,
@@ -209,4 +209,9 @@ impl Comparison<'_> {
         let last = turn.attempts.last().and_then(|id| exchanges.iter().find(|exchange| exchange.id == *id));
         turn.whole || last.is_some_and(|exchange| exchange.ending == Some(Ending::CutByHarness))
     }
+}
+
+/// How many turns it has, as in `2 turns`.
+fn turns(lane: &Lane) -> String {
+    if lane.turns.len() == 1 { "1 turn".to_owned() } else { format!("{} turns", lane.turns.len()) }
 }

@@ -98,7 +98,7 @@ enum OneOrMore {
 }
 
 /// The harness that a rule is for.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AppliesTo {
     harness: String,
@@ -150,7 +150,14 @@ impl Rules {
             rules.push((at, rule));
         }
         rules.sort_by_key(|(at, _)| *at);
-        Ok(Self { rules: rules.into_iter().map(|(_, rule)| rule).collect() })
+        let mut once: Vec<Rule> = Vec::new();
+        for (_, rule) in rules {
+            // Whoever pastes a rule twice means it once; else the second would cover nothing.
+            if !once.iter().any(|it| it.does_the_same_as(&rule)) {
+                once.push(rule);
+            }
+        }
+        Ok(Self { rules: once })
     }
 
     /// The rules that are for these harnesses, with nothing hit yet.
@@ -161,6 +168,20 @@ impl Rules {
         };
         let rules = self.rules.iter().map(|rule| (rule.clone(), is_for(rule), 0));
         Applied { rules: rules.collect() }
+    }
+}
+
+impl Rule {
+    /// Whatever reason is given for it.
+    fn does_the_same_as(&self, other: &Self) -> bool {
+        let effect = match (&self.effect, &other.effect) {
+            (Effect::Exclude, Effect::Exclude) | (Effect::MaskWhole, Effect::MaskWhole) => true,
+            (Effect::Mask(mine), Effect::Mask(theirs)) => mine.as_str() == theirs.as_str(),
+            _ => false,
+        };
+        effect
+            && (self.surface, &self.pointer, &self.applies_to)
+                == (other.surface, &other.pointer, &other.applies_to)
     }
 }
 

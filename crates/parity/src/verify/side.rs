@@ -90,7 +90,8 @@ impl Facts {
         let Some(harness) = &self.harness else { return "a harness that is not named".to_owned() };
         let version = self.version.as_deref().unwrap_or("of some version");
         let host = self.host_version.as_ref().map_or(String::new(), |host| format!(" in host {host}"));
-        let scenario = self.scenario.as_ref().map_or(String::new(), |scenario| format!(", {scenario}"));
+        let scenario = self.scenario.as_ref().filter(|scenario| !scenario.is_empty());
+        let scenario = scenario.map_or(String::new(), |scenario| format!(", {scenario}"));
         format!("{harness} {version}{host}{scenario}")
     }
 

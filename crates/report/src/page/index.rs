@@ -10,6 +10,7 @@ use session::{Usage, model};
 use super::{Measured, Mood, PageKind, PageOf, Worked, cached};
 use crate::place::{Place, places};
 use crate::text::fit;
+use crate::tree::failed_results;
 
 const FORMAT: u32 = 1;
 /// So much of what was said stands beside a turn.
@@ -154,7 +155,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
             "calls": turn.calls.iter().map(|call| &call.name).collect::<Vec<_>>(),
             "said": turn.text.as_deref().map(|text| fit(text, SAID)),
             "results": turn.results.len(),
-            "errors": turn.results.iter().filter(|result| result.is_error).count(),
+            "errors": failed_results(self.tree[lane].lane, turn),
             "stop": turn.stop,
             "usage": usage(&turn.usage),
             "usd": self.usd(turn),

@@ -271,3 +271,15 @@ fn a_verdict_takes_no_more_room_than_a_page_has() {
     let golden = told["differences"][0]["golden"].as_str().expect("a value");
     assert!(golden.ends_with(" … 9960000 more bytes") && golden.len() < 41_000, "{}", golden.len());
 }
+
+#[test]
+fn what_a_fork_is_told_of_its_parents_calls_is_no_error_of_its() {
+    let turns = vec![turn("f", 1, 2, &["own"], &["parents"]), turn("f", 2, 3, &[], &["own"])];
+    let fork = lane("f", LaneKind::Fork, Some(("main", "parents")), turns);
+    let errors = |lane: &Lane| -> Vec<usize> {
+        lane.turns.iter().map(|turn| crate::tree::failed_results(lane, turn)).collect()
+    };
+    assert_eq!(errors(&fork), [0, 1]);
+    // Whoever goes on with an older conversation brings its own results.
+    assert_eq!(errors(&Lane { kind: LaneKind::Main, ..fork }), [1, 1]);
+}

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{Kind, OrFail, marked, of_writing};
 
 /// What the main run is called in all journals of a demo, so that they can be compared.
 pub(super) const RUN: &str = "demo";
@@ -87,8 +87,11 @@ impl Folder {
             return Err(error).or_fail_with(Kind::Usage, || beside(given));
         }
         let made = Self::fill(given);
-        made.map_err(|error| anyhow::Error::new(error).context(format!("cannot make `{}`", given.display())))
-            .or_fail_with(Kind::Outside, || "offshoot demo --dir /tmp/offshoot-demo".to_owned())
+        made.map_err(|error| {
+            let kind = of_writing(&error);
+            let error = anyhow::Error::new(error).context(format!("cannot make `{}`", given.display()));
+            marked(kind, Some("offshoot demo --dir /tmp/offshoot-demo".to_owned()), error)
+        })
     }
 
     fn fill(given: &Path) -> io::Result<Self> {

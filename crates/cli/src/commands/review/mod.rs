@@ -18,7 +18,8 @@ use walk::{Terminal, Walk};
 /// Decide on runs that are newer than their golden
 ///
 /// One difference after the other can be accepted, rejected or masked.
-/// Without a terminal it lists them, and exits with 1 where there are any.
+/// Without a terminal it lists them, and exits with 1 where there are any, or
+/// where a scenario has recordings and none was ever accepted.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot review                  one difference after the other
@@ -54,24 +55,43 @@ impl Waiting {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let waiting = waiting(arguments)?;
+    let never = ScenarioFolder::never_accepted(goldens(arguments)).map_err(explain)?;
+    tell_never_accepted(&never);
+    let verdict = |is_done: bool| ExitCode::from(if is_done { 0 } else { Kind::Verdict as u8 });
     match arguments {
-        Arguments { all: true, reject, .. } => Ok(decide_all(&waiting, *reject)),
+        _ if waiting.is_empty() && !never.is_empty() => Ok(verdict(arguments.list)),
+        Arguments { all: true, reject, .. } => {
+            let code = decide_all(&waiting, *reject);
+            Ok(if code == ExitCode::SUCCESS { verdict(never.is_empty()) } else { code })
+        }
         Arguments { list: true, .. } => {
             print(&list(&waiting));
             Ok(ExitCode::SUCCESS)
         }
         _ if !io::stdin().is_terminal() => {
             print(&list(&waiting));
-            Ok(ExitCode::from(if waiting.is_empty() { 0 } else { Kind::Verdict as u8 }))
+            Ok(verdict(waiting.is_empty() && never.is_empty()))
         }
         _ => {
             let judge = judge();
             let (mut input, mut out) = (io::stdin().lock(), io::stderr().lock());
             let terminal = Terminal { input: &mut input, out: &mut out, width: super::width() };
             let left = Walk { judge: &judge, terminal }.through(&waiting)?;
-            Ok(ExitCode::from(if left == 0 { 0 } else { Kind::Verdict as u8 }))
+            Ok(verdict(left == 0 && never.is_empty()))
         }
     }
+}
+
+/// There is nothing to compare these with, so they are only named.
+fn tell_never_accepted(never: &[(ScenarioFolder, String)]) {
+    for (folder, newest) in never {
+        eprintln!("`{}` has recordings, and none was ever accepted", folder.dir().display());
+        eprintln!("hint: `offshoot accept {}`", folder.run(newest).display());
+    }
+}
+
+fn goldens(arguments: &Arguments) -> &Path {
+    arguments.goldens.as_deref().unwrap_or(Path::new("goldens"))
 }
 
 fn waiting(arguments: &Arguments) -> anyhow::Result<Vec<Waiting>> {
@@ -81,8 +101,7 @@ fn waiting(arguments: &Arguments) -> anyhow::Result<Vec<Waiting>> {
         return Err(error)
             .or_fail_with(Kind::Usage, || "give the folder that holds HARNESS/VERSION/SCENARIO".into());
     }
-    let goldens = arguments.goldens.as_deref().unwrap_or(Path::new("goldens"));
-    for folder in ScenarioFolder::all(goldens).map_err(explain)? {
+    for folder in ScenarioFolder::all(goldens(arguments)).map_err(explain)? {
         let pending = folder.pending().map_err(explain)?;
         for (run, why) in &pending.passed_over {
             eprintln!("passed over `{}`: {}", folder.run(run).display(), report::plain(why));

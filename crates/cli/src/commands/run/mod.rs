@@ -537,7 +537,10 @@ fn given_rules(arguments: &Arguments, row: Option<&store::Run>) -> anyhow::Resul
         [(List::Allow, "--allow", &arguments.allow), (List::Deny, "--deny", &arguments.deny)]
     {
         for rule in given {
-            rules.add(list, rule).map_err(|why| anyhow::anyhow!("{flag}: {why}")).or_fail(Kind::Usage)?;
+            let hint =
+                || format!("give a tool and what it is called with, as in `{flag} 'bash(git diff:*)'`");
+            let added = rules.add(list, rule).map_err(|why| anyhow::anyhow!("{flag}: {why}"));
+            added.or_fail_with(Kind::Usage, hint)?;
         }
     }
     let settings = row.and_then(|row| agent::Settings::from_bytes(&row.settings).ok());

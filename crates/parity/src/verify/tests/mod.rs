@@ -243,7 +243,7 @@ fn a_run_that_came_to_another_end_holds_nothing() {
         E0 jobs main 1 job:story: other things became of sub-2: acknowledgement, announcement, delivery / acknowledgement
         E0 calls main 3 /messages/3/content/0: only the golden has this turn, which brings 1 unit: 1 unit / -
         E0 jobs main 3 /messages/4/content/0: only the golden has this turn, which brings 2 units: 2 units / -
-        E1 routing sub-1 1 lane:tree: its number of turns differs: 2 turns / 1 turns
+        E1 routing sub-1 1 lane:tree: its number of turns differs: 2 turns / 1 turn
         E0 calls sub-1 2 /messages/1/content/0: only the golden has this turn, which brings 2 units: 2 units / -
         E0 results sub-1 2 /messages/2/content/0: only the golden has this turn, which brings 2 units: 2 units / -
     "#]].assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E1)));
@@ -660,6 +660,24 @@ fn results_in_another_order_matter_where_order_is_promised() {
         E3 results sub-1 2 /messages/2/content/0: results come in another order, which this harness does not promise: call_r3 / call_r4
         results of one message were compared as a set: this harness sends them as they end
         sub-1, sub-2 were started together: they were compared as a set, paired by what they were asked"#]].assert_eq(&format!("{}{}", told(&verdict), verdict.notes.join("\n")));
+}
+
+#[test]
+fn all_rules_that_are_offered_can_be_pasted_at_once() {
+    let golden = story(dialect("anthropic"));
+    let mut candidate = golden.clone();
+    candidate.rename(&[
+        ("waste no words", "waste no words, and no time"),
+        ("Asks after a job.", "Asks after it."),
+    ]);
+    for wanted in [Level::E3, Level::E4] {
+        let verdict = judged(&golden, &candidate, "format = 1", wanted);
+        let rules: Vec<&str> = verdict.differences.iter().filter_map(|it| it.mask.as_deref()).collect();
+        assert!(rules.iter().collect::<std::collections::BTreeSet<_>>().len() < rules.len(), "{rules:?}");
+        let verdict = judged(&golden, &candidate, &rules.concat(), wanted);
+        assert_eq!(told(&verdict), "E4 Match\n".replace("E4", if wanted == Level::E3 { "E3" } else { "E4" }));
+        assert!(wanted == Level::E3 || rules.iter().all(|rule| rule.starts_with("[[exclude]]")), "{rules:?}");
+    }
 }
 
 #[test]
