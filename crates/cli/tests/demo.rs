@@ -47,7 +47,7 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
         "2/6  The same, killed in the middle and resumed",
         "kill -9 $!\n\nIts process is gone (SIGKILL), 3 agents at work",
         "demo-4-0  interrupted",
-        "✓ equal to the run of step 1, to the byte:\n  5 agents, 30 messages, 10 calls, 7 files",
+        "✓ equal to the run of step 1, to the byte:\n  5 agents, 31 messages, 10 calls, 7 files",
         "replayed 15 of 15 recorded exchanges",
         "they agree: E4 holds, E4 was wanted",
         "how sure: exact",
