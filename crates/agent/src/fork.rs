@@ -51,6 +51,8 @@ pub struct ForkPoint {
 pub struct Fork {
     /// What it is told.
     pub prompt: String,
+    /// What it begins with before that, as if it had been said.
+    pub messages: Vec<Message>,
     /// What people call it.
     pub label: String,
     /// What it is started by.
@@ -89,6 +91,7 @@ impl Fork {
     pub fn new(prompt: impl Into<String>, label: impl Into<String>, source: impl Into<String>) -> Self {
         Self {
             prompt: prompt.into(),
+            messages: Vec::new(),
             label: label.into(),
             source: source.into(),
             max_turns: None,
@@ -259,6 +262,10 @@ impl Kernel {
         let results = Some(point.results()).filter(|results| !results.is_empty());
         let mut messages =
             Vec::from_iter(results.map(|results| said(Origin::Results, results, None)).transpose()?);
+        for message in &fork.messages {
+            let bytes = dialect.encode_message(message).map_err(RunError::Encode)?.into_bytes();
+            messages.push(NewMessage { role: message.role, origin: Origin::Carried, bytes, text: None, at });
+        }
         let mut own = vec![tool::text(&words::fork(&fork.prompt))];
         own.extend(fork.reminder.as_deref().map(tool::text));
         messages.push(said(Origin::Prompt, own, Some(fork.prompt.clone()))?);

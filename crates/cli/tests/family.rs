@@ -124,7 +124,8 @@ impl World {
         let mut answered = BTreeSet::new();
         for run in store.runs(&Filter::default()).unwrap() {
             let reads = store.run(&run.id);
-            let prompt = reads.messages().unwrap()[0].text.clone().unwrap();
+            // A fork begins with the results of its parent's calls.
+            let prompt = reads.messages().unwrap().iter().find_map(|message| message.text.clone()).unwrap();
             for call in reads.model_calls().unwrap() {
                 if call.status == ModelCallStatus::Answered {
                     answered.insert((prompt.clone(), call.step as usize - 1));

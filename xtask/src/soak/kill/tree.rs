@@ -100,7 +100,7 @@ impl Lines {
         let store = Store::open(&self.journal, Options::default())?;
         for run in store.runs(&Filter::default())? {
             let reads = store.run(&run.id);
-            let prompt = reads.messages()?.first().and_then(|message| message.text.clone());
+            let prompt = reads.messages()?.iter().find_map(|message| message.text.clone());
             let prompt = prompt.context("a run was told nothing")?;
             for call in reads.model_calls()?.iter().filter(|call| call.status == ModelCallStatus::Answered) {
                 answered.insert((prompt.clone(), call.step as usize - 1));

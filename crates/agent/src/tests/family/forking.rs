@@ -67,6 +67,27 @@ async fn the_marker_of_the_parent_stays_and_moving_ones_move() {
 }
 
 #[tokio::test]
+async fn a_fork_may_begin_with_messages_of_its_own() {
+    let stage = Stage::new(&[("Do it.", &["Done."]), ("And?", &["Yes."])]);
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let said = |role, text: &str| session::Message { role, blocks: vec![crate::tool::text(text)] };
+    let messages =
+        vec![said(session::Role::User, "Here is a page."), said(session::Role::Assistant, "I have read it.")];
+    let fork = Fork { messages, ..Fork::new("And?", "side", "test") };
+    let forked = stage.kernel().fork(&run, &fork, &Brake::new()).await.expect("forked");
+    assert_eq!(forked.ended.final_text.as_deref(), Some("Yes."));
+    let sent = stage.sent(forked.ended.run.as_str()).remove(0);
+    let texts: Vec<&str> = sent["messages"].as_array().expect("messages")[2..]
+        .iter()
+        .filter_map(|message| message["content"][0]["text"].as_str())
+        .collect();
+    assert_eq!(texts[..2], ["Here is a page.", "I have read it."]);
+    assert!(texts[2].contains("And?"), "{texts:?}");
+    stage.shares();
+}
+
+#[tokio::test]
 async fn a_fork_that_says_nothing_has_no_last_words() {
     let stage = Stage::new(&[
         ("Do it.", &["I think so. + spawn_sub_agent{\"prompt\":\"Try.\",\"fork\":true}", "Done."]),
