@@ -70,7 +70,7 @@ fn texts() -> Vec<String> {
         "http://user:password@localhost/ and http://user:${PASS}@localhost/",
         "Set the cookie policy: strict. Cookie: yes. The cookies are: chocolate, oatmeal.",
         "GOOGLE_APPLICATION_CREDENTIALS=/home/me/.config/gcloud/credentials.json",
-        "PWD=/work/main OLDPWD=/work/shared-12345678 SSH_AUTH_SOCK=/tmp/ssh-abc123/agent.42",
+        "PWD=/srv/garden OLDPWD=/srv/shared-12345678 SSH_AUTH_SOCK=/tmp/ssh-abc123/agent.42",
         "auth: none, auth = True, pass: 12, pass=yes, auth=oauth2",
         "AKIA is a prefix; AKIAIOSFODNN7 is too short; XAKIAABCDEFGHIJKLMNOP is inside a word",
         "hf_hub_download(repo_id), npm_config_registry, npm_package_name, gsk_ is short, xai-org/grok-1",
