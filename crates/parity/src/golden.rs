@@ -23,7 +23,8 @@ use crate::verify::RULES_FORMAT;
 /// The version that is written.
 pub const GOLDEN_FORMAT: u32 = 1;
 /// The file that names the accepted run.
-const GOLDEN: &str = "golden.json";
+/// The file that names the accepted run.
+pub const GOLDEN: &str = "golden.json";
 /// The file with the rules for comparing.
 const RULES: &str = "parity.toml";
 const RUNS: &str = "runs";

@@ -17,7 +17,8 @@ pub use cached::{Cached, around, bodies, cached, shown, volatile};
 pub use check::{Answer, Check, Criterion, check};
 pub use evidence::{Evidence, EvidenceError, Scenario};
 pub use golden::{
-    Earlier, GOLDEN_FORMAT, Golden, GoldenError, Pending, Rejected, ScenarioFolder, is_name, with_reason,
+    Earlier, GOLDEN, GOLDEN_FORMAT, Golden, GoldenError, Pending, Rejected, ScenarioFolder, is_name,
+    with_reason,
 };
 pub use verdict::{
     CacheChange, Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, Race, RuleUse, Surface,

@@ -5,12 +5,11 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use wire::json::{Document, MAX_DEPTH};
 use wire::{Body, Ending, Exchange, Header, Request, Response};
 
-use crate::body::hex;
+use crate::body::sha256;
 use crate::bounds;
 use crate::dump::{BodyDump, DumpError, RequestDump, ResponseDump};
 use crate::folder;
@@ -418,10 +417,6 @@ impl Recording {
 fn is_too_deep(body: &[u8]) -> bool {
     let opens = body.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
     opens > MAX_DEPTH && Document::parse(body).is_err_and(|error| error.what == "nested too deep")
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    hex(Sha256::digest(bytes))
 }
 
 fn damaged(path: PathBuf, why: &str) -> OpenError {

@@ -38,7 +38,7 @@ while read -r line; do
     *'"name":"fails"'*) say '{"isError":true,"content":[{"type":"text","text":"no such thing"}]}' ;;
     *'"name":"refuses"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"not like this"}}\n' "$id" ;;
     *'"name":"strange"'*) say '{"answer":42}' ;;
-    *'"name":"many"'*) say '{"content":[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"aGk="},{"type":"image","mimeType":"image/tiff","data":"aGk="},{"type":"image","mimeType":"image/png","data":"!"},{"type":"audio","mimeType":"audio/wav","data":"aGk="},{"type":"resource","resource":{"uri":"file:///x","text":"words"}},{"type":"resource","resource":{"uri":"file:///y","mimeType":"application/zip","blob":"aGk="}},{"type":"resource_link","uri":"file:///z","name":"zed"}]}' ;;
+    *'"name":"many"'*) say '{"content":[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="},{"type":"image","mimeType":"image/png","data":"aGk="},{"type":"image","mimeType":"image/tiff","data":"aGk="},{"type":"image","mimeType":"image/png","data":"!"},{"type":"audio","mimeType":"audio/wav","data":"aGk="},{"type":"resource","resource":{"uri":"file:///x","text":"words"}},{"type":"resource","resource":{"uri":"file:///y","mimeType":"application/zip","blob":"aGk="}},{"type":"resource_link","uri":"file:///z","name":"zed"}]}' ;;
     *'"name":"structured"'*) say '{"content":[],"structuredContent":{"a":1}}' ;;
     *'"name":"nothing"'*) say '{"content":[]}' ;;
   esac
@@ -250,7 +250,8 @@ async fn a_servers_tools_are_like_any_other() {
     expect![[r#"
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
         many: a
-        Image(Base64 { media_type: "image/png", data: "aGk=" })
+        Image(Base64 { media_type: "image/png", data: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==" })
+        [a picture, image/png, 4 bytes in base64, not shown]
         [a picture, image/tiff, 4 bytes in base64, not shown]
         [a picture, image/png, 1 bytes in base64, not shown]
         [audio, audio/wav, 4 bytes in base64, not shown]

@@ -8,6 +8,7 @@ use session::{Block, ImageSource};
 
 use super::listing::Offered;
 use super::server::{Failed, Server};
+use crate::picture;
 use crate::{Doing, Output, Policy, Scene, Tool};
 
 /// The pictures that models can see.
@@ -82,7 +83,7 @@ pub(super) fn output(result: CallToolResult) -> Output {
 fn block(content: ContentBlock, pictures: &mut usize) -> Block {
     match content {
         ContentBlock::Text(text) => Block::Text { text: text.text },
-        ContentBlock::Image(image) => picture(image.mime_type, image.data, pictures),
+        ContentBlock::Image(image) => shown(image.mime_type, image.data, pictures),
         ContentBlock::Audio(audio) => described("audio", &audio.mime_type, &audio.data),
         ContentBlock::ResourceLink(link) => Block::Text { text: format!("[{}: {}]", link.name, link.uri) },
         ContentBlock::Resource(embedded) => match embedded.resource {
@@ -92,7 +93,7 @@ fn block(content: ContentBlock, pictures: &mut usize) -> Block {
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let mime_type = mime_type.unwrap_or_default();
                 match PICTURES.contains(&&*mime_type) {
-                    true => picture(mime_type, blob, pictures),
+                    true => shown(mime_type, blob, pictures),
                     false => described(&uri, &mime_type, &blob),
                 }
             }
@@ -102,11 +103,13 @@ fn block(content: ContentBlock, pictures: &mut usize) -> Block {
     }
 }
 
-fn picture(media_type: String, data: String, pictures: &mut usize) -> Block {
+fn shown(media_type: String, data: String, pictures: &mut usize) -> Block {
     use base64::Engine as _;
-    let is_sound = PICTURES.contains(&&*media_type)
-        && data.len() <= LARGEST_PICTURE
-        && base64::engine::general_purpose::STANDARD.decode(&data).is_ok_and(|bytes| !bytes.is_empty());
+    let is_it = |bytes: &[u8]| {
+        picture::media_type(bytes) == Some(media_type.as_str()) && picture::flaw(bytes).is_none()
+    };
+    let is_sound = data.len() <= LARGEST_PICTURE
+        && base64::engine::general_purpose::STANDARD.decode(&data).is_ok_and(|bytes| is_it(&bytes));
     if !is_sound || *pictures == MOST_PICTURES {
         return described("a picture", &media_type, &data);
     }

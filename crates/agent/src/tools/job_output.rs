@@ -115,16 +115,17 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     let has_ended =
         !jobs::goes_on(ended.status) || run.kernel.store.run(&run.id).is_owed(job)? == Some(false);
     let answer = ended.final_text.as_deref().unwrap_or(NO_FINAL_TEXT);
-    let told = answer.len();
+    // Only its beginning is shown beside a transcript.
+    let is_beside = args.cursor.is_some() && answer.len() > SHOWN_BESIDE;
     let (final_text, transcript, next_cursor, next_offset) = match args.cursor {
         // Its answer comes first, and not all of it with every piece.
         Some(from) => {
             let (text, next, offset) = transcript(run, job, from, args.offset)?;
-            let shown = match words::cut(answer, SHOWN_BESIDE).into_owned() {
-                cut if cut.len() < answer.len() || cut != answer => {
+            let shown = match words::cut(answer, SHOWN_BESIDE) {
+                cut if is_beside => {
                     format!("{cut}\n[{} bytes in all: without `cursor` you get them]", answer.len())
                 }
-                whole => whole,
+                whole => whole.into_owned(),
             };
             (shown, Some(text), Some(next), offset)
         }
@@ -145,9 +146,8 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         next_offset,
     };
     let output = Output::text(json(&answer));
-    // Who has seen only the beginning of an answer beside a transcript is still to be told of it.
-    let has_all = has_ended && (args.cursor.is_none() || told <= SHOWN_BESIDE);
-    Ok(if has_all { output.fetching(job.clone()) } else { output })
+    // Who has seen only the beginning of an answer is still to be told of it.
+    Ok(if has_ended && !is_beside { output.fetching(job.clone()) } else { output })
 }
 
 /// As much of a text as is shown at once, and where it goes on.

@@ -62,7 +62,8 @@ pub(crate) fn accept(folder: &ScenarioFolder, run: &str) -> anyhow::Result<Strin
 
 /// A golden is there to be committed. Where git is missing, or this is no repository, there is nothing to say.
 fn warn_of_ignored(folder: &ScenarioFolder, run: &str) {
-    let files = [GOLDEN_FILE.to_owned()].into_iter().chain(files_below(folder.dir(), &format!("runs/{run}")));
+    let files =
+        [parity::GOLDEN.to_owned()].into_iter().chain(files_below(folder.dir(), &format!("runs/{run}")));
     let ignored = ignored_by_git(folder.dir(), files.collect());
     let Some(first) = ignored.first() else { return };
     let which = match ignored.len() {
@@ -73,8 +74,6 @@ fn warn_of_ignored(folder: &ScenarioFolder, run: &str) {
     eprintln!("warning: git ignores {which} will be missing in a clone: `{}`{more}", report::visible(first));
     eprintln!("hint: `git add --force {}`", folder.dir().display());
 }
-
-const GOLDEN_FILE: &str = "golden.json";
 
 /// Every file in a folder of `dir`, each by its path from there.
 fn files_below(dir: &Path, inside: &str) -> Vec<String> {

@@ -10,11 +10,11 @@ use session::RequestId;
 
 use super::carried::Spoken;
 use super::changes::Changes;
-use super::found;
+use super::found::{self, Spot};
 use super::gather::Gathered;
 use super::ids::Ids;
 use super::jobs::{JobWords, siblings};
-use super::judge::Judge;
+use super::judge::{Judge, Leaf};
 use super::lane::LaneWork;
 use super::mask::{MaskTally, Masks};
 use super::pair::{LanePair, pair};
@@ -257,6 +257,17 @@ impl Comparison<'_> {
         self.differences.push((lane, difference));
     }
 
+    /// A value outside of the units that differs, or does so under a mask only.
+    pub(super) fn differ_outside(&mut self, lane: usize, spot: &Spot<'_>, leaf: &Leaf, what: &str) {
+        let holds = if leaf.masked { Level::E3 } else { Level::E1 };
+        let (golden, candidate) = (leaf.golden.as_deref(), leaf.candidate.as_deref());
+        let difference = spot.difference(Some(holds), &leaf.pointer, what, golden, candidate);
+        match leaf.masked {
+            true => self.differ_by_byte(lane, difference),
+            false => self.differ(lane, difference),
+        }
+    }
+
     /// A difference that a mask covers: told of only where equal bytes are wanted.
     pub(super) fn differ_by_byte(&mut self, lane: usize, difference: Difference) {
         self.tally.lower(lane, difference.surface, Some(Level::E3));
@@ -286,7 +297,7 @@ impl Comparison<'_> {
                 Some(other) => format!("`{}` stands for `{other}` elsewhere", conflict.golden),
                 None => format!("`{}` stands for another id elsewhere", conflict.candidate),
             };
-            let spot = found::Spot { surface: place.surface, lane: &place.lane, turn: place.turn };
+            let spot = Spot { surface: place.surface, lane: &place.lane, turn: place.turn };
             let (g, c) = (Some(conflict.golden.as_str()), Some(conflict.candidate.as_str()));
             let what = format!("an id stands for two: {elsewhere}");
             let difference = spot.difference(Some(Level::E2), &place.pointer, what, g, c);

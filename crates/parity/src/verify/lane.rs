@@ -224,20 +224,12 @@ impl Comparison<'_> {
             }
             let spot = Spot { surface, lane: lane.name, turn };
             let is_text = |value: Option<&str>| value == Some(HOLE) || value == Some(&folded);
-            let difference = match is_text(mine) && is_text(theirs) {
-                true => {
-                    let what = "the same text in another form";
-                    spot.structural(Some(Level::E3), &leaf.pointer, what, None, None)
-                }
-                false => {
-                    let holds = if leaf.masked { Level::E3 } else { Level::E1 };
-                    let what = "what is around the units differs";
-                    spot.difference(Some(holds), &leaf.pointer, what, mine, theirs)
-                }
-            };
-            match leaf.masked {
-                true => self.differ_by_byte(lane.number, difference),
-                false => self.differ(lane.number, difference),
+            if is_text(mine) && is_text(theirs) {
+                let what = "the same text in another form";
+                let difference = spot.structural(Some(Level::E3), &leaf.pointer, what, None, None);
+                self.differ(lane.number, difference);
+            } else {
+                self.differ_outside(lane.number, &spot, &leaf, "what is around the units differs");
             }
         }
     }

@@ -301,15 +301,8 @@ impl Comparison<'_> {
         };
         let judged = self.judge.compare(&judge_at, mine, theirs);
         let spot = Spot { surface, lane: lane.name, turn };
-        for leaf in judged.leaves {
-            let (golden, candidate) = (leaf.golden.as_deref(), leaf.candidate.as_deref());
-            let what = "what is beside the model's words differs";
-            let holds = if leaf.masked { Level::E3 } else { Level::E1 };
-            let difference = spot.difference(Some(holds), &leaf.pointer, what, golden, candidate);
-            match leaf.masked {
-                true => self.differ_by_byte(lane.number, difference),
-                false => self.differ(lane.number, difference),
-            }
+        for leaf in &judged.leaves {
+            self.differ_outside(lane.number, &spot, leaf, "what is beside the model's words differs");
         }
     }
 

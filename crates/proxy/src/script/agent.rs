@@ -106,12 +106,16 @@ impl Agent {
 
     /// Goes to a turn; what was skipped is gone.
     pub(super) fn go(&mut self, turn: usize, key: Key) -> u32 {
-        self.times = if turn == self.at { self.times + 1 } else { 1 };
-        self.at = turn;
-        self.taken += 1;
+        self.step(turn);
         self.newest = Newest::Unsent;
         self.found.insert(key, Found { turn, number: self.taken, said: None });
         self.taken
+    }
+
+    fn step(&mut self, turn: usize) {
+        self.times = if turn == self.at { self.times + 1 } else { 1 };
+        self.at = turn;
+        self.taken += 1;
     }
 
     /// Begins behind what was said before this script was there.
@@ -134,9 +138,7 @@ impl Agent {
             if turns.get(next).is_none_or(|turn| turn.value.error.is_none()) {
                 break;
             }
-            self.times = if next == self.at { self.times + 1 } else { 1 };
-            self.at = next;
-            self.taken += 1;
+            self.step(next);
             told.push(next);
         }
         told

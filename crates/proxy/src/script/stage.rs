@@ -100,6 +100,9 @@ impl Stage {
             let Outcome::Answer(answer) = dialect.decode_reply(reply).ok()? else { return None };
             Some((dialect.decode_request(said).ok()?, answer.reply.calls().next().is_some()))
         });
+        if answered.is_some() && said.is_none() {
+            return; // where it stands cannot be told
+        }
         let identity = identity(&[], request, &prompt);
         let mut state = self.lock();
         state.arrivals += 1;

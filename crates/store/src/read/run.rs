@@ -291,16 +291,12 @@ pub(crate) fn cancel_requested(
         "SELECT 1 FROM inbox WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
     )?;
     let mut next = above;
-    if asked.exists([run.as_str()])? {
-        return Ok(true);
-    }
-    while let Some(run) = next {
-        if asked.exists([run.as_str()])? {
-            return Ok(true);
-        }
+    let mut found = asked.exists([run.as_str()])?;
+    while let Some(run) = next.filter(|_| !found) {
+        found = asked.exists([run.as_str()])?;
         next = self::above(conn, &run)?;
     }
-    Ok(false)
+    Ok(found)
 }
 
 /// The run above another in its tree. A fork that is a tree of its own goes on whatever becomes of the other one, and pays

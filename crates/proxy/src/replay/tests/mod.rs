@@ -41,9 +41,13 @@ impl Story {
         let dir = tempfile::tempdir().expect("a folder");
         let mut lanes: BTreeMap<String, Conversation> = BTreeMap::new();
         let mut exchanges = 0;
-        for (second, line) in text.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
+        let mut ms = 0;
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            // A second behind the one before, or right behind it.
+            let (wait, line) = line.strip_prefix("+ ").map_or((1_000, line), |line| (10, line));
+            ms += wait;
             let (lane, rest) = line.split_once(' ').expect("a lane");
-            let at = format!("2026-01-01T00:{:02}:{:02}.000Z", second / 60, second % 60);
+            let at = format!("2026-01-01T00:{:02}:{:02}.{:03}Z", ms / 60_000, ms / 1_000 % 60, ms % 1_000);
             if let Some(other) = rest.strip_prefix("= ") {
                 lanes.insert(lane.to_owned(), lanes[other].clone());
                 continue;

@@ -67,7 +67,7 @@ fn ends_that_were_heard_of_at_once_come_at_once() {
         a > scan the root folder in the background
         b > scan the source folder
         b < text the source is fine
-        a < text the root is fine
+        + a < text the root is fine
         main > result t1 launched job job_root_1a2b3c; result t2 the source is fine; text job job_root_1a2b3c ended: the root is fine
         main < text all is fine
         ",
@@ -77,7 +77,7 @@ fn ends_that_were_heard_of_at_once_come_at_once() {
             > sub-1 1
             > sub-2 1
             < sub-2 1
-              20ms
+              10ms
             < sub-1 1
             > main 2
             < main 2
