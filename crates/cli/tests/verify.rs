@@ -54,6 +54,19 @@ fn a_verdict_is_an_exit_code_and_data() {
 }
 
 #[test]
+fn a_terminal_only_shows_what_a_recording_says() {
+    let env = TestEnv::new();
+    record(&env, "golden", "Is it so?");
+    record(&env, "hostile", "\u{9b}2J \u{202e}Is it so?");
+    let verify: &[&str] = &["verify", "golden", "hostile"];
+    for more in [&[][..], &["--format", "json"], &["--format", "junit"]] {
+        let told = env.run(&[verify, more].concat());
+        assert_eq!(told.code, Some(1), "{told:?}");
+        assert!(!told.stdout.contains(['\u{9b}', '\u{202e}']), "{told:?}");
+    }
+}
+
+#[test]
 fn what_the_user_can_fix_comes_with_a_hint() {
     let env = TestEnv::new();
     record(&env, "golden", "Is it so?");

@@ -40,10 +40,11 @@ pub fn visible(text: &str) -> String {
 }
 
 /// JSON on one line, in ASCII escapes where a terminal would do something else than show it.
-pub fn harmless_json(value: &serde_json::Value) -> String {
+pub fn harmless_json(value: &impl serde::Serialize) -> String {
+    let written = serde_json::to_string(value).expect("it has only string keys");
     let mut line = String::new();
     // All of these can only stand inside of a string, where JSON has a way to write them.
-    for c in value.to_string().chars() {
+    for c in written.chars() {
         match is_harmless(c) {
             true => line.push(c),
             false => {

@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 "format": 1, "source": source.name(), "lanes": lanes, "side": side, "turns": turns,
                 "skipped": imported.skipped, "bookkeeping": imported.bookkeeping, "session": path,
             });
-            format!("{done}\n")
+            format!("{}\n", report::harmless_json(&done))
         }
     });
     Ok(ExitCode::SUCCESS)

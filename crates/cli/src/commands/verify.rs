@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match arguments.format {
         VerdictFormat::Text => print(&report::verdict_text(&verdict, super::width())),
         VerdictFormat::Junit => print(&report::junit(&verdict)),
-        VerdictFormat::Json => print(&format!("{}\n", serde_json::to_string(&verdict).or_fail(Kind::Bug)?)),
+        VerdictFormat::Json => print(&format!("{}\n", report::harmless_json(&verdict))),
         VerdictFormat::Html => {
             let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
             let page = page::Verdict {
