@@ -412,7 +412,7 @@ async fn follow(run: &Run, question: &Question) -> Result<Option<Option<Lead>>, 
             Place::Follows(first) => first,
         };
         let first = tokio::select! {
-            first = first.wait_for(|first| *first != First::Asks) => first.map_or(First::Gone, |first| *first),
+            first = first.wait() => first,
             () = &mut enough => First::Begun, // or it never will
             () = run.stop.at_least(Wish::Pause) => return Ok(None),
         };

@@ -191,8 +191,9 @@ impl Kernel {
     }
 
     /// Starts a fork that leaves the other run as it is, whoever is at work on it: its row is in the journal when this
-    /// returns, and [`Kernel::run`] runs it.
-    pub async fn start_fork(&self, of: &RunId, fork: &Fork) -> Result<RunId, RunError> {
+    /// returns, and [`Kernel::run`] of the kernel that comes back runs it. That one's journal is in memory where the disk
+    /// cannot be written.
+    pub async fn start_fork(&self, of: &RunId, fork: &Fork) -> Result<(RunId, Self), RunError> {
         let above = self.store.run(of).row()?;
         let point = self.fork_point(of)?;
         let mut settings = Settings::of(&above)?;
@@ -209,29 +210,31 @@ impl Kernel {
         }
         let id = process::new_run_id(self.clock.millis());
         let new = self.described(&point, &above, settings, (id.clone(), None), fork, (true, false))?;
+        let kernel = self.for_fork(&id, of);
         crash::point("fork.start.before");
-        self.store.start_run(new, process::lease()).await?;
+        kernel.store.start_run(new, process::lease()).await?;
         crash::point("fork.start.after");
-        Ok(id)
+        Ok((id, kernel))
     }
 
     /// Starts a fork and runs it to its end; what was said in it comes back, also where nothing of it is kept.
     pub async fn fork(&self, of: &RunId, fork: &Fork, brake: &Brake) -> Result<Forked, RunError> {
+        let (id, mut kernel) = self.start_fork(of, fork).await?;
         let heard = Arc::new(Heard {
             on: fork.on_message.clone(),
             messages: std::sync::Mutex::default(),
-            kernel: self.clone(),
+            kernel: kernel.clone(),
         });
-        let id = self.start_fork(of, fork).await?;
         heard.hear(&id);
-        let mut kernel = Self { watch: heard.clone(), ..self.clone() };
+        kernel.watch = heard.clone();
         if let Some(asker) = &fork.asker {
             kernel.asker = Arc::clone(asker);
         }
         let ended = kernel.run(&id, &More::default(), brake).await;
         heard.hear(&id);
         let filter = store::Filter { below: Some(id.clone()), ..store::Filter::default() };
-        let usage = self.store.runs(&filter)?.iter().find(|run| run.id == id).map(|run| run.inclusive.usage);
+        let usage =
+            kernel.store.runs(&filter)?.iter().find(|run| run.id == id).map(|run| run.inclusive.usage);
         let messages = heard.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let messages = messages.into_iter().map(|(_, message)| message).collect();
         Ok(Forked { ended: ended?, messages, usage: usage.unwrap_or_default() })
@@ -410,9 +413,9 @@ pub(crate) fn head(settings: &Settings, stored: Vec<u8>) -> Result<Head, RunErro
 }
 
 impl Run {
-    /// What is kept of its end, where it is a fork, and what is told of it. One that is only paused goes on.
+    /// What is kept of its end, where it is a fork, and what is told of it.
     pub(crate) fn fork_end(&self, status: RunStatus) -> Option<(ForkEnd, ForkEnded)> {
-        self.settings.fork.as_ref().filter(|_| status != RunStatus::Paused)?;
+        self.settings.fork.as_ref()?;
         let row = self.kernel.store.run(&self.id).row().ok()?;
         let ms = match self.is_resumed {
             true => self.so_far().ok()?.ms,

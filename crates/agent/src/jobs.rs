@@ -88,7 +88,8 @@ pub(crate) async fn again(above: &Arc<Run>, id: &RunId, is_job: bool) -> Result<
     kernel.store.take_lease(id, process::lease(), kernel.clock.millis(), process::is_alive).await?;
     crash::point("child.resume.after");
     let row = kernel.store.run(id).row()?;
-    Ok(above.tree.launch(Run::below(above, row, settings, is_job)))
+    let kernel = Arc::new(kernel.for_run(&row));
+    Ok(above.tree.launch(Run::below(above, kernel, row, settings, is_job)))
 }
 
 /// Ends a run that nobody is at work on, and all below it; with a whole tree also what it has left running.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use session::RunId;
 use session::model;
-use store::{RunStatus, Store};
+use store::{RunKind, RunStatus, Store};
 
 use crate::ask::{self, Asked};
 use crate::calls;
@@ -129,7 +129,8 @@ impl Kernel {
         if settings.max_budget_microusd.is_some() && model::price(&row.model).is_none() {
             return Err(RunError::NoPrice(row.model));
         }
-        let run = Arc::new(Run::root(Arc::new(self.clone()), row, settings, brake));
+        let kernel = Arc::new(self.for_run(&row));
+        let run = Arc::new(Run::root(kernel, row, settings, brake));
         let ended = tokio::select! {
             biased; // a cancel that was there before is seen before anything is done
             never = self.look_for_cancels(&run) => match never {},
@@ -139,10 +140,25 @@ impl Kernel {
         ended.map_err(|(error, _)| error)
     }
 
-    /// Another process may have asked a run of the tree to stop.
+    /// The same kernel for one run. A fork's journal goes on in memory where the disk cannot be written; every other run's
+    /// is on the disk.
+    pub fn for_run(&self, row: &store::Run) -> Self {
+        match (row.kind, &row.parent) {
+            (RunKind::Fork, Some(of)) => self.for_fork(&row.id, of),
+            _ => self.clone(),
+        }
+    }
+
+    /// The same kernel for a fork.
+    pub(crate) fn for_fork(&self, run: &RunId, of: &RunId) -> Self {
+        Self { store: self.store.for_fork(run, of), ..self.clone() }
+    }
+
+    /// Another process may have asked a run of the tree to stop; it can say so on the disk alone.
     async fn look_for_cancels(&self, root: &Run) -> std::convert::Infallible {
+        let disk = self.store.on_disk();
         loop {
-            for run in self.store.run(&root.id).cancels().unwrap_or_default() {
+            for run in disk.run(&root.id).cancels().unwrap_or_default() {
                 match run == root.id {
                     true => root.brake.ask(Wish::Cancel),
                     false => root.tree.ask(&run, Wish::Cancel),

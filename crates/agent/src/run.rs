@@ -104,10 +104,16 @@ impl Run {
     }
 
     /// A run below another one: it stops when that one does, and may do nothing that is forbidden there.
-    pub(crate) fn below(above: &Arc<Self>, row: store::Run, settings: Settings, is_job: bool) -> Self {
+    pub(crate) fn below(
+        above: &Arc<Self>,
+        kernel: Arc<Kernel>,
+        row: store::Run,
+        settings: Settings,
+        is_job: bool,
+    ) -> Self {
         let brake = Brake::new();
         let stop = brake.stop_below(&above.stop);
-        let own = Self::of(Arc::clone(&above.kernel), Arc::clone(&above.tree), row, settings, (brake, stop));
+        let own = Self::of(kernel, Arc::clone(&above.tree), row, settings, (brake, stop));
         Self {
             rules: above.rules.iter().cloned().chain(own.rules).collect(),
             within: above.within.iter().cloned().chain(own.within).collect(),
@@ -320,7 +326,8 @@ impl Run {
             processes: Arc::clone(&self.tree.processes),
             run: Some(Arc::clone(self)),
             now: self.kernel.clock.now(),
-            store: self.kernel.store.clone(),
+            // What it is to remember for others must be on the disk.
+            store: self.kernel.store.on_disk(),
             thread: self.thread.clone(),
             call: call.key.clone(),
             call_id: call.call.clone(),
@@ -409,9 +416,12 @@ impl Run {
     ) -> Result<(), RunError> {
         let at = self.kernel.clock.millis();
         let (fork, told) = self.fork_end(status).unzip();
-        let ending = Ending { status, final_text, error, misfits, fork, at };
+        let is_paused = status == RunStatus::Paused;
+        let ending = Ending { status, final_text, error, misfits, fork: fork.filter(|_| !is_paused), at };
         self.keep_end(ending).await?;
-        if let Some(ended) = told {
+        let is_kept = self.back_to_disk().await;
+        // One that is only paused goes on, but nobody can go on with what is not kept.
+        if let Some(ended) = told.filter(|_| !is_paused || !is_kept) {
             tracing::info!(run = %self.id, event = %serde_json::to_string(&ended).unwrap_or_default(), "fork ended");
             self.tell(What::ForkEnded(Box::new(ended)));
         }
@@ -431,6 +441,18 @@ impl Run {
             crash::point("run.end.after");
         }
         Ok(())
+    }
+
+    /// A fork that has gone on in memory is written down where that is possible now. Where it is not, its transcript is
+    /// lost, and nothing else. Whether it is on the disk.
+    async fn back_to_disk(&self) -> bool {
+        let store = &self.kernel.store;
+        let Some(why) = store.in_memory() else { return true };
+        let Err(error) = store.back_to_disk().await else { return true };
+        let (error, why) = (chain(&error), chain(&why));
+        tracing::warn!(run = %self.id, error, why, "the transcript of a fork was not kept");
+        self.tell(What::TranscriptLost { error });
+        false
     }
 
     /// The loop could not go on by itself: that is written down where it still can be, and told in any case.

@@ -115,10 +115,14 @@ pub(crate) fn may_start(run: &Run) -> bool {
 }
 
 async fn begin(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
-    let (id, store) = (run.id.clone(), &above.kernel.store);
+    let id = run.id.clone();
+    let kernel = match run.fork {
+        Some(_) => Arc::new(above.kernel.for_fork(&id, &above.id)),
+        None => Arc::clone(&above.kernel),
+    };
     let settings = Settings::from_bytes(&run.settings).map_err(|error| error.to_string())?;
     crash::point("spawn.before");
-    match store.start_run(run, process::lease()).await {
+    match kernel.store.start_run(run, process::lease()).await {
         Err(StoreError::CancelRequested(_)) => {
             above.brake.ask(Wish::Cancel);
             return Err("the run is being stopped".to_owned());
@@ -126,8 +130,8 @@ async fn begin(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Mem
         started => started.map_err(|error| error.to_string())?,
     }
     crash::point("spawn.after");
-    let row = store.run(&id).row().map_err(|error| error.to_string())?;
-    Ok(above.tree.launch(Run::below(above, row, settings, in_background)))
+    let row = kernel.store.run(&id).row().map_err(|error| error.to_string())?;
+    Ok(above.tree.launch(Run::below(above, kernel, row, settings, in_background)))
 }
 
 /// The run that is wanted, as it is written down.

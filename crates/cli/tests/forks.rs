@@ -87,6 +87,63 @@ fn a_side_question_leaves_the_run_as_it_is() {
     assert!(!world.run(&["search", "Nothing"]).stdout.contains("Nothing"));
 }
 
+/// The same command on a disk that has room for what SQLite needs to read a journal, and for nothing that it writes.
+fn without_room(command: &std::process::Command) -> std::process::Command {
+    let mut limited = std::process::Command::new("sh");
+    // Who writes too much is not ended for it, and gets an error.
+    let script = r#"trap '' XFSZ; ulimit -f 64; exec "$0" "$@""#;
+    limited.args(["-c", script]).arg(command.get_program()).args(command.get_args());
+    limited.current_dir(command.get_current_dir().unwrap()).env_clear();
+    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.stdin(std::process::Stdio::null());
+    limited
+}
+
+#[test]
+fn a_side_question_is_answered_where_the_journal_cannot_be_written() {
+    let world = World::new();
+    assert_eq!(world.run(&["run", "--model", "sonnet", "Do it."]).code, Some(0));
+    let main = world.main();
+    let ask =
+        |json: &[&str]| world.offshoot(&[&["run", "--fork-of", &main], json, &["Which files?"]].concat());
+    let said = Said::of(without_room(&ask(&[])).output().unwrap());
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "given.txt alone.\n"), "{said:?}");
+    let warning = "warning: the fork went on in memory, and its transcript is not kept: the disk failed under the journal";
+    assert!(said.stderr.contains(warning), "{said:?}");
+    assert!(!said.stderr.contains("\nrun "), "there is none to go on with: {said:?}");
+    assert_eq!(world.runs().len(), 1);
+
+    let said = Said::of(without_room(&ask(&["--json"])).output().unwrap());
+    assert!(said.code == Some(0) && said.stderr.contains(warning), "{said:?}");
+    let unkept = events(&said);
+    let lost = unkept.iter().find(|event| event["type"] == "transcript_lost").unwrap();
+    assert!(lost["error"].as_str().unwrap().starts_with("the disk failed under the journal"), "{lost}");
+    let kept = events(&Said::of(ask(&["--json"]).output().unwrap()));
+    let types = |events: &[Value]| -> Vec<String> {
+        let types = events.iter().map(|event| event["type"].as_str().unwrap().to_owned());
+        types.filter(|kind| kind != "transcript_lost").collect()
+    };
+    assert_eq!(types(&unkept), types(&kept), "nothing else is told");
+    let ended = |events: &[Value]| {
+        let ended: Vec<&Value> = events.iter().filter(|event| event["type"] == "fork_ended").collect();
+        assert_eq!(ended.len(), 1, "{ended:?}");
+        ["outcome", "messages", "input", "output", "cache_read"].map(|name| ended[0][name].clone())
+    };
+    assert_eq!(ended(&unkept), ended(&kept));
+    assert_eq!(ended(&unkept)[0], "completed");
+    assert_eq!(world.runs().len(), 2, "the one that there was room for");
+
+    // Any other run is on the disk before it begins, or does not.
+    let command = world.offshoot(&["run", "--model", "sonnet", "Do it."]);
+    let said = Said::of(without_room(&command).output().unwrap());
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert!(said.stderr.contains("the disk failed under the journal"), "{said:?}");
+}
+
+fn events(said: &Said) -> Vec<Value> {
+    said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn what_cannot_be_forked_is_said() {
     let world = World::new();

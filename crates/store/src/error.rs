@@ -201,6 +201,11 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
+    /// Whether it says that nothing can be written at the moment, whatever it is.
+    pub(crate) fn is_unwritable(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Locked { .. } | Self::ReadOnly { .. } | Self::Disk { .. })
+    }
+
     /// Gives an error of SQLite that came up on the way its own name.
     pub(crate) fn named(self, path: &Path) -> Self {
         match self {

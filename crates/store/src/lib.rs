@@ -1,13 +1,14 @@
 //! The journal of our own runs: what was asked, answered, called and finished, durable before anyone is told.
 //!
 //! Start at [`Store`]. Every write is one whole transaction, named for what happens, and returns when it is on
-//! the disk. There are three ways to read: [`Store::main`] sees what the user and the main agent see and
+//! the disk; only what [`Store::for_fork`] gives goes on in memory where the disk cannot be written. There are three ways to read: [`Store::main`] sees what the user and the main agent see and
 //! cannot see anything else; [`Store::run`] sees one run, whichever it is, and all of it; [`Store::runs`]
 //! lists all runs and what they used, without a word they said.
 //!
 //! Nothing here reads a clock, invents an id or decides what to do next. Nothing outside knows SQL.
 
 pub mod bench;
+mod copy;
 mod error;
 mod ids;
 mod index;
@@ -17,6 +18,7 @@ mod open;
 mod pool;
 mod read;
 mod rows;
+mod spare;
 mod store;
 mod words;
 mod write;

@@ -64,7 +64,12 @@ pub(crate) fn writing(path: &Path, options: Options) -> Result<Connection, Store
     if rusqlite::version_number() < OLDEST.0 {
         return Err(StoreError::SqliteTooOld { found: rusqlite::version(), wanted: OLDEST.1 });
     }
-    connect(path, options).and_then(for_writing).map_err(|error| StoreError::from_sqlite(path, error))
+    connect(path, options, FILE).and_then(for_writing).map_err(|error| StoreError::from_sqlite(path, error))
+}
+
+/// The connection that writes to a database in memory; it is there as long as somebody has it open.
+pub(crate) fn writing_memory(name: &Path, options: Options) -> Result<Connection, StoreError> {
+    connect(name, options, MEMORY).and_then(for_writing).map_err(|error| StoreError::from_sqlite(name, error))
 }
 
 fn for_writing(conn: Connection) -> rusqlite::Result<Connection> {
@@ -82,7 +87,15 @@ fn for_writing(conn: Connection) -> rusqlite::Result<Connection> {
 
 /// A connection that reads everything and writes nothing.
 pub(crate) fn reading(path: &Path, options: Options) -> rusqlite::Result<Connection> {
-    let conn = connect(path, options)?;
+    for_reading(connect(path, options, FILE)?)
+}
+
+/// The same, of a database in memory.
+pub(crate) fn reading_memory(name: &Path, options: Options) -> rusqlite::Result<Connection> {
+    for_reading(connect(name, options, MEMORY)?)
+}
+
+fn for_reading(conn: Connection) -> rusqlite::Result<Connection> {
     conn.pragma_update(None, "query_only", true)?;
     Ok(conn)
 }
@@ -118,9 +131,12 @@ fn main_only(asked: AuthContext<'_>) -> Authorization {
     if ALL_RUNS.contains(&table_name) && !through_view { Authorization::Deny } else { Authorization::Allow }
 }
 
-fn connect(path: &Path, options: Options) -> rusqlite::Result<Connection> {
-    // Not "create": whoever opens has made the file, with its mode.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+/// Not "create": whoever opens has made the file, with its mode.
+const FILE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+/// What is in memory is made by whoever comes first, and named by an address.
+const MEMORY: OpenFlags = FILE.union(OpenFlags::SQLITE_OPEN_CREATE).union(OpenFlags::SQLITE_OPEN_URI);
+
+fn connect(path: &Path, options: Options, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(options.busy_timeout)?;
     conn.set_prepared_statement_cache_capacity(64);

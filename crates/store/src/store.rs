@@ -10,20 +10,24 @@ use session::{RunId, TaskId};
 use crate::migrate::{STEPS, migrate};
 use crate::pool::Pool;
 use crate::read::{Filter, MainReads, RunReads, overview};
+use crate::spare::Spare;
 use crate::writer::Writer;
 use crate::{Options, RunStatus, RunSummary, StoreError, index, open};
 
 /// The journal. Clones share one writer; the last one to go waits until everything is written.
 #[derive(Clone)]
 pub struct Store {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
+    /// Where a fork's journal goes on when this one cannot be written.
+    pub(crate) spare: Option<Arc<Spare>>,
 }
 
-struct Inner {
+/// One database.
+pub(crate) struct Inner {
     path: PathBuf,
     options: Options,
     writer: Writer,
-    all: Pool,
+    pub(crate) all: Pool,
     main: Pool,
     #[cfg(feature = "faults")]
     room: std::sync::atomic::AtomicI64,
@@ -51,17 +55,16 @@ impl Store {
         let mut conn = open::writing(path, options)?;
         migrate(&mut conn, path, steps)?;
         let path = path.to_owned();
-        Ok(Self {
-            inner: Arc::new(Inner {
-                writer: Writer::start(conn, path.clone(), index::follow_some)?,
-                all: Pool::new(path.clone(), options, open::reading),
-                main: Pool::new(path.clone(), options, open::reading_main),
-                options,
-                path,
-                #[cfg(feature = "faults")]
-                room: i64::MAX.into(),
-            }),
-        })
+        let inner = Inner {
+            writer: Writer::start(conn, path.clone(), index::follow_some)?,
+            all: Pool::new(path.clone(), options, open::reading),
+            main: Pool::new(path.clone(), options, open::reading_main),
+            options,
+            path,
+            #[cfg(feature = "faults")]
+            room: i64::MAX.into(),
+        };
+        Ok(Self { inner: Arc::new(inner), spare: None })
     }
 
     /// Where it is.
@@ -119,11 +122,10 @@ impl Store {
         T: Send + 'static,
         F: FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        #[cfg(feature = "faults")]
-        if self.inner.room.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) <= 0 {
-            return Err(StoreError::Full { path: self.inner.path.clone() });
+        match &self.spare {
+            None => self.inner.write(work).await,
+            Some(spare) => spare.write(&self.inner, work).await,
         }
-        self.inner.writer.write(work).await
     }
 
     /// There is room on the disk for so many more writes, and then none until this is called again.
@@ -136,9 +138,13 @@ impl Store {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.inner.all.read(read)
+        match self.spare.as_ref().and_then(|spare| spare.memory()) {
+            None => self.inner.all.read(read),
+            Some(memory) => memory.all.read(read),
+        }
     }
 
+    // What the user sees is on the disk: no fork's journal has it.
     pub(crate) fn read_main<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -148,7 +154,7 @@ impl Store {
 
     /// Lets the search index follow to the last message.
     pub(crate) fn index_all(&self) -> Result<(), StoreError> {
-        if self.read_all(|conn| Ok(index::is_behind(conn)?))? {
+        if self.inner.all.read(|conn| Ok(index::is_behind(conn)?))? {
             // While somebody else writes, what is in the index already is searched.
             match index::follow_all(self.path(), self.inner.options) {
                 Err(StoreError::Locked { .. }) => {}
@@ -156,6 +162,41 @@ impl Store {
             }
         }
         Ok(())
+    }
+}
+
+impl Inner {
+    /// A database in memory, with these rows; its name is its own.
+    pub(crate) fn in_memory(
+        name: PathBuf,
+        fill: impl FnOnce(&Connection) -> Result<(), StoreError>,
+    ) -> Result<Self, StoreError> {
+        // Nobody holds it for long, however little patience there is with the disk.
+        let options = Options::default();
+        let mut conn = open::writing_memory(&name, options)?;
+        migrate(&mut conn, &name, STEPS)?;
+        fill(&conn)?;
+        Ok(Self {
+            writer: Writer::start(conn, name.clone(), |_| Ok(false))?,
+            all: Pool::new(name.clone(), options, open::reading_memory),
+            main: Pool::new(name.clone(), options, open::reading_memory),
+            options,
+            path: name,
+            #[cfg(feature = "faults")]
+            room: i64::MAX.into(),
+        })
+    }
+
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        #[cfg(feature = "faults")]
+        if self.room.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) <= 0 {
+            return Err(StoreError::Full { path: self.path.clone() });
+        }
+        self.writer.write(work).await
     }
 }
 

@@ -40,6 +40,7 @@ impl What {
             Self::Compacted { .. } => "compacted",
             Self::Waiting { .. } => "waiting",
             Self::Woken { .. } => "woken",
+            Self::TranscriptLost { .. } => "transcript_lost",
             Self::ForkEnded(_) => "fork_ended",
             Self::Finished { .. } => "run_finished",
         }
@@ -85,6 +86,7 @@ impl What {
             Self::Compacted { seq } => json!({ "message": seq }),
             Self::Waiting { jobs } => json!({ "jobs": jobs }),
             Self::Woken { seq, jobs } => json!({ "message": seq, "jobs": jobs }),
+            Self::TranscriptLost { error } => json!({ "error": error }),
             Self::ForkEnded(ended) => serde_json::to_value(ended).unwrap_or_default(),
             Self::Finished { status, final_text, error, usage, cost_microusd } => json!({
                 "run": run,

@@ -37,7 +37,8 @@ pub struct Event {
     pub what: What,
 }
 
-/// What happened. All but [`What::Provisional`] and [`What::Retrying`] is in the journal before it is told.
+/// What happened. All but [`What::Provisional`] and [`What::Retrying`] is in the journal before it is told; a fork's journal
+/// may be in memory.
 #[derive(Clone, Debug)]
 pub enum What {
     /// A run is written down, and waits for a place among those at work.
@@ -135,6 +136,12 @@ pub enum What {
         seq: i64,
         /// The jobs.
         jobs: Vec<RunId>,
+    },
+    /// The journal could not be written while a fork was at work, nor when it ended. It has gone on in memory, and what was
+    /// said in it is lost when its process ends.
+    TranscriptLost {
+        /// Why.
+        error: String,
     },
     /// A fork has ended, and what it came to.
     ForkEnded(Box<ForkEnded>),

@@ -47,7 +47,7 @@ fn tell(scene: &Scene) -> Result<Output, Refusal> {
     // What the user and the main agent talk about is theirs; who works for them is told of its own work.
     if let Some(run) = scene.run.as_ref().filter(|run| run.kind != RunKind::Main) {
         let below = Filter { below: Some(run.id.clone()), ..Filter::default() };
-        let own = scene.store.runs(&below)?.into_iter().find(|found| found.id == run.id);
+        let own = run.kernel.store.runs(&below)?.into_iter().find(|found| found.id == run.id);
         let (own, all) = own.map(|own| (own.own, own.inclusive)).unwrap_or_default();
         let (agent, model) = (&run.agent, &run.model);
         let used = used(&own, &all);

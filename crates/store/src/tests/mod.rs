@@ -9,6 +9,7 @@ mod main_only;
 mod migrations;
 mod processes;
 mod search;
+mod spare;
 mod spent;
 mod steps;
 mod totals;

@@ -1,6 +1,7 @@
 //! The writes: each one is a whole transaction, named for what happens, back when it is on the disk.
 
 mod asking;
+mod back;
 mod calls;
 mod jobs;
 mod lease;

@@ -138,6 +138,7 @@ async fn a_side_question_leaves_the_run_as_it_is() {
     let stage = Stage::new(&[("Do it.", &["echo{\"say\":\"x\"}", "Done."]), ("And?", &["Nothing more."])]);
     let run = stage.start("Do it.").await;
     let error = stage.kernel().start_fork(&run, &Fork::new("And?", "side", "test")).await;
+    let error = error.map(|(run, _)| run);
     assert!(matches!(error, Err(RunError::NothingToFork(_))), "before its first turn: {error:?}");
     stage.go(&run).await;
     let before = (stage.row("m"), stage.said_to("m"), stage.store().run(&run).model_calls().expect("calls"));
@@ -572,7 +573,7 @@ async fn a_pause_is_no_end() {
     stage.go(&run).await;
     let fork = Fork { reminder: Some("Be brief.".to_owned()), ..and() };
     let (kernel, brake, more) = (stage.kernel(), Brake::new(), More::default());
-    let id = kernel.start_fork(&run, &fork).await.expect("a fork");
+    let (id, _) = kernel.start_fork(&run, &fork).await.expect("a fork");
     let pause = async {
         stage.play.wait_for(1).await;
         brake.ask(Wish::Pause);
@@ -601,8 +602,8 @@ async fn who_is_ended_from_outside_has_an_end_and_leaves_nothing_that_nobody_wan
     stage.go(&run).await;
     let reminder = Some("kestrel".to_owned());
     let kernel = stage.kernel();
-    let id =
-        kernel.start_fork(&run, &Fork { keeps_transcript: false, reminder, ..and() }).await.expect("a fork");
+    let fork = Fork { keeps_transcript: false, reminder, ..and() };
+    let (id, _) = kernel.start_fork(&run, &fork).await.expect("a fork");
     let (more, brake) = (More::default(), Brake::new());
     tokio::select! {
         _ = kernel.run(&id, &more, &brake) => panic!("it was to be broken off"),

@@ -9,6 +9,7 @@ mod restarts;
 mod shapes;
 mod spawning;
 mod stopping;
+mod unkept;
 
 use std::sync::{Arc, Mutex};
 

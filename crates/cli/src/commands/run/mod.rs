@@ -210,16 +210,22 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         max_budget_tokens: arguments.max_budget_tokens,
     };
     let begun = match (resumed, forked) {
-        (Some(run), _) => kernel.resume(&run, prompt.as_deref()).await.map(|()| run),
+        (Some(run), _) => {
+            let own = row.as_ref().map_or_else(|| kernel.clone(), |row| kernel.for_run(row));
+            kernel.resume(&run, prompt.as_deref()).await.map(|()| (run, own))
+        }
         (None, Some(of)) => {
             let fork = Fork::new(prompt.unwrap_or_default(), "side question", "run --fork-of");
             let fork = Fork { max_turns: arguments.max_steps, deny: arguments.deny.clone(), ..fork };
             kernel.start_fork(&of, &fork).await
         }
-        (None, None) => kernel.start(start(&arguments, &chosen, &answering, &kernel, budget, wanted)).await,
+        (None, None) => {
+            let started = start(&arguments, &chosen, &answering, &kernel, budget, wanted);
+            kernel.start(started).await.map(|run| (run, kernel.clone()))
+        }
     };
-    let id = match begun {
-        Ok(run) => run,
+    let (id, kernel) = match begun {
+        Ok(begun) => begun,
         Err(error) => {
             answering.abandon().await;
             return Err(match &error {
@@ -253,17 +259,21 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let jobs = kernel.store.run(&id).jobs().unwrap_or_default(); // what cannot be read is not counted
     let left = jobs.iter().filter(|job| job.ended_at.is_none()).count();
     let lost = lost_output.take();
-    let code = match ended {
-        Ok(ended) => conclude(&ended, left, arguments.script.as_deref()),
+    let in_memory = kernel.store.in_memory();
+    let is_kept = in_memory.is_none();
+    let code = match (ended, in_memory) {
+        (Ok(ended), Some(why)) => conclude_lost(&ended, &why, kernel.store.path()),
+        (Err(error), Some(_)) => Err(failure(error)),
+        (Ok(ended), None) => conclude(&ended, left, arguments.script.as_deref()),
         // The loop could not even end itself: the run stays as it is in the journal.
-        Err(error) => Err(resumable(error, &id, arguments.script.as_deref())),
+        (Err(error), None) => Err(resumable(error, &id, arguments.script.as_deref())),
     };
     let code = match (code, lost) {
         (Ok(_), Some(error)) => {
-            let hint = format!("the answer is in the journal: `offshoot show {id}`");
+            let hint = is_kept.then(|| format!("the answer is in the journal: `offshoot show {id}`"));
             Err(marked(
                 Kind::Outside,
-                Some(hint),
+                hint,
                 anyhow::Error::new(error).context("the output could not be written"),
             ))
         }
@@ -384,6 +394,20 @@ fn conclude(ended: &Ended, left: usize, script: Option<&Path>) -> anyhow::Result
             Err(marked(kind, Some(hint), error))
         }
     }
+}
+
+/// The same of a fork that is only in memory: nobody can go on with it.
+fn conclude_lost(ended: &Ended, why: &store::StoreError, path: &Path) -> anyhow::Result<ExitCode> {
+    if ended.status == RunStatus::Completed {
+        if ended.final_text.is_none() {
+            eprintln!("{}", agent::NO_FINAL_TEXT);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let error = ended.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+    let error = anyhow::anyhow!("the fork is {}, and nothing of it is kept{error}", ended.status.words());
+    let kind = if ended.failure.is_some() { Kind::Outside } else { Kind::Verdict };
+    Err(marked(kind, journal::hint(why, path), error))
 }
 
 /// The command that goes on with a run.

@@ -92,6 +92,7 @@ fn for_everybody(event: &Event) -> Option<Event> {
             | What::Started { .. }
             | What::Waiting { .. }
             | What::Woken { .. }
+            | What::TranscriptLost { .. }
             | What::ForkEnded(_),
             false,
         ) => event.what.clone(),
@@ -107,8 +108,16 @@ fn for_everybody(event: &Event) -> Option<Event> {
     Some(Event { what, ..event.clone() })
 }
 
+/// What a person is told of a fork that could not be written down.
+fn lost(error: &str) -> String {
+    format!("warning: the fork went on in memory, and its transcript is not kept: {}", report::plain(error))
+}
+
 impl Watch for Lines {
     fn see(&self, event: &Event) {
+        if let What::TranscriptLost { error } = &event.what {
+            eprintln!("{}", lost(error));
+        }
         let event = if self.all { Some(event.clone()) } else { for_everybody(event) };
         let Some(event) = event else { return };
         // Numbered with the file and the output in hand, so that the numbers stand in their order in both.
@@ -161,6 +170,10 @@ impl Person {
 
 impl Watch for Person {
     fn see(&self, event: &Event) {
+        if let What::TranscriptLost { error } = &event.what {
+            self.note(&lost(error));
+            return;
+        }
         if !event.is_root {
             if let Some(ended) = self.board.see(event) {
                 self.note(&ended);
