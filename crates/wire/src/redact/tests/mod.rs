@@ -8,6 +8,7 @@ mod placements;
 mod properties;
 mod rules;
 mod shown;
+mod streams;
 mod windows;
 
 use base64::Engine as _;

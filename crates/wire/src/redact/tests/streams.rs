@@ -1,0 +1,84 @@
+//! Texts in pieces, as servers cut them: what each piece is a part of must be seen whatever stands around it.
+
+use super::*;
+
+const SSE: &str = "text/event-stream";
+
+fn event(data: serde_json::Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+fn secret() -> String {
+    random(ALNUM, 20, 300)
+}
+
+/// A learned secret, and one under its name, must be gone from a stream in which `stream` puts two pieces.
+#[track_caller]
+fn check(what: &str, content_type: &str, stream: impl Fn(&str, &str) -> String) {
+    let secret = secret();
+    let (first, rest) = secret.split_at(9);
+    let named = (format!("{{\"api_key\":\"{first}"), format!("{rest}\"}}"));
+    for (what, known, first, rest) in
+        [(what.to_owned(), true, first, rest), (format!("{what}, by its name"), false, &named.0, &named.1)]
+    {
+        let mut redactor = redactor();
+        if known {
+            redactor.learn("test", secret.as_bytes());
+        }
+        let text = stream(first, rest);
+        let hints = BodyHints { content_type: Some(content_type), content_encoding: None };
+        let out = redactor.body("body", hints, text.as_bytes()).bytes.into_owned();
+        let left = String::from_utf8_lossy(&out).into_owned();
+        let gone = !left.contains(&secret[..9]) && !left.contains(&secret[9..16]);
+        assert!(gone && left.contains("offshoot-redacted-"), "{what}: {left}");
+        assert_valid(&what, text.as_bytes(), &out);
+    }
+}
+
+fn call(call: serde_json::Value) -> String {
+    event(serde_json::json!({"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}))
+}
+
+#[test]
+fn the_first_chunk_of_a_call_says_more_than_the_next() {
+    check("chat function", SSE, |first, rest| {
+        let name = serde_json::json!({"name": "Bash", "arguments": first});
+        call(serde_json::json!({"index": 0, "id": "call_1", "type": "function", "function": name}))
+            + &call(serde_json::json!({"index": 0, "function": {"arguments": rest}}))
+    });
+    check("chat custom", SSE, |first, rest| {
+        call(serde_json::json!({"index": 0, "id": "c", "type": "custom", "custom": {"input": first}}))
+            + &call(serde_json::json!({"index": 0, "custom": {"input": rest}}))
+    });
+}
+
+#[test]
+fn an_item_is_added_with_its_first_piece() {
+    for (kind, member, family) in [
+        ("function_call", "arguments", "function_call_arguments"),
+        ("mcp_call", "arguments", "mcp_call_arguments"),
+        ("custom_tool_call", "input", "custom_tool_call_input"),
+        ("code_interpreter_call", "code", "code_interpreter_call_code"),
+    ] {
+        check(kind, SSE, |first, rest| {
+            let added = "response.output_item.added";
+            let item = serde_json::json!({"type": kind, "id": "i", "status": "in_progress", member: first});
+            let delta = format!("response.{family}.delta");
+            event(serde_json::json!({"type": added, "output_index": 0, "item": item}))
+                + &event(serde_json::json!({"item_id": "i", "type": delta, "output_index": 0, "delta": rest}))
+        });
+    }
+    for (kind, family, index) in [
+        ("output_text", "output_text", "content_index"),
+        ("reasoning_text", "reasoning_text", "content_index"),
+        ("summary_text", "reasoning_summary_text", "summary_index"),
+    ] {
+        check(kind, SSE, |first, rest| {
+            let added = "response.content_part.added";
+            let part = serde_json::json!({"type": kind, "text": first});
+            let delta = format!("response.{family}.delta");
+            event(serde_json::json!({"type": added, "output_index": 1, index: 0, "part": part}))
+                + &event(serde_json::json!({"type": delta, "output_index": 1, index: 0, "delta": rest}))
+        });
+    }
+}
