@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::json::{Document, Kind, Value};
+use crate::json::{Document, Kind, Value, completed};
 use crate::redact::is_sealed;
 
 /// The data lines of one event: nearly always one.
@@ -140,11 +140,15 @@ impl Lanes {
             }
             self.pattern = line.clone();
             self.strings.clear();
-            match Document::parse(&bytes[line.clone()]) {
-                Ok(document) => self.walk(document.root(), Place::default(), &|span| {
-                    line.start + span.start..line.start + span.end
-                }),
-                Err(_) => self.add(PLAIN_TEXT, line.clone(), false),
+            let locate = |span: Range<usize>| line.start + span.start..line.start + span.end;
+            if let Ok(document) = Document::parse(&bytes[line.clone()]) {
+                return self.walk(document.root(), Place::default(), &locate);
+            }
+            // The stream may have ended inside of it.
+            let cut = (line.end == bytes.len()).then(|| completed(&bytes[line.clone()]));
+            match cut.as_deref().map(Document::parse) {
+                Some(Ok(document)) => self.walk(document.root(), Place::default(), &locate),
+                _ => self.add(PLAIN_TEXT, line.clone(), false),
             }
             return;
         }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::json::{self, Document};
+use crate::json::{self, Document, completed};
 use crate::pieces::{self, Event, joined};
 
 use super::Form;
@@ -13,13 +13,22 @@ use super::hit::{self, Hit, Rank};
 use super::plain::Plain;
 use super::search::{Search, Terms};
 
-/// The events of a text of that form: none where it is not whole.
+/// The events of a text of that form: none where it does not begin as that.
 pub(super) fn events(form: Form, bytes: &[u8]) -> Vec<Event> {
     if form != Form::Items {
         return pieces::events(form == Form::Lines, bytes);
     }
-    let Ok(document) = Document::parse(bytes) else { return Vec::new() };
-    document.root().items().map(|item| Event { line: item.span(), more: Vec::new() }).collect()
+    let items = |text: &[u8]| -> Option<Vec<Event>> {
+        let document = Document::parse(text).ok()?;
+        Some(document.root().items().map(|item| Event { line: item.span(), more: Vec::new() }).collect())
+    };
+    items(bytes).unwrap_or_else(|| {
+        let mut items = items(&completed(bytes)).unwrap_or_default();
+        if let Some(last) = items.last_mut() {
+            last.line.end = bytes.len(); // it goes on up to the cut
+        }
+        items
+    })
 }
 
 /// What must go from a stream, settled and in order.

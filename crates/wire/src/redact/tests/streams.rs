@@ -82,3 +82,33 @@ fn an_item_is_added_with_its_first_piece() {
         });
     }
 }
+
+#[test]
+fn a_stream_that_is_cut_inside_its_last_event() {
+    let chunk =
+        |text: &str| event(serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}}]}));
+    let ends = ["", " and", " a\\", " \\u00", " é\\ud83d\\u"];
+    for end in ends {
+        check("events", SSE, |first, rest| {
+            let last = chunk(rest);
+            let string = last.find("\"}}]}").expect("the end of the text");
+            chunk(first) + &last[..string] + end
+        });
+        check("lines", "application/x-ndjson", |first, rest| {
+            let line = |text: &str| serde_json::json!({"n": [{"a": 1}], "response": text}).to_string();
+            let last = line(rest);
+            line(first) + "\n" + last.strip_suffix("\"}").expect("the end of the text") + end
+        });
+        check("items", "application/json", |first, rest| {
+            let item = |text: &str| serde_json::json!({"parts": [{"text": text}]}).to_string();
+            let last = item(rest);
+            format!("[{},\n{}{end}", item(first), last.strip_suffix("\"}]}").expect("the end of the text"))
+        });
+    }
+    for end in ["\"", "\"}", "\"},", "\"},\"n\"", "\"},\"n\":", "\"},\"n\":tr", "\"}}],\"n\":-1"] {
+        check(end, SSE, |first, rest| {
+            let last = chunk(rest);
+            chunk(first) + &last[..last.find("\"}}]}").expect("the end of the text")] + end
+        });
+    }
+}
