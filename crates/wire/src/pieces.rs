@@ -16,12 +16,14 @@ pub(crate) struct Event {
     pub(crate) more: Vec<Range<usize>>,
 }
 
-/// The events of a stream; of one JSON text a line, where `by_line`.
+/// The events of a stream; of one JSON text a line, behind a separator or not, where `by_line`.
 pub(crate) fn events(by_line: bool, bytes: &[u8]) -> Vec<Event> {
     let mut events = Vec::with_capacity(bytes.len() / 160);
     let mut event: Option<Event> = None;
     for line in lines(bytes) {
         if by_line {
+            let separator = usize::from(bytes[line.clone()].starts_with(b"\x1e"));
+            let line = line.start + separator..line.end;
             events.extend((!line.is_empty()).then_some(Event { line, more: Vec::new() }));
             continue;
         }

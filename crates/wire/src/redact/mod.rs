@@ -307,8 +307,9 @@ const LONGEST_OPENING: usize = 16 << 10;
 /// Whether the first two lines are JSON objects each.
 fn is_lines(text: &[u8]) -> bool {
     let Some(end) = memchr::memchr(b'\n', text) else { return false };
-    let object = |line: &[u8]| line.starts_with(b"{") && line.ends_with(b"}");
-    object(text[..end].trim_ascii()) && text[end + 1..].trim_ascii_start().starts_with(b"{")
+    let [first, next] = [text[..end].trim_ascii(), text[end + 1..].trim_ascii_start()]
+        .map(|line| line.strip_prefix(b"\x1e").unwrap_or(line));
+    first.starts_with(b"{") && first.ends_with(b"}") && next.starts_with(b"{")
 }
 
 fn looks_json(bytes: &[u8]) -> bool {

@@ -112,3 +112,13 @@ fn a_stream_that_is_cut_inside_its_last_event() {
         });
     }
 }
+
+#[test]
+fn records_behind_a_separator() {
+    for content_type in ["application/json-seq", "text/plain"] {
+        check(content_type, content_type, |first, rest| {
+            let record = |text: &str| format!("\x1e{}\n", serde_json::json!({"response": text}));
+            record(first) + &record(rest)
+        });
+    }
+}
