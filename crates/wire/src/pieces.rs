@@ -217,8 +217,10 @@ impl Lanes {
             }
             Kind::Array => {
                 for (position, item) in value.items().enumerate() {
-                    // An item that says its own index keeps it wherever it stands.
-                    let position = if item.get("index").is_some() { 0 } else { position };
+                    // An item that says its own index keeps it wherever it stands; one that is the next word
+                    // of a text has none.
+                    let apart = item.get("index").is_none() && !is_word(place.key, item);
+                    let position = if apart { position } else { 0 };
                     let hash = mix(place.hash, &position.to_le_bytes());
                     self.walk(item, Place { hash, is_item: true, ..place }, locate);
                 }
@@ -328,6 +330,16 @@ const BEGINNINGS: &[Begun] = &[
 fn begun(event: Value<'_, '_>) -> Option<&'static Begun> {
     let kind = BEGUN.iter().find_map(|key| event.get(key)?.get("type"))?.raw();
     BEGINNINGS.iter().find(|begun| kind.trim_matches('"') == begun.kind)
+}
+
+/// Whether an item of the array under `key` is the next word of a model's text, as it is listed with how
+/// probable it was.
+fn is_word(key: &str, item: Value<'_, '_>) -> bool {
+    match key {
+        "logprobs" | "tokens" | "chosenCandidates" | "topCandidates" => true,
+        "content" | "refusal" => item.get("token").is_some(),
+        _ => false,
+    }
 }
 
 /// The place of data that is not JSON.

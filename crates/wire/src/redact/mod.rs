@@ -229,6 +229,9 @@ impl Redactor {
         if json && notes.streams {
             hits.extend(stream::nested(&mut self.search, place, bytes));
         }
+        if json && notes.words {
+            hits.extend(stream::spelled(&mut self.search, place, bytes));
+        }
         hits.extend(self.search.by_value(&text, &notes));
         let hits = hit::settle(hits);
         match (!hits.is_empty() && json).then(|| Document::parse(bytes)) {

@@ -46,6 +46,8 @@ pub(super) struct Notes {
     entities: bool,
     /// A string in it may be a stream.
     pub(super) streams: bool,
+    /// It may list a text word by word.
+    pub(super) words: bool,
 }
 
 /// Finds secrets, and remembers the values it meets.
@@ -163,6 +165,7 @@ impl Search {
             Row::Name => {}
             Row::Entity => notes.entities = true,
             Row::Stream => notes.streams = true,
+            Row::Word => notes.words = true,
         });
         ruled
     }

@@ -122,3 +122,52 @@ fn records_behind_a_separator() {
         });
     }
 }
+
+/// The words of a model are said twice, the second time letter by letter.
+#[test]
+fn log_probabilities_spell_nothing() {
+    let secret = secret();
+    let pieces: Vec<String> =
+        secret.as_bytes().chunks(4).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
+    let token = |piece: &String| {
+        let other = serde_json::json!({"token": "other", "logprob": -9.5, "bytes": [1, 2]});
+        let mut token = serde_json::json!({"token": piece, "logprob": -0.1, "bytes": piece.as_bytes()});
+        token["top_logprobs"] = serde_json::json!([token, other]);
+        token
+    };
+    let tokens: Vec<serde_json::Value> = pieces.iter().map(token).collect();
+    let chunk = |two: &[serde_json::Value]| {
+        event(serde_json::json!({"choices": [{"index": 0, "delta": {}, "logprobs": {"content": two}}]}))
+    };
+    let said = |two: &[serde_json::Value]| {
+        let delta = "response.output_text.delta";
+        event(serde_json::json!({"type": delta, "output_index": 0, "delta": "", "logprobs": two}))
+    };
+    let gemini: Vec<_> = pieces
+        .iter()
+        .map(|piece| serde_json::json!({"token": piece, "tokenId": 7, "logProbability": -0.1}))
+        .collect();
+    let top: Vec<_> = gemini.iter().map(|token| serde_json::json!({"candidates": [token]})).collect();
+    for body in [
+        serde_json::json!({"choices": [{"message": {"content": "x"}, "logprobs": {"content": tokens}}]}).to_string(),
+        tokens.chunks(2).map(chunk).collect(),
+        tokens.chunks(2).map(said).collect(),
+        serde_json::json!({"candidates": [{"logprobsResult": {"chosenCandidates": gemini, "topCandidates": top}}]})
+            .to_string(),
+        serde_json::json!({"choices": [{"text": "x", "logprobs": {"tokens": pieces, "token_logprobs": [-1]}}]})
+            .to_string(),
+    ] {
+        let mut redactor = redactor();
+        redactor.learn("test", secret.as_bytes());
+        let out = redactor.text("body", body.as_bytes()).bytes.into_owned();
+        let left = String::from_utf8_lossy(&out).into_owned();
+        assert!(left.contains("offshoot-redacted-"), "{left}");
+        for piece in &pieces {
+            assert!(!left.contains(piece.as_str()), "{piece} in {left}");
+            let bytes = serde_json::json!(piece.as_bytes()).to_string();
+            assert!(!left.contains(&bytes), "{bytes} in {left}");
+        }
+        assert!(!body.contains("other") || left.contains("[1,2]"), "{left}");
+        assert_valid("tokens", body.as_bytes(), &out);
+    }
+}
