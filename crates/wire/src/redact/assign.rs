@@ -267,7 +267,7 @@ impl Cursor<'_> {
         let found = match self.family {
             Family::Cookie if cookies => self.checked(line, Sure::Yes, true),
             Family::Cookie => None,
-            _ => match scheme(value) {
+            _ => match scheme(value).or_else(|| any_scheme(value).filter(|_| !has_parameters(value))) {
                 Some(skip) => {
                     self.at += skip;
                     self.checked(self.at..self.until(LONGEST, token_end), Sure::ByLooks, true)
@@ -479,6 +479,31 @@ pub(super) fn scheme(value: &[u8]) -> Option<usize> {
     };
     let scheme = SCHEMES.iter().find(is)?.len();
     Some(scheme + value[scheme..].iter().take_while(|byte| **byte == b' ').count())
+}
+
+/// How long the scheme is, whatever its name, that stands before the credential in a header.
+pub(super) fn any_scheme(value: &[u8]) -> Option<usize> {
+    let name = value.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-').count();
+    let colon = usize::from(value[name..].starts_with(b":"));
+    let gap = value[name + colon..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let credential = name + colon + gap;
+    let is_name = name > 0 && !looks::random(&value[..name]);
+    (is_name && gap > 0 && credential < value.len()).then_some(credential)
+}
+
+/// A parameter of a credential: its name, and its value without quotes.
+pub(super) fn parameter(part: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr(b'=', part).filter(|_| is_pair(part))?;
+    let value = &part[at + 1..];
+    // What ends in signs of equality is base64.
+    let padding = value.iter().all(|byte| *byte == b'=');
+    (!padding).then(|| (&part[..at], unquoted(value)))
+}
+
+/// A value without the quotes around it.
+pub(super) fn unquoted(value: &[u8]) -> &[u8] {
+    let inner = value.trim_ascii();
+    inner.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(inner)
 }
 
 /// Whether a value only says where the secret is: `$TOKEN`, `${{ secrets.X }}`, `<your key>`.

@@ -75,20 +75,39 @@ impl Search {
             for cookie in value.split(|&byte| byte == b';') {
                 let (name, value) = split_at(cookie, b'=').unwrap_or((b"", cookie));
                 let value = value.trim_ascii().trim_matches(b'"');
-                // `lang=javascript` names nobody; were it learned, the word would vanish everywhere.
-                let telling = value.len() >= LONG_COOKIE || shapes::mixed(value);
-                let telling = telling && !looks::joined_words(value);
-                if telling && !is_cookie_attribute(name.trim_ascii()) {
+                if is_telling(value) && !is_cookie_attribute(name.trim_ascii()) {
                     self.learn(source, value);
                 }
             }
             return;
         }
-        let token = &value[assign::scheme(value).unwrap_or(0)..];
+        let known = assign::scheme(value);
+        if family == Family::Authorization && self.learn_credentials(source, value) && known.is_none() {
+            return;
+        }
+        let token = &value[known.unwrap_or(0)..];
         self.learn(source, token);
         if let Some(decoded) = shapes::decode_basic(token) {
             self.learn_login(source, &decoded);
         }
+    }
+
+    /// Takes in the credentials behind their schemes, and what their parameters are; whether there was one.
+    fn learn_credentials(&mut self, source: &str, value: &[u8]) -> bool {
+        let mut any = false;
+        for part in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            let credential = assign::unquoted(&part[assign::any_scheme(part).unwrap_or(0)..]);
+            let secret = match assign::parameter(credential) {
+                Some((name, value)) => Some(value).filter(|_| !is_about_credential(name)),
+                None => Some(credential).filter(|_| credential.len() < part.len()),
+            };
+            let telling = |secret: &&[u8]| is_telling(secret) && !secret.contains(&b' ');
+            if let Some(secret) = secret.filter(telling) {
+                self.learn(source, secret);
+                any = true;
+            }
+        }
+        any
     }
 
     /// Takes `user:password` in, and the password by itself.
@@ -352,6 +371,31 @@ fn touches_placeholder(bytes: &[u8], range: &Range<usize>) -> bool {
 fn split_at(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
     let at = memchr::memchr(separator, bytes)?;
     Some((&bytes[..at], &bytes[at + 1..]))
+}
+
+/// Whether a part of a credential is one by itself: `lang=javascript` names nobody, and were it learned, the
+/// word would vanish everywhere.
+fn is_telling(value: &[u8]) -> bool {
+    (value.len() >= LONG_COOKIE || shapes::mixed(value)) && !looks::joined_words(value)
+}
+
+/// Parameters of a credential that say whose it is or what it is for.
+fn is_about_credential(name: &[u8]) -> bool {
+    const ABOUT: &[&str] = &[
+        "username",
+        "user",
+        "email",
+        "realm",
+        "uri",
+        "url",
+        "algorithm",
+        "signedheaders",
+        "headers",
+        "keyid",
+        "oauth_signature_method",
+        "oauth_callback",
+    ];
+    ABOUT.iter().any(|about| name.eq_ignore_ascii_case(about.as_bytes()))
 }
 
 fn is_cookie_attribute(name: &[u8]) -> bool {

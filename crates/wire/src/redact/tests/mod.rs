@@ -7,6 +7,7 @@ mod lookalikes;
 mod placements;
 mod properties;
 mod rules;
+mod schemes;
 mod shown;
 mod streams;
 mod windows;
