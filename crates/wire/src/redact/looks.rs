@@ -86,6 +86,16 @@ pub(super) fn plain_word(value: &[u8]) -> bool {
         && word[1..].iter().all(u8::is_ascii_lowercase)
 }
 
+/// `comment.block`, `StringLiteral`: words as a program calls its parts.
+pub(super) fn plain_name(value: &[u8]) -> bool {
+    let letters = value.split(|byte| *byte == b'.').all(|word| {
+        word.len() >= 2
+            && word.iter().all(u8::is_ascii_alphabetic)
+            && !word.iter().all(u8::is_ascii_uppercase)
+    });
+    letters && (value.contains(&b'.') || is_hump(value)) && !unpronounceable(value)
+}
+
 /// `us-east-1`, `America/Los_Angeles`: words and small numbers with something between them.
 pub(super) fn joined_words(value: &[u8]) -> bool {
     !value.iter().all(u8::is_ascii_alphanumeric) && is_wordy(value)

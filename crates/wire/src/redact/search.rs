@@ -222,8 +222,9 @@ impl Search {
             if assigned.range.len() > LONG_VALUE {
                 next = next.max(assigned.range.end);
             }
-            // A word that some call a token would vanish from every sentence.
-            if assigned.whole && !(bare_token && looks::plain_word(value)) {
+            // A word that some call a token would vanish from every sentence, and a name from all code.
+            let is_name = bare_token && (looks::plain_word(value) || looks::plain_name(value));
+            if assigned.whole && !is_name {
                 let source = format!("{} in {place}", family.rule());
                 self.learn_parts(&source, family, value);
             }
@@ -318,7 +319,7 @@ pub(super) fn is_name(byte: u8) -> bool {
 }
 
 /// Members that stand beside a piece of a model's text, and beside no key.
-const SIBLINGS: &[&[u8]] = &[b"\"logprob\"", b"\"bytes\""];
+const SIBLINGS: &[&[u8]] = &[b"\"logprob\"", b"\"bytes\"", b"\"logProbability\"", b"\"tokenId\""];
 
 /// `{"token":"Hello","logprob":-0.1}` is a piece of the model's text, in whatever order and layout.
 fn is_log_probability(bytes: &[u8], name: &Range<usize>, value: &Range<usize>) -> bool {

@@ -49,6 +49,7 @@ fn texts() -> Vec<String> {
         "{\"apiKey\": \"{env:ANTHROPIC_API_KEY}\", \"password\": \"********\", \"token\": \"xxxxxxxx\"}",
         "{\"token\": \"Hello\", \"logprob\": -0.31725305, \"bytes\": [72, 101]}",
         "{\"tokens\": [{\"token\": \" world\", \"logprob\":-1.5}], \"top_logprobs\": [{\"token\":\"planet\",\"logprob\":-2.5}]}",
+        "{\"token\":\" JavaScript\",\"tokenId\":1,\"logProbability\":-0.1},{\"logProbability\":-0.2,\"token\":\" TypeScript\"}",
         "{\n  \"token\": \" understanding\",\n  \"logprob\": -0.1,\n  \"bytes\": [\n    32,\n    117\n  ]\n}",
         "{\"token\":\" understanding\",\"bytes\":[32,117,110,100,101,114,115,116,97,110,100,105,110,103],\"logprob\":-0.1,\"top_logprobs\":[{\"token\":\"Authorization\",\"bytes\":[1,2],\"logprob\":-0.1}]}",
         "{\"logprob\":-0.1,\"bytes\":[32,117,110,100,101,114,115,116,97,110,100],\"x\":{\"y\":1},\"token\":\" understanding\"}",
@@ -179,5 +180,20 @@ fn sealed_fields_are_exempt_from_shapes_only() {
         let out = redactor.text("f", field.as_bytes()).bytes.into_owned();
         assert_gone("sealed", &out, &shaped);
         assert_valid("sealed", field.as_bytes(), &out);
+    }
+}
+
+/// What a theme, a parser or a model calls its tokens stays in every other text.
+#[test]
+fn names_of_tokens_are_not_learned() {
+    for name in ["comment.block", "StringLiteral", "BertTokenizer", "keyword.control.flow", "identifier"] {
+        let mut redactor = redactor();
+        redactor.text("theme", format!("{{\"rules\":[{{\"token\":\"{name}\",\"x\":1}}]}}").as_bytes());
+        assert_eq!(redactor.generation(), 0, "{name}");
+    }
+    for token in [random(ALNUM, 12, 3), random(&ALNUM[..52], 20, 5), "my-secret-canary".to_owned()] {
+        let mut redactor = redactor();
+        redactor.text("theme", format!("{{\"token\":\"{token}\"}}").as_bytes());
+        assert_eq!(redactor.generation(), 1, "{token}");
     }
 }
