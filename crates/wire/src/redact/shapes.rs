@@ -85,6 +85,14 @@ const GRAMMARS: &[(&str, bool, Grammar)] = &[
     ("bearer ", false, bearer),
     ("basic ", false, basic),
     ("://", true, userinfo),
+    ("X-Amz-Signature=", false, signature),
+    ("X-Goog-Signature=", false, signature),
+    ("?Signature=", false, signature),
+    ("&Signature=", false, signature),
+    (";Signature=", false, signature),
+    ("?sig=", false, signature),
+    ("&sig=", false, signature),
+    (";sig=", false, signature),
     ("-----BEGIN", true, pem::begun),
     ("-----END", true, pem::ended),
     ("eyJ", true, jwt),
@@ -248,6 +256,14 @@ fn userinfo(text: &[u8], at: usize) -> Vec<Shaped> {
         return Vec::new();
     }
     vec![Shaped::new("shape:url-userinfo", secret)]
+}
+
+/// What signs an address, and so opens what it leads to: behind the name of its parameter.
+fn signature(text: &[u8], at: usize) -> Vec<Shaped> {
+    let Some(sign) = memchr::memchr(b'=', &text[at..]) else { return Vec::new() };
+    let value = run(text, at + sign + 1, |byte| encoded(byte) || matches!(byte, b'.' | b'~'));
+    let looks = value.len() >= 16 && mixed(&text[value.clone()]);
+    if looks { vec![Shaped::new("shape:signature", value)] } else { Vec::new() }
 }
 
 fn jwt(text: &[u8], at: usize) -> Vec<Shaped> {

@@ -68,6 +68,8 @@ fn texts() -> Vec<String> {
         "fn token(&self) -> Token { Token::new(self.kind, self.span12345678) }",
         "https://git@github.com/owner/repo.git ssh://git@host:22/path https://registry.npmjs.org/@scope/pkg",
         "https://example.com:8443/path?page=2&sort=asc&key=name#section-12345678",
+        "https://a.example/x?sig=none&signature=required&Signature=${SIGNATURE}&X-Amz-Signature=... and &sig=<sig>",
+        "X-Hub-Signature=sha1=0123456789abcdef0123456789abcdef; signature=0123456789abcdef0123; design=0123456789abcdef01",
         "http://user:password@localhost/ and http://user:${PASS}@localhost/",
         "Set the cookie policy: strict. Cookie: yes. The cookies are: chocolate, oatmeal.",
         "GOOGLE_APPLICATION_CREDENTIALS=/home/me/.config/gcloud/credentials.json",

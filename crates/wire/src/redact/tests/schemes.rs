@@ -75,3 +75,28 @@ fn header_lines_with_any_scheme() {
         assert_eq!(left, format!("> Authorization: {}\n> Accept: */*\n", form.replace('@', "‹›")));
     }
 }
+
+#[test]
+fn signatures_in_addresses() {
+    let hex = random(HEX, 48, 403);
+    let base64 = format!("{}%2F{}%3D", random(ALNUM, 20, 404), random(ALNUM, 20, 405));
+    for (text, secret) in [
+        (format!("https://b.s3.amazonaws.com/k?X-Amz-Date=20240101&X-Amz-Signature={hex} there"), &hex),
+        (format!("https://storage.example/k?X-Goog-Signature={hex}&X-Goog-Date=20240101"), &hex),
+        (format!("https://a.blob.example/c?sv=2020&sig={base64}&se=1"), &base64),
+        (format!("https://a.blob.example/c?sig={hex}"), &hex),
+        (format!("<a href=\"https://a.example/c?a=1&amp;Signature={hex}&amp;b=2\">"), &hex),
+        (format!("https://d.cloudfront.example/c?Expires=1&Signature={hex}&Key-Pair-Id=K12345678"), &hex),
+    ] {
+        for body in [text.clone(), format!("{{\"text\":\"{}\"}}", inner(&text))] {
+            let mut redactor = redactor();
+            let out = redactor.text("file", body.as_bytes()).bytes.into_owned();
+            let left = String::from_utf8_lossy(&out).into_owned();
+            assert!(!left.contains(&secret[..16]) && left.contains("offshoot-redacted-"), "{left}");
+            assert_eq!(redactor.residual("file", &out), [], "{left}");
+            for stays in ["20240101", "&se=1", "b=2", "there", "Key-Pair-Id=K12345678"] {
+                assert!(!body.contains(stays) || left.contains(stays), "{stays} in {left}");
+            }
+        }
+    }
+}
