@@ -43,10 +43,6 @@ impl Redactor {
     }
 }
 
-/// Words before `-key` that make it a key to something else than a door.
-const PLAIN_KEYS: &[&str] =
-    &["idempotency", "cache", "surrogate", "websocket", "partition", "sort", "routing"];
-
 /// What kind of secret a header of that name holds. A header says less in passing than a text does,
 /// so a name that is doubtful elsewhere (`X-Auth`, `X-Functions-Key`) counts here.
 pub(super) fn secret(name: &str) -> Option<Family> {
@@ -56,7 +52,7 @@ pub(super) fn secret(name: &str) -> Option<Family> {
             return Some(Family::Authorization);
         }
         let owner = name.strip_suffix("-key")?;
-        (!PLAIN_KEYS.iter().any(|plain| owner.ends_with(plain))).then_some(Family::Key)
+        (!names::PLAIN_KEYS.iter().any(|plain| owner.ends_with(plain))).then_some(Family::Key)
     })
 }
 

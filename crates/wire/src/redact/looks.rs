@@ -11,6 +11,13 @@ pub(super) fn random(value: &[u8]) -> bool {
     is_one_word(value) && ((mixed(value) && !is_wordy(value)) || unpronounceable(value))
 }
 
+/// A random word that does not name a file.
+pub(super) fn key(value: &[u8]) -> bool {
+    let name = value.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let is_file = name.len() < value.len() && name.contains(&b'.');
+    random(value) && !is_file
+}
+
 /// A shorter value has too few pairs of letters to be judged by them.
 const SHORTEST_PRONOUNCED: usize = 16;
 

@@ -40,6 +40,7 @@ use crate::encoding::{self, CodingError};
 use crate::json::{Document, Edits};
 pub use entropy::Suspicion;
 use hit::Hit;
+use names::Family;
 pub use placeholder::FingerprintKey;
 use plain::Plain;
 pub use report::{Finding, Report};
@@ -131,6 +132,9 @@ impl Redactor {
             match names::family(name.as_bytes()) {
                 Some(family) if assign::is_secret(name.as_bytes(), family, value.as_bytes()) => {
                     self.search.learn_parts(&source, family, value.as_bytes());
+                }
+                None if names::may_be_key(name.as_bytes()) && looks::key(value.as_bytes()) => {
+                    self.search.learn_parts(&source, Family::Key, value.as_bytes());
                 }
                 // What looks like a secret is one, whatever it is called.
                 _ => {

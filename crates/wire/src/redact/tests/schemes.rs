@@ -100,3 +100,34 @@ fn signatures_in_addresses() {
         }
     }
 }
+
+/// A variable or an option that is called a key holds one where its value looks like one.
+#[test]
+fn keys_of_whatever() {
+    let value = random(ALNUM, 24, 406);
+    for name in ["MISTRAL_KEY", "STRIPE_KEY", "FERNET_KEY", "APP_KEY", "GITHUB_PAT", "JWT", "KEY", "GL_PAT_2"]
+    {
+        let mut redactor = redactor();
+        redactor.learn_env([(name.to_owned(), value.clone())]);
+        assert_eq!(redactor.generation(), 1, "{name}");
+    }
+    let mut redactor = redactor();
+    let vars = [
+        ("PUBLIC_KEY", value.as_str()),
+        ("SSH_PUBLIC_KEY", value.as_str()),
+        ("NEXT_PUBLIC_KEY", value.as_str()),
+        ("CACHE_KEY", "build-cache-key-of-main"),
+        ("APP_KEY", "/home/me/.config/app-1a2b3c4d5e.pem"),
+        ("SORT_KEY", "created_at_2024"),
+        ("HOT_KEY", "ctrl-shift-f12"),
+        ("APP_KEY", "com.example.Application2"),
+        ("PAT", "pattern-of-words"),
+    ];
+    redactor.learn_env(vars.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(redactor.generation(), 0);
+    let words = ["tool", "--key", "abcdefgh1234567", "--key=abcdefgh1234568"].map(str::to_owned);
+    let kept = redactor.command_line("command line", &words);
+    assert_eq!(rules::short(kept.join(" ").as_bytes()), "tool --key ‹› --key=‹›");
+    let stay = ["sort", "--key", "2,2", "--key=name", "--public-key", "abcdefgh1234567"].map(str::to_owned);
+    assert_eq!(redactor.command_line("command line", &stay), stay);
+}
