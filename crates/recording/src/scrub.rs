@@ -315,9 +315,13 @@ fn write_dumps(
 /// A dump that the disk does not take is one that was lost before.
 fn write_dump(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), SealError> {
     match Folder::new(dir).write(name, bytes) {
-        Err(error) if error.kind() != io::ErrorKind::StorageFull => {
-            Err(SealError::Io { dir: dir.to_owned(), source: error })
-        }
+        Err(error) if !is_full(&error) => Err(SealError::Io { dir: dir.to_owned(), source: error }),
         _ => Ok(()),
     }
+}
+
+/// Whether there is no more room, on the disk or in what this process may take of it.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | FileTooLarge | QuotaExceeded)
 }
