@@ -40,6 +40,19 @@ pub(super) fn may_follow(text: &[u8], end: usize) -> bool {
     behind.is_some_and(|byte| leads_to_value(*byte))
 }
 
+/// Whether the value of the name that begins at `start` may stand behind a space: that of an option, of an
+/// element with attributes, or of a variable where a shell or a recipe sets it.
+pub(super) fn may_stand_apart(text: &[u8], start: usize) -> bool {
+    text[start..].starts_with(b"--") || text[..start].ends_with(b"<") || is_set(&text[..start])
+}
+
+/// Words before a variable that set it to the word behind it.
+const SETS: &[&str] = &["ENV ", "setenv ", "set -x ", "set -gx ", "set -Ux "];
+
+fn is_set(before: &[u8]) -> bool {
+    before.ends_with(b" ") && SETS.iter().any(|set| before.ends_with(set.as_bytes()))
+}
+
 /// Whether a name may go on with `byte`, or end with it and still have a value.
 pub(super) fn goes_on(byte: u8) -> bool {
     is_name(byte) || matches!(byte, b' ' | b'\t') || leads_to_value(byte)
@@ -111,9 +124,8 @@ impl Cursor<'_> {
                 return found;
             }
         }
-        if !quoted && before == Some(b'<') && self.peek() == Some(b'>') {
-            self.at += 1;
-            return self.bare(Sure::ByLooks, |byte| byte == b'<');
+        if !quoted && let Some(end) = self.in_tag(name) {
+            return self.bare(Sure::ByLooks, |byte| byte == end);
         }
         if self.peek() == Some(b']') {
             self.at += 1;
@@ -127,11 +139,15 @@ impl Cursor<'_> {
         }
         let close = self.at;
         self.spaces(quoted);
-        let flag = !quoted && self.at > close && self.bytes[..name.start].ends_with(b"--");
+        let before = &self.bytes[..name.start];
+        let apart = !quoted && self.at > close && (before.ends_with(b"--") || is_set(before));
         match self.peek() {
             Some(b':') if self.bytes.get(self.at + 1) != Some(&b':') => self.at += 1,
             Some(b'=') => {}
-            _ if flag => return self.bare(Sure::ByLooks, |_| false),
+            Some(byte) if apart && is_quote(byte) => {
+                return Vec::from_iter(self.string(false, Sure::ByLooks));
+            }
+            _ if apart => return self.bare(Sure::ByLooks, |_| false),
             _ => return self.listed(),
         }
         let colon = self.bytes[self.at - 1] == b':';
@@ -150,16 +166,95 @@ impl Cursor<'_> {
         {
             return self.header_line(name);
         }
-        if !quoted && colon && matches!(self.peek(), Some(b'\n' | b'\r')) {
-            return self.listed();
+        if !quoted && colon {
+            self.typed();
+            self.marked();
+            if matches!(self.peek(), Some(b'\n' | b'\r')) {
+                return self.listed();
+            }
         }
         let sure = if quoted || (tight && shouted) { Sure::Yes } else { Sure::ByLooks };
         self.value(quoted, sure, name)
     }
 
+    /// Goes to the value where the name is an element's (`<name>…`, `<x:name a="b">…`): what the value ends with.
+    fn in_tag(&mut self, name: &Range<usize>) -> Option<u8> {
+        let before = &self.bytes[..name.start];
+        let space = before.strip_suffix(b":").map(|before| {
+            let prefix = before.iter().rev().take(32).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            &before[..before.len() - prefix]
+        });
+        if !space.unwrap_or(before).ends_with(b"<") {
+            return None;
+        }
+        let inside = self.until(LONGEST_TAG, |byte| matches!(byte, b'>' | b'<'));
+        let attributes = &self.bytes[self.at..inside];
+        let is_tag = attributes.is_empty() || (is_space(attributes[0]) && !attributes.ends_with(b"/"));
+        if self.bytes.get(inside) != Some(&b'>') || !is_tag {
+            return None;
+        }
+        self.at = inside + 1;
+        let as_it_is = b"<![CDATA[";
+        if self.bytes[self.at..].starts_with(as_it_is) {
+            self.at += as_it_is.len();
+            return Some(b']');
+        }
+        Some(b'<')
+    }
+
+    /// Goes over the type of a declaration: `name: &str = "…"`.
+    fn typed(&mut self) {
+        let is_type = |byte: u8| byte.is_ascii_alphanumeric() || b"_&<>[]:?|. ".contains(&byte);
+        let end = self.until(LONGEST_TYPE, |byte| !is_type(byte));
+        let behind = &self.bytes[end.min(self.bytes.len())..];
+        let gap = behind.iter().skip(1).take_while(|byte| **byte == b' ').count();
+        let string = behind.starts_with(b"=") && behind.get(1 + gap).copied().is_some_and(is_quote);
+        if string && end > self.at {
+            self.at = end + 1 + gap;
+        }
+    }
+
+    /// Goes over what YAML says of a value before it: `!!str`, `&anchor`, and that it stands on the next line.
+    fn marked(&mut self) {
+        if matches!(self.peek(), Some(b'!' | b'&')) {
+            let end =
+                self.until(LONGEST_TYPE, |byte| !(byte.is_ascii_alphanumeric() || b"!&_-".contains(&byte)));
+            if self.bytes.get(end) == Some(&b' ') {
+                self.at = end;
+                self.spaces(false);
+            }
+        }
+        if matches!(self.peek(), Some(b'|' | b'>')) {
+            let end = self.until(4, |byte| !matches!(byte, b'|' | b'>' | b'-' | b'+' | b'0'..=b'9'));
+            if matches!(self.bytes.get(end), Some(b'\n' | b'\r')) {
+                self.at = end;
+                self.spaces(true);
+            }
+        }
+    }
+
+    /// Goes over what a program wraps around a string, and over all but one of three quotes.
+    fn wrapped(&mut self) {
+        let rest = &self.bytes[self.at..];
+        let wrap = WRAPS.iter().find(|wrap| rest.starts_with(wrap.as_bytes())).map_or(0, |wrap| wrap.len());
+        if rest.get(wrap).copied().is_some_and(is_quote) {
+            self.at += wrap;
+        }
+        if let Some(&[first, second, third, ..]) = self.bytes.get(self.at..)
+            && is_quote(first)
+            && first == second
+            && second == third
+        {
+            self.at += 2;
+        }
+    }
+
     fn value(&mut self, quoted: bool, sure: Sure, name: &Range<usize>) -> Vec<Assigned> {
         self.colour();
         self.string_prefix();
+        if !quoted {
+            self.wrapped();
+        }
         match self.peek() {
             Some(byte) if is_quote(byte) => self.string(quoted, sure).into_iter().collect(),
             Some(b'[') if quoted => self.array(),
@@ -191,6 +286,9 @@ impl Cursor<'_> {
             let quoted = comma;
             return Some(self.value(quoted, Sure::Yes, name));
         }
+        if self.is_called(name) && (self.value_before(name) || (comma && self.value_behind())) {
+            return Some(self.value(true, Sure::ByLooks, name));
+        }
         if comma && matches!(self.peek(), Some(b'"' | b'\'')) {
             let found = self.string(true, Sure::ByLooks);
             let strong =
@@ -199,6 +297,66 @@ impl Cursor<'_> {
         }
         self.at = start;
         None
+    }
+
+    /// Whether the name is what a member called `name` or `key` says.
+    fn is_called(&self, name: &Range<usize>) -> bool {
+        let before = self.bytes[..name.start - 1].trim_ascii_end();
+        let key = before.strip_suffix(b":").map(<[u8]>::trim_ascii_end).unwrap_or_default();
+        [&b"name\""[..], b"key\"", b"Name\"", b"Key\""].iter().any(|called| key.ends_with(called))
+    }
+
+    /// Goes to the value where its member stands right before that with the name.
+    fn value_before(&mut self, name: &Range<usize>) -> bool {
+        let start = self.at;
+        let near = name.start.saturating_sub(LONGEST_PAIR);
+        let Some(found) = memchr::memmem::rfind(&self.bytes[near..name.start], b"value\"") else {
+            return false;
+        };
+        self.at = (near + found).saturating_sub(1);
+        if self.value_word() && self.at_quote() {
+            let value = self.at;
+            let whole = self.quoted(true, name.start).is_some_and(|(_, whole)| whole);
+            // Nothing but the key of the name may stand between them.
+            let between = self.bytes.get(self.at..name.start - 1).unwrap_or_default();
+            let quotes = between.iter().filter(|byte| is_quote(**byte)).count();
+            if whole && between.trim_ascii_start().starts_with(b",") && quotes == 2 {
+                self.at = value;
+                return true;
+            }
+        }
+        self.at = start;
+        false
+    }
+
+    /// Goes to the value where other members of the same object stand before it.
+    fn value_behind(&mut self) -> bool {
+        let start = self.at;
+        let limit = self.bytes.len().min(start + LONGEST_PAIR);
+        while self.at_quote() {
+            if self.value_word() {
+                return self.at_quote();
+            }
+            // A key and a string, or a key and a number or a word.
+            if !self.quoted(true, limit).is_some_and(|(_, whole)| whole) {
+                break;
+            }
+            self.separator();
+            if !self.at_quote() {
+                self.at = self.until(16, |byte| !byte.is_ascii_alphanumeric());
+                self.separator();
+            }
+        }
+        self.at = start;
+        false
+    }
+
+    fn separator(&mut self) {
+        self.spaces(true);
+        if matches!(self.peek(), Some(b':' | b',')) {
+            self.at += 1;
+            self.spaces(true);
+        }
     }
 
     /// `name: NAME` with `value: …` on the next line.
@@ -464,6 +622,22 @@ impl Cursor<'_> {
 const SHORTEST_VALUE: usize = 4;
 const SHORTEST_NUMBER: usize = 6;
 const SHORTEST_LINE: usize = 8;
+const LONGEST_TAG: usize = 256;
+/// As far as a member with a value is looked for around the one with its name.
+const LONGEST_PAIR: usize = 512;
+const LONGEST_TYPE: usize = 64;
+
+/// What stands around a string in code and leaves it as it is.
+const WRAPS: &[&str] = &[
+    "Some(",
+    "String::from(",
+    "new String(",
+    "SecretString::from(",
+    "SecretString::new(",
+    "Secret::new(",
+    "SecretStr(",
+];
+
 /// What is a secret only by its looks is no longer.
 const LONGEST_LOOKED_AT: usize = 8 << 10;
 /// An object under a secret name is looked through so far.

@@ -291,11 +291,11 @@ impl<'t> Layer<'t> {
 /// Whether a value may stand behind the name around a stem: a cheap look before a thorough one.
 fn assign_may_follow(bytes: &[u8], start: usize, end: usize) -> bool {
     let rest = bytes[end..].iter().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
-    let flag = || {
+    let apart = || {
         let before = bytes[..start].iter().rev().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
-        bytes[start - before..].starts_with(b"--")
+        assign::may_stand_apart(bytes, start - before)
     };
-    assign::may_follow(bytes, end + rest) || flag()
+    assign::may_follow(bytes, end + rest) || apart()
 }
 
 const MOST_NAME: usize = 64;
