@@ -108,6 +108,11 @@ pub(super) fn joined_words(value: &[u8]) -> bool {
     !value.iter().all(u8::is_ascii_alphanumeric) && is_wordy(value)
 }
 
+/// `ANTHROPIC_BASE_URL/v1/messages`: such words, as a name or a path has them.
+pub(super) fn named_words(value: &[u8]) -> bool {
+    joined_words(value) && !unpronounceable(value)
+}
+
 /// Words joined by dashes may be a passphrase; words without are more often a type or a caption.
 pub(super) fn passphrase(value: &[u8]) -> bool {
     let letters = value.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'-');

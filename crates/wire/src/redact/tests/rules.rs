@@ -430,7 +430,7 @@ fn suspicion_is_only_for_random_text() {
     let found = redactor.suspicious(format!("key {odd} end").as_bytes());
     assert_eq!(found, [Suspicion { offset: 4, length: 40 }]);
     let plain = format!(
-        "toolu_01{} {} /a/Long/path/With/Many2/Parts/in/it /usr",
+        "toolu_01{} {} /a/Long/path/With/Many2/Parts/in/it /usr $ANTHROPIC_BASE_URL/v1/messages",
         random(ALNUM, 22, 1),
         random(HEX, 64, 2)
     );
