@@ -211,6 +211,10 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
             &["cannot find the command `no-such-program`", "hint:"],
         ),
         (
+            &["proxy", "--upstream", up, "--out", "r", "--", "./bad.yaml"],
+            &["cannot start the command `./bad.yaml`: it is not executable", "hint: try `chmod +x ./bad.yaml`"],
+        ),
+        (
             &["proxy", "--upstream", up, "--out", "r", "--", "./no-interpreter"],
             &["cannot start the command `./no-interpreter`", "hint: its interpreter is missing"],
         ),
