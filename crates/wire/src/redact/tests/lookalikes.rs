@@ -110,7 +110,7 @@ fn texts() -> Vec<String> {
         "password = 'passwordConfirmationField'; token: 'JsonWebTokenStrategyOptions'; secret = \"SecretManagerServiceClient\"",
         "token: kCGWindowListOptionOnScreenOnly, credential: NSURLCredentialPersistenceForSession2, key: x",
         "api_key: ApiKeyAuthenticationProvider3; api_key: 'YourApiKeyGoesHereNow'; token = \"MyVerySecretTokenExample\"",
-        "secret: SHA256withRSAandMGF1Padding, password: 'Passwortbestaetigung', token: 'Zugriffsschluesselverwaltung'",
+        "secret: SHA256withRSAandPadding, password: 'Passwortbestaetigung', token: 'Zugriffsschluesselverwaltung'",
         "token: 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ', secret = \"AAAAAAAAAAAAaaaaaaaaaaaa\"",
         "token = IOHIDEventServiceClientRef; credential: PKCS12KeyStoreParameterSpec; password: PBEWithMD5AndTripleDES",
         "let token: &str = \"required\"; apiKey: string = \"\"; password: Some(\"password\"), secret: String::from(\"none\")",
@@ -143,6 +143,7 @@ fn texts() -> Vec<String> {
 fn look_alikes_stay() {
     let texts = texts();
     assert!(texts.len() >= 60, "{}", texts.len());
+    let mut failed = Vec::new();
     for text in texts {
         let nested = format!("{{\"result\": \"{}\"}}", inner(&text));
         let bodies = [
@@ -157,10 +158,13 @@ fn look_alikes_stay() {
         for body in bodies {
             let mut redactor = redactor();
             let out = redactor.text("file", body.as_bytes());
-            assert_eq!(String::from_utf8_lossy(&out.bytes), body, "{:?}", redactor.report());
+            if *out.bytes != *body.as_bytes() {
+                failed.push(format!("{}\n{:?}", String::from_utf8_lossy(&out.bytes), redactor.report()));
+            }
             assert_eq!(redactor.residual("file", body.as_bytes()), [], "{body}");
         }
     }
+    assert!(failed.is_empty(), "{} are changed:\n{}", failed.len(), failed.join("\n"));
 }
 
 /// Where the provider sealed it, even a perfect shape is an accident; a learned value is not.

@@ -128,6 +128,6 @@ fn keys_of_whatever() {
     let words = ["tool", "--key", "abcdefgh1234567", "--key=abcdefgh1234568"].map(str::to_owned);
     let kept = redactor.command_line("command line", &words);
     assert_eq!(rules::short(kept.join(" ").as_bytes()), "tool --key ‹› --key=‹›");
-    let stay = ["sort", "--key", "2,2", "--key=name", "--public-key", "abcdefgh1234567"].map(str::to_owned);
+    let stay = ["sort", "--key", "2,2", "--key=name", "--public-key", "abcdefgh7654321"].map(str::to_owned);
     assert_eq!(redactor.command_line("command line", &stay), stay);
 }

@@ -3,6 +3,9 @@
 //! All of it works on plain text (see [`Plain`]), where JSON looks the same at every depth; which
 //! quotes belong together is told by the number of backslashes before them.
 
+mod around;
+mod pairs;
+
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -177,78 +180,6 @@ impl Cursor<'_> {
         self.value(quoted, sure, name)
     }
 
-    /// Goes to the value where the name is an element's (`<name>…`, `<x:name a="b">…`): what the value ends with.
-    fn in_tag(&mut self, name: &Range<usize>) -> Option<u8> {
-        let before = &self.bytes[..name.start];
-        let space = before.strip_suffix(b":").map(|before| {
-            let prefix = before.iter().rev().take(32).take_while(|byte| byte.is_ascii_alphanumeric()).count();
-            &before[..before.len() - prefix]
-        });
-        if !space.unwrap_or(before).ends_with(b"<") {
-            return None;
-        }
-        let inside = self.until(LONGEST_TAG, |byte| matches!(byte, b'>' | b'<'));
-        let attributes = &self.bytes[self.at..inside];
-        let is_tag = attributes.is_empty() || (is_space(attributes[0]) && !attributes.ends_with(b"/"));
-        if self.bytes.get(inside) != Some(&b'>') || !is_tag {
-            return None;
-        }
-        self.at = inside + 1;
-        let as_it_is = b"<![CDATA[";
-        if self.bytes[self.at..].starts_with(as_it_is) {
-            self.at += as_it_is.len();
-            return Some(b']');
-        }
-        Some(b'<')
-    }
-
-    /// Goes over the type of a declaration: `name: &str = "…"`.
-    fn typed(&mut self) {
-        let is_type = |byte: u8| byte.is_ascii_alphanumeric() || b"_&<>[]:?|. ".contains(&byte);
-        let end = self.until(LONGEST_TYPE, |byte| !is_type(byte));
-        let behind = &self.bytes[end.min(self.bytes.len())..];
-        let gap = behind.iter().skip(1).take_while(|byte| **byte == b' ').count();
-        let string = behind.starts_with(b"=") && behind.get(1 + gap).copied().is_some_and(is_quote);
-        if string && end > self.at {
-            self.at = end + 1 + gap;
-        }
-    }
-
-    /// Goes over what YAML says of a value before it: `!!str`, `&anchor`, and that it stands on the next line.
-    fn marked(&mut self) {
-        if matches!(self.peek(), Some(b'!' | b'&')) {
-            let end =
-                self.until(LONGEST_TYPE, |byte| !(byte.is_ascii_alphanumeric() || b"!&_-".contains(&byte)));
-            if self.bytes.get(end) == Some(&b' ') {
-                self.at = end;
-                self.spaces(false);
-            }
-        }
-        if matches!(self.peek(), Some(b'|' | b'>')) {
-            let end = self.until(4, |byte| !matches!(byte, b'|' | b'>' | b'-' | b'+' | b'0'..=b'9'));
-            if matches!(self.bytes.get(end), Some(b'\n' | b'\r')) {
-                self.at = end;
-                self.spaces(true);
-            }
-        }
-    }
-
-    /// Goes over what a program wraps around a string, and over all but one of three quotes.
-    fn wrapped(&mut self) {
-        let rest = &self.bytes[self.at..];
-        let wrap = WRAPS.iter().find(|wrap| rest.starts_with(wrap.as_bytes())).map_or(0, |wrap| wrap.len());
-        if rest.get(wrap).copied().is_some_and(is_quote) {
-            self.at += wrap;
-        }
-        if let Some(&[first, second, third, ..]) = self.bytes.get(self.at..)
-            && is_quote(first)
-            && first == second
-            && second == third
-        {
-            self.at += 2;
-        }
-    }
-
     fn value(&mut self, quoted: bool, sure: Sure, name: &Range<usize>) -> Vec<Assigned> {
         self.colour();
         self.string_prefix();
@@ -267,147 +198,6 @@ impl Cursor<'_> {
             }),
             None => Vec::new(),
         }
-    }
-
-    /// `"name":"…","value":"…"`, `name="…"` of a form with its value below, `["name","value"]`.
-    fn in_a_pair(&mut self, name: &Range<usize>) -> Option<Vec<Assigned>> {
-        let start = self.at;
-        let is_part = self.bytes[..name.start - 1].to_ascii_lowercase_tail(5).ends_with(b"name=");
-        if is_part && let Some(found) = self.form_part() {
-            return Some(found);
-        }
-        self.spaces(true);
-        let comma = self.peek() == Some(b',');
-        if comma {
-            self.at += 1;
-            self.spaces(true);
-        }
-        if self.value_word() {
-            let quoted = comma;
-            return Some(self.value(quoted, Sure::Yes, name));
-        }
-        if self.is_called(name) && (self.value_before(name) || (comma && self.value_behind())) {
-            return Some(self.value(true, Sure::ByLooks, name));
-        }
-        if comma && matches!(self.peek(), Some(b'"' | b'\'')) {
-            let found = self.string(true, Sure::ByLooks);
-            let strong =
-                |found: &Assigned| found.range.len() >= 16 && mixed(&self.bytes[found.range.clone()]);
-            return Some(found.filter(strong).into_iter().collect());
-        }
-        self.at = start;
-        None
-    }
-
-    /// Whether the name is what a member called `name` or `key` says.
-    fn is_called(&self, name: &Range<usize>) -> bool {
-        let before = self.bytes[..name.start - 1].trim_ascii_end();
-        let key = before.strip_suffix(b":").map(<[u8]>::trim_ascii_end).unwrap_or_default();
-        [&b"name\""[..], b"key\"", b"Name\"", b"Key\""].iter().any(|called| key.ends_with(called))
-    }
-
-    /// Goes to the value where its member stands right before that with the name.
-    fn value_before(&mut self, name: &Range<usize>) -> bool {
-        let start = self.at;
-        let near = name.start.saturating_sub(LONGEST_PAIR);
-        let Some(found) = memchr::memmem::rfind(&self.bytes[near..name.start], b"value\"") else {
-            return false;
-        };
-        self.at = (near + found).saturating_sub(1);
-        if self.value_word() && self.at_quote() {
-            let value = self.at;
-            let whole = self.quoted(true, name.start).is_some_and(|(_, whole)| whole);
-            // Nothing but the key of the name may stand between them.
-            let between = self.bytes.get(self.at..name.start - 1).unwrap_or_default();
-            let quotes = between.iter().filter(|byte| is_quote(**byte)).count();
-            if whole && between.trim_ascii_start().starts_with(b",") && quotes == 2 {
-                self.at = value;
-                return true;
-            }
-        }
-        self.at = start;
-        false
-    }
-
-    /// Goes to the value where other members of the same object stand before it.
-    fn value_behind(&mut self) -> bool {
-        let start = self.at;
-        let limit = self.bytes.len().min(start + LONGEST_PAIR);
-        while self.at_quote() {
-            if self.value_word() {
-                return self.at_quote();
-            }
-            // A key and a string, or a key and a number or a word.
-            if !self.quoted(true, limit).is_some_and(|(_, whole)| whole) {
-                break;
-            }
-            self.separator();
-            if !self.at_quote() {
-                self.at = self.until(16, |byte| !byte.is_ascii_alphanumeric());
-                self.separator();
-            }
-        }
-        self.at = start;
-        false
-    }
-
-    fn separator(&mut self) {
-        self.spaces(true);
-        if matches!(self.peek(), Some(b':' | b',')) {
-            self.at += 1;
-            self.spaces(true);
-        }
-    }
-
-    /// `name: NAME` with `value: …` on the next line.
-    fn listed(&mut self) -> Vec<Assigned> {
-        if !matches!(self.peek(), Some(b'\n' | b'\r')) {
-            return Vec::new();
-        }
-        self.spaces(true);
-        if !self.value_word() {
-            return Vec::new();
-        }
-        match self.peek() {
-            Some(byte) if is_quote(byte) => self.string(true, Sure::Yes).into_iter().collect(),
-            _ => self.bare(Sure::ByLooks, |_| false),
-        }
-    }
-
-    /// Reads `value:` or `value=`, with or without quotes around the word.
-    fn value_word(&mut self) -> bool {
-        let start = self.at;
-        if self.at_quote() {
-            self.at += 1;
-        }
-        let is_value = self.bytes[self.at..].get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"value"));
-        if is_value {
-            self.at += 5;
-            if self.at_quote() {
-                self.at += 1;
-            }
-            self.spaces(true);
-            if matches!(self.peek(), Some(b':' | b'=')) {
-                self.at += 1;
-                self.spaces(true);
-                return true;
-            }
-        }
-        self.at = start;
-        false
-    }
-
-    /// The value of a multipart form's part stands behind an empty line.
-    fn form_part(&mut self) -> Option<Vec<Assigned>> {
-        let near = &self.bytes[self.at..self.bytes.len().min(self.at + 512)];
-        let gap = memchr::memmem::find(near, b"\r\n\r\n")?;
-        let start = self.at + gap + 4;
-        let end = Ends::find(&self.ends.part, start, || {
-            let len = memchr::memmem::find(&self.bytes[start..], b"\r\n--");
-            len.map_or(self.bytes.len(), |len| start + len)
-        });
-        let whole = end < self.bytes.len();
-        Some(self.checked(start..end, Sure::Yes, whole).into_iter().collect())
     }
 
     /// `Authorization: …` and `Cookie: …`: up to the end of the line.
@@ -592,24 +382,6 @@ impl Cursor<'_> {
         }
     }
 
-    /// What sets a terminal's colour for the value.
-    fn colour(&mut self) {
-        if self.bytes[self.at..].starts_with(b"\x1b[") {
-            let parameters = self.bytes[self.at + 2..].iter().take_while(|byte| matches!(byte, 0x30..=0x3f));
-            self.at = self.bytes.len().min(self.at + 2 + parameters.count() + 1);
-        }
-    }
-
-    /// The letters before a string in code: `b"…"`, `rf'…'`.
-    fn string_prefix(&mut self) {
-        let letters =
-            self.bytes[self.at..].iter().take(2).take_while(|byte| matches!(byte, b'b' | b'f' | b'r' | b'u'));
-        let end = self.at + letters.count();
-        if self.bytes.get(end).is_some_and(|&byte| is_quote(byte)) {
-            self.at = end;
-        }
-    }
-
     fn at_quote(&self) -> bool {
         self.peek().is_some_and(is_quote)
     }
@@ -622,21 +394,6 @@ impl Cursor<'_> {
 const SHORTEST_VALUE: usize = 4;
 const SHORTEST_NUMBER: usize = 6;
 const SHORTEST_LINE: usize = 8;
-const LONGEST_TAG: usize = 256;
-/// As far as a member with a value is looked for around the one with its name.
-const LONGEST_PAIR: usize = 512;
-const LONGEST_TYPE: usize = 64;
-
-/// What stands around a string in code and leaves it as it is.
-const WRAPS: &[&str] = &[
-    "Some(",
-    "String::from(",
-    "new String(",
-    "SecretString::from(",
-    "SecretString::new(",
-    "Secret::new(",
-    "SecretStr(",
-];
 
 /// What is a secret only by its looks is no longer.
 const LONGEST_LOOKED_AT: usize = 8 << 10;
