@@ -170,6 +170,10 @@ pub(crate) fn stand_in(kind: &str) -> Vec<(String, String)> {
 /// Says at once where a command cannot be found.
 pub(crate) fn check_command(command: &[String]) -> anyhow::Result<()> {
     match command.first().filter(|program| child::find(program).is_none()) {
+        Some(program) if program.contains('/') && Path::new(program).is_file() => {
+            Err(anyhow::anyhow!("cannot start the command `{program}`: it is not executable"))
+                .or_fail_with(Kind::Usage, || format!("try `chmod +x {program}`"))
+        }
         Some(program) => Err(anyhow::anyhow!("cannot find the command `{program}`"))
             .or_fail_with(Kind::Usage, || format!("try `command -v {program}`")),
         None => Ok(()),

@@ -10,6 +10,9 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn listen() -> std::io::Result<Self> {
+        // Where a file may grow no more, the write fails as on a full disk, and we go on. Nobody waits for the
+        // signal itself: that it is listened to is enough, and a command that is started has it as before.
+        drop(signal(SignalKind::from_raw(libc::SIGXFSZ))?);
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,

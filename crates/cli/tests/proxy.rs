@@ -96,6 +96,26 @@ fn what_the_script_has_no_answer_to_is_said_at_the_end() {
     assert_eq!(said.code, Some(0));
 }
 
+/// What a limit on the size of files takes away is named; the traffic goes on.
+#[test]
+fn a_file_that_may_not_grow_costs_a_body_and_no_call() {
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    let big = SHELL_HARNESS.replace("\"hi\"", "\"'$(head -c 1500000 /dev/zero | tr '\\0' q)'\"");
+    env.write("harness.sh", &big.replace("exit 7", "exit 0"));
+    let offshoot =
+        env.offshoot(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "bash", "harness.sh"]);
+    let mut limited = std::process::Command::new("bash");
+    limited.args(["-c", r#"ulimit -f 1200; exec "$0" "$@""#]);
+    limited.arg(offshoot.get_program()).args(offshoot.get_args()).current_dir(env.path("")).env_clear();
+    limited.envs(offshoot.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let said = Said::of(limited.stdin(std::process::Stdio::null()).output().unwrap());
+    assert_eq!(said.code, Some(3), "{said:?}");
+    assert_eq!(said.stdout.matches("HTTP/1.1 200").count(), 3, "{}", said.stdout);
+    assert!(said.stderr.contains("not kept: r000001: request body"), "{}", said.stderr);
+    assert!(said.stderr.contains("recorded 3 exchanges in `rec`"), "{}", said.stderr);
+}
+
 #[test]
 fn several_providers_by_prefix() {
     let env = TestEnv::new();
@@ -189,6 +209,10 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
         (
             &["proxy", "--upstream", up, "--out", "r", "--", "no-such-program"],
             &["cannot find the command `no-such-program`", "hint:"],
+        ),
+        (
+            &["proxy", "--upstream", up, "--out", "r", "--", "./bad.yaml"],
+            &["cannot start the command `./bad.yaml`: it is not executable", "hint: try `chmod +x ./bad.yaml`"],
         ),
         (
             &["proxy", "--upstream", up, "--out", "r", "--", "./no-interpreter"],

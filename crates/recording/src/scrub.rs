@@ -37,6 +37,33 @@ struct Scrubbed {
     edits: Option<Edits>,
 }
 
+/// A stream that is no longer is searched whole, however far apart the pieces of its texts are.
+const LONGEST_HELD: u64 = 64 << 20;
+
+/// Whether a long stream holds a secret whose pieces were too far apart to be seen together as they came.
+pub(crate) fn is_needed(dir: &Path, redactor: &Redactor) -> Result<bool, SealError> {
+    let failed = |source| SealError::Io { dir: dir.to_owned(), source };
+    if fs::read_dir(dir.join(folder::BLOBS)).map_err(failed)?.next().is_none() {
+        return Ok(false);
+    }
+    let recording = open(dir)?;
+    for (stored, _, headers) in recording.entries().iter().flat_map(Entry::bodies) {
+        let name = folder::blob(&stored.sha256);
+        let path = dir.join(&name);
+        let is_held = stored.at == Place::Blob && is_stream(headers) && stored.bytes <= LONGEST_HELD;
+        if is_held && path.exists() && !redactor.residual(&name, &fs::read(path).map_err(failed)?).is_empty()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_stream(headers: &[Header]) -> bool {
+    let kind = header(headers, "content-type").unwrap_or_default().to_ascii_lowercase();
+    ["event-stream", "ndjson", "jsonl", "json-seq"].iter().any(|stream| kind.contains(stream))
+}
+
 /// Redacts again everything that was written.
 pub(crate) fn scrub(dir: &Path, redactor: &mut Redactor) -> Result<(), SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
@@ -71,8 +98,8 @@ fn scrub_blobs(dir: &Path, recording: &Recording, redactor: &mut Redactor) -> io
     Ok(scrubbed)
 }
 
-/// Redacts one blob in place: through a window, or unpacked where it is compressed. What was decoded
-/// before is in no coding any more, whatever its headers say.
+/// Redacts one blob in place: through a window, or whole where it is compressed or a stream. What was
+/// decoded before is in no coding any more, whatever its headers say.
 fn scrub_blob(
     path: &Path,
     name: &str,
@@ -82,11 +109,13 @@ fn scrub_blob(
     let mut begins = Vec::new();
     File::open(path)?.take(4).read_to_end(&mut begins)?;
     let content_type = header(headers, "content-type");
-    let Some(coding) = body::coding(headers, &begins).filter(|_| !is_decoded) else {
+    let coding = body::coding(headers, &begins).filter(|_| !is_decoded);
+    let is_held = is_stream(headers) && fs::metadata(path)?.len() <= LONGEST_HELD;
+    if coding.is_none() && !is_held {
         return scrub_file(path, name, content_type, redactor);
-    };
+    }
     let bytes = fs::read(path)?;
-    let hints = BodyHints { content_type, content_encoding: Some(&coding) };
+    let hints = BodyHints { content_type, content_encoding: coding.as_deref() };
     let redacted = redactor.body(name, hints, &bytes);
     if !redacted.is_clean() {
         let beside = path.with_extension("scrubbed");
@@ -96,7 +125,7 @@ fn scrub_blob(
     Ok(Scrubbed {
         sha256: hex(Sha256::digest(&redacted.bytes)),
         bytes: redacted.bytes.len() as u64,
-        decoded_from: redacted.decoded.then_some(coding),
+        decoded_from: coding.filter(|_| redacted.decoded),
         edits: redacted.edits,
     })
 }
@@ -315,9 +344,13 @@ fn write_dumps(
 /// A dump that the disk does not take is one that was lost before.
 fn write_dump(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), SealError> {
     match Folder::new(dir).write(name, bytes) {
-        Err(error) if error.kind() != io::ErrorKind::StorageFull => {
-            Err(SealError::Io { dir: dir.to_owned(), source: error })
-        }
+        Err(error) if !is_full(&error) => Err(SealError::Io { dir: dir.to_owned(), source: error }),
         _ => Ok(()),
     }
+}
+
+/// Whether there is no more room, on the disk or in what this process may take of it.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | FileTooLarge | QuotaExceeded)
 }

@@ -86,7 +86,7 @@ impl Finished {
     pub fn seal(mut self, dir: &Path, manifest: Manifest) -> Result<Sealed, SealError> {
         let failed = |source| SealError::Io { dir: dir.to_owned(), source };
         remove_if_there(&dir.join(folder::RESERVE)).map_err(failed)?;
-        if self.learned_late {
+        if self.learned_late || scrub::is_needed(dir, &self.redactor)? {
             scrub::scrub(dir, &mut self.redactor)?;
         } else if !self.losses.is_empty() {
             scrub::write_missing_dumps(dir)?;

@@ -138,6 +138,35 @@ fn from_the_pieces_of_a_long_stream() {
     }
 }
 
+/// A secret that was known before a long stream came, in pieces too far apart for the window over it.
+#[test]
+fn from_pieces_that_are_far_apart() {
+    let event = |text: &str| {
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
+    };
+    let other = "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"other \"}}]}\n\n".repeat(20_000);
+    let stream = event(&SECRET[..9]) + &other + &event(&SECRET[9..]);
+    let place = tempfile::tempdir().expect("a folder");
+    let dir = place.path().join("recording");
+    let mut settings =
+        Settings { dir: dir.clone(), started_at: SystemTime::UNIX_EPOCH, manifest: Manifest::default() };
+    let redactor = Redactor::new(FingerprintKey::from_bytes([7; 32]));
+    let recorder =
+        Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir))).expect("created");
+    let asked = vec![header("x-api-key", SECRET)];
+    let tap = recorder.arrived("POST", "http://127.0.0.1:4000/v1/chat/completions", asked);
+    tap.request_ended(true, Vec::new());
+    tap.answered(200, vec![header("content-type", "text/event-stream")]);
+    stream.as_bytes().chunks(100_000).for_each(|piece| tap.response_data(|keep| keep(piece)));
+    tap.ended(Ending::Complete, None, Vec::new());
+    let finished = recorder.finish(Duration::from_secs(60)).expect("not finished before");
+    assert!(!finished.learned_late);
+    finished.seal(&dir, Manifest::default()).expect("sealed");
+    let (_, bytes) = answer(&dir, None);
+    assert!(!holds(&bytes, &SECRET[..9]) && !holds(&bytes, &SECRET[9..]));
+    assert!(holds(&bytes, "offshoot-redacted-"));
+}
+
 /// What the command line gives away is known before the first exchange.
 #[test]
 fn what_an_option_was_given_is_never_written() {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::json::{Document, Kind, Value};
+use crate::json::{Document, Kind, Value, completed};
 use crate::redact::is_sealed;
 
 /// The data lines of one event: nearly always one.
@@ -16,12 +16,14 @@ pub(crate) struct Event {
     pub(crate) more: Vec<Range<usize>>,
 }
 
-/// The events of a stream; of one JSON text a line, where `by_line`.
+/// The events of a stream; of one JSON text a line, behind a separator or not, where `by_line`.
 pub(crate) fn events(by_line: bool, bytes: &[u8]) -> Vec<Event> {
     let mut events = Vec::with_capacity(bytes.len() / 160);
     let mut event: Option<Event> = None;
     for line in lines(bytes) {
         if by_line {
+            let separator = usize::from(bytes[line.clone()].starts_with(b"\x1e"));
+            let line = line.start + separator..line.end;
             events.extend((!line.is_empty()).then_some(Event { line, more: Vec::new() }));
             continue;
         }
@@ -140,11 +142,15 @@ impl Lanes {
             }
             self.pattern = line.clone();
             self.strings.clear();
-            match Document::parse(&bytes[line.clone()]) {
-                Ok(document) => self.walk(document.root(), Place::default(), &|span| {
-                    line.start + span.start..line.start + span.end
-                }),
-                Err(_) => self.add(PLAIN_TEXT, line.clone(), false),
+            let locate = |span: Range<usize>| line.start + span.start..line.start + span.end;
+            if let Ok(document) = Document::parse(&bytes[line.clone()]) {
+                return self.walk(document.root(), Place::default(), &locate);
+            }
+            // The stream may have ended inside of it.
+            let cut = (line.end == bytes.len()).then(|| completed(&bytes[line.clone()]));
+            match cut.as_deref().map(Document::parse) {
+                Some(Ok(document)) => self.walk(document.root(), Place::default(), &locate),
+                _ => self.add(PLAIN_TEXT, line.clone(), false),
             }
             return;
         }
@@ -194,20 +200,29 @@ impl Lanes {
             }
             Kind::Object => {
                 let (hash, kind) = numbered(value, &place);
+                let begun = kind.filter(|kind| kind.ends_with(".added")).and_then(|_| begun(value));
                 for member in value.members() {
                     let raw = member.key.raw();
                     let key = &raw[1..raw.len() - 1];
-                    let hash = mix(hash, if key == "content_block" { b"delta" } else { key.as_bytes() });
                     let sealed = is_sealed(key, kind);
-                    self.walk(member.value, Place { hash, key, sealed }, locate);
+                    let begun = begun.filter(|_| BEGUN.contains(&key));
+                    let hash = match key {
+                        _ if begun.is_some() => hash,
+                        "content_block" => mix(hash, b"delta"),
+                        _ if place.begun.is_some_and(|begun| begun.member == key) => mix(hash, b"delta"),
+                        _ => mix(hash, key.as_bytes()),
+                    };
+                    self.walk(member.value, Place { hash, key, sealed, begun, is_item: false }, locate);
                 }
             }
             Kind::Array => {
                 for (position, item) in value.items().enumerate() {
-                    // An item that says its own index keeps it wherever it stands.
-                    let position = if item.get("index").is_some() { 0 } else { position };
+                    // An item that says its own index keeps it wherever it stands; one that is the next word
+                    // of a text has none.
+                    let apart = item.get("index").is_none() && !is_word(place.key, item);
+                    let position = if apart { position } else { 0 };
                     let hash = mix(place.hash, &position.to_le_bytes());
-                    self.walk(item, Place { hash, ..place }, locate);
+                    self.walk(item, Place { hash, is_item: true, ..place }, locate);
                 }
             }
             _ => {}
@@ -281,6 +296,50 @@ struct Place<'a> {
     hash: u64,
     key: &'a str,
     sealed: bool,
+    /// What is added here comes with the first piece of a text.
+    begun: Option<&'static Begun>,
+    is_item: bool,
+}
+
+/// A text whose first piece comes with what it belongs to, and the next ones in events of their own.
+struct Begun {
+    /// What is added.
+    kind: &'static str,
+    /// Its member that is the first piece.
+    member: &'static str,
+    /// The events with the next pieces, in quotes.
+    event: &'static str,
+}
+
+/// Where what is added stands in its event.
+const BEGUN: &[&str] = &["item", "part"];
+
+#[rustfmt::skip]
+const BEGINNINGS: &[Begun] = &[
+    Begun { kind: "function_call", member: "arguments", event: "\"response.function_call_arguments.delta\"" },
+    Begun { kind: "mcp_call", member: "arguments", event: "\"response.mcp_call_arguments.delta\"" },
+    Begun { kind: "custom_tool_call", member: "input", event: "\"response.custom_tool_call_input.delta\"" },
+    Begun { kind: "code_interpreter_call", member: "code", event: "\"response.code_interpreter_call_code.delta\"" },
+    Begun { kind: "output_text", member: "text", event: "\"response.output_text.delta\"" },
+    Begun { kind: "refusal", member: "refusal", event: "\"response.refusal.delta\"" },
+    Begun { kind: "reasoning_text", member: "text", event: "\"response.reasoning_text.delta\"" },
+    Begun { kind: "summary_text", member: "text", event: "\"response.reasoning_summary_text.delta\"" },
+];
+
+/// The text that an event begins with what it adds.
+fn begun(event: Value<'_, '_>) -> Option<&'static Begun> {
+    let kind = BEGUN.iter().find_map(|key| event.get(key)?.get("type"))?.raw();
+    BEGINNINGS.iter().find(|begun| kind.trim_matches('"') == begun.kind)
+}
+
+/// Whether an item of the array under `key` is the next word of a model's text, as it is listed with how
+/// probable it was.
+fn is_word(key: &str, item: Value<'_, '_>) -> bool {
+    match key {
+        "logprobs" | "tokens" | "chosenCandidates" | "topCandidates" => true,
+        "content" | "refusal" => item.get("token").is_some(),
+        _ => false,
+    }
 }
 
 /// The place of data that is not JSON.
@@ -321,7 +380,7 @@ const LABELS: &[&str] = &[
     "parent_tool_use_id",
 ];
 
-/// An object's place, told apart by the numbers it carries; and its type.
+/// An object's place, told apart by the numbers it carries, in whatever order; and its type.
 fn numbered<'a>(object: Value<'a, '_>, place: &Place<'_>) -> (u64, Option<&'a str>) {
     let mut hash = place.hash;
     let mut kind = None;
@@ -335,14 +394,17 @@ fn numbered<'a>(object: Value<'a, '_>, place: &Place<'_>) -> (u64, Option<&'a st
         let mut value = member.value.raw();
         if key == "type" {
             kind = Some(value.trim_matches('"'));
-            // A block's start and its deltas are one text, whatever each calls its kind.
+            // What begins and what goes on are one text, whatever each calls its kind; and of a call's
+            // chunks only the first says one.
             value = match value {
+                _ if place.is_item || place.begun.is_some() => continue,
                 _ if matches!(place.key, "delta" | "content_block") => continue,
                 "\"content_block_start\"" => "\"content_block_delta\"",
+                added if added.ends_with(".added\"") => begun(object).map_or(added, |begun| begun.event),
                 other => other,
             };
         }
-        hash = mix(mix(hash, key.as_bytes()), value.as_bytes());
+        hash = hash.wrapping_add(mix(mix(place.hash, key.as_bytes()), value.as_bytes()));
     }
     (hash, kind)
 }

@@ -5,6 +5,7 @@
 //! something, make [`Edits`] and apply them to the original bytes; there is no serializer here that
 //! could rewrite what was not touched.
 
+mod complete;
 mod edit;
 mod parse;
 mod peek;
@@ -13,6 +14,7 @@ mod text;
 use std::borrow::Cow;
 use std::ops::Range;
 
+pub(crate) use complete::completed;
 pub use edit::{Edit, Edits, Overlap};
 pub use parse::{JsonError, MAX_DEPTH};
 pub use peek::peek_string;

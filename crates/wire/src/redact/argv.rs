@@ -91,7 +91,9 @@ fn value(name: &str, word: &str, start: usize) -> Option<Value> {
         let only_here = bytes[range.clone()].iter().all(u8::is_ascii_lowercase);
         return Some(Value { range, family: Family::Password, only_here });
     }
-    secret(name.as_bytes(), names::family(name.as_bytes())?, bytes, start..bytes.len())
+    let may_be_key = || names::may_be_key(name.as_bytes()) && looks::key(&bytes[start..]);
+    let family = names::family(name.as_bytes()).or_else(|| may_be_key().then_some(Family::Key))?;
+    secret(name.as_bytes(), family, bytes, start..bytes.len())
 }
 
 fn secret(name: &[u8], family: Family, word: &[u8], range: Range<usize>) -> Option<Value> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Redactor, placeholder, sealed};
+use super::{Redactor, looks, placeholder, sealed};
 
 /// A stretch that may be a secret of a kind we do not know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,7 +69,8 @@ fn is_random(run: &[u8]) -> bool {
     let classes = has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
     let is_id = IDS.iter().any(|id| run.starts_with(id.as_bytes()));
     let path = run.iter().filter(|&&byte| byte == b'/').count() > run.len() / 16 + 1;
-    classes && !is_id && !path && placeholder::find(run).is_none() && entropy(run) >= ENTROPY
+    let words = path || looks::named_words(run);
+    classes && !is_id && !words && placeholder::find(run).is_none() && entropy(run) >= ENTROPY
 }
 
 fn entropy(run: &[u8]) -> f64 {

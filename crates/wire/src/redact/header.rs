@@ -20,12 +20,14 @@ impl Redactor {
     }
 
     fn header(&mut self, place: &str, name: &str, value: &[u8]) -> Header {
-        if secret(name).is_none() || value.is_empty() || placeholder::is(credential(value)) {
+        let credential = secret(name).map(|family| credential(family, value));
+        let Some(credential) =
+            credential.filter(|credential| !value.is_empty() && !placeholder::is(credential))
+        else {
             let place = format!("{place} {}", name.to_ascii_lowercase());
             return Header::Plain { name: name.to_owned(), value: self.header_value(&place, value) };
-        }
+        };
         self.counts.add("header", None, &format!("{place} {}", name.to_ascii_lowercase()), self.late);
-        let credential = credential(value);
         let decoded = shapes::decode_basic(credential).filter(|_| credential.len() < value.len());
         let plain = Plain::of_escaped(decoded.as_deref().unwrap_or(credential));
         let fingerprint = self.search.key.fingerprint(plain.bytes());
@@ -41,10 +43,6 @@ impl Redactor {
     }
 }
 
-/// Words before `-key` that make it a key to something else than a door.
-const PLAIN_KEYS: &[&str] =
-    &["idempotency", "cache", "surrogate", "websocket", "partition", "sort", "routing"];
-
 /// What kind of secret a header of that name holds. A header says less in passing than a text does,
 /// so a name that is doubtful elsewhere (`X-Auth`, `X-Functions-Key`) counts here.
 pub(super) fn secret(name: &str) -> Option<Family> {
@@ -54,14 +52,15 @@ pub(super) fn secret(name: &str) -> Option<Family> {
             return Some(Family::Authorization);
         }
         let owner = name.strip_suffix("-key")?;
-        (!PLAIN_KEYS.iter().any(|plain| owner.ends_with(plain))).then_some(Family::Key)
+        (!names::PLAIN_KEYS.iter().any(|plain| owner.ends_with(plain))).then_some(Family::Key)
     })
 }
 
 /// A header's value without `Bearer `.
-fn credential(value: &[u8]) -> &[u8] {
+fn credential(family: Family, value: &[u8]) -> &[u8] {
     let value = value.trim_ascii();
-    &value[assign::scheme(value).unwrap_or(0)..]
+    let any = || assign::any_scheme(value).filter(|_| family == Family::Authorization);
+    &value[assign::scheme(value).or_else(any).unwrap_or(0)..]
 }
 
 #[cfg(test)]

@@ -60,8 +60,7 @@ pub(super) fn edits(hits: &[Hit]) -> Edits {
 /// Cuts hits to the strings and numbers of a document that begins at `base`, so that it stays
 /// JSON: a learned value that happens to hold quotes or commas must not take the brackets along.
 pub(super) fn clip(document: &Document<'_>, base: usize, hits: Vec<Hit>) -> Vec<Hit> {
-    let mut slots = Vec::new();
-    gather(document.root(), &mut slots);
+    let Slots { list: slots, spelled } = Slots::of(document);
     let mut clipped = Vec::with_capacity(hits.len());
     for hit in hits {
         let range = hit.range.start - base..hit.range.end - base;
@@ -81,7 +80,23 @@ pub(super) fn clip(document: &Document<'_>, base: usize, hits: Vec<Hit>) -> Vec<
             clipped.push(Hit { range: part.start + base..part.end + base, with: piece, ..hit.clone() });
         }
     }
-    clipped
+    // A word that went is written beside it once more, byte by byte.
+    let mut settled = settle(clipped);
+    let mut beside = Vec::new();
+    for (word, bytes) in spelled {
+        let first = settled.partition_point(|hit| hit.range.end <= base + word.start);
+        let Some(hit) = settled.get(first).filter(|hit| hit.range.start < base + word.end) else { continue };
+        let numbers = slots.partition_point(|slot| slot.span.start < bytes.start);
+        beside.extend(slots[numbers..].iter().take_while(|slot| slot.span.end <= bytes.end).map(|slot| {
+            let range = base + slot.span.start..base + slot.span.end;
+            Hit { range, with: b"null".to_vec(), ..hit.clone() }
+        }));
+    }
+    if !beside.is_empty() {
+        settled.extend(beside);
+        settled = settle(settled);
+    }
+    settled
 }
 
 /// A placeholder without the quotes around it.
@@ -100,18 +115,41 @@ struct Slot {
     sign: usize,
 }
 
-fn gather(value: crate::json::Value<'_, '_>, slots: &mut Vec<Slot>) {
-    match value.kind() {
-        Kind::String => slots.extend(value.inner_span().map(|span| Slot { span, quoted: true, sign: 0 })),
-        Kind::Number => {
-            let sign = usize::from(value.raw().starts_with('-'));
-            slots.push(Slot { span: value.span(), quoted: false, sign });
+/// The stretches of a document that may be edited, in order.
+#[derive(Default)]
+struct Slots {
+    list: Vec<Slot>,
+    /// Words of a model's text, and the array of bytes that says the same.
+    spelled: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Slots {
+    fn of(document: &Document<'_>) -> Self {
+        let mut slots = Self::default();
+        slots.gather(document.root());
+        slots
+    }
+
+    fn gather(&mut self, value: crate::json::Value<'_, '_>) {
+        match value.kind() {
+            Kind::String => {
+                self.list.extend(value.inner_span().map(|span| Slot { span, quoted: true, sign: 0 }))
+            }
+            Kind::Number => {
+                let sign = usize::from(value.raw().starts_with('-'));
+                self.list.push(Slot { span: value.span(), quoted: false, sign });
+            }
+            Kind::Array => value.items().for_each(|item| self.gather(item)),
+            Kind::Object => {
+                let word = value.get("token").and_then(|token| token.inner_span());
+                let bytes = word.and_then(|word| Some((word, value.get("bytes")?.span())));
+                self.spelled.extend(bytes);
+                value.members().for_each(|member| {
+                    self.gather(member.key);
+                    self.gather(member.value);
+                });
+            }
+            Kind::Null | Kind::Bool => {}
         }
-        Kind::Array => value.items().for_each(|item| gather(item, slots)),
-        Kind::Object => value.members().for_each(|member| {
-            gather(member.key, slots);
-            gather(member.value, slots);
-        }),
-        Kind::Null | Kind::Bool => {}
     }
 }

@@ -8,7 +8,81 @@ const SHORTEST: usize = 8;
 
 /// One word that is too random for a word, a name, a type or a path.
 pub(super) fn random(value: &[u8]) -> bool {
-    is_one_word(value) && mixed(value) && !is_wordy(value)
+    is_one_word(value) && ((mixed(value) && !is_wordy(value)) || unpronounceable(value))
+}
+
+/// A random word that does not name a file.
+pub(super) fn key(value: &[u8]) -> bool {
+    let name = value.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let is_file = name.len() < value.len() && name.contains(&b'.');
+    random(value) && !is_file
+}
+
+/// A shorter value has too few pairs of letters to be judged by them.
+const SHORTEST_PRONOUNCED: usize = 16;
+
+/// `YKbPizDmbX1rpXjYdOhC`: capitals and small letters as no name has them, whatever digits there are. Of the
+/// pairs of letters in names few are rare, and the words in them are seldom of two letters.
+fn unpronounceable(value: &[u8]) -> bool {
+    let cased = value.iter().any(u8::is_ascii_uppercase) && value.iter().any(u8::is_ascii_lowercase);
+    if value.len() < SHORTEST_PRONOUNCED || !cased {
+        return false;
+    }
+    let pairs = value.windows(2).filter(|pair| pair.iter().all(u8::is_ascii_alphabetic));
+    let (mut all, mut odd) = (0, 0);
+    for pair in pairs {
+        let hump = pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
+        all += 1;
+        odd += usize::from(!hump && is_rare(pair));
+    }
+    // The `b` in `YbP` and in `7bP`: a word of a name has more letters.
+    odd += value
+        .windows(3)
+        .filter(|three| {
+            let before = three[0].is_ascii_uppercase() || three[0].is_ascii_digit();
+            let behind = three[2].is_ascii_uppercase() || three[2].is_ascii_digit();
+            before && three[1].is_ascii_lowercase() && behind
+        })
+        .count();
+    odd >= 4 && odd * 4 >= all
+}
+
+/// The letters that often follow each letter of the alphabet, in words and in the names of a program.
+const FOLLOWERS: [&str; 26] = [
+    "bcdfgiklmnprstuvwxy",
+    "aceijlorsuy",
+    "abcdehiklmoprstuy",
+    "abdefilorstuw",
+    "abcdefgilmnopqrstuvwxy",
+    "acdefilorstu",
+    "aeghilnorstu",
+    "adeimorstu",
+    "abcdefglmnoprstvxz",
+    "aeou",
+    "aeis",
+    "acdefilopstuy",
+    "abdeimopstu",
+    "acdefgiklnopstuv",
+    "abcdfgiklmnoprstuvw",
+    "acdehiloprstuy",
+    "u",
+    "acdefgiklmnoprstuvy",
+    "acdefghiklmnoprstuwyz",
+    "acdefhilmnoprstuxy",
+    "abcdefgilmnprst",
+    "aeio",
+    "aehinors",
+    "aceipt",
+    "ilmnpst",
+    "aeio",
+];
+
+/// Whether two letters seldom stand side by side. The same one twice, and the next of the alphabet, stand in
+/// what somebody made up for an example.
+fn is_rare(pair: &[u8]) -> bool {
+    let [first, second] = [pair[0], pair[1]].map(|byte| byte.to_ascii_lowercase());
+    let listed = first == second || first + 1 == second;
+    !listed && !FOLLOWERS[usize::from(first - b'a')].as_bytes().contains(&second)
 }
 
 /// A word as sentences have it, maybe with the space before it.
@@ -19,9 +93,24 @@ pub(super) fn plain_word(value: &[u8]) -> bool {
         && word[1..].iter().all(u8::is_ascii_lowercase)
 }
 
+/// `comment.block`, `StringLiteral`: words as a program calls its parts.
+pub(super) fn plain_name(value: &[u8]) -> bool {
+    let letters = value.split(|byte| *byte == b'.').all(|word| {
+        word.len() >= 2
+            && word.iter().all(u8::is_ascii_alphabetic)
+            && !word.iter().all(u8::is_ascii_uppercase)
+    });
+    letters && (value.contains(&b'.') || is_hump(value)) && !unpronounceable(value)
+}
+
 /// `us-east-1`, `America/Los_Angeles`: words and small numbers with something between them.
 pub(super) fn joined_words(value: &[u8]) -> bool {
     !value.iter().all(u8::is_ascii_alphanumeric) && is_wordy(value)
+}
+
+/// `ANTHROPIC_BASE_URL/v1/messages`: such words, as a name or a path has them.
+pub(super) fn named_words(value: &[u8]) -> bool {
+    joined_words(value) && !unpronounceable(value)
 }
 
 /// Words joined by dashes may be a passphrase; words without are more often a type or a caption.

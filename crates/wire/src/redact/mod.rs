@@ -40,6 +40,7 @@ use crate::encoding::{self, CodingError};
 use crate::json::{Document, Edits};
 pub use entropy::Suspicion;
 use hit::Hit;
+use names::Family;
 pub use placeholder::FingerprintKey;
 use plain::Plain;
 pub use report::{Finding, Report};
@@ -131,6 +132,9 @@ impl Redactor {
             match names::family(name.as_bytes()) {
                 Some(family) if assign::is_secret(name.as_bytes(), family, value.as_bytes()) => {
                     self.search.learn_parts(&source, family, value.as_bytes());
+                }
+                None if names::may_be_key(name.as_bytes()) && looks::key(value.as_bytes()) => {
+                    self.search.learn_parts(&source, Family::Key, value.as_bytes());
                 }
                 // What looks like a secret is one, whatever it is called.
                 _ => {
@@ -229,6 +233,9 @@ impl Redactor {
         if json && notes.streams {
             hits.extend(stream::nested(&mut self.search, place, bytes));
         }
+        if json && notes.words {
+            hits.extend(stream::spelled(&mut self.search, place, bytes));
+        }
         hits.extend(self.search.by_value(&text, &notes));
         let hits = hit::settle(hits);
         match (!hits.is_empty() && json).then(|| Document::parse(bytes)) {
@@ -307,8 +314,9 @@ const LONGEST_OPENING: usize = 16 << 10;
 /// Whether the first two lines are JSON objects each.
 fn is_lines(text: &[u8]) -> bool {
     let Some(end) = memchr::memchr(b'\n', text) else { return false };
-    let object = |line: &[u8]| line.starts_with(b"{") && line.ends_with(b"}");
-    object(text[..end].trim_ascii()) && text[end + 1..].trim_ascii_start().starts_with(b"{")
+    let [first, next] = [text[..end].trim_ascii(), text[end + 1..].trim_ascii_start()]
+        .map(|line| line.strip_prefix(b"\x1e").unwrap_or(line));
+    first.starts_with(b"{") && first.ends_with(b"}") && next.starts_with(b"{")
 }
 
 fn looks_json(bytes: &[u8]) -> bool {

@@ -66,6 +66,10 @@ const KEY_WORDS: &[&str] = &[
     "ssh",
 ];
 
+/// Words before `key` that make it a key to something else than a door.
+pub(super) const PLAIN_KEYS: &[&str] =
+    &["idempotency", "cache", "surrogate", "websocket", "partition", "sort", "routing"];
+
 /// Words before `token` that make it a place or a piece of text.
 const NOT_A_TOKEN: &[&str] = &[
     "max",
@@ -201,6 +205,17 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
         "auth" | "pass" | "pwd" | "passcode" => Some(Family::Weak),
         _ => glued(last),
     }
+}
+
+/// Whether a variable or an option of that name holds a key where its value looks like one: `STRIPE_KEY`.
+pub(super) fn may_be_key(name: &[u8]) -> bool {
+    let words = unnumbered(name);
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    while words.len() > 1 && is_silent(words[words.len() - 1]) {
+        words.pop();
+    }
+    let plain = |word: &&str| PLAIN_KEYS.contains(word) || ["public", "pub"].contains(word);
+    matches!(words.last(), Some(&("key" | "pat" | "jwt"))) && !words.iter().any(plain)
 }
 
 /// Last words of members that say something about a secret and are none.

@@ -46,6 +46,8 @@ pub(super) struct Notes {
     entities: bool,
     /// A string in it may be a stream.
     pub(super) streams: bool,
+    /// It may list a text word by word.
+    pub(super) words: bool,
 }
 
 /// Finds secrets, and remembers the values it meets.
@@ -73,20 +75,39 @@ impl Search {
             for cookie in value.split(|&byte| byte == b';') {
                 let (name, value) = split_at(cookie, b'=').unwrap_or((b"", cookie));
                 let value = value.trim_ascii().trim_matches(b'"');
-                // `lang=javascript` names nobody; were it learned, the word would vanish everywhere.
-                let telling = value.len() >= LONG_COOKIE || shapes::mixed(value);
-                let telling = telling && !looks::joined_words(value);
-                if telling && !is_cookie_attribute(name.trim_ascii()) {
+                if is_telling(value) && !is_cookie_attribute(name.trim_ascii()) {
                     self.learn(source, value);
                 }
             }
             return;
         }
-        let token = &value[assign::scheme(value).unwrap_or(0)..];
+        let known = assign::scheme(value);
+        if family == Family::Authorization && self.learn_credentials(source, value) && known.is_none() {
+            return;
+        }
+        let token = &value[known.unwrap_or(0)..];
         self.learn(source, token);
         if let Some(decoded) = shapes::decode_basic(token) {
             self.learn_login(source, &decoded);
         }
+    }
+
+    /// Takes in the credentials behind their schemes, and what their parameters are; whether there was one.
+    fn learn_credentials(&mut self, source: &str, value: &[u8]) -> bool {
+        let mut any = false;
+        for part in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            let credential = assign::unquoted(&part[assign::any_scheme(part).unwrap_or(0)..]);
+            let secret = match assign::parameter(credential) {
+                Some((name, value)) => Some(value).filter(|_| !is_about_credential(name)),
+                None => Some(credential).filter(|_| credential.len() < part.len()),
+            };
+            let telling = |secret: &&[u8]| is_telling(secret) && !secret.contains(&b' ');
+            if let Some(secret) = secret.filter(telling) {
+                self.learn(source, secret);
+                any = true;
+            }
+        }
+        any
     }
 
     /// Takes `user:password` in, and the password by itself.
@@ -163,6 +184,7 @@ impl Search {
             Row::Name => {}
             Row::Entity => notes.entities = true,
             Row::Stream => notes.streams = true,
+            Row::Word => notes.words = true,
         });
         ruled
     }
@@ -200,8 +222,9 @@ impl Search {
             if assigned.range.len() > LONG_VALUE {
                 next = next.max(assigned.range.end);
             }
-            // A word that some call a token would vanish from every sentence.
-            if assigned.whole && !(bare_token && looks::plain_word(value)) {
+            // A word that some call a token would vanish from every sentence, and a name from all code.
+            let is_name = bare_token && (looks::plain_word(value) || looks::plain_name(value));
+            if assigned.whole && !is_name {
                 let source = format!("{} in {place}", family.rule());
                 self.learn_parts(&source, family, value);
             }
@@ -268,11 +291,11 @@ impl<'t> Layer<'t> {
 /// Whether a value may stand behind the name around a stem: a cheap look before a thorough one.
 fn assign_may_follow(bytes: &[u8], start: usize, end: usize) -> bool {
     let rest = bytes[end..].iter().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
-    let flag = || {
+    let apart = || {
         let before = bytes[..start].iter().rev().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
-        bytes[start - before..].starts_with(b"--")
+        assign::may_stand_apart(bytes, start - before)
     };
-    assign::may_follow(bytes, end + rest) || flag()
+    assign::may_follow(bytes, end + rest) || apart()
 }
 
 const MOST_NAME: usize = 64;
@@ -296,7 +319,7 @@ pub(super) fn is_name(byte: u8) -> bool {
 }
 
 /// Members that stand beside a piece of a model's text, and beside no key.
-const SIBLINGS: &[&[u8]] = &[b"\"logprob\"", b"\"bytes\""];
+const SIBLINGS: &[&[u8]] = &[b"\"logprob\"", b"\"bytes\"", b"\"logProbability\"", b"\"tokenId\""];
 
 /// `{"token":"Hello","logprob":-0.1}` is a piece of the model's text, in whatever order and layout.
 fn is_log_probability(bytes: &[u8], name: &Range<usize>, value: &Range<usize>) -> bool {
@@ -349,6 +372,31 @@ fn touches_placeholder(bytes: &[u8], range: &Range<usize>) -> bool {
 fn split_at(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
     let at = memchr::memchr(separator, bytes)?;
     Some((&bytes[..at], &bytes[at + 1..]))
+}
+
+/// Whether a part of a credential is one by itself: `lang=javascript` names nobody, and were it learned, the
+/// word would vanish everywhere.
+fn is_telling(value: &[u8]) -> bool {
+    (value.len() >= LONG_COOKIE || shapes::mixed(value)) && !looks::joined_words(value)
+}
+
+/// Parameters of a credential that say whose it is or what it is for.
+fn is_about_credential(name: &[u8]) -> bool {
+    const ABOUT: &[&str] = &[
+        "username",
+        "user",
+        "email",
+        "realm",
+        "uri",
+        "url",
+        "algorithm",
+        "signedheaders",
+        "headers",
+        "keyid",
+        "oauth_signature_method",
+        "oauth_callback",
+    ];
+    ABOUT.iter().any(|about| name.eq_ignore_ascii_case(about.as_bytes()))
 }
 
 fn is_cookie_attribute(name: &[u8]) -> bool {

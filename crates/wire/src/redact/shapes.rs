@@ -10,7 +10,7 @@ use base64::Engine as _;
 
 use super::assign::is_reference;
 use super::values::is_word;
-use super::{examples, login, pem, placeholder};
+use super::{examples, login, looks, pem, placeholder};
 
 /// A secret found by its looks.
 #[derive(Debug, PartialEq, Eq)]
@@ -85,6 +85,14 @@ const GRAMMARS: &[(&str, bool, Grammar)] = &[
     ("bearer ", false, bearer),
     ("basic ", false, basic),
     ("://", true, userinfo),
+    ("X-Amz-Signature=", false, signature),
+    ("X-Goog-Signature=", false, signature),
+    ("?Signature=", false, signature),
+    ("&Signature=", false, signature),
+    (";Signature=", false, signature),
+    ("?sig=", false, signature),
+    ("&sig=", false, signature),
+    (";sig=", false, signature),
     ("-----BEGIN", true, pem::begun),
     ("-----END", true, pem::ended),
     ("eyJ", true, jwt),
@@ -233,7 +241,8 @@ fn userinfo(text: &[u8], at: usize) -> Vec<Shaped> {
         !matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\' | b'|') && byte > b' '
     });
     let authority = start..authority.end.min(start + 4096);
-    let Some(end) = memchr::memrchr(b'@', &text[authority]).map(|at| start + at) else { return Vec::new() };
+    let at_sign = memchr::memrchr(b'@', &text[authority.clone()]).map(|at| start + at);
+    let Some(end) = at_sign.or_else(|| unescaped_password(text, &authority)) else { return Vec::new() };
     let secret = match memchr::memchr(b':', &text[start..end]) {
         Some(colon) => start + colon + 1..end,
         None if end - start >= 16 && mixed(&text[start..end]) => start..end,
@@ -248,6 +257,22 @@ fn userinfo(text: &[u8], at: usize) -> Vec<Shaped> {
         return Vec::new();
     }
     vec![Shaped::new("shape:url-userinfo", secret)]
+}
+
+/// What signs an address, and so opens what it leads to: behind the name of its parameter.
+fn signature(text: &[u8], at: usize) -> Vec<Shaped> {
+    let Some(sign) = memchr::memchr(b'=', &text[at..]) else { return Vec::new() };
+    let value = run(text, at + sign + 1, |byte| encoded(byte) || matches!(byte, b'.' | b'~'));
+    let looks = value.len() >= 16 && mixed(&text[value.clone()]);
+    if looks { vec![Shaped::new("shape:signature", value)] } else { Vec::new() }
+}
+
+/// Where the password ends that goes on over a slash, which somebody did not escape.
+fn unescaped_password(text: &[u8], authority: &Range<usize>) -> Option<usize> {
+    let colon = authority.start + memchr::memchr(b':', &text[authority.clone()])?;
+    let rest = run(text, colon + 1, encoded);
+    let is_end = text.get(rest.end) == Some(&b'@') && text.get(rest.end + 1).is_some_and(|&byte| alnum(byte));
+    (is_end && rest.len() >= 16 && looks::random(&text[rest.clone()])).then_some(rest.end)
 }
 
 fn jwt(text: &[u8], at: usize) -> Vec<Shaped> {

@@ -5,21 +5,30 @@
 
 use std::ops::Range;
 
-use crate::json::{self, Document};
+use crate::json::{self, Document, completed};
 use crate::pieces::{self, Event, joined};
 
 use super::Form;
 use super::hit::{self, Hit, Rank};
 use super::plain::Plain;
-use super::search::{Search, Terms};
+use super::search::{Ruled, Search, Terms};
 
-/// The events of a text of that form: none where it is not whole.
+/// The events of a text of that form: none where it does not begin as that.
 pub(super) fn events(form: Form, bytes: &[u8]) -> Vec<Event> {
     if form != Form::Items {
         return pieces::events(form == Form::Lines, bytes);
     }
-    let Ok(document) = Document::parse(bytes) else { return Vec::new() };
-    document.root().items().map(|item| Event { line: item.span(), more: Vec::new() }).collect()
+    let items = |text: &[u8]| -> Option<Vec<Event>> {
+        let document = Document::parse(text).ok()?;
+        Some(document.root().items().map(|item| Event { line: item.span(), more: Vec::new() }).collect())
+    };
+    items(bytes).unwrap_or_else(|| {
+        let mut items = items(&completed(bytes)).unwrap_or_default();
+        if let Some(last) = items.last_mut() {
+            last.line.end = bytes.len(); // it goes on up to the cut
+        }
+        items
+    })
 }
 
 /// What must go from a stream, settled and in order.
@@ -80,6 +89,23 @@ pub(super) fn nested(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit>
     }
     all
 }
+
+/// What must go from the texts that a JSON text lists word by word; not settled either.
+pub(super) fn spelled(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit> {
+    let whole = Event { line: 0..bytes.len(), more: Vec::new() };
+    let mut all = Vec::new();
+    for text in joined(&[whole], bytes) {
+        let plain = Plain::of_escaped(&text.bytes);
+        let terms = Terms { sealed: text.sealed, form: false };
+        let Ruled { mut hits, notes } = search.by_rule(place, &plain, terms);
+        hits.extend(search.by_value(&plain, &notes));
+        all.extend(hit::settle(hits).iter().flat_map(|hit| cut_up(hit, text.parts(&hit.range))));
+    }
+    all
+}
+
+/// What stands beside each word of such a text.
+pub(super) const WORDS: &[&str] = &["\"logprob\"", "\"logProbability\"", "\"token_logprobs\""];
 
 /// How a JSON string begins that holds a stream.
 pub(super) const BEGINS: &[&str] = &["\"data:", "\"event:", "\"id:", "\"retry:"];

@@ -17,6 +17,8 @@ pub(super) enum Row {
     Entity,
     /// The beginning of a stream, in quotes.
     Stream,
+    /// A word of a model's text stands there with how probable it was.
+    Word,
 }
 
 impl Row {
@@ -26,7 +28,7 @@ impl Row {
             Self::Shape(trigger) => trigger.goes_on(byte),
             Self::Name => assign::goes_on(byte),
             Self::Entity => byte.is_ascii_hexdigit() || byte == b';',
-            Self::Stream => true,
+            Self::Stream | Self::Word => true,
         }
     }
 }
@@ -54,9 +56,9 @@ pub(super) static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
     let names = fixed(names::STEMS, || Row::Name);
     let entities = fixed(entities::BEGINS, || Row::Entity);
     let streams = fixed(stream::BEGINS, || Row::Stream);
-    Triggers::new(
-        shapes.chain(names).chain(entities).chain(streams).map(|(text, row)| Entry { text, row }).collect(),
-    )
+    let words = fixed(stream::WORDS, || Row::Word);
+    let all = shapes.chain(names).chain(entities).chain(streams).chain(words);
+    Triggers::new(all.map(|(text, row)| Entry { text, row }).collect())
 });
 
 const HASHES: usize = 1 << 16;

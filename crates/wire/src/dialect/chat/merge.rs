@@ -177,11 +177,15 @@ fn known(
     are_calls: bool,
 ) -> Option<usize> {
     let like = |at: usize| index.is_some() && list[at].0 == index;
-    if !are_calls {
-        return (0..list.len()).find(|at| like(*at));
-    }
     let said =
         |name: &str| item.get(name).map(|value| value.raw()).filter(|raw| !["\"\"", "null"].contains(raw));
+    if !are_calls {
+        // Some number what they think, and what is sealed of it, alike.
+        let kind = said("type");
+        let of_kind =
+            |at: &usize| kind.is_none() || list[*at].1.said("type").is_none_or(|old| Some(old) == kind);
+        return (0..list.len()).rev().find(|at| like(*at) && of_kind(at));
+    }
     let named = ["function", "custom"].iter().filter_map(|kind| item.get(kind)?.get("name"));
     let begins = named.map(|name| name.raw()).any(|name| !["\"\"", "null"].contains(&name));
     // Some servers repeat the id with every piece, some make up another for each, and some call every call the first.

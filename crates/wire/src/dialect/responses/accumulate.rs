@@ -8,7 +8,7 @@ use crate::dialect::accumulate::{Gather, Log, StreamEnd, event_kind, inside};
 use crate::dialect::chat::decode_error;
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
-use crate::json::{Document, Edits};
+use crate::json::{Document, Edits, Kind};
 use crate::sse::Frame;
 
 #[derive(Debug, Default)]
@@ -227,7 +227,7 @@ impl Growing {
             Grows::Item(member) => {
                 let known = self.texts.iter().position(|(name, _)| *name == member);
                 let at = known.unwrap_or_else(|| {
-                    self.texts.push((member, String::new()));
+                    self.texts.push((member, first_piece(&self.item, member)));
                     self.texts.len() - 1
                 });
                 (format!("/{member}"), &mut self.texts[at].1)
@@ -265,6 +265,15 @@ impl Growing {
         }
         item.json()
     }
+}
+
+/// What an item was added with of a text that grows, as it is spelled.
+fn first_piece(item: &str, member: &str) -> String {
+    let document = Document::parse(item.as_bytes()).ok();
+    let piece = document.as_ref().and_then(|document| document.root().get(member));
+    piece
+        .filter(|piece| piece.kind() == Kind::String)
+        .map_or_else(String::new, |piece| inside(piece.raw()).to_owned())
 }
 
 impl GrowingPart {

@@ -226,6 +226,25 @@ fn calls_keep_apart_however_they_are_numbered() {
 }
 
 #[test]
+fn reasoning_of_different_kinds_keeps_apart_under_one_number() {
+    let details = [
+        r#"{"type":"reasoning.summary","summary":"think","format":"f","index":0}"#,
+        r#"{"type":"reasoning.summary","summary":"ing","format":"f","index":0}"#,
+        r#"{"type":"reasoning.encrypted","data":"gAAAA","id":"rs_1","format":"f","index":0}"#,
+        r#"{"type":"reasoning.summary","summary":"!","index":0}"#,
+    ];
+    let event = |detail: &str| {
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"reasoning_details\":[{detail}]}}}}]}}\n\n")
+    };
+    let stream: String = details.into_iter().map(event).collect();
+    let body = accumulate(Dialect::OpenAiChat, stream.as_bytes()).body.expect("a body");
+    let body = String::from_utf8(body).expect("UTF-8");
+    let summary = r#"{"type":"reasoning.summary","summary":"thinking!","format":"f","index":0}"#;
+    let sealed = r#"{"type":"reasoning.encrypted","data":"gAAAA","id":"rs_1","format":"f","index":0}"#;
+    assert!(body.contains(&format!("\"reasoning_details\":[{summary},{sealed}]")), "{body}");
+}
+
+#[test]
 fn a_text_behind_parts_is_a_part_and_the_other_way_round() {
     let content = |deltas: &[&str]| {
         let data = deltas.iter().map(|delta| {

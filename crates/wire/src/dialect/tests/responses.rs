@@ -332,3 +332,16 @@ fn errors_and_surprises_in_a_stream() {
         "#]],
     );
 }
+
+#[test]
+fn an_item_goes_on_from_what_it_was_added_with() {
+    let events = [
+        r#"{"type":"response.created","response":{"id":"r","output":[]}}"#,
+        r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"fc","call_id":"c","name":"f","arguments":"{\"a\":"}}"#,
+        r#"{"type":"response.function_call_arguments.delta","output_index":0,"item_id":"fc","delta":"1}"}"#,
+    ];
+    let stream: String = events.iter().map(|data| format!("data: {data}\n\n")).collect();
+    let body = accumulate(Dialect::OpenAiResponses, stream.as_bytes()).body.expect("a body");
+    let body = String::from_utf8(body).expect("UTF-8");
+    assert!(body.contains(r#""arguments":"{\"a\":1}""#), "{body}");
+}

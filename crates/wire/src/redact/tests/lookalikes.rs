@@ -49,6 +49,7 @@ fn texts() -> Vec<String> {
         "{\"apiKey\": \"{env:ANTHROPIC_API_KEY}\", \"password\": \"********\", \"token\": \"xxxxxxxx\"}",
         "{\"token\": \"Hello\", \"logprob\": -0.31725305, \"bytes\": [72, 101]}",
         "{\"tokens\": [{\"token\": \" world\", \"logprob\":-1.5}], \"top_logprobs\": [{\"token\":\"planet\",\"logprob\":-2.5}]}",
+        "{\"token\":\" JavaScript\",\"tokenId\":1,\"logProbability\":-0.1},{\"logProbability\":-0.2,\"token\":\" TypeScript\"}",
         "{\n  \"token\": \" understanding\",\n  \"logprob\": -0.1,\n  \"bytes\": [\n    32,\n    117\n  ]\n}",
         "{\"token\":\" understanding\",\"bytes\":[32,117,110,100,101,114,115,116,97,110,100,105,110,103],\"logprob\":-0.1,\"top_logprobs\":[{\"token\":\"Authorization\",\"bytes\":[1,2],\"logprob\":-0.1}]}",
         "{\"logprob\":-0.1,\"bytes\":[32,117,110,100,101,114,115,116,97,110,100],\"x\":{\"y\":1},\"token\":\" understanding\"}",
@@ -67,6 +68,8 @@ fn texts() -> Vec<String> {
         "fn token(&self) -> Token { Token::new(self.kind, self.span12345678) }",
         "https://git@github.com/owner/repo.git ssh://git@host:22/path https://registry.npmjs.org/@scope/pkg",
         "https://example.com:8443/path?page=2&sort=asc&key=name#section-12345678",
+        "https://a.example/x?sig=none&signature=required&Signature=${SIGNATURE}&X-Amz-Signature=... and &sig=<sig>",
+        "X-Hub-Signature=sha1=0123456789abcdef0123456789abcdef; signature=0123456789abcdef0123; design=0123456789abcdef01",
         "http://user:password@localhost/ and http://user:${PASS}@localhost/",
         "Set the cookie policy: strict. Cookie: yes. The cookies are: chocolate, oatmeal.",
         "GOOGLE_APPLICATION_CREDENTIALS=/home/me/.config/gcloud/credentials.json",
@@ -103,6 +106,20 @@ fn texts() -> Vec<String> {
         "libcurl -u a:b12345678, curled -u a:b12345678, curl's user:pass12345 syntax",
         "a state machine; the machine you login to password reset; machine learning login password123456",
         "machine a.example login me password $PASSWORD; machine a.example login me; machine b.example password <password>",
+        "token: CFAttributedStringRef, secret: XMLHttpRequestEventTarget, api_key = getHTTPResponseCodeFromHeaders()",
+        "password = 'passwordConfirmationField'; token: 'JsonWebTokenStrategyOptions'; secret = \"SecretManagerServiceClient\"",
+        "token: kCGWindowListOptionOnScreenOnly, credential: NSURLCredentialPersistenceForSession2, key: x",
+        "api_key: ApiKeyAuthenticationProvider3; api_key: 'YourApiKeyGoesHereNow'; token = \"MyVerySecretTokenExample\"",
+        "secret: SHA256withRSAandPadding, password: 'Passwortbestaetigung', token: 'Zugriffsschluesselverwaltung'",
+        "token: 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ', secret = \"AAAAAAAAAAAAaaaaaaaaaaaa\"",
+        "token = IOHIDEventServiceClientRef; credential: PKCS12KeyStoreParameterSpec; password: PBEWithMD5AndTripleDES",
+        "let token: &str = \"required\"; apiKey: string = \"\"; password: Some(\"password\"), secret: String::from(\"none\")",
+        "ENV API_KEY production\nset -x TOKEN $GITHUB_TOKEN\nsetenv PASSWORD \"your password\"\nthe ENV TOKEN is read at startup",
+        "password: |\n  the password of the user2024 account\ntoken: >-\n  words and words\n",
+        "<password type=\"string\">your password</password> <token/> <ns:Token>required</ns:Token> <secret name=\"x\"/>",
+        "{\"value\":\"abcdefgh12345678\",\"name\":\"title\"},{\"name\":\"API_KEY\",\"description\":\"a key2024 of yours\",\"required\":true}",
+        "{\"name\":\"API_KEY\",\"in\":\"header\"},{\"name\":\"order\",\"value\":\"abcdefgh12345678\"}",
+        "docker://registry:latest/image@sha256 http://host:8080/a@b ssh://git@host:owner/repo@v1 x://a:b/c@d",
         "offshoot-redacted-0123456789abcdef",
         "{\"api_key\": \"offshoot-redacted-0123456789abcdef\", \"n\": 1}",
         "Authorization: Bearer offshoot-redacted-0123456789abcdef",
@@ -126,6 +143,7 @@ fn texts() -> Vec<String> {
 fn look_alikes_stay() {
     let texts = texts();
     assert!(texts.len() >= 60, "{}", texts.len());
+    let mut failed = Vec::new();
     for text in texts {
         let nested = format!("{{\"result\": \"{}\"}}", inner(&text));
         let bodies = [
@@ -140,10 +158,13 @@ fn look_alikes_stay() {
         for body in bodies {
             let mut redactor = redactor();
             let out = redactor.text("file", body.as_bytes());
-            assert_eq!(String::from_utf8_lossy(&out.bytes), body, "{:?}", redactor.report());
+            if *out.bytes != *body.as_bytes() {
+                failed.push(format!("{}\n{:?}", String::from_utf8_lossy(&out.bytes), redactor.report()));
+            }
             assert_eq!(redactor.residual("file", body.as_bytes()), [], "{body}");
         }
     }
+    assert!(failed.is_empty(), "{} are changed:\n{}", failed.len(), failed.join("\n"));
 }
 
 /// Where the provider sealed it, even a perfect shape is an accident; a learned value is not.
@@ -172,5 +193,20 @@ fn sealed_fields_are_exempt_from_shapes_only() {
         let out = redactor.text("f", field.as_bytes()).bytes.into_owned();
         assert_gone("sealed", &out, &shaped);
         assert_valid("sealed", field.as_bytes(), &out);
+    }
+}
+
+/// What a theme, a parser or a model calls its tokens stays in every other text.
+#[test]
+fn names_of_tokens_are_not_learned() {
+    for name in ["comment.block", "StringLiteral", "BertTokenizer", "keyword.control.flow", "identifier"] {
+        let mut redactor = redactor();
+        redactor.text("theme", format!("{{\"rules\":[{{\"token\":\"{name}\",\"x\":1}}]}}").as_bytes());
+        assert_eq!(redactor.generation(), 0, "{name}");
+    }
+    for token in [random(ALNUM, 12, 3), random(&ALNUM[..52], 20, 5), "my-secret-canary".to_owned()] {
+        let mut redactor = redactor();
+        redactor.text("theme", format!("{{\"token\":\"{token}\"}}").as_bytes());
+        assert_eq!(redactor.generation(), 1, "{token}");
     }
 }

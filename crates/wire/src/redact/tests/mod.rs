@@ -7,7 +7,9 @@ mod lookalikes;
 mod placements;
 mod properties;
 mod rules;
+mod schemes;
 mod shown;
+mod streams;
 mod windows;
 
 use base64::Engine as _;

@@ -90,6 +90,26 @@ fn rows() -> Vec<Row> {
         row("for ssh", |s| format!("SSHPASS={s} ssh me@host")),
         row("a bearer behind two spaces", |s| format!("Bearer  {s}")),
         row("a header with two spaces", |s| format!("authorization: Bearer  {s}\n")),
+        row("an option's value in quotes", |s| format!("tool --api-key \"{s}\" --verbose")),
+        row("a type before it", |s| format!("let api_key: &str = \"{s}\";")),
+        row("another type before it", |s| format!("private readonly apiKey: string = '{s}';")),
+        row("in a wrapper", |s| format!("api_key: Some(\"{s}\"), secret: String::from(\"{s}\")")),
+        row("in three quotes", |s| format!("api_key = \"\"\"{s}\"\"\"")),
+        row("in a recipe", |s| format!("ENV API_KEY {s}\nRUN make\n")),
+        row("in fish", |s| format!("set -x API_KEY {s}\n")),
+        row("in csh", |s| format!("setenv API_KEY \"{s}\"\n")),
+        row("a block in YAML", |s| format!("password: |\n  {s}\nuser: me\n")),
+        row("a folded block in YAML", |s| format!("password: >-\n    {s}\nuser: me\n")),
+        row("a tag in YAML", |s| format!("password: !!str {s}\n")),
+        row("an anchor in YAML", |s| format!("password: &pw {s}\n")),
+        row("an element with attributes", |s| format!("<Password type=\"x\">{s}</Password>")),
+        row("an element in a space", |s| format!("<ns:Password>{s}</ns:Password>")),
+        row("an element with CDATA", |s| format!("<password><![CDATA[{s}]]></password>")),
+        row("a pair, the value first", |s| format!("{{\"value\":\"{s}\",\"name\":\"API_KEY\"}}")),
+        row("a pair with more between", |s| {
+            json(serde_json::json!({"a_name": "API_KEY", "b": "the \"key\"", "n": 1, "value": s}))
+        }),
+        row("a password with a slash", |s| format!("postgres://me:{}/{}@h/db", &s[..12], &s[12..])),
         row("a coloured value", |s| format!("API_KEY=\x1b[33m{s}\x1b[0m\n")),
     ];
     let tail = random(ALNUM, 36, 71);

@@ -3,6 +3,9 @@
 //! All of it works on plain text (see [`Plain`]), where JSON looks the same at every depth; which
 //! quotes belong together is told by the number of backslashes before them.
 
+mod around;
+mod pairs;
+
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -38,6 +41,19 @@ enum Sure {
 pub(super) fn may_follow(text: &[u8], end: usize) -> bool {
     let behind = text[end..].iter().take(8).find(|byte| !matches!(byte, b' ' | b'\t'));
     behind.is_some_and(|byte| leads_to_value(*byte))
+}
+
+/// Whether the value of the name that begins at `start` may stand behind a space: that of an option, of an
+/// element with attributes, or of a variable where a shell or a recipe sets it.
+pub(super) fn may_stand_apart(text: &[u8], start: usize) -> bool {
+    text[start..].starts_with(b"--") || text[..start].ends_with(b"<") || is_set(&text[..start])
+}
+
+/// Words before a variable that set it to the word behind it.
+const SETS: &[&str] = &["ENV ", "setenv ", "set -x ", "set -gx ", "set -Ux "];
+
+fn is_set(before: &[u8]) -> bool {
+    before.ends_with(b" ") && SETS.iter().any(|set| before.ends_with(set.as_bytes()))
 }
 
 /// Whether a name may go on with `byte`, or end with it and still have a value.
@@ -111,9 +127,8 @@ impl Cursor<'_> {
                 return found;
             }
         }
-        if !quoted && before == Some(b'<') && self.peek() == Some(b'>') {
-            self.at += 1;
-            return self.bare(Sure::ByLooks, |byte| byte == b'<');
+        if !quoted && let Some(end) = self.in_tag(name) {
+            return self.bare(Sure::ByLooks, |byte| byte == end);
         }
         if self.peek() == Some(b']') {
             self.at += 1;
@@ -127,11 +142,15 @@ impl Cursor<'_> {
         }
         let close = self.at;
         self.spaces(quoted);
-        let flag = !quoted && self.at > close && self.bytes[..name.start].ends_with(b"--");
+        let before = &self.bytes[..name.start];
+        let apart = !quoted && self.at > close && (before.ends_with(b"--") || is_set(before));
         match self.peek() {
             Some(b':') if self.bytes.get(self.at + 1) != Some(&b':') => self.at += 1,
             Some(b'=') => {}
-            _ if flag => return self.bare(Sure::ByLooks, |_| false),
+            Some(byte) if apart && is_quote(byte) => {
+                return Vec::from_iter(self.string(false, Sure::ByLooks));
+            }
+            _ if apart => return self.bare(Sure::ByLooks, |_| false),
             _ => return self.listed(),
         }
         let colon = self.bytes[self.at - 1] == b':';
@@ -150,8 +169,12 @@ impl Cursor<'_> {
         {
             return self.header_line(name);
         }
-        if !quoted && colon && matches!(self.peek(), Some(b'\n' | b'\r')) {
-            return self.listed();
+        if !quoted && colon {
+            self.typed();
+            self.marked();
+            if matches!(self.peek(), Some(b'\n' | b'\r')) {
+                return self.listed();
+            }
         }
         let sure = if quoted || (tight && shouted) { Sure::Yes } else { Sure::ByLooks };
         self.value(quoted, sure, name)
@@ -160,6 +183,9 @@ impl Cursor<'_> {
     fn value(&mut self, quoted: bool, sure: Sure, name: &Range<usize>) -> Vec<Assigned> {
         self.colour();
         self.string_prefix();
+        if !quoted {
+            self.wrapped();
+        }
         match self.peek() {
             Some(byte) if is_quote(byte) => self.string(quoted, sure).into_iter().collect(),
             Some(b'[') if quoted => self.array(),
@@ -172,84 +198,6 @@ impl Cursor<'_> {
             }),
             None => Vec::new(),
         }
-    }
-
-    /// `"name":"…","value":"…"`, `name="…"` of a form with its value below, `["name","value"]`.
-    fn in_a_pair(&mut self, name: &Range<usize>) -> Option<Vec<Assigned>> {
-        let start = self.at;
-        let is_part = self.bytes[..name.start - 1].to_ascii_lowercase_tail(5).ends_with(b"name=");
-        if is_part && let Some(found) = self.form_part() {
-            return Some(found);
-        }
-        self.spaces(true);
-        let comma = self.peek() == Some(b',');
-        if comma {
-            self.at += 1;
-            self.spaces(true);
-        }
-        if self.value_word() {
-            let quoted = comma;
-            return Some(self.value(quoted, Sure::Yes, name));
-        }
-        if comma && matches!(self.peek(), Some(b'"' | b'\'')) {
-            let found = self.string(true, Sure::ByLooks);
-            let strong =
-                |found: &Assigned| found.range.len() >= 16 && mixed(&self.bytes[found.range.clone()]);
-            return Some(found.filter(strong).into_iter().collect());
-        }
-        self.at = start;
-        None
-    }
-
-    /// `name: NAME` with `value: …` on the next line.
-    fn listed(&mut self) -> Vec<Assigned> {
-        if !matches!(self.peek(), Some(b'\n' | b'\r')) {
-            return Vec::new();
-        }
-        self.spaces(true);
-        if !self.value_word() {
-            return Vec::new();
-        }
-        match self.peek() {
-            Some(byte) if is_quote(byte) => self.string(true, Sure::Yes).into_iter().collect(),
-            _ => self.bare(Sure::ByLooks, |_| false),
-        }
-    }
-
-    /// Reads `value:` or `value=`, with or without quotes around the word.
-    fn value_word(&mut self) -> bool {
-        let start = self.at;
-        if self.at_quote() {
-            self.at += 1;
-        }
-        let is_value = self.bytes[self.at..].get(..5).is_some_and(|word| word.eq_ignore_ascii_case(b"value"));
-        if is_value {
-            self.at += 5;
-            if self.at_quote() {
-                self.at += 1;
-            }
-            self.spaces(true);
-            if matches!(self.peek(), Some(b':' | b'=')) {
-                self.at += 1;
-                self.spaces(true);
-                return true;
-            }
-        }
-        self.at = start;
-        false
-    }
-
-    /// The value of a multipart form's part stands behind an empty line.
-    fn form_part(&mut self) -> Option<Vec<Assigned>> {
-        let near = &self.bytes[self.at..self.bytes.len().min(self.at + 512)];
-        let gap = memchr::memmem::find(near, b"\r\n\r\n")?;
-        let start = self.at + gap + 4;
-        let end = Ends::find(&self.ends.part, start, || {
-            let len = memchr::memmem::find(&self.bytes[start..], b"\r\n--");
-            len.map_or(self.bytes.len(), |len| start + len)
-        });
-        let whole = end < self.bytes.len();
-        Some(self.checked(start..end, Sure::Yes, whole).into_iter().collect())
     }
 
     /// `Authorization: …` and `Cookie: …`: up to the end of the line.
@@ -267,7 +215,7 @@ impl Cursor<'_> {
         let found = match self.family {
             Family::Cookie if cookies => self.checked(line, Sure::Yes, true),
             Family::Cookie => None,
-            _ => match scheme(value) {
+            _ => match scheme(value).or_else(|| any_scheme(value).filter(|_| !has_parameters(value))) {
                 Some(skip) => {
                     self.at += skip;
                     self.checked(self.at..self.until(LONGEST, token_end), Sure::ByLooks, true)
@@ -434,24 +382,6 @@ impl Cursor<'_> {
         }
     }
 
-    /// What sets a terminal's colour for the value.
-    fn colour(&mut self) {
-        if self.bytes[self.at..].starts_with(b"\x1b[") {
-            let parameters = self.bytes[self.at + 2..].iter().take_while(|byte| matches!(byte, 0x30..=0x3f));
-            self.at = self.bytes.len().min(self.at + 2 + parameters.count() + 1);
-        }
-    }
-
-    /// The letters before a string in code: `b"…"`, `rf'…'`.
-    fn string_prefix(&mut self) {
-        let letters =
-            self.bytes[self.at..].iter().take(2).take_while(|byte| matches!(byte, b'b' | b'f' | b'r' | b'u'));
-        let end = self.at + letters.count();
-        if self.bytes.get(end).is_some_and(|&byte| is_quote(byte)) {
-            self.at = end;
-        }
-    }
-
     fn at_quote(&self) -> bool {
         self.peek().is_some_and(is_quote)
     }
@@ -464,6 +394,7 @@ impl Cursor<'_> {
 const SHORTEST_VALUE: usize = 4;
 const SHORTEST_NUMBER: usize = 6;
 const SHORTEST_LINE: usize = 8;
+
 /// What is a secret only by its looks is no longer.
 const LONGEST_LOOKED_AT: usize = 8 << 10;
 /// An object under a secret name is looked through so far.
@@ -479,6 +410,31 @@ pub(super) fn scheme(value: &[u8]) -> Option<usize> {
     };
     let scheme = SCHEMES.iter().find(is)?.len();
     Some(scheme + value[scheme..].iter().take_while(|byte| **byte == b' ').count())
+}
+
+/// How long the scheme is, whatever its name, that stands before the credential in a header.
+pub(super) fn any_scheme(value: &[u8]) -> Option<usize> {
+    let name = value.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-').count();
+    let colon = usize::from(value[name..].starts_with(b":"));
+    let gap = value[name + colon..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let credential = name + colon + gap;
+    let is_name = name > 0 && !looks::random(&value[..name]);
+    (is_name && gap > 0 && credential < value.len()).then_some(credential)
+}
+
+/// A parameter of a credential: its name, and its value without quotes.
+pub(super) fn parameter(part: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr(b'=', part).filter(|_| is_pair(part))?;
+    let value = &part[at + 1..];
+    // What ends in signs of equality is base64.
+    let padding = value.iter().all(|byte| *byte == b'=');
+    (!padding).then(|| (&part[..at], unquoted(value)))
+}
+
+/// A value without the quotes around it.
+pub(super) fn unquoted(value: &[u8]) -> &[u8] {
+    let inner = value.trim_ascii();
+    inner.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(inner)
 }
 
 /// Whether a value only says where the secret is: `$TOKEN`, `${{ secrets.X }}`, `<your key>`.

@@ -1,0 +1,111 @@
+//! What code, markup and settings put between a name and its value.
+
+use std::ops::Range;
+
+use super::{Cursor, is_quote, is_space};
+
+const LONGEST_TAG: usize = 256;
+const LONGEST_TYPE: usize = 64;
+
+/// What stands around a string in code and leaves it as it is.
+const WRAPS: &[&str] = &[
+    "Some(",
+    "String::from(",
+    "new String(",
+    "SecretString::from(",
+    "SecretString::new(",
+    "Secret::new(",
+    "SecretStr(",
+];
+
+impl Cursor<'_> {
+    /// Goes to the value where the name is an element's (`<name>…`, `<x:name a="b">…`): what the value ends with.
+    pub(super) fn in_tag(&mut self, name: &Range<usize>) -> Option<u8> {
+        let before = &self.bytes[..name.start];
+        let space = before.strip_suffix(b":").map(|before| {
+            let prefix = before.iter().rev().take(32).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            &before[..before.len() - prefix]
+        });
+        if !space.unwrap_or(before).ends_with(b"<") {
+            return None;
+        }
+        let inside = self.until(LONGEST_TAG, |byte| matches!(byte, b'>' | b'<'));
+        let attributes = &self.bytes[self.at..inside];
+        let is_tag = attributes.is_empty() || (is_space(attributes[0]) && !attributes.ends_with(b"/"));
+        if self.bytes.get(inside) != Some(&b'>') || !is_tag {
+            return None;
+        }
+        self.at = inside + 1;
+        let as_it_is = b"<![CDATA[";
+        if self.bytes[self.at..].starts_with(as_it_is) {
+            self.at += as_it_is.len();
+            return Some(b']');
+        }
+        Some(b'<')
+    }
+
+    /// Goes over the type of a declaration: `name: &str = "…"`.
+    pub(super) fn typed(&mut self) {
+        let is_type = |byte: u8| byte.is_ascii_alphanumeric() || b"_&<>[]:?|. ".contains(&byte);
+        let end = self.until(LONGEST_TYPE, |byte| !is_type(byte));
+        let behind = &self.bytes[end.min(self.bytes.len())..];
+        let gap = behind.iter().skip(1).take_while(|byte| **byte == b' ').count();
+        let string = behind.starts_with(b"=") && behind.get(1 + gap).copied().is_some_and(is_quote);
+        if string && end > self.at {
+            self.at = end + 1 + gap;
+        }
+    }
+
+    /// Goes over what YAML says of a value before it: `!!str`, `&anchor`, and that it stands on the next line.
+    pub(super) fn marked(&mut self) {
+        if matches!(self.peek(), Some(b'!' | b'&')) {
+            let end =
+                self.until(LONGEST_TYPE, |byte| !(byte.is_ascii_alphanumeric() || b"!&_-".contains(&byte)));
+            if self.bytes.get(end) == Some(&b' ') {
+                self.at = end;
+                self.spaces(false);
+            }
+        }
+        if matches!(self.peek(), Some(b'|' | b'>')) {
+            let end = self.until(4, |byte| !matches!(byte, b'|' | b'>' | b'-' | b'+' | b'0'..=b'9'));
+            if matches!(self.bytes.get(end), Some(b'\n' | b'\r')) {
+                self.at = end;
+                self.spaces(true);
+            }
+        }
+    }
+
+    /// Goes over what a program wraps around a string, and over all but one of three quotes.
+    pub(super) fn wrapped(&mut self) {
+        let rest = &self.bytes[self.at..];
+        let wrap = WRAPS.iter().find(|wrap| rest.starts_with(wrap.as_bytes())).map_or(0, |wrap| wrap.len());
+        if rest.get(wrap).copied().is_some_and(is_quote) {
+            self.at += wrap;
+        }
+        if let Some(&[first, second, third, ..]) = self.bytes.get(self.at..)
+            && is_quote(first)
+            && first == second
+            && second == third
+        {
+            self.at += 2;
+        }
+    }
+
+    /// What sets a terminal's colour for the value.
+    pub(super) fn colour(&mut self) {
+        if self.bytes[self.at..].starts_with(b"\x1b[") {
+            let parameters = self.bytes[self.at + 2..].iter().take_while(|byte| matches!(byte, 0x30..=0x3f));
+            self.at = self.bytes.len().min(self.at + 2 + parameters.count() + 1);
+        }
+    }
+
+    /// The letters before a string in code: `b"…"`, `rf'…'`.
+    pub(super) fn string_prefix(&mut self) {
+        let letters =
+            self.bytes[self.at..].iter().take(2).take_while(|byte| matches!(byte, b'b' | b'f' | b'r' | b'u'));
+        let end = self.at + letters.count();
+        if self.bytes.get(end).is_some_and(|&byte| is_quote(byte)) {
+            self.at = end;
+        }
+    }
+}
