@@ -6,6 +6,8 @@ use recording::source::{Asked, Ordered};
 use recording::{Manifest, Replay};
 use session::{Block, RequestId};
 
+use super::day::Day;
+
 /// One of the two recordings.
 pub struct Side<'s> {
     /// Its folder, as it was given.
@@ -46,6 +48,10 @@ pub struct Facts {
     pub folders: Vec<(&'static str, String)>,
     /// The recording that answered, where the provider was one.
     pub replay: Option<Replay>,
+    /// The names that it made anew, as that replay tells: the recorded one, and the one here.
+    pub renamed: Vec<(String, String)>,
+    /// The day on which it began, where it says so.
+    pub day: Option<Day>,
 }
 
 impl Facts {
@@ -70,6 +76,8 @@ impl Facts {
             ran: command.is_some(),
             folders,
             replay: manifest.replay.clone(),
+            renamed: Vec::new(),
+            day: None,
         }
     }
 
@@ -110,6 +118,10 @@ impl Side<'_> {
             let calls = lane.turns.iter().flat_map(|turn| &turn.calls);
             ids.extend(calls.map(|call| call.id.as_str().to_owned()));
         }
+        // A path is no id, for what is new in it is named by itself; and a number may be anything else elsewhere.
+        let is_id = |name: &str| !name.contains('/') && name.contains(|c: char| c.is_ascii_alphabetic());
+        let words = self.facts.renamed.iter().filter(|(old, new)| is_id(old) && is_id(new));
+        ids.extend(words.flat_map(|(old, new)| [old.clone(), new.clone()]));
         ids.retain(|id| id.len() > 3);
         ids
     }
