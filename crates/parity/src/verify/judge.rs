@@ -403,7 +403,35 @@ fn items<'a, 'd, 'b, 'e>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Facts, Rules};
     use super::*;
+
+    #[test]
+    fn two_halves_of_characters_are_not_the_same() {
+        let facts = Facts::default();
+        let mut judge = Judge {
+            masks: [Masks::of(&facts), Masks::of(&facts)],
+            rules: Rules::default().applied_to([&facts, &facts]),
+            ids: Ids::default(),
+            hits: MaskTally::default(),
+        };
+        let at = At {
+            surface: Surface::Prompt,
+            kind: Kind::Said,
+            key: "text",
+            lane: "main",
+            turn: 1,
+            pointer: "/text",
+            any_order: false,
+            as_said: false,
+        };
+        let mut differ = |golden: &str, candidate: &str| {
+            judge.compare(&at, golden, candidate).leaves.iter().any(|leaf| !leaf.masked)
+        };
+        assert!(differ(r#""a \ud800 b""#, r#""a \ud801 b""#));
+        assert!(!differ(r#""a \ud800 b""#, r#""a \ud800 b""#));
+        assert!(!differ(r#""a \u00fc b""#, "\"a \u{fc} b\""));
+    }
 
     #[test]
     fn numbers_are_compared_to_the_last_digit() {

@@ -258,11 +258,13 @@ impl Comparison<'_> {
         exchanges.iter().find(|exchange| exchange.id == *id)?.status
     }
 
-    /// A call that the harness itself gave up counts as answered: it wanted no more.
+    /// A call that the harness itself gave up counts as answered: it wanted no more. So does one that asks no model, of
+    /// which the status tells.
     fn was_answered(&self, side: usize, turn: &Turn) -> bool {
         let exchanges = &self.sides[side].ordered.exchanges;
         let last = turn.attempts.last().and_then(|id| exchanges.iter().find(|exchange| exchange.id == *id));
-        turn.whole || last.is_some_and(|exchange| exchange.ending == Some(Ending::CutByHarness))
+        let given_up = last.is_some_and(|exchange| exchange.ending == Some(Ending::CutByHarness));
+        turn.whole || given_up || last.is_none_or(|exchange| exchange.dialect.is_none())
     }
 }
 

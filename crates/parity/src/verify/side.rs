@@ -7,6 +7,10 @@ use recording::{Manifest, Replay};
 use session::{Block, RequestId};
 
 use super::day::Day;
+use super::ids::is_made_up;
+
+/// No word is as long as this.
+const LONG: usize = 20;
 
 /// One of the two recordings.
 pub struct Side<'s> {
@@ -114,7 +118,9 @@ impl Side<'_> {
     pub(super) fn ids(&self) -> HashSet<String> {
         let mut ids = HashSet::new();
         for lane in &self.ordered.lanes.lanes {
-            ids.extend(lane.session.iter().chain(&lane.agent).cloned());
+            // A header that speaks of sessions may say something else of them, such as a mode.
+            let named = lane.session.iter().chain(&lane.agent);
+            ids.extend(named.filter(|id| is_made_up(id) || id.len() >= LONG).cloned());
             let calls = lane.turns.iter().flat_map(|turn| &turn.calls);
             ids.extend(calls.map(|call| call.id.as_str().to_owned()));
         }

@@ -102,7 +102,9 @@ fn longest_number(word: &str) -> usize {
 /// What in a text may be a name: ids, also inside of paths, and paths with all folders above them.
 pub(super) fn names(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
-    for token in tokens(text) {
+    let tokens = tokens(text);
+    let mut start = 0;
+    for (at, token) in tokens.iter().copied().enumerate() {
         if token.contains('/') && !is_path(token) {
             names.extend(words(token).filter(|word| is_id(word)));
         } else if is_path(token) {
@@ -111,11 +113,23 @@ pub(super) fn names(text: &str) -> Vec<&str> {
             names.extend(ends.skip(1).map(|end| &token[..end]));
             names.push(token.trim_end_matches('/'));
             names.extend(words(token).filter(|word| is_id(word)));
+            names
+                .extend(rest_of_path(&tokens[at + 1..]).map(|rest| &text[start..start + token.len() + rest]));
         } else if is_id(token) {
             names.push(token);
         }
+        start += token.len();
     }
     names
+}
+
+/// How long the rest of a path is that may have a folder with spaces in it: a few words, and one that goes on with `/`.
+fn rest_of_path(behind: &[&str]) -> Option<usize> {
+    const WORDS: usize = 3;
+    let pairs = behind.chunks_exact(2).take(WORDS).take_while(|pair| pair[0] == " ");
+    let end = pairs.clone().position(|pair| pair[1].contains('/'))?;
+    let is_rest = !is_path(behind[2 * end + 1]);
+    is_rest.then(|| behind[..2 * end + 2].iter().map(|token| token.len()).sum())
 }
 
 fn words(path: &str) -> impl Iterator<Item = &str> {
@@ -145,11 +159,13 @@ pub(super) fn labelled(text: &str) -> Vec<&str> {
 /// nothing changed.
 pub(super) fn align<'n>(old: &str, new: &str, wanted: &[&'n str]) -> Vec<(&'n str, String)> {
     let called = labelled(new);
+    let spaced = wanted.iter().copied().filter(|name| name.contains(' '));
+    let spaced: Vec<_> = spaced.filter_map(|name| Some((name, in_its_line(name, old, new)?))).collect();
     let (old, new) = (tokens(old), tokens(new));
     if old.len().max(new.len()) > MANY {
         return Vec::new();
     }
-    let mut pairs = Vec::new();
+    let mut pairs = spaced;
     for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
         for (old, new) in opposite(&op, &old, &new) {
             let is_called = called.contains(&&*new);
@@ -164,6 +180,18 @@ pub(super) fn align<'n>(old: &str, new: &str, wanted: &[&'n str]) -> Vec<(&'n st
         wanted.iter().copied().filter(|name| pairs.iter().all(|(known, _)| known != name)).collect();
     pairs.extend(in_sequence(&old, &new, &missing));
     pairs
+}
+
+/// What a path with spaces has become: what stands in the line that is otherwise the same, if it is the same file.
+fn in_its_line(name: &str, old: &str, new: &str) -> Option<String> {
+    let (before, behind) = old.lines().find_map(|line| line.split_once(name))?;
+    let inside = |line: &'_ str| Some(line.strip_prefix(before)?.strip_suffix(behind)?.to_owned());
+    new.lines().find_map(inside).filter(|found| is_path(found) && file(found) == file(name))
+}
+
+/// What a path ends with.
+fn file(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// Where the words around them changed too much, the ids still come in their order.
@@ -210,7 +238,6 @@ fn opposite<'t>(op: &DiffOp, old: &[&'t str], new: &[&'t str]) -> Vec<(&'t str, 
 /// What a path has become that stands opposite of several words: one of them, or all, if there is a space or a quote in
 /// it now; whichever ends in the same file. A piece of it would be another path.
 fn broken_path(old: &str, new: &[&str]) -> Option<String> {
-    let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let fits = |path: &str| is_path(path) && !path.contains('\n') && file(path) == file(old);
     let one = new.iter().find(|token| fits(token)).map(|token| (*token).to_owned());
     one.or_else(|| Some(new.concat()).filter(|whole| fits(whole)))

@@ -162,8 +162,8 @@ impl LaneTracker {
     pub(super) fn place_later(&self, asking: &Asking, identity: &Identity) -> Place {
         let lacks_tools = |spot: &Spot| self.lanes[spot.0].has_tools && !asking.has_tools;
         let agrees = |spot: &&Spot| {
-            self.lanes[spot.0].identity.agrees_with(identity)
-                && !(lacks_tools(spot) && !self.may_speak_for(spot.0, asking))
+            let may_be_its_own = !lacks_tools(spot) || self.may_speak_for(spot.0, asking);
+            may_be_its_own && self.lanes[spot.0].identity.agrees_with(identity)
         };
         let is_head = |spot: &&Spot| self.lanes[spot.0].turns.len() == spot.1 + 1;
         let of = |index: &HashMap<u64, Vec<Spot>>, spine: &u64| -> Vec<Spot> {

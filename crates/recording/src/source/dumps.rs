@@ -373,14 +373,14 @@ fn read(root: &Path, inside: &str, name: &str) -> Result<Dump, OpenError> {
     }
     let dump: Dump = serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))?;
     match dump.format.is_some() && name.ends_with(RESPONSE) {
-        true => dump.as_ours().map_err(|why| failed(std::io::Error::other(why))),
+        true => dump.checked().map_err(|why| failed(std::io::Error::other(why))),
         false => Ok(dump),
     }
 }
 
 impl Dump {
     /// A response of our own, which always says how it ended.
-    fn as_ours(self) -> Result<Self, &'static str> {
+    fn checked(self) -> Result<Self, &'static str> {
         match (self.ending, self.status) {
             (None, _) => Err("its `ending` is none that is known"),
             (Some(Ending::Complete), None) => Err("it is complete and has no `status`"),

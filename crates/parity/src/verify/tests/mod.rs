@@ -684,6 +684,15 @@ fn only_what_is_called_an_id_or_looks_like_one_is_one() {
     ] {
         assert!(with_each(golden, candidate) < Some(Level::E3), "{golden} / {candidate}");
     }
+    // Even where it is the only header that speaks of a session.
+    let mode = |mode: &str| {
+        let mut story = story(Dialect::OpenAiChat);
+        for told in &mut story.exchanges {
+            told.headers = vec![wire::Header::Plain { name: "x-session-mode".into(), value: mode.into() }];
+        }
+        story
+    };
+    assert_eq!(judged(&mode("strict"), &mode("loose"), "format = 1", Level::E3).level, Some(Level::E1));
     let (ours, theirs) = ("5f0c7a1e-93b2-4d18-8e6f-0a1b2c3d4e5f", "0d9e8f7a-6b5c-4d3e-a2f1-b0c9d8e7f6a5");
     let made = [
         "header session_id ID",

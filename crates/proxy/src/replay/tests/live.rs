@@ -571,6 +571,9 @@ async fn a_path_with_a_space_is_one_path() {
         let said = said_after(&story, &format!("result t1 {live}; result t2 done")).await;
         assert_eq!(said, format!("call t3 Task {path}"), "{live}");
     }
+    let story = telling("result t1 wrote /w/dir one/x.txt; result t2 done", "call t3 Task /w/dir one/x.txt");
+    let said = said_after(&story, "result t1 wrote /w/dir two/x.txt; result t2 done").await;
+    assert_eq!(said, "call t3 Task /w/dir two/x.txt");
 }
 
 #[tokio::test]
