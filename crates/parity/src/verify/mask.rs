@@ -67,7 +67,7 @@ const MASKS: &[Mask] = &[
     },
     Mask {
         name: "date",
-        covers: "dates about that of the recording, and times of day",
+        covers: "dates and times of day",
         surfaces: WORDS,
         pattern: Some(
             r"(?ix)\b\d{4}-\d{2}-\d{2}(?:[T\s]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?(?:Z\b|\s?[+-]\d{2}:?\d{2}\b)?
