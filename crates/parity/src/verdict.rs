@@ -159,7 +159,7 @@ pub enum Outcome {
 pub struct SurfaceVerdict {
     /// Which.
     pub surface: Surface,
-    /// The highest level that holds; nothing where nothing was compared or not even E1 does.
+    /// The highest level that holds: E0 where not even E1 does, nothing where nothing was compared or E0 fails.
     pub level: Option<Level>,
     /// How many units there were, and what became of them.
     #[serde(flatten)]

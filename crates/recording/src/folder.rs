@@ -8,6 +8,8 @@ pub(crate) const LOG: &str = "exchanges.log";
 pub(crate) const SCENARIO: &str = "scenario.json";
 /// What the command returned.
 pub(crate) const EXIT_CODE: &str = "exit_code.txt";
+/// How a replay went, where one answered.
+pub(crate) const REPLAY: &str = "replay.json";
 /// What the harness wrote down by itself.
 pub(crate) const EXPORTS: &str = "exports";
 /// The folder of the dump files.

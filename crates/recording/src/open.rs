@@ -188,6 +188,17 @@ impl Recording {
         self.manifest.as_ref()
     }
 
+    /// The names that a replay had to make anew: the one in the recording that was played, and the one here.
+    pub fn named_anew(&self) -> Vec<(String, String)> {
+        #[derive(serde::Deserialize)]
+        struct Report {
+            mapped: Vec<(String, String)>,
+        }
+        let report = bounds::read(&self.dir, folder::REPLAY, bounds::LONGEST_DUMP).ok().flatten();
+        let report = report.and_then(|report| serde_json::from_slice::<Report>(&report).ok());
+        report.map(|report| report.mapped).unwrap_or_default()
+    }
+
     /// How many bytes at the end of the log are not a whole record.
     pub fn torn_bytes(&self) -> u64 {
         self.torn_bytes

@@ -1,9 +1,8 @@
 //! Two recordings in, a verdict out. Requests are asked for one pair at a time.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
-use std::rc::Rc;
 
 use recording::lanes::{Job, Lane, LaneKind};
 use session::RequestId;
@@ -16,6 +15,7 @@ use super::ids::Ids;
 use super::jobs::{JobWords, siblings};
 use super::judge::{Judge, Leaf};
 use super::lane::LaneWork;
+use super::looks::Looks;
 use super::mask::{MaskTally, Masks};
 use super::pair::{LanePair, pair};
 use super::racy;
@@ -103,19 +103,7 @@ impl Comparison<'_> {
     fn run(&mut self) {
         let [golden, candidate] = self.sides;
         let (g_lanes, c_lanes) = (&golden.ordered.lanes, &candidate.ordered.lanes);
-        let looks = RefCell::new(HashMap::new());
-        let look = |side: usize, lane: usize| -> Rc<HashSet<u64>> {
-            let known = looks.borrow().get(&(side, lane)).cloned();
-            known.unwrap_or_else(|| {
-                let look = Rc::new(self.look(side, lane));
-                looks.borrow_mut().insert((side, lane), look.clone());
-                look
-            })
-        };
-        let pairs = pair(g_lanes, c_lanes, |g, c| {
-            let (mine, theirs) = (look(0, g), look(1, c));
-            mine.iter().filter(|unit| theirs.contains(unit)).count() as u32
-        });
+        let pairs = pair(g_lanes, c_lanes, &Looks::of(self));
         self.pairs = pairs;
         let pairs = self.pairs.clone();
         for (number, pair) in pairs.iter().enumerate() {
@@ -143,6 +131,7 @@ impl Comparison<'_> {
                 let words = JobWords::of(lanes, &self.jobs[side], parent, str::to_owned);
                 words.names().for_each(|word| self.judge.ids.names_a_job(side, word));
             }
+            self.learn_ids(side);
             let (mut seen, mut texts) = (HashSet::new(), HashSet::new());
             for id in lanes.lanes.iter().flat_map(|lane| lane.requests()) {
                 let Some(request) = self.load(side, id) else { continue };
@@ -152,6 +141,21 @@ impl Comparison<'_> {
                     if is_text && seen.insert(unit.hash) && texts.insert(hashed(request.raw(unit))) {
                         self.judge.ids.count(side, &wire::json::unescape(&request.raw(unit)));
                     }
+                }
+            }
+        }
+    }
+
+    /// What the harness and its tools call ids, in results and in what comes between the model's words.
+    fn learn_ids(&mut self, side: usize) {
+        let lanes = &self.sides[side].ordered.lanes;
+        let mut seen = HashSet::new();
+        for id in lanes.lanes.iter().flat_map(|lane| lane.requests()) {
+            let Some(request) = self.load(side, id) else { continue };
+            for unit in &request.parts {
+                let is_told = unit.kind == Kind::Result || (unit.kind == Kind::Said && unit.late);
+                if is_told && seen.insert(unit.hash) {
+                    self.judge.ids.learn(side, &wire::json::unescape(&request.raw(unit)));
                 }
             }
         }
@@ -191,29 +195,16 @@ impl Comparison<'_> {
                     self.turn(&mut work, mine, theirs);
                 }
                 // What a lane that is missing brings is said by its missing.
-                _ if is_side || golden.is_none() || candidate.is_none() => {}
+                _ if golden.is_none() || candidate.is_none() => {}
+                _ if is_side => {}
                 (Some(mine), None) => self.lonely_turn(&mut work, 0, mine),
                 (None, Some(theirs)) => self.lonely_turn(&mut work, 1, theirs),
                 (None, None) => {}
             }
         }
-    }
-
-    /// What the first request of a lane looks like: its units, and the first words of a side call, which has little
-    /// else. Words with digits are none: most are ids, dates and folders.
-    fn look(&self, side: usize, lane: usize) -> HashSet<u64> {
-        const WORDS: usize = 256;
-        let lane = &self.sides[side].ordered.lanes.lanes[lane];
-        let first = lane.turns.first().and_then(|turn| self.load(side, turn.attempts.last()?));
-        let Some(first) = first else { return HashSet::new() };
-        let mut look: HashSet<u64> = first.parts.iter().map(|unit| unit.hash).collect();
-        if lane.kind == LaneKind::Side {
-            let texts: Vec<_> = first.parts.iter().map(|unit| first.raw(unit)).collect();
-            let words = texts.iter().flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
-            let words = words.filter(|word| !word.is_empty() && !word.contains(|c: char| c.is_ascii_digit()));
-            look.extend(words.take(WORDS).map(hashed));
+        if let (true, Some(golden), Some(candidate)) = (is_side, golden, candidate) {
+            self.lonely_calls(number, pair, [golden, candidate]);
         }
-        look
     }
 
     /// A request, taken apart.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 use crate::verdict::Surface;
 
@@ -26,8 +26,10 @@ pub(super) struct Place {
 /// All observations.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
-    /// Ids that were seen in places made for them, on either side.
+    /// Ids that were seen in places made for them, on either side, and words that are called ids.
     known: HashSet<String>,
+    /// Words that are called ids in the golden and in the candidate, whatever they look like.
+    called: [HashSet<String>; 2],
     seen: HashMap<(String, String), Seen>,
     /// The words that were seen as ids, the golden's and the candidate's.
     words: [HashSet<String>; 2],
@@ -67,6 +69,18 @@ impl Ids {
     /// No observation yet; these are known to be ids, whatever they look like.
     pub(super) fn knowing(known: HashSet<String>) -> Self {
         Self { known, ..Self::default() }
+    }
+
+    /// A text that the harness or a tool made: what it calls ids are ids. A word of letters alone may be one that
+    /// describes an id (`task_id: string`), so it counts where its recording says it more than once.
+    pub(super) fn learn(&mut self, side: usize, text: &str) {
+        for word in called_ids(text) {
+            let is_made = word.bytes().any(|byte| !byte.is_ascii_alphabetic());
+            if is_made || word_count(text, word) > 1 || self.called[side].contains(word) {
+                self.known.insert(word.to_owned());
+            }
+            self.called[side].insert(word.to_owned());
+        }
     }
 
     /// A text of a side, once however often its requests repeat it.
@@ -118,7 +132,9 @@ impl Ids {
     /// Whether two different words at one place are ids.
     fn are_ids(&self, golden: &str, candidate: &str) -> bool {
         let (g, c) = (golden, candidate);
-        if self.known.contains(g) && self.known.contains(c) {
+        let known = [g, c].map(|word| self.known.contains(word));
+        let called = self.called[0].contains(g) && self.called[1].contains(c);
+        if known == [true, true] || (called && known != [false, false]) {
             return true;
         }
         // Eight random hex digits may all be digits, or all letters.
@@ -210,16 +226,36 @@ fn may_be_id(word: &str) -> bool {
 /// Whether what stands before a word says that it is an id, and of what: `agentId: `, `session_id=ses_`, `toolu_`.
 fn is_named(before: &str) -> bool {
     static LABEL: LazyLock<Regex> = LazyLock::new(|| {
-        let things = "agent|call|conversation|job|message|request|run|session|shell|task|thread";
         let kinds = "agent|bg|call|fc|job|msg|prt|req|resp|rs|run|ses|task|thread|toolu";
-        let label = format!(
-            r#"(?i)(?:\b|_)(?:{things})[\x20_-]?id["'`*]*[\x20]?[:=>]?[\x20"'`*]*(?:[a-z]+_)?$|(?:^|[^a-z0-9])(?:{kinds})_$"#
-        );
+        let label = format!(r"(?i)(?:{LABELS})(?:[a-z]+_)?$|(?:^|[^a-z0-9])(?:{kinds})_$");
         Regex::new(&label).expect("it is fixed")
     });
     const LONGEST: usize = 48;
     let from = before.ceil_char_boundary(before.len().saturating_sub(LONGEST));
     LABEL.is_match(&before[from..])
+}
+
+/// What says that an id of something follows, and a bare `ID:`.
+const LABELS: &str = r#"(?:\b|_)(?:agent|background|bash|call|conversation|job|message|process|request|run|session|shell|subagent|task|thread)[\x20_-]?id["'`*]*[\x20]?[:=>]?[\x20"'`*]*|\b(?-i:I[Dd])[:=][\x20"'`*]*"#;
+
+/// The words that a text calls ids.
+fn called_ids(text: &str) -> impl Iterator<Item = &str> {
+    static CALLED: LazyLock<Regex> = LazyLock::new(|| {
+        let called = format!(r"(?i)(?:{LABELS})([a-z0-9][a-z0-9_-]*[a-z0-9])");
+        RegexBuilder::new(&called).unicode(false).build().expect("it is fixed")
+    });
+    let words = CALLED.captures_iter(text).map(|found| found.get(1).expect("it is no option").as_str());
+    words.filter(|word| word.len() >= SHORTEST)
+}
+
+fn word_count(text: &str, word: &str) -> usize {
+    let is_part = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    let stands = |at: &usize| {
+        !is_part(at.checked_sub(1).and_then(|before| bytes.get(before)))
+            && !is_part(bytes.get(at + word.len()))
+    };
+    text.match_indices(word).filter(|(at, _)| stands(at)).count()
 }
 
 /// Whether a word is a piece of data in base64: part of a long run without space whose pieces are long too, as those of
@@ -246,9 +282,15 @@ pub(super) fn looks_like_id(word: &str) -> bool {
         return false;
     }
     let hex = bytes.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
-    // `sha256` and `utf8` have one run of digits; what is random changes more often, or is long.
+    // `sha256` has one run of digits, `v1beta1` two of one each; what is random changes more often, or is long.
     let turns = bytes.windows(2).filter(|two| two[0].is_ascii_digit() != two[1].is_ascii_digit()).count();
-    hex || turns >= 3 || bytes.len() >= 20
+    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+    hex || (turns >= 3 && digits >= 3) || bytes.len() >= 20
+}
+
+/// Whether a value, such as a header's, has something in it that looks like an id.
+pub(super) fn is_made_up(value: &str) -> bool {
+    value.split(|c: char| !c.is_ascii_alphanumeric()).any(looks_like_id)
 }
 
 /// The words of a text: runs of letters and digits; ids that are known, and those with dashes in them, whole.

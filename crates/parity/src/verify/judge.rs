@@ -2,8 +2,8 @@
 
 use wire::json::{Document, Kind as JsonKind, Value};
 
-use super::ids::{Ids, Pair, Place};
-use super::mask::{MaskTally, Masked, Masks, other};
+use super::ids::{Ids, Pair, Place, is_made_up};
+use super::mask::{MaskTally, Masked, Masks, built_in, other};
 use super::rules::{Applied, Effect};
 use super::unit::Kind;
 use crate::verdict::Surface;
@@ -141,6 +141,12 @@ impl Judge {
                         g_text = pattern.replace_all(&g_text, "\u{2}").into_owned();
                         c_text = pattern.replace_all(&c_text, "\u{2}").into_owned();
                     }
+                }
+                // Half a character stands for nothing, and two of them look the same.
+                let is_broken = g_text.contains('\u{fffd}') && g.raw() != c.raw();
+                if is_broken && g.as_str() == c.as_str() {
+                    judged.push(pointer, golden, candidate, false);
+                    return Vec::new();
                 }
                 match self.texts(at, pointer, &g_text, &c_text) {
                     Agreement::Masked => {
@@ -296,6 +302,7 @@ fn masked_by_name(at: &At<'_>) -> Option<usize> {
     match (at.kind, at.key) {
         (Kind::Line, "host") | (Kind::Header, "host") => Some(other("host")),
         (Kind::Header, "content-length") => Some(other("content-length")),
+        (Kind::Header, "date" | "x-amz-date") => Some(built_in("date")),
         _ => None,
     }
 }
@@ -307,15 +314,26 @@ fn is_id_place(at: &At<'_>, pointer: &str, golden: &str, candidate: &str) -> Opt
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
     };
     let are_words = is_word(golden) && is_word(candidate);
+    let are_made = are_words && is_made_up(golden) && is_made_up(candidate);
+    let is_called = is_called_id(pointer.rsplit('/').next().unwrap_or_default());
     match at.kind {
         Kind::Call | Kind::Result => {
             matches!(inside, "/id" | "/tool_use_id" | "/tool_call_id" | "/call_id").then_some("id")
         }
         Kind::Reply => (inside == "/id" && are_words).then_some("id"),
         Kind::Header => (inside == "/fingerprint").then_some("secret"),
-        Kind::Identity => are_words.then_some("id"),
+        // What says who asks may say more: only what is called an id, or looks like one, is one.
+        Kind::Identity => (are_words && (is_called || are_made)).then_some("id"),
+        Kind::Setting => (is_called && are_made).then_some("id"),
         _ => None,
     }
+}
+
+/// Whether a member or a header is called an id.
+fn is_called_id(name: &str) -> bool {
+    let name = name.strip_prefix("header:").unwrap_or(name);
+    let is_word = name == "id" || name.ends_with("Id") || name.ends_with("_key");
+    is_word || ["_id", "-id", "identifier"].iter().any(|end| name.ends_with(end))
 }
 
 /// Whether a value is a picture or a file in letters: whatever looks like an id in it is none.
@@ -324,10 +342,28 @@ fn is_data(pointer: &str, values: [&str; 2]) -> bool {
     inside.iter().any(|name| pointer.ends_with(name)) || values.iter().any(|value| value.starts_with("data:"))
 }
 
+/// Whether two numbers are one, in whatever way they are written: no digit of either may be lost.
 fn numbers_agree(golden: Value<'_, '_>, candidate: Value<'_, '_>) -> bool {
-    match (golden.raw().parse::<i128>(), candidate.raw().parse::<i128>()) {
-        (Ok(golden), Ok(candidate)) => golden == candidate,
-        _ => golden.as_f64().is_some() && golden.as_f64() == candidate.as_f64(),
+    let numbers = [golden, candidate].map(|value| exactly(value.raw()));
+    matches!(numbers, [Some(golden), Some(candidate)] if golden == candidate)
+}
+
+/// A number as its sign, its digits and the power of ten behind them: `1.50e3` is 15 and two noughts.
+fn exactly(number: &str) -> Option<(bool, String, i64)> {
+    let (is_negative, number) = number.strip_prefix('-').map_or((false, number), |rest| (true, rest));
+    let (number, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let power: i64 = power.parse().ok()?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let kept = digits.trim_end_matches('0');
+    let noughts = i64::try_from(digits.len() - kept.len()).ok()?;
+    let power = power.checked_sub(i64::try_from(fraction.len()).ok()?)?.checked_add(noughts)?;
+    match kept.trim_start_matches('0') {
+        "" => Some((false, String::new(), 0)),
+        digits => Some((is_negative, digits.to_owned(), power)),
     }
 }
 
@@ -363,4 +399,58 @@ fn items<'a, 'd, 'b, 'e>(
         }
     }
     pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Facts, Rules};
+    use super::*;
+
+    #[test]
+    fn two_halves_of_characters_are_not_the_same() {
+        let facts = Facts::default();
+        let mut judge = Judge {
+            masks: [Masks::of(&facts), Masks::of(&facts)],
+            rules: Rules::default().applied_to([&facts, &facts]),
+            ids: Ids::default(),
+            hits: MaskTally::default(),
+        };
+        let at = At {
+            surface: Surface::Prompt,
+            kind: Kind::Said,
+            key: "text",
+            lane: "main",
+            turn: 1,
+            pointer: "/text",
+            any_order: false,
+            as_said: false,
+        };
+        let mut differ = |golden: &str, candidate: &str| {
+            judge.compare(&at, golden, candidate).leaves.iter().any(|leaf| !leaf.masked)
+        };
+        assert!(differ(r#""a \ud800 b""#, r#""a \ud801 b""#));
+        assert!(!differ(r#""a \ud800 b""#, r#""a \ud800 b""#));
+        assert!(!differ(r#""a \u00fc b""#, "\"a \u{fc} b\""));
+    }
+
+    #[test]
+    fn numbers_are_compared_to_the_last_digit() {
+        let same = |golden: &str, candidate: &str| {
+            let documents =
+                [golden, candidate].map(|text| Document::parse(text.as_bytes()).expect("a number"));
+            numbers_agree(documents[0].root(), documents[1].root())
+        };
+        for (golden, candidate) in [("100", "1e2"), ("1.50", "1.5"), ("-0", "0.0"), ("12e-1", "1.2")] {
+            assert!(same(golden, candidate), "{golden} / {candidate}");
+        }
+        for (golden, candidate) in [
+            ("340282366920938463463374607431768211457", "340282366920938463463374607431768211458"),
+            ("1e400", "1e500"),
+            ("9007199254740993.0", "9007199254740992.0"),
+            ("1", "-1"),
+            ("1", "10"),
+        ] {
+            assert!(!same(golden, candidate), "{golden} / {candidate}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
 
+use super::day::Day;
 use super::side::Facts;
 use crate::verdict::{MaskUse, Surface};
 
@@ -61,7 +62,7 @@ const MASKS: &[Mask] = &[
         covers: "token counts, which depend on timing",
         surfaces: WORDS,
         pattern: Some(
-            r#"(?i)\b(?:[a-z]+_)?tokens?(?:_[a-z]+)?["':=>\s]{1,4}\d[\d,]*|\b\d[\d,]* tokens (?:left|used|remaining)\b"#,
+            r#"(?i)\b(?:(?:cached?|completion|input|output|prompt|reasoning|subagent|total|used)_)*tokens(?:_(?:left|remaining|used))?["':=>\s]{1,4}\d[\d,]*|\btoken\susage:\s\d[\d,]*|\b\d[\d,]*\stokens\s(?:left|used|remaining)\b"#,
         ),
     },
     Mask {
@@ -76,8 +77,7 @@ const MASKS: &[Mask] = &[
               |\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)
                \.?\s\d{1,2},?\s\d{4}\b
               |\b\d{1,2}/\d{1,2}/\d{4}\b
-              |\b\d{1,2}:\d{2}:\d{2}(?:\.\d+)?(?:\s?[ap]m)?\b
-              |\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b",
+              |\b\d{1,2}:\d{2}:\d{2}(?:\.\d+)?(?:\s?[ap]m)?\b",
         ),
     },
 ];
@@ -91,6 +91,11 @@ const OTHERS: &[(&str, &str)] = &[
     ("line order", "the order of lines that a search brings, which no harness promises"),
 ];
 
+/// The number of a mask that covers parts of texts.
+pub(super) fn built_in(name: &str) -> MaskNumber {
+    MASKS.iter().position(|mask| mask.name == name).expect("a mask is asked for by its name in the table")
+}
+
 /// The number of a mask that covers something else than a part of a text.
 pub(super) fn other(name: &str) -> MaskNumber {
     let at = OTHERS.iter().position(|(known, _)| *known == name);
@@ -101,6 +106,8 @@ pub(super) fn other(name: &str) -> MaskNumber {
 pub(super) struct Masks {
     /// For each surface one pattern of all masks that apply there, and the masks of its groups.
     by_surface: Vec<Arc<(Regex, Vec<MaskNumber>)>>,
+    /// The day on which the recording began.
+    day: Option<Day>,
 }
 
 /// A text with its marks.
@@ -141,7 +148,7 @@ impl Masks {
             let known = by_surface.iter().find(|known| known.1 == of_surface).cloned();
             by_surface.push(known.unwrap_or_else(|| Arc::new((pattern(&groups.join("|")), of_surface))));
         }
-        Self { by_surface }
+        Self { by_surface, day: facts.day }
     }
 
     /// Puts marks where masks are hit.
@@ -155,17 +162,33 @@ impl Masks {
             let captures = pattern.captures_at(text, found.start()).expect("it was just found");
             let group = (1..captures.len()).find(|group| captures.get(*group).is_some());
             let number = numbers[group.expect("every alternative is a group") - 1];
-            masked.text.push_str(&text[end..found.start()]);
-            masked.text.push_str(mark(number));
-            masked.hits.push((number, found.range()));
-            end = found.end();
-            from = end.max(from + 1);
+            let is_far = number == built_in("date") && self.is_far(found.as_str());
+            if !is_far {
+                push_plain(&mut masked.text, &text[end..found.start()]);
+                masked.text.push_str(mark(number));
+                masked.hits.push((number, found.range()));
+                end = found.end();
+            }
+            from = found.end().max(from + 1);
             if from > text.len() || !text.is_char_boundary(from) {
                 break;
             }
         }
-        masked.text.push_str(&text[end..]);
+        push_plain(&mut masked.text, &text[end..]);
         masked
+    }
+
+    /// Whether a date is none of a clock at work: somebody chose it.
+    fn is_far(&self, date: &str) -> bool {
+        self.day.zip(Day::in_text(date)).is_some_and(|(today, day)| today.is_far_from(day))
+    }
+}
+
+/// A text that is not covered. What would be a mark in it is none.
+fn push_plain(text: &mut String, plain: &str) {
+    match plain.contains(MARK) {
+        true => text.push_str(&plain.replace(MARK, "\u{1}\u{1}")),
+        false => text.push_str(plain),
     }
 }
 
@@ -174,7 +197,10 @@ fn pattern(text: &str) -> Regex {
     RegexBuilder::new(text).unicode(false).build().expect("the patterns are fixed, and folders escaped")
 }
 
-/// What stands where a mask was hit; no text holds it by chance.
+/// What every mark begins with.
+const MARK: char = '\u{1}';
+
+/// What stands where a mask was hit.
 fn mark(number: MaskNumber) -> &'static str {
     const MARKS: &[&str] =
         &["\u{1}a", "\u{1}b", "\u{1}c", "\u{1}d", "\u{1}e", "\u{1}f", "\u{1}g", "\u{1}h", "\u{1}i"];

@@ -9,6 +9,7 @@ mod cached;
 mod carried;
 mod changes;
 mod compare;
+mod day;
 mod found;
 mod gather;
 mod ids;
@@ -17,6 +18,7 @@ mod judge;
 mod lane;
 mod layout;
 mod levels;
+mod looks;
 mod mask;
 mod meet;
 mod named;
@@ -46,6 +48,7 @@ pub use compare::compare;
 pub use rules::{RULES_FILE, RULES_FORMAT, Rules, RulesError};
 pub use side::{Facts, Requests, Side};
 
+use self::day::Day;
 use self::gather::Gathered;
 use crate::cached::Gathering;
 use crate::verdict::{Level, Outcome, Verdict};
@@ -110,11 +113,19 @@ impl<'s> Read<'s> {
         Self { source, ordered, gathered, explained, numbers: Numbers { source, by_id } }
     }
 
+    /// The day of the first request.
+    fn day(&self) -> Option<Day> {
+        let first = (!self.source.is_empty()).then(|| self.source.asked(0).ok()).flatten();
+        first.and_then(|first| Day::of_timestamp(&first.timestamp?))
+    }
+
     fn side(&self) -> Side<'_> {
-        let manifest = self.source.recording().and_then(|recording| recording.manifest());
+        let recording = self.source.recording();
+        let facts = recording.and_then(|recording| recording.manifest()).map(Facts::of).unwrap_or_default();
+        let renamed = recording.map(|recording| recording.named_anew()).unwrap_or_default();
         Side {
             folder: self.source.dir().display().to_string(),
-            facts: manifest.map(Facts::of).unwrap_or_default(),
+            facts: Facts { renamed, day: self.day(), ..facts },
             ordered: &self.ordered,
             requests: &self.numbers,
         }

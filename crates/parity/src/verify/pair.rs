@@ -3,7 +3,7 @@
 //! Lanes meet by their place in the tree: the same parent, started by the same call. Their numbers say only who came
 //! first, so they count for nothing. Siblings that were started together meet by what they were asked.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use recording::lanes::{Lane, LaneKind, Lanes, Turn};
 
@@ -18,10 +18,25 @@ pub(super) struct LanePair {
     pub(super) turns: Vec<Row>,
 }
 
-/// Lays two trees side by side. `alike` counts what the first requests of two lanes have in common; it is
-/// asked only where the tree does not tell.
-pub(super) fn pair(golden: &Lanes, candidate: &Lanes, alike: impl Fn(usize, usize) -> u32) -> Vec<LanePair> {
-    let mut pairing = Pairing { golden, candidate, pairs: Vec::new() };
+/// What two requests have in common, each given by its lane and its place there. It is asked only where the tree does
+/// not tell.
+pub(super) trait Alike {
+    /// How much it is.
+    fn likeness(&self, golden: (usize, usize), candidate: (usize, usize)) -> u32;
+
+    /// What the body of a request of either side is known by.
+    fn body(&self, side: usize, request: (usize, usize)) -> u64;
+
+    /// Whether they have most of their words in common.
+    fn say_the_same(&self, golden: (usize, usize), candidate: (usize, usize)) -> bool;
+}
+
+/// Larger tables than this are not filled: what is left is paired in order.
+const LARGEST: usize = 10_000;
+
+/// Lays two trees side by side.
+pub(super) fn pair(golden: &Lanes, candidate: &Lanes, alike: &dyn Alike) -> Vec<LanePair> {
+    let mut pairing = Pairing { golden, candidate, alike, pairs: Vec::new() };
     let of_kind = |lanes: &Lanes, kind: LaneKind| -> Vec<usize> {
         (0..lanes.lanes.len()).filter(|at| lanes.lanes[*at].kind == kind).collect()
     };
@@ -32,7 +47,7 @@ pub(super) fn pair(golden: &Lanes, candidate: &Lanes, alike: impl Fn(usize, usiz
         pairing.add_children(next);
         next += 1;
     }
-    pairing.add_rest(&alike);
+    pairing.add_rest();
     let Pairing { mut pairs, .. } = pairing;
     // In the order of the golden, what only the candidate has behind it.
     pairs.sort_by_key(|pair| (pair.golden.is_none(), pair.golden, pair.candidate));
@@ -42,13 +57,46 @@ pub(super) fn pair(golden: &Lanes, candidate: &Lanes, alike: impl Fn(usize, usiz
 struct Pairing<'l> {
     golden: &'l Lanes,
     candidate: &'l Lanes,
+    alike: &'l dyn Alike,
     pairs: Vec<LanePair>,
 }
 
 impl Pairing<'_> {
     fn add(&mut self, golden: usize, candidate: usize) {
-        let turns = align_turns(&self.golden.lanes[golden].turns, &self.candidate.lanes[candidate].turns);
+        let (mine, theirs) = (&self.golden.lanes[golden], &self.candidate.lanes[candidate]);
+        let turns = match asks_no_model(mine) && asks_no_model(theirs) {
+            true => self.calls(golden, candidate),
+            false => align_turns(&mine.turns, &theirs.turns),
+        };
         self.pairs.push(LanePair { golden: Some(golden), candidate: Some(candidate), turns });
+    }
+
+    /// Calls that ask no model have no history and no order: they meet by what they say.
+    fn calls(&self, golden: usize, candidate: usize) -> Vec<Row> {
+        let count = |lanes: &Lanes, lane: usize| lanes.lanes[lane].turns.len();
+        let mut mine: Vec<usize> = (0..count(self.golden, golden)).collect();
+        let mut theirs: Vec<usize> = (0..count(self.candidate, candidate)).collect();
+        let mut by_body: HashMap<u64, Vec<usize>> = HashMap::new();
+        for c in theirs.iter().rev() {
+            by_body.entry(self.alike.body(1, (candidate, *c))).or_default().push(*c);
+        }
+        let mut same = |g: usize| by_body.get_mut(&self.alike.body(0, (golden, g))).and_then(Vec::pop);
+        let mut met: Vec<(usize, usize)> = mine.iter().filter_map(|g| Some((*g, same(*g)?))).collect();
+        let (g_met, c_met): (HashSet<usize>, HashSet<usize>) = met.iter().copied().unzip();
+        mine.retain(|g| !g_met.contains(g));
+        theirs.retain(|c| !c_met.contains(c));
+        let rest = match mine.len().saturating_mul(theirs.len()) > LARGEST {
+            true => mine.iter().copied().zip(theirs.iter().copied()).collect(),
+            false => best_pairs(&mine, &theirs, |g, c| 2 + self.alike.likeness((golden, g), (candidate, c))),
+        };
+        met.extend(rest);
+        let is_alone = |at: &usize, of: fn(&(usize, usize)) -> usize| met.iter().all(|row| of(row) != *at);
+        let alone = mine.iter().filter(|g| is_alone(g, |row| row.0)).map(|g| (Some(*g), None));
+        let others = theirs.iter().filter(|c| is_alone(c, |row| row.1)).map(|c| (None, Some(*c)));
+        let met = met.iter().map(|(g, c)| (Some(*g), Some(*c)));
+        let mut rows: Vec<Row> = met.chain(alone).chain(others).collect();
+        rows.sort_unstable_by_key(|(g, c)| (g.is_none(), *g, *c));
+        rows
     }
 
     fn add_children(&mut self, number: usize) {
@@ -72,7 +120,8 @@ impl Pairing<'_> {
     }
 
     /// Agents that nobody is known to have started, and side calls; then what has no counterpart.
-    fn add_rest(&mut self, alike: &impl Fn(usize, usize) -> u32) {
+    fn add_rest(&mut self) {
+        let alike = |g: usize, c: usize| self.alike.likeness((g, 0), (c, 0));
         let free = |lanes: &Lanes, taken: HashSet<usize>, side: bool| -> Vec<usize> {
             let fits = |at: &usize| !taken.contains(at) && (lanes.lanes[*at].kind == LaneKind::Side) == side;
             (0..lanes.lanes.len()).filter(fits).collect()
@@ -83,9 +132,10 @@ impl Pairing<'_> {
             let (mine, theirs) = (free(self.golden, g_taken, side), free(self.candidate, c_taken, side));
             let score = |g: usize, c: usize| {
                 let (a, b) = (&self.golden.lanes[g], &self.candidate.lanes[c]);
-                // A side call under an address that is nearly the same was meant to be the same.
+                // A side call that says the same, or goes to nearly the same address, was meant to be the same.
                 if side && strays {
-                    return 2 * u32::from(are_nearly_same(&a.agent_type, &b.agent_type));
+                    return 2 * u32::from(are_nearly_same(&a.agent_type, &b.agent_type))
+                        + 3 * u32::from(self.alike.say_the_same((g, 0), (c, 0)));
                 }
                 // An agent whose prompt changed is no longer known by the call that started it.
                 if strays {
@@ -115,6 +165,11 @@ impl Pairing<'_> {
             }
         }
     }
+}
+
+/// Whether a lane is made of calls that ask no model: each stands for itself.
+fn asks_no_model(lane: &Lane) -> bool {
+    lane.kind == LaneKind::Side && lane.agent_type.is_some() && lane.spawned_by.is_none()
 }
 
 /// Whether two names share two thirds of their letters, at the beginning and at the end.

@@ -48,11 +48,11 @@ impl Comparison<'_> {
 
     fn lonely_lane(&mut self, number: usize, side: usize, lane: &Lane) {
         let whose = ["golden", "candidate"][side];
-        if lane.kind == LaneKind::Side {
-            let what = lane.agent_type.as_ref().map_or(String::new(), |what| format!(" ({what})"));
+        if lane.kind == LaneKind::Side && self.has_agents() {
+            self.tally.counts(number, Surface::Routing).absent += lane.turns.len() as u64;
             self.note(format!(
-                "only the {whose} has the side call {}{what}; the number of side calls is not judged",
-                lane.id
+                "only the {whose} has the side call {}; the number of side calls is not judged",
+                name_of(lane)
             ));
             return;
         }
@@ -77,6 +77,61 @@ impl Comparison<'_> {
         if !self.excluded(number, Surface::Routing, "lane:tree") {
             self.differ(number, difference);
         }
+    }
+
+    /// Calls of two side lanes that meet, which only one side has.
+    pub(super) fn lonely_calls(&mut self, number: usize, pair: &LanePair, lanes: [&Lane; 2]) {
+        for side in [0, 1] {
+            let here = |row: &(Option<usize>, Option<usize>)| match side {
+                0 => row.0.filter(|_| row.1.is_none()),
+                _ => row.1.filter(|_| row.0.is_none()),
+            };
+            let turns: Vec<u32> =
+                pair.turns.iter().filter_map(here).map(|at| lanes[side].turns[at].turn).collect();
+            if turns.is_empty() {
+                continue;
+            }
+            let whose = ["golden", "candidate"][side];
+            if self.has_agents() {
+                self.tally.counts(number, Surface::Routing).absent += turns.len() as u64;
+                let listed: Vec<String> = turns.iter().map(u32::to_string).collect();
+                let which = if turns.len() == 1 { "turn" } else { "turns" };
+                self.note(format!(
+                    "only the {whose} has {which} {} of the side calls {}; the number of side calls is not judged",
+                    listed.join(", "),
+                    name_of(lanes[side])
+                ));
+                continue;
+            }
+            for turn in turns {
+                self.lonely_call(number, side, lanes[0], lanes[side].agent_type.as_deref(), turn);
+            }
+        }
+    }
+
+    /// A call that only one side has, where there are no others to judge by.
+    fn lonely_call(&mut self, number: usize, side: usize, lane: &Lane, what: Option<&str>, turn: u32) {
+        let counts = self.tally.counts(number, Surface::Routing);
+        if side == 0 {
+            counts.compared += 1
+        } else {
+            counts.absent += 1
+        }
+        let what = what.unwrap_or("a side call");
+        let sides = if side == 0 { [Some(what), None] } else { [None, Some(what)] };
+        let spot = Spot { surface: Surface::Routing, lane: &lane.id, turn };
+        let words = format!("only the {} has this call", ["golden", "candidate"][side]);
+        self.changes
+            .tell(Surface::Routing, format!("calls that only the {} has", ["golden", "candidate"][side]));
+        let difference = spot.structural(levels::UNPAIRED, "lane:tree", words, sides[0], sides[1]);
+        if !self.excluded(number, Surface::Routing, "lane:tree") {
+            self.differ(number, difference);
+        }
+    }
+
+    /// Whether either recording has an agent. Where there is none, side calls are all there is to judge.
+    fn has_agents(&self) -> bool {
+        self.sides.iter().any(|side| side.ordered.lanes.lanes.iter().any(|lane| lane.kind != LaneKind::Side))
     }
 
     fn same_place(&mut self, number: usize, name: &str, golden: &Lane, candidate: &Lane) {
@@ -203,12 +258,20 @@ impl Comparison<'_> {
         exchanges.iter().find(|exchange| exchange.id == *id)?.status
     }
 
-    /// A call that the harness itself gave up counts as answered: it wanted no more.
+    /// A call that the harness itself gave up counts as answered: it wanted no more. So does one that asks no model, of
+    /// which the status tells.
     fn was_answered(&self, side: usize, turn: &Turn) -> bool {
         let exchanges = &self.sides[side].ordered.exchanges;
         let last = turn.attempts.last().and_then(|id| exchanges.iter().find(|exchange| exchange.id == *id));
-        turn.whole || last.is_some_and(|exchange| exchange.ending == Some(Ending::CutByHarness))
+        let given_up = last.is_some_and(|exchange| exchange.ending == Some(Ending::CutByHarness));
+        turn.whole || given_up || last.is_none_or(|exchange| exchange.dialect.is_none())
     }
+}
+
+/// As in `side-1 (POST /v1/messages/count_tokens)`.
+fn name_of(lane: &Lane) -> String {
+    let what = lane.agent_type.as_ref().map_or(String::new(), |what| format!(" ({what})"));
+    format!("{}{what}", lane.id)
 }
 
 /// How many turns it has, as in `2 turns`.

@@ -54,7 +54,7 @@ pub(super) fn tell(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
         let (new, changed): (Vec<_>, Vec<_>) = damage
             .into_iter()
             .filter(|file| file != &format!("`{RULES_FILE}` is new"))
-            .partition(|file| file.ends_with(" is new"));
+            .partition(|file| file.ends_with(" is new") && !is_recorded(source, name_in(file)));
         let before = verdict.notes.len();
         for file in changed.iter().chain(&new).take(NAMED) {
             verdict.notes.push(format!("the {whose} was changed since it was sealed: {file}"));
@@ -68,8 +68,7 @@ pub(super) fn tell(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
             because = because.or_else(|| verdict.notes.get(before).cloned());
         }
         for file in &changed {
-            let name = file.split('`').nth(1).unwrap_or_default();
-            for difference in heads(source, ordered, side, name) {
+            for difference in heads(source, ordered, side, name_in(file)) {
                 add(verdict, side, difference);
             }
         }
@@ -77,6 +76,20 @@ pub(super) fn tell(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
     if let (Some(because), Outcome::Match) = (because, &verdict.outcome) {
         verdict.outcome = Outcome::Inconclusive(because);
     }
+}
+
+/// The file that is told of.
+fn name_in(told: &str) -> &str {
+    told.split('`').nth(1).unwrap_or_default()
+}
+
+/// Whether a file belongs to what was recorded: the dump of an exchange, or a body. Where the seal does not know it,
+/// somebody changed the seal.
+fn is_recorded(source: &Source, file: &str) -> bool {
+    let dump = file.rsplit('/').next().unwrap_or_default();
+    let id = dump.strip_suffix("_request.json").or_else(|| dump.strip_suffix("_response.json"));
+    let is_dump = id.is_some_and(|id| (0..source.len()).any(|n| source.id(n).as_str() == id));
+    is_dump || file.starts_with("blobs/")
 }
 
 /// What the head of a dump says otherwise than the log.

@@ -6,6 +6,12 @@ use recording::source::{Asked, Ordered};
 use recording::{Manifest, Replay};
 use session::{Block, RequestId};
 
+use super::day::Day;
+use super::ids::is_made_up;
+
+/// No word is as long as this.
+const LONG: usize = 20;
+
 /// One of the two recordings.
 pub struct Side<'s> {
     /// Its folder, as it was given.
@@ -46,6 +52,10 @@ pub struct Facts {
     pub folders: Vec<(&'static str, String)>,
     /// The recording that answered, where the provider was one.
     pub replay: Option<Replay>,
+    /// The names that it made anew, as that replay tells: the recorded one, and the one here.
+    pub renamed: Vec<(String, String)>,
+    /// The day on which it began, where it says so.
+    pub day: Option<Day>,
 }
 
 impl Facts {
@@ -70,6 +80,8 @@ impl Facts {
             ran: command.is_some(),
             folders,
             replay: manifest.replay.clone(),
+            renamed: Vec::new(),
+            day: None,
         }
     }
 
@@ -106,10 +118,16 @@ impl Side<'_> {
     pub(super) fn ids(&self) -> HashSet<String> {
         let mut ids = HashSet::new();
         for lane in &self.ordered.lanes.lanes {
-            ids.extend(lane.session.iter().chain(&lane.agent).cloned());
+            // A header that speaks of sessions may say something else of them, such as a mode.
+            let named = lane.session.iter().chain(&lane.agent);
+            ids.extend(named.filter(|id| is_made_up(id) || id.len() >= LONG).cloned());
             let calls = lane.turns.iter().flat_map(|turn| &turn.calls);
             ids.extend(calls.map(|call| call.id.as_str().to_owned()));
         }
+        // A path is no id, for what is new in it is named by itself; and a number may be anything else elsewhere.
+        let is_id = |name: &str| !name.contains('/') && name.contains(|c: char| c.is_ascii_alphabetic());
+        let words = self.facts.renamed.iter().filter(|(old, new)| is_id(old) && is_id(new));
+        ids.extend(words.flat_map(|(old, new)| [old.clone(), new.clone()]));
         ids.retain(|id| id.len() > 3);
         ids
     }

@@ -33,10 +33,13 @@ impl Cell {
         self.floor = Some(self.floor.map_or(holds, |floor| floor.min(holds)));
     }
 
-    /// The level that is left; nothing where nothing was compared.
+    /// The level that is left: nothing where nothing was compared, and E0 where only one side has anything.
     fn level(&self) -> Option<Level> {
-        let floor = self.floor.unwrap_or(Some(Level::E4));
-        floor.filter(|level| self.has_basis() && *level >= Level::E1)
+        match (self.has_basis(), self.floor) {
+            (true, floor) => floor.unwrap_or(Some(Level::E4)),
+            (false, Some(floor)) => floor.min(Some(Level::E0)),
+            (false, None) => None,
+        }
     }
 
     /// Whether anything but an ending was compared.

@@ -15,6 +15,8 @@ use wire::Header;
 use wire::dialect::{Dialect, Marker, Part, Place, Prompt, PromptMessage, Tool};
 use wire::json::Document;
 
+use super::ids::is_made_up;
+
 /// What a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
@@ -390,7 +392,8 @@ fn head(taking: &mut Taking<'_>, method: &str, url: &str, headers: &[Header]) ->
     for header in headers {
         let name = header.name().to_ascii_lowercase();
         let pointer = format!("header:{name}");
-        let kind = if names_an_agent(&name) { Kind::Identity } else { Kind::Header };
+        let is_id = header.value().is_some_and(|value| holds_an_id(&name, value));
+        let kind = if is_id { Kind::Identity } else { Kind::Header };
         let json = match header {
             Header::Plain { value, .. } => quote(value),
             Header::Secret { fingerprint, .. } => format!("{{\"fingerprint\":{}}}", quote(fingerprint)),
@@ -400,12 +403,33 @@ fn head(taking: &mut Taking<'_>, method: &str, url: &str, headers: &[Header]) ->
     units
 }
 
-/// Whether a header's name says that it holds the id of a session, an agent or a request.
-fn names_an_agent(name: &str) -> bool {
-    let has = |word: &str| name.split('-').any(|part| part == word);
-    let of_agent = has("session") || has("conversation") || has("thread") || has("parent");
-    !has("user")
-        && (of_agent || (has("id") && (has("agent") || has("request") || has("trace"))) || has("traceparent"))
+/// What a header's name speaks of that has an id.
+const NAMED: &[&str] = &[
+    "agent",
+    "b3",
+    "baggage",
+    "conversation",
+    "correlation",
+    "idempotency",
+    "interaction",
+    "parent",
+    "request",
+    "sentry",
+    "session",
+    "span",
+    "thread",
+    "trace",
+    "traceparent",
+    "tracestate",
+    "turn",
+];
+
+/// Whether a header holds an id: its name says of what, and says that it is one or the value looks like one. A mode or
+/// a count of sessions is a value like any other.
+fn holds_an_id(name: &str, value: &str) -> bool {
+    let has = |word: &str| name.split(['-', '_']).any(|part| part == word);
+    let is_of = NAMED.iter().any(|word| has(word)) && !has("user");
+    is_of && (has("id") || is_made_up(value))
 }
 
 fn tools(taking: &mut Taking<'_>, prompt: &Prompt) -> Vec<Arc<Unit>> {

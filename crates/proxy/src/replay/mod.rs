@@ -10,6 +10,7 @@ mod find;
 mod fresh;
 mod idle;
 mod names;
+mod question;
 mod readings;
 mod report;
 mod response;

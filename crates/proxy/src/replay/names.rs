@@ -1,14 +1,16 @@
 //! Names that the harness makes up anew in every run, and what each has become in this one.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use session::{Block, Reply};
 use wire::dialect::Prompt;
-use wire::rename::Renames;
+use wire::json::Document;
+use wire::rename::{Renames, numbers};
 
 use super::fresh::{Unit, fresh};
 use super::tape::digest;
-use super::tokens::{align, is_made, names};
+use super::tokens::{align, is_made, labelled, names, tokens};
 
 /// In how many requests a name is looked for.
 const SIGHTINGS: usize = 3;
@@ -61,7 +63,9 @@ impl Census {
                 continue;
             }
             let is_result = matches!(unit, Unit::Result(_));
-            for name in names(&text).into_iter().filter(|name| is_result || is_made(name)) {
+            let labelled = if is_result { labelled(&text) } else { Vec::new() };
+            let names = names(&text).into_iter().filter(|name| is_result || is_made(name));
+            for name in names.chain(labelled) {
                 let seen = self.seen.entry(digest(name.as_bytes())).or_default();
                 if seen.len() < SIGHTINGS && seen.last().is_none_or(|last| *last != (n, unit.clone())) {
                     seen.push((n, unit.clone()));
@@ -72,8 +76,15 @@ impl Census {
 
     pub(super) fn answered(&mut self, reply: &Reply) {
         for block in &reply.blocks {
-            let Some(text) = said(block) else { continue };
-            for name in names(text).into_iter().filter(|name| is_made(name) || is_argument(block, name)) {
+            let is_call = matches!(block, Block::ToolCall(_));
+            let said = said(block);
+            // A call that is made with this and no other word names something, whatever the word.
+            let alone = said.iter().map(String::as_str).filter(|said| is_call && tokens(said).len() == 1);
+            let named = said
+                .iter()
+                .flat_map(|said| names(said))
+                .filter(|name| is_made(name) || (is_call && said.iter().any(|said| said == name)));
+            for name in named.chain(alone) {
                 let key = digest(name.as_bytes());
                 match self.seen.contains_key(&key) && !self.by_model.contains(&key) {
                     true if self.known.insert(key) => self.found.push(name.to_owned()),
@@ -167,15 +178,19 @@ impl Mapping {
     }
 }
 
-/// Whether a call is made with this and no other word.
-fn is_argument(block: &Block, word: &str) -> bool {
-    matches!(block, Block::ToolCall(call) if call.input.contains(&format!("\"{word}\"")))
+/// What a block says: its text, or all that a call is made with, a line each.
+fn said(block: &Block) -> Vec<String> {
+    match block {
+        Block::Text { text } => vec![text.clone()],
+        Block::ToolCall(call) => arguments(&call.input),
+        _ => Vec::new(),
+    }
 }
 
-fn said(block: &Block) -> Option<&str> {
-    match block {
-        Block::Text { text } => Some(text),
-        Block::ToolCall(call) => Some(&call.input),
-        _ => None,
-    }
+/// The texts that a call is made with, as they are meant, and the numbers that it calls ids.
+fn arguments(input: &str) -> Vec<String> {
+    let Ok(document) = Document::parse(input.as_bytes()) else { return vec![input.to_owned()] };
+    let values = document.root().walk();
+    let texts = values.iter().filter_map(|value| value.as_str().map(Cow::into_owned));
+    texts.chain(numbers(document.root()).into_iter().map(|number| input[number].to_owned())).collect()
 }

@@ -12,9 +12,10 @@ use wire::difference::{Difference, first_difference};
 use super::fault::Fault;
 use super::find::{Finder, Found, Nowhere};
 use super::names::Mapping;
+use super::question::Question;
 use super::report::{FaultUse, Miss, Place, Report};
 use super::response::Reply;
-use super::tape::{Tape, digest};
+use super::tape::Tape;
 use super::trail::Trail;
 use super::{OnMiss, Settings};
 use crate::cache_sim::CacheSim;
@@ -178,7 +179,7 @@ impl Stage {
         self.lock().finder.failed(ticket.spot);
     }
 
-    /// The recorded answer to a request that asks no model: to the same body where there was one, else in order.
+    /// The recorded answer to a request that asks no model: the next of those that ask for what is most like it.
     pub(super) fn other(&self, request: &Request) -> Option<Reply> {
         let path = request.path();
         // The recorded address may have had a prefix that this one has not, or the other way round.
@@ -193,14 +194,13 @@ impl Stage {
         let known = self.tape.others.get_key_value(&same).map(|(known, _)| known);
         let known = known.or_else(|| self.tape.others.keys().filter(fits).min())?;
         let takes = &self.tape.others[known];
-        let body = digest(&request.body);
-        let is_same = |take: &usize| self.tape.takes[*take].outline.history == body;
+        let asked = Question::of(request.query(), &request.body);
+        let likeness = |take: &usize| self.tape.takes[*take].question.likeness(&asked);
+        let best = takes.iter().map(likeness).max()?;
+        let mut alike = takes.iter().filter(|take| likeness(take) == best);
         let mut state = self.lock();
-        let is_new = |take: &usize| !state.others.contains(take);
-        let new = takes.iter().find(|take| is_new(take) && is_same(take));
-        let again = || takes.iter().rfind(|take| is_same(take));
-        let next = || takes.iter().find(|take| is_new(take));
-        let take = *new.or_else(again).or_else(next).or(takes.last())?;
+        let new = alike.clone().find(|take| !state.others.contains(take));
+        let take = *new.or_else(|| alike.next_back())?;
         state.again += u64::from(!state.others.insert(take));
         state.served += 1;
         Some(Reply::of(&self.tape.takes[take].response, &state.mapping.renames()))

@@ -14,6 +14,7 @@ use wire::sse::SseDecoder;
 use wire::{Ending, Header};
 
 use super::names::{Census, Names};
+use super::question::Question;
 
 /// Longest text that is kept of what a conversation opens with.
 const OPENING: usize = 64 << 10;
@@ -85,6 +86,8 @@ pub(super) struct Take {
     pub(super) dialect: Option<Dialect>,
     pub(super) path: String,
     pub(super) outline: Outline,
+    /// What it asks for, where it asks no model.
+    pub(super) question: Question,
     pub(super) asked_us: u64,
     pub(super) response: Recorded,
     /// It ended as it should.
@@ -320,11 +323,10 @@ impl Watch for Loading {
                 None => format!("{} {}", asked.method, path(&asked.url).trim_end_matches('/')),
             },
             after: outline.spine,
-            outline: match prompt {
-                Some(_) => outline,
-                None => {
-                    Outline { history: digest(asked.body.bytes.as_deref().unwrap_or_default()), ..outline }
-                }
+            outline,
+            question: match prompt {
+                Some(_) => Question::default(),
+                None => Question::of(query(&asked.url), asked.body.bytes.as_deref().unwrap_or_default()),
             },
             asked_us: 0,
             response: Recorded::default(),
@@ -337,7 +339,12 @@ impl Watch for Loading {
         let Some(&at) = self.by_exchange.get(&n) else { return };
         let parts = self.parts.remove(&n).unwrap_or_default();
         let id = self.takes[at].id.clone();
+        let has_ended = has_ended(answered, heard, self.takes[at].dialect);
         match Recorded::of(answered, parts) {
+            Ok(recorded) if has_ended => {
+                let status = recorded.status.or(Some(200));
+                self.takes[at].response = Recorded { ending: Some(Ending::Complete), status, ..recorded };
+            }
             Ok(recorded) => self.takes[at].response = recorded,
             Err(why) => {
                 self.unplayable.get_or_insert((id, why));
@@ -347,7 +354,7 @@ impl Watch for Loading {
         let take = &mut self.takes[at];
         take.whole = match take.dialect {
             Some(_) => heard.whole,
-            None => answered.ending == Some(Ending::Complete),
+            None => take.response.ending == Some(Ending::Complete),
         };
         take.after = self.replies.learn(take.outline.spine, heard);
         if let Some(reply) = &heard.reply {
@@ -417,6 +424,18 @@ impl Recorded {
         }
         Ok(Self { status: answered.status, headers, body, is_stream, parts, ending: answered.ending })
     }
+}
+
+/// Whether a response came to its end that does not say how it ended, as in the dumps of others: it is whole, and
+/// nothing says otherwise.
+fn has_ended(answered: &Answered, heard: &Heard, dialect: Option<Dialect>) -> bool {
+    let is_error = answered.status.is_some_and(|status| status >= 400);
+    let is_there = answered.body.bytes.is_some() && answered.error.is_none();
+    answered.ending.is_none() && is_there && (dialect.is_none() || heard.whole || is_error)
+}
+
+fn query(url: &str) -> &str {
+    url.split_once('?').map_or("", |(_, query)| query)
 }
 
 /// Where each event of a stream begins; comments belong to the event behind them.

@@ -1,5 +1,7 @@
 //! Words that may be names a harness made up: ids, numbers with letters, paths.
 
+use std::borrow::Cow;
+
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 /// Shortest word of letters alone that may be an id.
@@ -100,7 +102,9 @@ fn longest_number(word: &str) -> usize {
 /// What in a text may be a name: ids, also inside of paths, and paths with all folders above them.
 pub(super) fn names(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
-    for token in tokens(text) {
+    let tokens = tokens(text);
+    let mut start = 0;
+    for (at, token) in tokens.iter().copied().enumerate() {
         if token.contains('/') && !is_path(token) {
             names.extend(words(token).filter(|word| is_id(word)));
         } else if is_path(token) {
@@ -109,30 +113,65 @@ pub(super) fn names(text: &str) -> Vec<&str> {
             names.extend(ends.skip(1).map(|end| &token[..end]));
             names.push(token.trim_end_matches('/'));
             names.extend(words(token).filter(|word| is_id(word)));
+            names
+                .extend(rest_of_path(&tokens[at + 1..]).map(|rest| &text[start..start + token.len() + rest]));
         } else if is_id(token) {
             names.push(token);
         }
+        start += token.len();
     }
     names
+}
+
+/// How long the rest of a path is that may have a folder with spaces in it: a few words, and one that goes on with `/`.
+fn rest_of_path(behind: &[&str]) -> Option<usize> {
+    const WORDS: usize = 3;
+    let pairs = behind.chunks_exact(2).take(WORDS).take_while(|pair| pair[0] == " ");
+    let end = pairs.clone().position(|pair| pair[1].contains('/'))?;
+    let is_rest = !is_path(behind[2 * end + 1]);
+    is_rest.then(|| behind[..2 * end + 2].iter().map(|token| token.len()).sum())
 }
 
 fn words(path: &str) -> impl Iterator<Item = &str> {
     path.split(|c: char| !is_word(c)).filter(|word| !word.is_empty())
 }
 
+/// Words that a text calls ids: `ID: bqwertyui`, `task_id=…`, `<agent-id>…`. They may be of letters alone.
+pub(super) fn labelled(text: &str) -> Vec<&str> {
+    const BETWEEN: usize = 3;
+    let tokens = tokens(text);
+    let is_label = |token: &str| {
+        let small = token.to_ascii_lowercase();
+        small == "id" || small.ends_with("_id") || small.ends_with("-id") || token.ends_with("Id")
+    };
+    let follows_label = |at: usize| {
+        let before = || tokens[..at].iter().rev();
+        let marks = || before().take_while(|token| !token.starts_with(is_word)).take(BETWEEN);
+        let says = marks().any(|mark| matches!(*mark, ":" | "=" | ">"));
+        says && before().nth(marks().count()).is_some_and(|token| is_label(token))
+    };
+    let is_long = |token: &str| token.len() >= ID && token.chars().all(is_word);
+    let found = (0..tokens.len()).filter(|at| is_long(tokens[*at]) && follows_label(*at));
+    found.map(|at| tokens[at]).collect()
+}
+
 /// What stands in `new` where the names stand in `old`: pairs of a name and its counterpart, both equal where
 /// nothing changed.
 pub(super) fn align<'n>(old: &str, new: &str, wanted: &[&'n str]) -> Vec<(&'n str, String)> {
+    let called = labelled(new);
+    let spaced = wanted.iter().copied().filter(|name| name.contains(' '));
+    let spaced: Vec<_> = spaced.filter_map(|name| Some((name, in_its_line(name, old, new)?))).collect();
     let (old, new) = (tokens(old), tokens(new));
     if old.len().max(new.len()) > MANY {
         return Vec::new();
     }
-    let mut pairs = Vec::new();
+    let mut pairs = spaced;
     for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
         for (old, new) in opposite(&op, &old, &new) {
+            let is_called = called.contains(&&*new);
             for name in wanted {
                 if pairs.iter().all(|(known, _)| known != name) {
-                    pairs.extend(counterpart(name, old, new).map(|found| (*name, found)));
+                    pairs.extend(counterpart(name, old, &new, is_called).map(|found| (*name, found)));
                 }
             }
         }
@@ -141,6 +180,18 @@ pub(super) fn align<'n>(old: &str, new: &str, wanted: &[&'n str]) -> Vec<(&'n st
         wanted.iter().copied().filter(|name| pairs.iter().all(|(known, _)| known != name)).collect();
     pairs.extend(in_sequence(&old, &new, &missing));
     pairs
+}
+
+/// What a path with spaces has become: what stands in the line that is otherwise the same, if it is the same file.
+fn in_its_line(name: &str, old: &str, new: &str) -> Option<String> {
+    let (before, behind) = old.lines().find_map(|line| line.split_once(name))?;
+    let inside = |line: &'_ str| Some(line.strip_prefix(before)?.strip_suffix(behind)?.to_owned());
+    new.lines().find_map(inside).filter(|found| is_path(found) && file(found) == file(name))
+}
+
+/// What a path ends with.
+fn file(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// Where the words around them changed too much, the ids still come in their order.
@@ -163,10 +214,15 @@ fn in_sequence<'n>(old: &[&str], new: &[&str], wanted: &[&'n str]) -> Vec<(&'n s
 }
 
 /// The tokens that stand opposite of each other.
-fn opposite<'t>(op: &DiffOp, old: &[&'t str], new: &[&'t str]) -> Vec<(&'t str, &'t str)> {
+fn opposite<'t>(op: &DiffOp, old: &[&'t str], new: &[&'t str]) -> Vec<(&'t str, Cow<'t, str>)> {
     let (before, behind) = (&old[op.old_range()], &new[op.new_range()]);
     if before.len() == behind.len() {
-        return before.iter().copied().zip(behind.iter().copied()).collect();
+        return before.iter().copied().zip(behind.iter().map(|token| Cow::Borrowed(*token))).collect();
+    }
+    if let [path] = before
+        && is_path(path)
+    {
+        return broken_path(path, behind).map(|whole| (*path, Cow::Owned(whole))).into_iter().collect();
     }
     // A lone name among words that changed has its counterpart in the lone name there.
     let lone = |tokens: &[&'t str], is: fn(&str) -> bool| {
@@ -175,14 +231,24 @@ fn opposite<'t>(op: &DiffOp, old: &[&'t str], new: &[&'t str]) -> Vec<(&'t str, 
     };
     [is_id as fn(&str) -> bool, is_path]
         .into_iter()
-        .filter_map(|is| lone(before, is).zip(lone(behind, is)))
+        .filter_map(|is| lone(before, is).zip(lone(behind, is).map(Cow::Borrowed)))
         .collect()
 }
 
+/// What a path has become that stands opposite of several words: one of them, or all, if there is a space or a quote in
+/// it now; whichever ends in the same file. A piece of it would be another path.
+fn broken_path(old: &str, new: &[&str]) -> Option<String> {
+    let fits = |path: &str| is_path(path) && !path.contains('\n') && file(path) == file(old);
+    let one = new.iter().find(|token| fits(token)).map(|token| (*token).to_owned());
+    one.or_else(|| Some(new.concat()).filter(|whole| fits(whole)))
+}
+
 /// What a name has become, where `old` became `new`.
-fn counterpart(name: &str, old: &str, new: &str) -> Option<String> {
+fn counterpart(name: &str, old: &str, new: &str, is_called: bool) -> Option<String> {
     if old == name {
-        let alike = is_path(name) == is_path(new) && (is_path(new) || is_id(new));
+        // Of letters alone it may be a word about the id, such as `unknown`: ids of one kind are of one length.
+        let is_called = is_called && name.len() == new.len();
+        let alike = is_path(name) == is_path(new) && (is_path(new) || is_id(new) || is_called);
         return alike.then(|| new.trim_end_matches('/').to_owned());
     }
     if !old.contains('/') || !new.contains('/') {

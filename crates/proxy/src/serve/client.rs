@@ -42,6 +42,11 @@ impl Request {
     pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default().trim_end_matches('/')
     }
+
+    /// What stands behind the path.
+    pub(crate) fn query(&self) -> &str {
+        self.target.split_once('?').map_or("", |(_, query)| query)
+    }
 }
 
 impl Client {

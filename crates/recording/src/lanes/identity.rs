@@ -29,7 +29,7 @@ impl Identity {
         let mut identity = Self::default();
         for (name, value) in headers {
             let name = name.to_ascii_lowercase();
-            let names = |word: &str| name.split('-').any(|part| part == word);
+            let names = |word: &str| name.split(['-', '_']).any(|part| part == word);
             let is_session = names("session") || names("conversation") || names("thread");
             let slot = match () {
                 () if names("user") || names("stainless") => continue,
@@ -114,6 +114,7 @@ mod tests {
         assert!(!main.agrees_with(&sub) && sub.agrees_with(&sub.clone()));
         let child = identity(&[("x-session-affinity", "c"), ("x-parent-session-id", "p")]);
         assert_eq!((child.session.as_deref(), child.parent.as_deref()), (Some("c"), Some("p")));
+        assert_eq!(identity(&[("Session_Id", "s")]).session.as_deref(), Some("s"));
         assert!(identity(&[]).agrees_with(&sub), "who says nothing may be anyone");
         assert_eq!(identity(&[("x-stainless-retry-count", "0"), ("user-agent", "id")]), Identity::default());
     }

@@ -9,7 +9,7 @@ use session::{CallId, Role};
 use super::asking::{Asking, Said, digest};
 use super::identity::Identity;
 use super::prompts::Claim;
-use super::tracker::{Growing, LaneTracker, Mark, Spot};
+use super::tracker::{LaneTracker, Mark, Spot};
 
 /// How many lanes that look alike are asked whether their history was thrown away.
 const REMEMBERED: usize = 64;
@@ -52,7 +52,7 @@ enum Told {
 impl LaneTracker {
     /// The lane whose history a request without tools is about: it sums up or names what others said.
     pub(super) fn history_of(&self, place: &Place, asking: &Asking, identity: &Identity) -> Option<usize> {
-        if !matches!(place, Place::New(None)) || asking.is_first() || asking.has_tools {
+        if !matches!(place, Place::New(None) | Place::Aside(_)) || asking.is_first() || asking.has_tools {
             return None;
         }
         let spots = self.awaited.get(&asking.spine()).or_else(|| self.asked.get(&asking.spine()))?;
@@ -160,11 +160,10 @@ impl LaneTracker {
 
     /// A request that carries a history.
     pub(super) fn place_later(&self, asking: &Asking, identity: &Identity) -> Place {
-        // Whoever carries an agent's history without its tools is not the agent: it sums up, or names it.
-        let is_about = |lane: &Growing| lane.has_tools && !asking.has_tools;
+        let lacks_tools = |spot: &Spot| self.lanes[spot.0].has_tools && !asking.has_tools;
         let agrees = |spot: &&Spot| {
-            let lane = &self.lanes[spot.0];
-            lane.identity.agrees_with(identity) && !is_about(lane)
+            let may_be_its_own = !lacks_tools(spot) || self.may_speak_for(spot.0, asking);
+            may_be_its_own && self.lanes[spot.0].identity.agrees_with(identity)
         };
         let is_head = |spot: &&Spot| self.lanes[spot.0].turns.len() == spot.1 + 1;
         let of = |index: &HashMap<u64, Vec<Spot>>, spine: &u64| -> Vec<Spot> {
@@ -176,8 +175,9 @@ impl LaneTracker {
 
         let awaited = of(&self.awaited, &spine);
         let asked = of(&self.asked, &spine);
-        // A fork that failed is asked again, while its parent waits where it began.
-        let fails = |spot: &&Spot| self.lanes[spot.0].is_fork && is_head(spot) && turn(spot).has_failed();
+        // A fork that failed is asked again, while its parent waits where it began; a question aside too.
+        let begins_there = |spot: &Spot| self.lanes[spot.0].is_fork || self.lanes[spot.0].is_aside;
+        let fails = |spot: &&Spot| begins_there(spot) && is_head(spot) && turn(spot).has_failed();
         if let Some(spot) = asked.iter().filter(fails).find(|spot| turn(spot).history == asking.history) {
             return Place::Again(*spot);
         }
@@ -186,6 +186,8 @@ impl LaneTracker {
             let behind = (spot.0, spot.1 + 1);
             // Behind an empty reply the spine is what it was: only the rest can tell.
             return match self.fork_call(asking, spot) {
+                // It sums up, or it is the agent's last word: known when the agent goes on, or does not.
+                _ if lacks_tools(&spot) => Place::Aside(spot.0),
                 _ if turn(&spot).history == asking.history => Place::Again(spot),
                 call if call.is_some() || told => Place::Fork(behind, call),
                 _ if self.speaks_otherwise(spot.0, asking) => Place::Aside(spot.0),
@@ -241,7 +243,26 @@ impl LaneTracker {
                 return Place::Branch((spot.0, spot.1 + 1));
             }
         }
-        Place::New(None)
+        match self.rewords(asking, identity) {
+            Some(lane) => Place::Branch((lane, 1)),
+            None => Place::New(None),
+        }
+    }
+
+    /// The lane whose first reply a request carries in other words, as where a harness leaves out what the model
+    /// thought: all else is as it was there.
+    fn rewords(&self, asking: &Asking, identity: &Identity) -> Option<usize> {
+        let alike = self.looks.get(&(asking.system, asking.tools))?;
+        let carries_one = asking.said.len() == 2 && asking.results.is_empty();
+        let is_it = |lane: &&usize| {
+            let lane = &self.lanes[**lane];
+            let opens_alike = lane.gaps.first().map(|gap| &gap.texts) == Some(&asking.gaps[0].texts);
+            let reply = lane.turns.first().and_then(|turn| turn.reply.as_ref());
+            let is_talk = reply.is_some_and(|reply| reply.calls.is_empty());
+            let is_young = lane.turns.len() == 1 && lane.branch.is_none() && lane.turns[0].is_whole();
+            is_young && opens_alike && is_talk && lane.identity.agrees_with(identity)
+        };
+        alike.iter().rev().find(is_it).copied().filter(|_| carries_one)
     }
 
     /// Whether it is the beginning of a fork of nobody that is known.
@@ -255,6 +276,12 @@ impl LaneTracker {
         let known = &self.lanes[lane].voice;
         let shared = asking.voice.iter().filter(|word| known.contains(word)).count();
         !known.is_empty() && !asking.voice.is_empty() && 2 * shared < known.len().min(asking.voice.len())
+    }
+
+    /// Whether a request that carries a lane's history without its tools may be that lane's own. Under other
+    /// instructions it is not the agent: it sums up, or names it.
+    fn may_speak_for(&self, lane: usize, asking: &Asking) -> bool {
+        self.lanes[lane].voice.is_empty() == asking.voice.is_empty() && !self.speaks_otherwise(lane, asking)
     }
 
     /// Of turns that a request may follow: the one that names the same agent, then the one whose

@@ -369,6 +369,42 @@ fn a_summary_is_a_compaction_and_another_prompt_is_another_agent() {
 }
 
 #[test]
+fn a_first_reply_that_is_carried_in_other_words_is_still_the_lanes() {
+    let story = |carried: &str, last: &str| {
+        format!(
+            "
+            > r1 agent/Read | u:do it
+            < r1 <think>hm</think> it is done
+            > r2 agent/Read | u:do it | a:{carried} | u:go on
+            < r2 and more
+            {last}
+            "
+        )
+    };
+    let carried = "it is done";
+    check(
+        &story(carried, "> r3 agent/Read | u:do it | a:it is done | u:go on | a:and more | u:stop"),
+        expect![[r#"
+            main, 1:r1, 2:r2 Rewrite, 3:r3
+        "#]],
+    );
+    // Who opens with other words, or looks like another agent, is one.
+    check(
+        "
+        > r1 agent/Read | u:do it
+        < r1 it is done
+        > r2 agent/Read | u:do that | a:that is done | u:go on
+        > r3 helper/Write | u:do it | a:all is done | u:go on
+        ",
+        expect![[r#"
+            main, 1:r1
+            main-2, 1:r2
+            main-3, 1:r3
+        "#]],
+    );
+}
+
+#[test]
 fn text_put_before_a_reply_is_noticed() {
     check(
         "
@@ -517,6 +553,58 @@ fn who_carries_a_history_without_its_tools_is_not_the_agent() {
             main, 1:r1, 2:r3, 3:r5 Compaction
             side-1, 1:r2
             side-2, 1:r4
+        "#]],
+    );
+}
+
+#[test]
+fn an_agent_may_be_asked_for_its_last_word_without_tools() {
+    let story = |last: &str| {
+        format!(
+            "
+            > r1 agent/Read | u:do it
+            < r1 #a()
+            > r2 agent/ | u:do it | a:#a | r:a=1 | u:answer now
+            {last}
+            "
+        )
+    };
+    check(
+        &story("< r2 all is done"),
+        expect![[r#"
+            main, 1:r1, 2:r2
+        "#]],
+    );
+    check(
+        &story(
+            "< r2 529
+            > r3 agent/ | u:do it | a:#a | r:a=1 | u:answer now
+            < r3 all is done
+            > r4 agent/Read | u:do it | a:#a | r:a=1 | u:answer now | a:all is done | u:go on",
+        ),
+        expect![[r#"
+            main, 1:r1, 2:r2+r3, 3:r4
+        "#]],
+    );
+    check(
+        &story(
+            "< r2 all is done
+            > r3 agent/Read | u:do it | a:#a | r:a=1",
+        ),
+        expect![[r#"
+            main, 1:r1, 2:r3
+            side-1 < main, 1:r2
+        "#]],
+    );
+    check(
+        "
+        > r1 /Read | u:do it
+        < r1 #a()
+        > r2 / | u:do it | a:#a | r:a=1
+        < r2 all is done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r2
         "#]],
     );
 }

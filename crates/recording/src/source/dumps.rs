@@ -44,6 +44,8 @@ struct Pair {
 /// Either dump, as far as anybody writes it.
 #[derive(Deserialize)]
 struct Dump {
+    /// Ours have a version.
+    format: Option<serde_json::Value>,
     #[serde(default, deserialize_with = "text")]
     request_id: Option<String>,
     #[serde(default, deserialize_with = "text")]
@@ -369,7 +371,22 @@ fn read(root: &Path, inside: &str, name: &str) -> Result<Dump, OpenError> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(failed(std::io::Error::other("it is not a JSON object")));
     }
-    serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))
+    let dump: Dump = serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))?;
+    match dump.format.is_some() && name.ends_with(RESPONSE) {
+        true => dump.checked().map_err(|why| failed(std::io::Error::other(why))),
+        false => Ok(dump),
+    }
+}
+
+impl Dump {
+    /// A response of our own, which always says how it ended.
+    fn checked(self) -> Result<Self, &'static str> {
+        match (self.ending, self.status) {
+            (None, _) => Err("its `ending` is none that is known"),
+            (Some(Ending::Complete), None) => Err("it is complete and has no `status`"),
+            _ => Ok(self),
+        }
+    }
 }
 
 /// Headers as a list of `{name, value}` or of pairs, or as a map of strings or lists.

@@ -13,7 +13,8 @@ use serde_json::json;
 use wire::dialect::Dialect;
 
 use self::change::change;
-use self::story::{Story, story};
+use self::story::{Story, story, talk};
+use super::day::Day;
 use super::{Rules, compare};
 use crate::{Difference, Level, Outcome, Verdict};
 
@@ -99,6 +100,149 @@ fn a_side_call_to_another_address_is_a_difference() {
         E4 Match
     "#]]
     .assert_eq(&told.concat());
+}
+
+#[test]
+fn a_last_turn_without_tools_is_the_agents_own() {
+    for (name, dialect) in DIALECTS {
+        let mut golden = story(dialect);
+        change(&mut golden, "r6", "drop /tools");
+        let mut candidate = golden.clone();
+        candidate.forget("r6");
+        let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+        let missing =
+            |it: &&Difference| it.lane == "main" && it.what.contains("only the golden has this turn");
+        assert!(verdict.differences.iter().any(|it| missing(&it)), "{name}: {}", told(&verdict));
+    }
+}
+
+#[test]
+fn calls_that_ask_no_model_meet_by_what_they_say() {
+    let count = |words: &str| json!({"model": "m", "messages": [{"role": "user", "content": words}]});
+    let counting = |all: &[(&'static str, &str)]| {
+        let with = |story: Story, (id, words): &(&'static str, &str)| {
+            story.with_other(id, "/v1/messages/count_tokens", count(words))
+        };
+        all.iter().fold(story(dialect("anthropic")), with)
+    };
+    let golden = counting(&[("r7", "a short one"), ("r8", "quite another one")]);
+    let tell = |candidate: Story| {
+        let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+        let absent: u64 = verdict.surfaces.iter().map(|surface| surface.counts.absent).sum();
+        let of_side = verdict.notes.iter().filter(|note| note.contains("has turn"));
+        let notes: String = of_side.map(|note| format!("{note}\n")).collect();
+        format!("{}{absent} absent\n{notes}", told(&verdict))
+    };
+    let told = [
+        tell(counting(&[("r7", "quite another one"), ("r8", "a short one")])),
+        tell(counting(&[("r8", "quite another one")])),
+        tell(counting(&[("r7", "a short one"), ("r8", "quite another one"), ("r9", "a third")])),
+        tell(counting(&[("r7", "a short one"), ("r8", "quite another word")])),
+    ];
+    expect![[r#"
+        E4 Match
+        0 absent
+        E4 Match
+        1 absent
+        only the golden has turn 1 of the side calls side-1 (POST /v1/messages/count_tokens); the number of side calls is not judged
+        E4 Match
+        1 absent
+        only the candidate has turn 3 of the side calls side-1 (POST /v1/messages/count_tokens); the number of side calls is not judged
+        E2 Differs
+        E2 prompt side-1 2 /messages/0/content: a text differs: quite another one / quite another word
+        0 absent
+    "#]].assert_eq(&told.concat());
+}
+
+#[test]
+fn where_there_is_nothing_but_side_calls_their_number_is_judged() {
+    let asking = |words: &[&str]| {
+        let mut story = story(dialect("anthropic"));
+        for (id, words) in ["r7", "r8"].into_iter().zip(words) {
+            let body = json!({"contents": [{"parts": [{"text": words}]}]});
+            story = story.with_other(id, "/v1beta/models/gull:generateContent", body);
+        }
+        ["r1", "r2", "r3", "r4", "r5", "r6"].into_iter().for_each(|id| story.forget(id));
+        story
+    };
+    let golden = asking(&["a", "b"]);
+    let tell = |candidate: Story| told(&judged(&golden, &candidate, "format = 1", Level::E3));
+    let told = [tell(golden.clone()), tell(asking(&["a"]))];
+    expect![[r#"
+        E4 Match
+        E0 Differs
+        E0 routing side-1 2 lane:tree: only the golden has this call: POST /v1beta/models/gull:generateContent / -
+    "#]]
+    .assert_eq(&told.concat());
+}
+
+#[test]
+fn a_side_call_that_goes_elsewhere_is_known_by_its_words() {
+    let golden = story(dialect("anthropic")).with_title("r7", "Name the talk about tides and boats.");
+    let body = golden.exchanges.last().expect("the title").body.clone();
+    let candidate = story(dialect("anthropic")).with_other("r7", "/v1/messages/count_tokens", body);
+    let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+    let path = verdict.differences.iter().find(|it| it.pointer == "url:path").expect("it is named");
+    assert_eq!((path.lane.as_str(), path.holds), ("side-1", Some(Level::E1)));
+}
+
+#[test]
+fn another_word_in_what_is_carried_back_is_named_at_its_place() {
+    for (name, dialect) in DIALECTS {
+        let golden = talk(dialect, "It is coming in.");
+        let candidate = talk(dialect, "It is surely coming in.");
+        let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+        let list = if dialect == Dialect::OpenAiResponses { "/input/2" } else { "/messages/" };
+        let [difference] = &verdict.differences[..] else { panic!("{name}: {}", told(&verdict)) };
+        assert!(difference.pointer.starts_with(list) && difference.turn == 2, "{name}: {}", told(&verdict));
+        assert_eq!(difference.candidate.as_deref(), Some("It is surely coming in."), "{name}");
+        let same = judged(&golden, &golden.clone(), "format = 1", Level::E4);
+        assert_eq!(told(&same), "E4 Match\n", "{name}");
+    }
+}
+
+#[test]
+fn what_is_called_an_id_is_one_whatever_it_looks_like() {
+    let said = |texts: [&str; 2]| {
+        let mut story = story(Dialect::AnthropicMessages);
+        let results = &mut story.told("r5").body["messages"][2]["content"];
+        for (at, text) in texts.into_iter().enumerate() {
+            results[at]["content"][0]["text"] = text.into();
+        }
+        story
+    };
+    let level = |golden: [&str; 2], candidate: [&str; 2]| {
+        judged(&said(golden), &said(candidate), "format = 1", Level::E3).level.expect("a level")
+    };
+    let once = |golden: &str, candidate: &str| level([golden, ""], [candidate, ""]);
+    let started = |id: &str| format!("Running with ID: {id}. It writes to /tmp/tasks/{id}.output");
+    let told = [
+        ("of letters", once(&started("bqrhimlzk"), &started("bnvnplzqt"))),
+        ("with one digit", once("task_id: bqwertyu", "task_id: bk3mzxcv")),
+        ("of digits", once("task_id: 12345678", "task_id: 87654321")),
+        ("with dashes", once("session_id=V1StGXR8_Z5jdHi6B-myT", "session_id=QwErTyUiOpAsDfGhJkLzX")),
+        (
+            "in a tag",
+            once("<task-id>bqrhimlzk</task-id> bqrhimlzk", "<task-id>bq7himlzk</task-id> bq7himlzk"),
+        ),
+        ("not for two", level(["shell_id: bqrhim1zk", "bqrhim1zk"], ["shell_id: bnv2plzqt", "bqrhim1zk"])),
+        ("a word, once", once("task_id: string", "task_id: number")),
+        ("a row of a table", once("id: 7, name: tern", "id: 8, name: tern")),
+        ("called otherwise", once("Running bqrhimlzk", "Running bnvnplzqt")),
+    ];
+    let told: String = told.iter().map(|(what, level)| format!("{what}: {level}\n")).collect();
+    expect![[r#"
+        of letters: E3
+        with one digit: E3
+        of digits: E3
+        with dashes: E3
+        in a tag: E3
+        not for two: E2
+        a word, once: E2
+        a row of a table: E2
+        called otherwise: E2
+    "#]]
+    .assert_eq(&told);
 }
 
 /// A line of the table.
@@ -319,7 +463,7 @@ fn another_run_of_the_same_agrees_under_masks() {
     let hit: Vec<String> = hit.map(|mask| format!("{} {}/{}", mask.name, mask.differed, mask.hits)).collect();
     expect![[r#"
         cwd 3/3
-        date 4/5
+        date 4/4
         id 9/23
         secret 3/3
         host 3/6"#]]
@@ -477,6 +621,111 @@ fn masks_cover_times_and_nothing_that_looks_like_them() {
     for (golden, candidate) in times {
         assert_eq!(level(golden, candidate), Some(Level::E3), "{golden} / {candidate}");
     }
+}
+
+#[test]
+fn masks_leave_what_somebody_chose() {
+    let said = |surface: &str, text: &str| {
+        let mut story = story(Dialect::OpenAiChat);
+        story.facts.day = Day::of_timestamp("2026-11-15T12:00:00Z");
+        match surface {
+            "system" => story.told("r1").body["messages"][0]["content"] = text.into(),
+            "user" => story.told("r1").body["messages"][1]["content"][0]["text"] = text.into(),
+            _ => story.told("r5").body["messages"][3]["content"] = text.into(),
+        }
+        story
+    };
+    let level = |surface: &str, golden: &str, candidate: &str| {
+        judged(&said(surface, golden), &said(surface, candidate), "format = 1", Level::E3).level
+    };
+    for (surface, golden, candidate) in [
+        ("system", "Answer with max_tokens: 100.", "Answer with max_tokens: 900."),
+        ("result", "const token = 5;", "const token = 6;"),
+        ("user", "Deploy only on Monday.", "Deploy only on Friday."),
+        ("user", "Delete files before 2020-01-01.", "Delete files before 2026-11-14."),
+        ("user", "Made on May 10, 2019.", "Made on May 11, 2019."),
+        ("user", "a \u{1}h b", "a 2026-11-14 b"),
+    ] {
+        assert_eq!(level(surface, golden, candidate), Some(Level::E2), "{golden} / {candidate}");
+    }
+    for (surface, golden, candidate) in [
+        ("result", "<total_tokens>1200</total_tokens>", "<total_tokens>1300</total_tokens>"),
+        ("result", "subagent_tokens: 22", "subagent_tokens: 23"),
+        ("user", "Token usage: 310/2000; 1690 tokens left", "Token usage: 311/2000; 1689 tokens left"),
+        ("system", "Today is 2026-11-15.", "Today is 2026-11-17."),
+        ("result", "made on Sun Nov 15 2026", "made on Mon Nov 16 2026"),
+    ] {
+        assert_eq!(level(surface, golden, candidate), Some(Level::E3), "{golden} / {candidate}");
+    }
+}
+
+/// Both sides with the same change to all their requests, each with its own value.
+fn with_each(golden: &str, candidate: &str) -> Option<Level> {
+    let changed = |line: &str| {
+        let mut story = story(Dialect::AnthropicMessages);
+        ["r1", "r2", "r3", "r4", "r5", "r6"].iter().for_each(|request| change(&mut story, request, line));
+        story
+    };
+    judged(&changed(golden), &changed(candidate), "format = 1", Level::E3).level
+}
+
+#[test]
+fn only_what_is_called_an_id_or_looks_like_one_is_one() {
+    for (golden, candidate) in [
+        (r#"add /metadata/purpose "eval""#, r#"add /metadata/purpose "train""#),
+        (r#"add /user "alice""#, r#"add /user "bob""#),
+        ("header x-session-mode strict", "header x-session-mode loose"),
+        ("header x-thread-count 4", "header x-thread-count 8"),
+        (
+            r#"set /system/0/text "Use v1beta1 as in v1beta1.""#,
+            r#"set /system/0/text "Use v2beta2 as in v2beta2.""#,
+        ),
+        (r#"set /system/0/text "utf8mb4, utf8mb4""#, r#"set /system/0/text "utf8mb3, utf8mb3""#),
+    ] {
+        assert!(with_each(golden, candidate) < Some(Level::E3), "{golden} / {candidate}");
+    }
+    // Even where it is the only header that speaks of a session.
+    let mode = |mode: &str| {
+        let mut story = story(Dialect::OpenAiChat);
+        for told in &mut story.exchanges {
+            told.headers = vec![wire::Header::Plain { name: "x-session-mode".into(), value: mode.into() }];
+        }
+        story
+    };
+    assert_eq!(judged(&mode("strict"), &mode("loose"), "format = 1", Level::E3).level, Some(Level::E1));
+    let (ours, theirs) = ("5f0c7a1e-93b2-4d18-8e6f-0a1b2c3d4e5f", "0d9e8f7a-6b5c-4d3e-a2f1-b0c9d8e7f6a5");
+    let made = [
+        "header session_id ID",
+        "header Conversation_Id ID",
+        "header x-correlation-id ID",
+        "header idempotency-key stainless-node-retry-ID",
+        "header x-interaction-id ID",
+        "header sentry-trace ID-1",
+        "header baggage sentry-trace_id=ID",
+        "header b3 ID-1",
+        "header x-turn-id ID",
+        r#"add /client_metadata {"turn_id":"ID"}"#,
+        r#"add /request_id "ID""#,
+    ];
+    for line in made {
+        let level = with_each(&line.replace("ID", ours), &line.replace("ID", theirs));
+        assert_eq!(level, Some(Level::E3), "{line}");
+    }
+    let dates = ["header date Mon, 16 Nov 2026 11:22:33 GMT", "header date Tue, 17 Nov 2026 10:00:00 GMT"];
+    assert_eq!(with_each(dates[0], dates[1]), Some(Level::E3));
+}
+
+#[test]
+fn a_surface_that_holds_nothing_is_not_one_with_nothing_in_it() {
+    let golden = story(Dialect::AnthropicMessages);
+    let mut candidate = golden.clone();
+    change(&mut candidate, "r1", "drop /tools/2");
+    let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
+    assert_eq!(verdict.surfaces[1].level, Some(Level::E0));
+    let mut golden = golden.clone();
+    ["r1", "r2", "r3", "r4", "r5", "r6"].into_iter().for_each(|id| change(&mut golden, id, "set /tools []"));
+    let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E3);
+    assert_eq!((verdict.surfaces[1].level, verdict.outcome), (None, Outcome::Match));
 }
 
 #[test]

@@ -172,6 +172,23 @@ fn a_recording_that_was_changed_is_no_match() {
 }
 
 #[test]
+fn a_seal_that_forgot_a_dump_is_no_match() {
+    check(
+        |dir| {
+            edit(dir, "recording.json", |manifest| {
+                drop(manifest["digests"].as_object_mut().expect("digests").remove(RESPONSE));
+            });
+        },
+        expect![[r#"
+            E4 Inconclusive("the candidate was changed since it was sealed: `provider_dumps/r000001_response.json` is new")
+            the candidate was changed since it was sealed: `provider_dumps/r000001_response.json` is new
+            E4 Inconclusive("the golden was changed since it was sealed: `provider_dumps/r000001_response.json` is new")
+            the golden was changed since it was sealed: `provider_dumps/r000001_response.json` is new
+        "#]],
+    );
+}
+
+#[test]
 fn a_recording_that_was_not_sealed_is_no_match() {
     check(
         |dir| fs::remove_file(dir.join("recording.json")).expect("it was there"),

@@ -117,6 +117,20 @@ pub(super) fn story(dialect: Dialect) -> Story {
     Story { dialect, exchanges, facts, events }
 }
 
+/// Two turns without a call: the model says something, and the second request carries `back`.
+pub(super) fn talk(dialect: Dialect, back: &str) -> Story {
+    let main = ("ses_0a1b2c3d4e", None);
+    let opening = || vec![User(vec!["Is the tide in?"])];
+    let first = told_by(dialect, "r1", main, opening(), Some(User(vec!["It is coming in."])));
+    let mut second = told_by(dialect, "r2", main, opening(), Some(User(vec!["At noon."])));
+    let list = if dialect == Dialect::OpenAiResponses { "input" } else { "messages" };
+    let messages = second.body[list].as_array_mut().expect("a list");
+    messages.push(json!({"role": "assistant", "content": back}));
+    messages.push(json!({"role": "user", "content": "When will it be?"}));
+    let events = ["+r1", "-r1", "+r2", "-r2"].map(str::to_owned).to_vec();
+    Story { exchanges: vec![first, second], events, ..story(dialect) }
+}
+
 fn told_by(
     dialect: Dialect,
     id: &'static str,
@@ -279,6 +293,12 @@ fn responses(session: &str, is_main: bool, history: &[Said]) -> Value {
 }
 
 impl Told {
+    fn asks_no_model(&self) -> bool {
+        self.method == "GET"
+            || self.path.ends_with("/count_tokens")
+            || self.path.ends_with(":generateContent")
+    }
+
     fn asked(&self) -> Asked {
         Asked {
             id: RequestId::new(self.id),
@@ -312,6 +332,14 @@ impl Story {
         let probe = self.exchanges[0].clone();
         let (method, body) = ("GET".to_owned(), Value::Null);
         self.exchanges.push(Told { id, method, path: path.to_owned(), body, reply: None, ..probe });
+        self.events.push(format!("+{id}"));
+        self
+    }
+
+    /// With a call that no dialect reads, such as a count.
+    pub(super) fn with_other(mut self, id: &'static str, path: &str, body: Value) -> Self {
+        let other = self.exchanges[0].clone();
+        self.exchanges.push(Told { id, path: path.to_owned(), body, reply: None, ..other });
         self.events.push(format!("+{id}"));
         self
     }
@@ -377,8 +405,8 @@ impl Story {
             let (sign, id) = event.split_at(1);
             let Some(told) = by_id.get(id) else { continue };
             let request = RequestId::new(id);
-            if sign == "+" && told.method == "GET" {
-                tracker.other(&request, &format!("GET {}", told.path));
+            if sign == "+" && told.asks_no_model() {
+                tracker.other(&request, &format!("{} {}", told.method, told.path));
             } else if sign == "+" {
                 let asked = told.asked();
                 let body = asked.body.bytes.clone().unwrap_or_default();

@@ -21,7 +21,7 @@ use super::{Player, Settings, Tape};
 /// ```text
 /// main > hello                      a request with this text behind the lane's history
 /// main < call t1 Task scan the root ; text bye
-/// main > result t1 all is well      a result
+/// main > result t1 all is well      a result; `\n` in it, and in what the model says, is a new line
 /// main < status 529
 /// fork = main                       a lane goes on with what another has said and heard so far
 /// title > name it                   lanes whose name begins with `title` offer no tools
@@ -91,6 +91,14 @@ impl Story {
         Self { dir }
     }
 
+    /// Changes the dump of a response.
+    fn respell(&self, n: usize, change: impl FnOnce(&mut Value)) {
+        let path = self.dir.path().join(format!("r{n:06}_response.json"));
+        let mut dump = serde_json::from_slice(&std::fs::read(&path).expect("a dump")).expect("JSON");
+        change(&mut dump);
+        std::fs::write(path, dump.to_string()).expect("it can be written");
+    }
+
     fn tape(&self) -> Arc<Tape> {
         Arc::new(Tape::load(self.dir.path()).expect("a recording"))
     }
@@ -115,11 +123,15 @@ fn said_by_user(messages: &mut Vec<Value>, said: &str) {
     let block = |part: &str| match part.trim().strip_prefix("result ") {
         Some(result) => {
             let (id, text) = result.split_once(' ').expect("an id and a text");
-            json!({"type": "tool_result", "tool_use_id": id, "content": text})
+            json!({"type": "tool_result", "tool_use_id": id, "content": unfolded(text)})
         }
         None => json!({"type": "text", "text": part.trim()}),
     };
     messages.push(json!({"role": "user", "content": said.split(';').map(block).collect::<Vec<_>>()}));
+}
+
+fn unfolded(text: &str) -> String {
+    text.replace(r"\n", "\n")
 }
 
 fn blocks(said: &str) -> Vec<Value> {
@@ -127,9 +139,9 @@ fn blocks(said: &str) -> Vec<Value> {
         Some(call) => {
             let mut words = call.splitn(3, ' ');
             let (id, name) = (words.next().expect("an id"), words.next().expect("a tool"));
-            json!({"type": "tool_use", "id": id, "name": name, "input": {"prompt": words.next().unwrap_or("")}})
+            json!({"type": "tool_use", "id": id, "name": name, "input": {"prompt": unfolded(words.next().unwrap_or(""))}})
         }
-        None => json!({"type": "text", "text": part.trim().trim_start_matches("text ")}),
+        None => json!({"type": "text", "text": unfolded(part.trim().trim_start_matches("text "))}),
     };
     said.split(';').map(block).collect()
 }
@@ -257,11 +269,20 @@ async fn post_bytes(player: &Player, body: &str) -> (u16, Vec<u8>) {
     post_bytes_to(player, "/v1/messages", body).await
 }
 
-/// The status and the body, unchunked, as far as they come.
+async fn get(player: &Player, path: &str) -> (u16, String) {
+    let (status, bytes) = ask_bytes(player, "GET", path, "").await;
+    (status, String::from_utf8_lossy(&bytes).into_owned())
+}
+
 async fn post_bytes_to(player: &Player, path: &str, body: &str) -> (u16, Vec<u8>) {
+    ask_bytes(player, "POST", path, body).await
+}
+
+/// The status and the body, unchunked, as far as they come.
+async fn ask_bytes(player: &Player, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
     let mut tcp = TcpStream::connect(player.addr()).await.expect("it listens");
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     tcp.write_all(head.as_bytes()).await.expect("it reads");
