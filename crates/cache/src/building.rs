@@ -27,14 +27,8 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
     let rules = Rules::of(model, prompt.dialect);
     let body = document.text().as_bytes();
     let bytes = Bytes::new(body, prompt.markers.iter().map(|marker| marker.place.span.clone()));
-    let mut building = Building {
-        rules,
-        bytes,
-        blocks: Vec::new(),
-        digests: Vec::new(),
-        behind: Vec::new(),
-        pictures: Pictures::default(),
-    };
+    let mut building =
+        Building { rules, bytes, blocks: Vec::new(), behind: Vec::new(), pictures: Pictures::default() };
     let is_aside = |tool: &&Tool| tool.deferred && rules.deferred == Deferred::Outside;
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
     let (outside, inside): (Vec<&Tool>, Vec<&Tool>) =
@@ -117,8 +111,6 @@ struct Building<'b> {
     rules: &'static Rules,
     bytes: Bytes<'b>,
     blocks: Vec<Block>,
-    /// Of each block by itself.
-    digests: Vec<u64>,
     /// Where each message ends: its bytes, and how many blocks there are then.
     behind: Vec<(Range<usize>, usize)>,
     pictures: Pictures,
@@ -207,13 +199,13 @@ impl Building<'_> {
                 true => self.bytes.block(&mut digest, span.clone(), said.clone()),
                 false => self.bytes.block(&mut digest, span.clone(), None),
             };
-            self.digests.push(digest.finish());
             self.blocks.push(Block {
                 section,
                 kind,
                 pointer: place.pointer.clone(),
                 span,
                 weight: weight.saturating_sub(unseen),
+                digest: digest.finish(),
                 chain: 0,
                 unrouted: 0,
                 position: 0,
@@ -308,7 +300,7 @@ impl Building<'_> {
         let mut sections = Section::ALL.iter().peekable();
         let mut before: Option<(Section, Kind)> = None;
         let mut position = 0;
-        for (block, digest) in self.blocks.iter_mut().zip(&self.digests) {
+        for block in &mut self.blocks {
             while let Some(section) = sections.next_if(|section| **section <= block.section) {
                 let opened = |chain: u64, counts: &dyn Fn(&Key) -> bool| {
                     let mut digest = Digest::new();
@@ -320,7 +312,7 @@ impl Building<'_> {
                 };
                 (chain, unrouted) = (opened(chain, &|_| true), opened(unrouted, &|key| !is_route(key)));
             }
-            let behind = |chain: u64| Digest::new().number(chain).number(*digest).finish();
+            let behind = |chain: u64| Digest::new().number(chain).number(block.digest).finish();
             chain = behind(chain);
             unrouted = if is_routed { behind(unrouted) } else { chain };
             (block.chain, block.unrouted) = (chain, unrouted);

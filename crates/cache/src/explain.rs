@@ -194,7 +194,8 @@ impl<'a> Playing<'a> {
     }
 
     /// The request that one should go on from: the one before in its lane. Where a fork begins it is the one of its
-    /// parent that left it most; a fork need not begin at the parent's latest.
+    /// parent that it says most of: it need not begin at the parent's latest, and one of another beginning is no fork of
+    /// an earlier turn only because that turn is still whole in it.
     fn before(&self, n: usize) -> Option<Found> {
         let ask = &self.asks[n];
         if let Some(last) = self.lanes.get(ask.lane.as_str()).and_then(|lane| lane.last()) {
@@ -202,9 +203,7 @@ impl<'a> Playing<'a> {
         }
         let parent = self.lanes.get(ask.fork_of.as_deref()?)?;
         let all = parent.iter().map(|before| self.found(n, *before));
-        all.max_by_key(|found| {
-            (found.is_intact, if found.is_intact { found.kept } else { found.shared as u64 })
-        })
+        all.max_by_key(|found| (ask.prompt.likeness(&self.asks[found.before].prompt), found.is_intact))
     }
 
     /// Somebody else's request that wrote more of what this one says than it read.
