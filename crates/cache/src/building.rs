@@ -7,7 +7,7 @@ use session::{Block as Said, Role};
 use wire::dialect::{Dialect, Part, Place, PromptMessage, Tool};
 use wire::json::{self, Document, Value};
 
-use crate::digest::{Bytes, Digest};
+use crate::digest::{Bytes, Digest, Words};
 use crate::prompt::{Aside, Block, Key, Kind, Mark, Pictures, Prompt, Section};
 use crate::rules::{Deferred, Keeps, ROUTE, Reads, Rules, Thinking, Unmarked};
 
@@ -58,7 +58,7 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
         rules,
         model: model.to_owned(),
         marks,
-        marker_count: prompt.markers.len(),
+        marker_count: prompt.markers.iter().filter(|marker| marker.is_set).count(),
         asides,
         pictures: building.pictures,
         is_tail: prompt.dialect == Dialect::OpenAiResponses && is_tail(document.root()),
@@ -120,7 +120,7 @@ impl Building<'_> {
     fn message(&mut self, section: Section, message: &PromptMessage, drops_thinking: bool) {
         // Whoever speaks, and whatever else is said of a message, belongs to its first block.
         let mut opening = format!("{:?}", message.role).into_bytes();
-        for extra in &message.extra {
+        for extra in message.extra.iter().filter(|extra| !self.bytes.is_marker(&extra.place.span)) {
             opening.extend_from_slice(extra.name.as_bytes());
             for piece in self.bytes.pieces(extra.place.span.clone()).collect::<Vec<_>>() {
                 opening.extend_from_slice(piece);
@@ -144,8 +144,7 @@ impl Building<'_> {
             Said::ToolResult(_) => Kind::Result,
             _ => Kind::Other,
         };
-        let is_text = matches!(part.block, Said::Text { .. });
-        let said = part.content.as_ref().filter(|_| is_text).map(|content| content.span.clone());
+        let said = words(part);
         let unseen = self.unseen(part);
         self.push(section, kind, opening, &part.place, said, unseen);
     }
@@ -181,15 +180,15 @@ impl Building<'_> {
         kind: Kind,
         opening: &[u8],
         place: &Place,
-        said: Option<Range<usize>>,
+        said: Option<Words>,
         unseen: u64,
     ) {
         let in_steps = matches!(self.rules.keeps, Keeps::Steps { .. });
-        let long = said.clone().filter(|said| in_steps && said.len() > STEP_PIECE);
-        let (pieces, said) = match long {
+        let is_long = |said: &&Words| in_steps && said.text.len() > STEP_PIECE && said.within == place.span;
+        let pieces = match said.as_ref().filter(is_long) {
             // The frame of a long text goes with its last piece, and is the same for all texts but odd ones.
-            Some(said) => (cut(&said), Some(said)),
-            None => (vec![place.span.clone()], said),
+            Some(said) => cut(&said.text),
+            None => vec![place.span.clone()],
         };
         let last = pieces.len() - 1;
         for (number, span) in pieces.into_iter().enumerate() {
@@ -268,7 +267,7 @@ impl Building<'_> {
         };
         let last = self.blocks.len().checked_sub(1);
         let mut marks: Vec<Mark> = Vec::new();
-        for marker in &prompt.markers {
+        for marker in prompt.markers.iter().filter(|marker| marker.is_set) {
             let at = marker.place.span.start;
             // One that stands by itself at the top is for the last block.
             let at_top = || last.filter(|_| marker.place.pointer.matches('/').count() == 1);
@@ -323,6 +322,18 @@ impl Building<'_> {
             before = Some(here);
         }
         self.blocks
+    }
+}
+
+/// Where a part says a text and nothing else: a text by itself, or the only one of a tool's result.
+fn words(part: &Part) -> Option<Words> {
+    let span = |part: &Part| part.content.as_ref().map(|content| content.span.clone());
+    match (&part.block, part.parts.as_slice()) {
+        (Said::Text { .. }, _) => Some(Words { text: span(part)?, within: part.place.span.clone() }),
+        (Said::ToolResult(_), [only]) if matches!(only.block, Said::Text { .. }) => {
+            Some(Words { text: span(only)?, within: span(part)? })
+        }
+        _ => None,
     }
 }
 
