@@ -1,10 +1,12 @@
 //! Two recordings of one intent: which breaks are new, and what they come to.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use crate::explanation::{Explained, Explanation, Miss};
 use crate::reason::Reason;
+
+/// One part in so many more is still as much: no two recordings say the same to the letter.
+const SLACK: u64 = 4;
 
 /// A break of the prefix that another recording has not.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,17 +42,9 @@ pub struct Changed {
 
 /// The breaks of `candidate` that `golden` has not: by lane, reason and place.
 pub fn broken(golden: &Explained, candidate: &Explained) -> Vec<Broken> {
-    let mut known: HashMap<(&str, Reason, String), u64> = HashMap::new();
-    for (request, miss, reason) in breaks(golden) {
-        *known.entry((&request.lane, reason, place(&miss.pointer))).or_default() += 1;
-    }
     let mut found: Vec<(String, Broken, u64)> = Vec::new();
-    for (request, miss, reason) in breaks(candidate) {
+    for (request, miss, reason) in unknown(golden, candidate) {
         let at = place(&miss.pointer);
-        if let Some(left) = known.get_mut(&(&*request.lane, reason, at.clone())).filter(|left| **left > 0) {
-            *left -= 1;
-            continue;
-        }
         let same = |(known, broken, _): &&mut (String, Broken, u64)| {
             *known == at && broken.lane == request.lane && broken.reason == reason
         };
@@ -103,8 +97,42 @@ pub fn changed(golden: &Explained, candidate: &Explained) -> Vec<Changed> {
     changed
 }
 
+/// A break, with the request that has it.
+type Break<'e> = (&'e Explanation, &'e Miss, Reason);
+
+/// The breaks of `candidate` that none of `golden` covers. Each covers one: first the one at its own place, then one
+/// that costs no more.
+fn unknown<'e>(golden: &Explained, candidate: &'e Explained) -> Vec<Break<'e>> {
+    let mut known: Vec<Break<'_>> = breaks(golden).collect();
+    let mut new: Vec<Break<'_>> = breaks(candidate).collect();
+    for covers in [is_there, costs_as_much] {
+        new.retain(|new| {
+            let covering =
+                known.iter().enumerate().filter(|(_, known)| is_alike(known, new) && covers(known, new));
+            let nearest = covering.min_by_key(|(_, (_, miss, _))| miss.tokens).map(|(at, _)| at);
+            nearest.map(|at| known.swap_remove(at)).is_none()
+        });
+    }
+    new
+}
+
+fn is_alike((known, there, reason): &Break<'_>, (new, here, other): &Break<'_>) -> bool {
+    known.lane == new.lane && reason == other && place(&there.pointer) == place(&here.pointer)
+}
+
+/// Whether a break is in the same message as a known one, or in the same place beside the messages.
+fn is_there((_, known, _): &Break<'_>, (_, new, _): &Break<'_>) -> bool {
+    let message = |pointer: &str| pointer.split('/').take(3).map(str::to_owned).collect::<Vec<_>>();
+    message(&known.pointer) == message(&new.pointer)
+}
+
+/// The same change comes further down in the next turn, so that its message says little; what it loses says more.
+fn costs_as_much((_, known, _): &Break<'_>, (_, new, _): &Break<'_>) -> bool {
+    new.tokens <= known.tokens + known.tokens / SLACK
+}
+
 /// The breaks that cost something.
-fn breaks(explained: &Explained) -> impl Iterator<Item = (&Explanation, &Miss, Reason)> {
+fn breaks(explained: &Explained) -> impl Iterator<Item = Break<'_>> {
     explained.requests.iter().filter_map(|request| {
         let (miss, reason) = (request.miss.as_ref()?, request.reason?);
         (miss.tokens > 0 && reason.is_break()).then_some((request, miss, reason))

@@ -37,6 +37,37 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
     assert_eq!(lint(&once, &once), []);
 }
 
+/// A conversation in whose last turn one message is another one.
+fn edited(message: usize) -> Explained {
+    let body = |turns: usize| {
+        let opening = Body::new().system(&long("be good ", 1_000), MARK);
+        let mut body = (0..turns).fold(opening, |body, turn| {
+            let mark = if turn + 1 == turns { MARK } else { "" };
+            body.says(user(&long(&format!("question {turn} "), 500), mark)).says(assistant("so it is"))
+        });
+        body.messages.pop();
+        if turns == 8 {
+            body.messages[message] = user("cleared", "");
+        }
+        body
+    };
+    explain((1..=8).map(|n| ask(n, u64::from(n) * 10, &body(n as usize))).collect())
+}
+
+/// A break far down says nothing of one that loses the whole conversation.
+#[test]
+fn a_known_break_covers_none_that_costs_more() {
+    let (late, early) = (edited(12), edited(0));
+    assert_eq!(broken(&late, &late), []);
+    assert_eq!(broken(&early, &early), []);
+    let new = broken(&late, &early);
+    assert_eq!(new.len(), 1);
+    assert_eq!(new[0].pointer, "/messages/0/content/0");
+    assert_eq!(found(&lint(&late, &early)), [("new_break", "/messages/0/content/0")]);
+    assert_eq!(broken(&edited(10), &late), [], "the same change comes further down in the next turn");
+    assert_eq!(broken(&early, &late), [], "it costs less");
+}
+
 /// What was never answered cannot pass.
 #[test]
 fn nothing_to_look_at_is_a_finding() {
