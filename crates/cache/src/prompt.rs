@@ -7,7 +7,7 @@ use wire::dialect::Dialect;
 use wire::json::Document;
 
 use crate::building;
-use crate::rules::Rules;
+use crate::rules::{Keeps, Rules};
 
 /// A part of a prompt. A change in one is a change in all behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -155,6 +155,11 @@ impl Prompt {
         let document = Document::parse(body).ok()?;
         let prompt = dialect.decode_document(&document).ok()?;
         Some(Self::of(&document, &prompt))
+    }
+
+    /// Nothing of it is marked, and so nothing read or written.
+    pub(crate) fn is_unmarked(&self) -> bool {
+        matches!(self.rules.keeps, Keeps::Marked { .. }) && self.marks.is_empty()
     }
 
     /// How many of the first blocks are those of another prompt.

@@ -151,3 +151,28 @@ fn a_fork_is_measured_by_the_request_that_it_goes_on_from() {
     assert_eq!(earlier.requests[6].after, Some(earlier.requests[2].id.clone()), "{}", told(&earlier));
     assert_eq!(crate::lint(&earlier, &earlier), []);
 }
+
+/// Without a marker nothing of the parent is read, whatever the bytes say.
+#[test]
+fn a_fork_without_markers_is_cold() {
+    let bare = |mut ask: Ask| {
+        ask.prompt.marks.clear();
+        ask
+    };
+    let parent = || ask(1, 0, &turns(2));
+    let explained = explain(vec![parent(), bare(fork_of(turns(2), None))]);
+    let fork = &explained.requests[1];
+    assert_eq!(fork.reason, Some(crate::Reason::Unmarked));
+    assert_eq!(
+        fork.miss.as_ref().map(|miss| miss.tokens),
+        Some(explained.requests[0].predicted.cache_write_5m)
+    );
+    let mut other = turns(2);
+    other.system = vec![text(&long("be bad ", 1_000), "")];
+    let changed = explain(vec![parent(), bare(fork_of(other, None))]);
+    for explained in [explained, changed] {
+        let findings = crate::lint(&explained, &explained);
+        let rules: Vec<_> = findings.iter().map(|finding| finding.rule.name()).collect();
+        assert_eq!(rules, ["cold_fork"], "{}", told(&explained));
+    }
+}

@@ -68,6 +68,40 @@ fn a_known_break_covers_none_that_costs_more() {
     assert_eq!(broken(&early, &late), [], "it costs less");
 }
 
+/// What the golden marks and the candidate does not is read there and sent again here.
+#[test]
+fn markers_that_only_the_golden_has_are_found() {
+    let story = |system: &str, message: &str| {
+        let body = |turns: usize| {
+            let opening = Body::new().system(&long("be good ", 2_000), system);
+            (1..=turns).fold(opening, |body, turn| {
+                body.says(user(&long("go on ", 500), if turn == turns { message } else { "" }))
+            })
+        };
+        explain((1..=3).map(|n| ask(n, u64::from(n) * 10, &body(n as usize))).collect())
+    };
+    let (marked, bare, half) = (story(MARK, MARK), story("", ""), story(MARK, ""));
+    let what = |candidate: &Explained| {
+        let findings = lint(&marked, candidate);
+        findings.into_iter().map(|it| format!("{} {} {}", it.rule, it.pointer, it.what)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        what(&bare),
+        ["new_break /messages/0/content/0 unmarked: leaves out a marker at block 2 \
+          (`/messages/0/content/0`), +2,750 tokens a turn, in 2 turns"]
+    );
+    assert_eq!(
+        what(&half),
+        ["new_break /messages/0/content/0 unmarked: leaves out a marker at block 2 \
+          (`/messages/0/content/0`), +750 tokens a turn, in 2 turns"]
+    );
+    let usd = broken(&marked, &bare)[0].usd.expect("a price");
+    assert!((usd - 5_500.0 * 4.5 / 1e6).abs() < 1e-9, "{usd}");
+    assert_eq!(what(&marked), [] as [String; 0]);
+    assert_eq!(lint(&bare, &bare), [], "nobody marks anything");
+    assert_eq!(lint(&bare, &marked), []);
+}
+
 /// What was never answered cannot pass.
 #[test]
 fn nothing_to_look_at_is_a_finding() {

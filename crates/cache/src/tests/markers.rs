@@ -204,3 +204,51 @@ fn a_result_that_collapses_to_a_string_is_the_same() {
     let explained = explain(vec![ask(1, 0, &marked), ask(2, 10, &other)]);
     assert_eq!(explained.requests[1].reason, Some(crate::Reason::MessagesChanged));
 }
+
+/// What was written and is not asked for is missed, and has a price: for as long as nothing is marked again.
+#[test]
+fn lost_markers_are_a_miss() {
+    let bare = |turn: usize| {
+        let mut body = growing(turn);
+        body.system = vec![text(&long("be good ", 1_500), "")];
+        body.messages.iter_mut().for_each(|message| *message = message.replace(MARK, ""));
+        body
+    };
+    let at = |turn: usize, body: Body| ask(turn as u32, turn as u64 * 10, &body);
+    let lost = vec![at(1, growing(1)), at(2, growing(2)), at(3, bare(3)), at(4, bare(4))];
+    let explained = explain(lost.clone());
+    expect![[r#"
+        r000001 0+2100+0+0 cold
+        r000002 2100+200+0+0
+        r000003 0+0+0+2500 unmarked block 5 /messages/2/content missed 2300
+        r000004 0+0+0+2700 unmarked block 5 /messages/2/content missed 2300
+    "#]]
+    .assert_eq(&told(&explained));
+    let usd = explained.requests[2].miss.as_ref().and_then(|miss| miss.usd).expect("a price");
+    // Opus 5: a read is $0.5 a million, and what is sent is $5.
+    assert!((usd - 2_300.0 * 4.5 / 1e6).abs() < 1e-9, "{usd}");
+    let findings = crate::lint(&Explained::default(), &explained);
+    let found: Vec<_> = findings.iter().map(|it| (it.rule.name(), it.what.as_str())).collect();
+    assert_eq!(
+        found,
+        [(
+            "new_break",
+            "unmarked: leaves out a marker at block 5 (`/messages/2/content`), +2,300 tokens a turn, in 2 turns"
+        )]
+    );
+    // Only the last of two is lost.
+    let system_only = |turn: usize| {
+        let mut body = growing(turn);
+        body.messages.iter_mut().for_each(|message| *message = message.replace(MARK, ""));
+        body
+    };
+    check(
+        vec![at(1, growing(1)), at(2, growing(2)), at(3, system_only(3)), at(4, growing(4))],
+        expect![[r#"
+            r000001 0+2100+0+0 cold
+            r000002 2100+200+0+0
+            r000003 2000+0+0+500 unmarked block 5 /messages/2/content missed 300
+            r000004 2300+400+0+0
+        "#]],
+    );
+}

@@ -156,7 +156,7 @@ fn from_gpt_5_6_on_messages_end_in_markers_of_the_provider() {
             r000001 0+2000+0+0 cold
             r000002 2000+100+0+0
             r000003 2000+100+0+0 messages_changed block 2 /input/1/content/0 missed 100
-            r000004 0+0+0+2000 unmarked
+            r000004 0+0+0+2000 unmarked block 2 /input/1/content/0 missed 2000
         "#]],
     );
 }
