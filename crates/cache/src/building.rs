@@ -18,8 +18,17 @@ const PICTURE: u64 = 6_400;
 /// Sealed thinking is far shorter than its seal.
 const SEALED: u64 = 64;
 
-/// Settings that are what they are when nobody sets them, as [`plain`] has them.
-const DEFAULTS: [&str; 4] = [r#"{"type":"auto"}"#, r#"{"type":"disabled"}"#, r#""auto""#, "null"];
+/// Settings that are what they are when nobody sets them, as [`plain`] has them. `null` is one everywhere.
+const DEFAULTS: [(&str, &str); 6] = [
+    ("/tool_choice", r#"{"type":"auto"}"#),
+    ("/tool_choice", r#""auto""#),
+    ("/thinking", r#"{"type":"disabled"}"#),
+    ("/speed", r#""standard""#),
+    ("/response_format", r#"{"type":"text"}"#),
+    ("/text/format", r#"{"type":"text"}"#),
+];
+/// The same of a member of such a setting.
+const DEFAULT_MEMBER: (&str, &str) = ("disable_parallel_tool_use", "false");
 
 /// Takes a request apart.
 pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> Prompt {
@@ -78,9 +87,10 @@ fn is_tail(root: Value<'_, '_>) -> bool {
 fn plain(value: Value<'_, '_>) -> String {
     match value.kind() {
         json::Kind::Object => {
-            let members =
-                value.members().map(|it| format!("{}:{}", json::quote(&it.name()), plain(it.value)));
-            let mut members: Vec<String> = members.collect();
+            let members = value.members().map(|it| (it.name(), plain(it.value)));
+            let said = members.filter(|(name, value)| (name.as_ref(), value.as_str()) != DEFAULT_MEMBER);
+            let mut members: Vec<String> =
+                said.map(|(name, value)| format!("{}:{value}", json::quote(&name))).collect();
             members.sort_unstable();
             format!("{{{}}}", members.join(","))
         }
@@ -223,7 +233,7 @@ impl Building<'_> {
             let Some(value) = root.pointer(pointer) else { continue };
             // What is said and changes nothing is as good as not said.
             let said = plain(value);
-            if !DEFAULTS.contains(&said.as_str()) {
+            if said != "null" && !DEFAULTS.contains(&(*pointer, said.as_str())) {
                 add(*section, pointer, pointer, value.span(), said.as_bytes());
             }
         }

@@ -174,3 +174,22 @@ fn half_an_hour_lasts_half_an_hour() {
         "#]],
     );
 }
+
+/// A text is what an answer is anyway.
+#[test]
+fn the_usual_format_is_no_setting() {
+    let opening = long("be good ", 2_000);
+    for (usual, other) in [
+        (r#","text":{"format":{"type":"text"}}"#, r#","text":{"format":{"type":"json_object"}}"#),
+        (r#","response_format":{"type":"text"}"#, r#","response_format":{"type":"json_object"}"#),
+    ] {
+        let reason = |more: &str| {
+            let asks = [(1, ""), (2, more)].map(|(n, more)| {
+                of_prompt(n, u64::from(n) * 10, responses("gpt-5.5", &[opening.as_str()], more))
+            });
+            explain(asks.to_vec()).requests[1].reason
+        };
+        assert_eq!(reason(usual), None, "{usual}");
+        assert_eq!(reason(other), Some(crate::Reason::SystemChanged), "{other}");
+    }
+}
