@@ -242,6 +242,19 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         ("cwd: /workspaces/x", "a path before the last marker: `/workspaces/x`"),
         ("branch: feature/x", "the state of git before the last marker: `branch: feature/x`"),
         ("Git branch: main\\nNext", "the state of git before the last marker: `Git branch: main`"),
+        ("It is 16-11-2026.", "a date before the last marker: `16-11-2026`"),
+        ("It is 11-16-2026.", "a date before the last marker: `11-16-2026`"),
+        ("It is Nov. 16, 2026.", "a date before the last marker: `Nov. 16, 2026`"),
+        ("the 16th of November 2026", "a date before the last marker: `16th of November 2026`"),
+        ("der 16. November 2026", "a date before the last marker: `16. November 2026`"),
+        ("2026年11月16日", "a date before the last marker: `2026年11月16`"),
+        ("Session ID: ses_4f2a9c8d7e6b", "an id before the last marker: `ses_4f2a9c8d7e6b`"),
+        ("cwd: c:\\\\Users\\\\bob", "a path before the last marker: `c:\\Users\\bob`"),
+        ("TMPDIR=/var/folders/zz/x/T", "a path before the last marker: `/var/folders/zz/x/T`"),
+        (
+            "HEAD is now at 9fceb02 Fix",
+            "the state of git before the last marker: `HEAD is now at 9fceb02 Fix`",
+        ),
         ("at commit 9fceb02.", "the state of git before the last marker: `commit 9fceb02`"),
     ];
     for (said, what) in cases {
@@ -263,7 +276,8 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         "Name the branch: it should say what it is for. To commit abcdefg or 1234567 is up to you.",
         "as in commit abc1234",
         "aarch64-unknown-linux, sha-256, utf-8, x86_64, claude-3-5-sonnet-20241022, internationalization",
-        "const SEED: u64 = 0x9e3779b9; color-aabbccdd",
+        "const SEED: u64 = 0x9e3779b9; color-aabbccdd; tool_20250305, snake_case_2, utf8_16_le",
+        "1-2-3 or 10-20-30; one of 2026; a range of 16-18 of 2026 lines",
     ] {
         assert_eq!(volatile_in(harmless, MARK, &anywhere), [] as [String; 0], "{harmless}");
     }
