@@ -201,11 +201,14 @@ impl Kernel {
             return Err(RunError::OtherDialect { run: of.clone(), began, speaks });
         }
         // Nobody above it is at work to be asked what is forbidden there.
-        let mut next = above.parent.clone();
+        let (mut below, mut next) = (above.kind, above.parent.clone());
         while let Some(run) = next {
             let row = self.store.run(&run).row()?;
-            settings.rules.extend(Settings::of(&row)?.rules);
-            next = row.parent;
+            // A fork has its parent's rules as they are.
+            if below != RunKind::Fork {
+                add_rules(&mut settings.rules, Settings::of(&row)?.rules);
+            }
+            (below, next) = (row.kind, row.parent);
         }
         let id = process::new_run_id(self.clock.millis());
         let new = self.described(&point, &above, settings, (id.clone(), None), fork, (true, false))?;
@@ -280,7 +283,6 @@ impl Kernel {
             always_ask: fork.always_ask,
             allow: fork.allow.clone(),
         });
-        settings.rules.retain(|(list, _)| *list != List::Allow);
         settings.rules.extend(fork.deny.iter().map(|rule| (List::Deny, rule.clone())));
         Ok(NewRun {
             chain: id.to_string(),
@@ -398,6 +400,16 @@ pub(crate) fn capped(
         Some(_) => edited.to_vec(),
         None => [format!(r#"{{"{}":{most},"#, names[0]).as_bytes(), &edited[1..]].concat(),
     })
+}
+
+/// Adds what is asked about and forbidden above. An exception holds for the rules that it stands among: where something is
+/// asked about above, none is left.
+fn add_rules(rules: &mut Vec<(List, String)>, above: Vec<(List, String)>) {
+    let is_exception = |(list, _): &(List, String)| *list == List::Allow;
+    if above.iter().any(|(list, _)| *list == List::Ask) {
+        rules.retain(|rule| !is_exception(rule));
+    }
+    rules.extend(above.into_iter().filter(|rule| !is_exception(rule)));
 }
 
 /// The head of a fork's requests: the stored one, but for its output limit.

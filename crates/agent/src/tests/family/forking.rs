@@ -402,6 +402,59 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
     assert_eq!(stage.results("m")[1], "1", "what its fork was left is not what main is left");
 }
 
+/// What a fork may do of these calls: without a question, and with one that nobody answers.
+fn is_ruled_like_its_parent(results: &[String]) {
+    assert_eq!(results[0], "y", "{results:?}");
+    assert!(results[1].contains("nobody is there to be asked"), "{results:?}");
+}
+
+#[tokio::test]
+async fn what_its_parent_does_without_a_question_it_does_too() {
+    let both = "echo{\"say\":\"y\"} + put{\"n\":1}";
+    let mut stage = Stage::new(&[
+        ("Do it.", &[both, "spawn_sub_agent{\"prompt\":\"Try.\",\"fork\":true}", "Done."]),
+        ("Try.", &[both, "Tried."]),
+        ("And?", &[both, "So."]),
+        ("And then?", &[both, "Well."]),
+    ]);
+    let rule = |list, tool: &str| (list, tool.to_owned());
+    stage.room.own_rules = vec![rule(List::Ask, "echo"), rule(List::Ask, "put"), rule(List::Allow, "echo")];
+    stage.run("Do it.").await;
+    is_ruled_like_its_parent(&stage.results("m"));
+    is_ruled_like_its_parent(&stage.results("m-4-0"));
+    let side = stage.kernel().fork(&RunId::new("m"), &and(), &Brake::new()).await.expect("forked").ended.run;
+    is_ruled_like_its_parent(&stage.results(side.as_str()));
+    let next = Fork::new("And then?", "side", "test");
+    let of_fork = stage.kernel().fork(&side, &next, &Brake::new()).await.expect("forked").ended.run;
+    is_ruled_like_its_parent(&stage.results(of_fork.as_str()));
+}
+
+/// Whoever is started by somebody is asked about what that one asks about, whatever its own file allows.
+#[tokio::test]
+async fn an_exception_below_is_none_above() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Work.","agent":"worker"}"#, "Done."]),
+        ("Work.", &["Worked."]),
+        ("And?", &[r#"bash{"command":"echo hello"}"#, "So."]),
+    ]);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(folder.path().join("user/agents")).expect("a folder");
+    let text =
+        "---\ndescription: works\npermission:\n  bash:\n    \"*\": ask\n    \"echo*\": allow\n---\nWork.";
+    std::fs::write(folder.path().join("user/agents/worker.md"), text).expect("a file");
+    let places = definition::Places { project: folder.path(), user: &folder.path().join("user") };
+    let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
+    stage.agents = definition::Definitions::load(places, &definition::Trust::default(), &tools).agents;
+    stage.room.own_rules = vec![(List::Ask, "bash".to_owned())];
+    stage.run("Do it.").await;
+    let rules = Settings::from_bytes(&stage.row("m-2-0").settings).expect("settings").rules;
+    assert!(rules.iter().any(|(list, _)| *list == List::Allow), "{rules:?}");
+    let worker = RunId::new("m-2-0");
+    let side = stage.kernel().fork(&worker, &and(), &Brake::new()).await.expect("forked").ended.run;
+    let results = stage.results(side.as_str());
+    assert!(results[0].contains("nobody is there to be asked"), "{results:?}");
+}
+
 /// A skill that a fork follows.
 fn look() -> Arc<[Skill]> {
     let (name, body) = ("look".to_owned(), "Look again.".to_owned());
