@@ -57,7 +57,7 @@ async fn the_marker_of_the_parent_stays_and_moving_ones_move() {
         [2, 4],
         "where its parent wrote, and the end of what all of its forks are told"
     );
-    assert_eq!(marked(&fork[1]), [5, 7]);
+    assert_eq!(marked(&fork[1]), [4, 7], "what the first one read, until something of its own is kept");
     // Without results to tell, what they share ends with the reply.
     let stage = Stage::new(&[("Do it.", &["It is done."]), ("And?", &["Yes."])]);
     stage.run("Do it.").await;
@@ -84,6 +84,26 @@ async fn a_fork_may_begin_with_messages_of_its_own() {
         .collect();
     assert_eq!(texts[..2], ["Here is a page.", "I have read it."]);
     assert!(texts[2].contains("And?"), "{texts:?}");
+    stage.shares();
+}
+
+/// However much it begins with, its second request finds what the first one read: no marker looks back further than twenty
+/// blocks.
+#[tokio::test]
+async fn what_is_shared_stays_marked_until_something_of_its_own_is_kept() {
+    let said = |role, text: &str| session::Message { role, blocks: vec![crate::tool::text(text)] };
+    let pair = |n: usize| {
+        let (page, read) = (format!("Page {n}."), format!("I have read {n}."));
+        [said(session::Role::User, &page), said(session::Role::Assistant, &read)]
+    };
+    let fork = Fork { messages: (0..10).flat_map(pair).collect(), ..and() };
+    let (stage, forked) = side(&["echo{\"say\":\"y\"}", "echo{\"say\":\"z\"}", "More."], fork).await;
+    let marked = |body: &Value| -> Vec<usize> {
+        let messages = body["messages"].as_array().expect("messages").iter().enumerate();
+        messages.filter(|(_, it)| it.to_string().contains("cache_control")).map(|(n, _)| n).collect()
+    };
+    let sent: Vec<_> = stage.sent(forked.expect("forked").ended.run.as_str()).iter().map(marked).collect();
+    assert_eq!(sent, [vec![2, 3], vec![3, 26], vec![26, 28]]);
     stage.shares();
 }
 
