@@ -446,7 +446,7 @@ pub(crate) fn ended(
     let reads = store.run(&row.id);
     let fork = reads.fork().ok().flatten()?;
     let calls = reads.model_calls().unwrap_or_default();
-    let tier = calls.last().and_then(|call| service_tier(call.reply.as_deref()?));
+    let tier = calls.iter().rev().find_map(|call| service_tier(call.reply.as_deref()?));
     let mut usage = Usage::default();
     calls.iter().for_each(|call| usage += call.usage);
     let above = row.parent.as_ref().and_then(|parent| store.run(parent).row().ok());

@@ -258,6 +258,16 @@ async fn each_ends_with_one_event_also_when_it_fails() {
     assert_eq!(usage.hit_rate(), Some(0.9));
 }
 
+/// How it was served is known from those calls that were answered.
+#[tokio::test]
+async fn a_failure_at_the_end_forgets_no_service_tier() {
+    let (stage, forked) = side(&["echo{\"say\":\"y\"}", "!400 no"], and()).await;
+    let run = forked.expect("forked").ended.run;
+    let kept = stage.store().run(&run).fork().expect("read").expect("a fork").ended.expect("kept");
+    let kept: Value = serde_json::from_str(&kept).expect("JSON");
+    assert_eq!((&kept["outcome"], &kept["service_tier"]), (&json!("failed"), &json!("standard")));
+}
+
 /// A run with one turn, and a fork of it.
 async fn side(says: &[&str], fork: Fork) -> (Stage, Result<Forked, RunError>) {
     let stage = Stage::new(&[("Do it.", &["echo{\"say\":\"x\"}", "Done."]), ("And?", says)]);
