@@ -422,6 +422,16 @@ pub(crate) fn head(settings: &Settings, stored: Vec<u8>) -> Result<Head, RunErro
 }
 
 impl Run {
+    /// What it was told as a fork, to be said again where it would be lost.
+    pub(crate) fn told_as_fork(&self) -> Result<Option<Block>, RunError> {
+        if self.settings.fork.is_none() {
+            return Ok(None);
+        }
+        let said = self.kernel.store.run(&self.id).messages()?;
+        let prompt = said.into_iter().find(|message| message.origin == Origin::Prompt);
+        Ok(prompt.and_then(|prompt| prompt.text).map(|prompt| tool::text(&words::fork(&prompt))))
+    }
+
     /// What is kept of its end, where it is a fork, and what is told of it. One that is only paused goes on.
     pub(crate) fn fork_end(&self, status: RunStatus) -> Option<(ForkEnd, ForkEnded)> {
         self.settings.fork.as_ref().filter(|_| status != RunStatus::Paused)?;
@@ -455,7 +465,7 @@ pub(crate) fn ended(
         source: fork.source,
         outcome: status.as_str(),
         duration_ms,
-        messages: reads.messages().map_or(0, |messages| messages.len() as u64),
+        messages: reads.messages().map_or(0, |messages| own(messages).count() as u64),
         input: usage.input,
         output: usage.output,
         cache_read: usage.cache_read,
@@ -473,6 +483,15 @@ pub(crate) fn ended(
     }
     let forget = (!keeps).then(|| settings.to_bytes());
     Some((ForkEnd { event, forget }, ended))
+}
+
+/// A fork's messages, but for those that a summary has said again. What it began with stands before any summary.
+fn own(messages: Vec<store::Message>) -> impl Iterator<Item = store::Message> {
+    let mut is_summed_up = false;
+    messages.into_iter().filter(move |message| {
+        is_summed_up |= message.origin == Origin::Summary;
+        !(is_summed_up && message.origin == Origin::Carried)
+    })
 }
 
 /// How a provider says that it served a reply.
@@ -495,7 +514,7 @@ impl Heard {
         let mut known = self.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let last = known.last().map_or(Seq(0), |(seq, _)| *seq);
         let said = self.kernel.store.run(run).messages().unwrap_or_default();
-        for message in said.into_iter().filter(|message| message.seq > last) {
+        for message in own(said).filter(|message| message.seq > last) {
             let decoded = decoded(self.kernel.model.dialect(), &message.bytes);
             let whole = Message { role: message.role, blocks: decoded };
             if let Some(on) = &self.on {

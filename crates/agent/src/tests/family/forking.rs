@@ -268,6 +268,25 @@ async fn a_failure_at_the_end_forgets_no_service_tier() {
     assert_eq!((&kept["outcome"], &kept["service_tier"]), (&json!("failed"), &json!("standard")));
 }
 
+/// A summary takes the place of what it was told, and repeats what was said last: the one is told again, and the other is
+/// counted once.
+#[tokio::test]
+async fn a_fork_that_is_summed_up_is_a_fork_all_the_same() {
+    let mut stage =
+        Stage::new(&[("Do it.", &["Done."]), ("And?", &["echo{\"say\":\"y\"} | in=900", "It was so."])]);
+    stage.room.limits.compact_at = 500;
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let forked = stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+    assert_eq!(forked.ended.final_text.as_deref(), Some("It was so."));
+    let last = stage.sent(forked.ended.run.as_str()).pop().expect("a request");
+    assert!(last["messages"][0].to_string().contains("<fork>"), "{last}");
+    let kept = stage.store().run(&forked.ended.run).fork().expect("read").expect("a fork").ended;
+    let kept: Value = serde_json::from_str(&kept.expect("kept")).expect("JSON");
+    // What it was told, its reply, the result, the summary, and its last words.
+    assert_eq!((kept["messages"].as_u64(), forked.messages.len()), (Some(5), 5));
+}
+
 /// A run with one turn, and a fork of it.
 async fn side(says: &[&str], fork: Fork) -> (Stage, Result<Forked, RunError>) {
     let stage = Stage::new(&[("Do it.", &["echo{\"say\":\"x\"}", "Done."]), ("And?", says)]);
