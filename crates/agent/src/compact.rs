@@ -32,6 +32,7 @@ pub(crate) async fn compact(run: &Run, talk: &mut Conversation, telling: Telling
     summary.extend(run.tasks()?);
     summary.extend(run.jobs()?);
     summary.extend(run.remembered()?);
+    summary.extend(run.told_as_fork()?);
     let summary = talk.encode(summary).map_err(RunError::Encode)?;
     let carried: Vec<Said> = talk.behind(to).to_vec();
     let mut messages = vec![message(Role::User, Origin::Summary, summary, Some(text), at)];

@@ -411,12 +411,17 @@ impl Conversation {
     /// said last and not written down.
     pub(crate) fn request(&self, head: &Head, to: Option<Seq>, tail: Option<&str>) -> (Vec<u8>, String) {
         let sent = || self.messages.iter().filter(|said| Some(said.seq) <= to);
-        let shared = self.shared_to.filter(|_| self.step == 0);
-        let last = self.mark_up_to.or(shared);
+        let shared = self.shared_to.filter(|shared| sent().any(|said| said.seq == *shared));
+        let last = self.mark_up_to.or(shared.filter(|_| self.step == 0));
         let may_be = |said: &&Said| last.is_none_or(|to| said.seq <= to);
-        let is_question = |said: &&Said| said.role == Role::User || Some(said.seq) == shared;
-        let questions = sent().rev().filter(is_question).filter(may_be);
-        let marked: Vec<Seq> = questions.take(MARKED).map(|said| said.seq).collect();
+        let is_question =
+            |said: &&Said| said.role == Role::User || (Some(said.seq) == shared && self.step == 0);
+        let questions = sent().rev().filter(is_question).filter(may_be).map(|said| said.seq);
+        // The first request kept nothing of the fork's own: the second one finds what both have read, however far back.
+        let marked: Vec<Seq> = match shared.filter(|_| self.step == 1) {
+            Some(shared) => questions.take(MARKED - 1).chain([shared]).collect(),
+            None => questions.take(MARKED).collect(),
+        };
         let messages = sent().map(|said| (said.seq, said.bytes.as_str()));
         let body = request::body(self.dialect, head.bytes(), messages, &marked, tail);
         (body, request::marks(&marked))

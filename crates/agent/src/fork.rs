@@ -202,11 +202,14 @@ impl Kernel {
             return Err(RunError::OtherDialect { run: of.clone(), began, speaks });
         }
         // Nobody above it is at work to be asked what is forbidden there.
-        let mut next = above.parent.clone();
+        let (mut below, mut next) = (above.kind, above.parent.clone());
         while let Some(run) = next {
             let row = self.store.run(&run).row()?;
-            settings.rules.extend(Settings::of(&row)?.rules);
-            next = row.parent;
+            // A fork has its parent's rules as they are.
+            if below != RunKind::Fork {
+                add_rules(&mut settings.rules, Settings::of(&row)?.rules);
+            }
+            (below, next) = (row.kind, row.parent);
         }
         let id = process::new_run_id(self.clock.millis());
         let new = self.described(&point, &above, settings, (id.clone(), None), fork, (true, false))?;
@@ -283,7 +286,6 @@ impl Kernel {
             always_ask: fork.always_ask,
             allow: fork.allow.clone(),
         });
-        settings.rules.retain(|(list, _)| *list != List::Allow);
         settings.rules.extend(fork.deny.iter().map(|rule| (List::Deny, rule.clone())));
         Ok(NewRun {
             chain: id.to_string(),
@@ -403,6 +405,16 @@ pub(crate) fn capped(
     })
 }
 
+/// Adds what is asked about and forbidden above. An exception holds for the rules that it stands among: where something is
+/// asked about above, none is left.
+fn add_rules(rules: &mut Vec<(List, String)>, above: Vec<(List, String)>) {
+    let is_exception = |(list, _): &(List, String)| *list == List::Allow;
+    if above.iter().any(|(list, _)| *list == List::Ask) {
+        rules.retain(|rule| !is_exception(rule));
+    }
+    rules.extend(above.into_iter().filter(|rule| !is_exception(rule)));
+}
+
 /// The head of a fork's requests: the stored one, but for its output limit.
 pub(crate) fn head(settings: &Settings, stored: Vec<u8>) -> Result<Head, RunError> {
     let most = settings.fork.as_ref().and_then(|fork| fork.max_output_tokens);
@@ -413,6 +425,16 @@ pub(crate) fn head(settings: &Settings, stored: Vec<u8>) -> Result<Head, RunErro
 }
 
 impl Run {
+    /// What it was told as a fork, to be said again where it would be lost.
+    pub(crate) fn told_as_fork(&self) -> Result<Option<Block>, RunError> {
+        if self.settings.fork.is_none() {
+            return Ok(None);
+        }
+        let said = self.kernel.store.run(&self.id).messages()?;
+        let prompt = said.into_iter().find(|message| message.origin == Origin::Prompt);
+        Ok(prompt.and_then(|prompt| prompt.text).map(|prompt| tool::text(&words::fork(&prompt))))
+    }
+
     /// What is kept of its end, where it is a fork, and what is told of it.
     pub(crate) fn fork_end(&self, status: RunStatus) -> Option<(ForkEnd, ForkEnded)> {
         self.settings.fork.as_ref()?;
@@ -437,7 +459,7 @@ pub(crate) fn ended(
     let reads = store.run(&row.id);
     let fork = reads.fork().ok().flatten()?;
     let calls = reads.model_calls().unwrap_or_default();
-    let tier = calls.last().and_then(|call| service_tier(call.reply.as_deref()?));
+    let tier = calls.iter().rev().find_map(|call| service_tier(call.reply.as_deref()?));
     let mut usage = Usage::default();
     calls.iter().for_each(|call| usage += call.usage);
     let above = row.parent.as_ref().and_then(|parent| store.run(parent).row().ok());
@@ -446,7 +468,7 @@ pub(crate) fn ended(
         source: fork.source,
         outcome: status.as_str(),
         duration_ms,
-        messages: reads.messages().map_or(0, |messages| messages.len() as u64),
+        messages: reads.messages().map_or(0, |messages| own(messages).count() as u64),
         input: usage.input,
         output: usage.output,
         cache_read: usage.cache_read,
@@ -464,6 +486,15 @@ pub(crate) fn ended(
     }
     let forget = (!keeps).then(|| settings.to_bytes());
     Some((ForkEnd { event, forget }, ended))
+}
+
+/// A fork's messages, but for those that a summary has said again. What it began with stands before any summary.
+fn own(messages: Vec<store::Message>) -> impl Iterator<Item = store::Message> {
+    let mut is_summed_up = false;
+    messages.into_iter().filter(move |message| {
+        is_summed_up |= message.origin == Origin::Summary;
+        !(is_summed_up && message.origin == Origin::Carried)
+    })
 }
 
 /// How a provider says that it served a reply.
@@ -486,7 +517,7 @@ impl Heard {
         let mut known = self.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let last = known.last().map_or(Seq(0), |(seq, _)| *seq);
         let said = self.kernel.store.run(run).messages().unwrap_or_default();
-        for message in said.into_iter().filter(|message| message.seq > last) {
+        for message in own(said).filter(|message| message.seq > last) {
             let decoded = decoded(self.kernel.model.dialect(), &message.bytes);
             let whole = Message { role: message.role, blocks: decoded };
             if let Some(on) = &self.on {

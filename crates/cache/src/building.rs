@@ -7,7 +7,7 @@ use session::{Block as Said, Role};
 use wire::dialect::{Dialect, Part, Place, PromptMessage, Tool};
 use wire::json::{self, Document, Value};
 
-use crate::digest::{Bytes, Digest};
+use crate::digest::{Bytes, Digest, Words};
 use crate::prompt::{Aside, Block, Key, Kind, Mark, Pictures, Prompt, Section};
 use crate::rules::{Deferred, Keeps, ROUTE, Reads, Rules, Thinking, Unmarked};
 
@@ -18,8 +18,17 @@ const PICTURE: u64 = 6_400;
 /// Sealed thinking is far shorter than its seal.
 const SEALED: u64 = 64;
 
-/// Settings that are what they are when nobody sets them, as [`plain`] has them.
-const DEFAULTS: [&str; 4] = [r#"{"type":"auto"}"#, r#"{"type":"disabled"}"#, r#""auto""#, "null"];
+/// Settings that are what they are when nobody sets them, as [`plain`] has them. `null` is one everywhere.
+const DEFAULTS: [(&str, &str); 6] = [
+    ("/tool_choice", r#"{"type":"auto"}"#),
+    ("/tool_choice", r#""auto""#),
+    ("/thinking", r#"{"type":"disabled"}"#),
+    ("/speed", r#""standard""#),
+    ("/response_format", r#"{"type":"text"}"#),
+    ("/text/format", r#"{"type":"text"}"#),
+];
+/// The same of a member of such a setting.
+const DEFAULT_MEMBER: (&str, &str) = ("disable_parallel_tool_use", "false");
 
 /// Takes a request apart.
 pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> Prompt {
@@ -27,14 +36,8 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
     let rules = Rules::of(model, prompt.dialect);
     let body = document.text().as_bytes();
     let bytes = Bytes::new(body, prompt.markers.iter().map(|marker| marker.place.span.clone()));
-    let mut building = Building {
-        rules,
-        bytes,
-        blocks: Vec::new(),
-        digests: Vec::new(),
-        behind: Vec::new(),
-        pictures: Pictures::default(),
-    };
+    let mut building =
+        Building { rules, bytes, blocks: Vec::new(), behind: Vec::new(), pictures: Pictures::default() };
     let is_aside = |tool: &&Tool| tool.deferred && rules.deferred == Deferred::Outside;
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
     let (outside, inside): (Vec<&Tool>, Vec<&Tool>) =
@@ -64,7 +67,7 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
         rules,
         model: model.to_owned(),
         marks,
-        marker_count: prompt.markers.len(),
+        marker_count: prompt.markers.iter().filter(|marker| marker.is_set).count(),
         asides,
         pictures: building.pictures,
         is_tail: prompt.dialect == Dialect::OpenAiResponses && is_tail(document.root()),
@@ -84,9 +87,10 @@ fn is_tail(root: Value<'_, '_>) -> bool {
 fn plain(value: Value<'_, '_>) -> String {
     match value.kind() {
         json::Kind::Object => {
-            let members =
-                value.members().map(|it| format!("{}:{}", json::quote(&it.name()), plain(it.value)));
-            let mut members: Vec<String> = members.collect();
+            let members = value.members().map(|it| (it.name(), plain(it.value)));
+            let said = members.filter(|(name, value)| (name.as_ref(), value.as_str()) != DEFAULT_MEMBER);
+            let mut members: Vec<String> =
+                said.map(|(name, value)| format!("{}:{value}", json::quote(&name))).collect();
             members.sort_unstable();
             format!("{{{}}}", members.join(","))
         }
@@ -117,8 +121,6 @@ struct Building<'b> {
     rules: &'static Rules,
     bytes: Bytes<'b>,
     blocks: Vec<Block>,
-    /// Of each block by itself.
-    digests: Vec<u64>,
     /// Where each message ends: its bytes, and how many blocks there are then.
     behind: Vec<(Range<usize>, usize)>,
     pictures: Pictures,
@@ -128,7 +130,7 @@ impl Building<'_> {
     fn message(&mut self, section: Section, message: &PromptMessage, drops_thinking: bool) {
         // Whoever speaks, and whatever else is said of a message, belongs to its first block.
         let mut opening = format!("{:?}", message.role).into_bytes();
-        for extra in &message.extra {
+        for extra in message.extra.iter().filter(|extra| !self.bytes.is_marker(&extra.place.span)) {
             opening.extend_from_slice(extra.name.as_bytes());
             for piece in self.bytes.pieces(extra.place.span.clone()).collect::<Vec<_>>() {
                 opening.extend_from_slice(piece);
@@ -152,8 +154,7 @@ impl Building<'_> {
             Said::ToolResult(_) => Kind::Result,
             _ => Kind::Other,
         };
-        let is_text = matches!(part.block, Said::Text { .. });
-        let said = part.content.as_ref().filter(|_| is_text).map(|content| content.span.clone());
+        let said = words(part);
         let unseen = self.unseen(part);
         self.push(section, kind, opening, &part.place, said, unseen);
     }
@@ -189,15 +190,15 @@ impl Building<'_> {
         kind: Kind,
         opening: &[u8],
         place: &Place,
-        said: Option<Range<usize>>,
+        said: Option<Words>,
         unseen: u64,
     ) {
         let in_steps = matches!(self.rules.keeps, Keeps::Steps { .. });
-        let long = said.clone().filter(|said| in_steps && said.len() > STEP_PIECE);
-        let (pieces, said) = match long {
+        let is_long = |said: &&Words| in_steps && said.text.len() > STEP_PIECE && said.within == place.span;
+        let pieces = match said.as_ref().filter(is_long) {
             // The frame of a long text goes with its last piece, and is the same for all texts but odd ones.
-            Some(said) => (cut(&said), Some(said)),
-            None => (vec![place.span.clone()], said),
+            Some(said) => cut(&said.text),
+            None => vec![place.span.clone()],
         };
         let last = pieces.len() - 1;
         for (number, span) in pieces.into_iter().enumerate() {
@@ -207,13 +208,13 @@ impl Building<'_> {
                 true => self.bytes.block(&mut digest, span.clone(), said.clone()),
                 false => self.bytes.block(&mut digest, span.clone(), None),
             };
-            self.digests.push(digest.finish());
             self.blocks.push(Block {
                 section,
                 kind,
                 pointer: place.pointer.clone(),
                 span,
                 weight: weight.saturating_sub(unseen),
+                digest: digest.finish(),
                 chain: 0,
                 unrouted: 0,
                 position: 0,
@@ -232,7 +233,7 @@ impl Building<'_> {
             let Some(value) = root.pointer(pointer) else { continue };
             // What is said and changes nothing is as good as not said.
             let said = plain(value);
-            if !DEFAULTS.contains(&said.as_str()) {
+            if said != "null" && !DEFAULTS.contains(&(*pointer, said.as_str())) {
                 add(*section, pointer, pointer, value.span(), said.as_bytes());
             }
         }
@@ -276,7 +277,7 @@ impl Building<'_> {
         };
         let last = self.blocks.len().checked_sub(1);
         let mut marks: Vec<Mark> = Vec::new();
-        for marker in &prompt.markers {
+        for marker in prompt.markers.iter().filter(|marker| marker.is_set) {
             let at = marker.place.span.start;
             // One that stands by itself at the top is for the last block.
             let at_top = || last.filter(|_| marker.place.pointer.matches('/').count() == 1);
@@ -308,7 +309,7 @@ impl Building<'_> {
         let mut sections = Section::ALL.iter().peekable();
         let mut before: Option<(Section, Kind)> = None;
         let mut position = 0;
-        for (block, digest) in self.blocks.iter_mut().zip(&self.digests) {
+        for block in &mut self.blocks {
             while let Some(section) = sections.next_if(|section| **section <= block.section) {
                 let opened = |chain: u64, counts: &dyn Fn(&Key) -> bool| {
                     let mut digest = Digest::new();
@@ -320,7 +321,7 @@ impl Building<'_> {
                 };
                 (chain, unrouted) = (opened(chain, &|_| true), opened(unrouted, &|key| !is_route(key)));
             }
-            let behind = |chain: u64| Digest::new().number(chain).number(*digest).finish();
+            let behind = |chain: u64| Digest::new().number(chain).number(block.digest).finish();
             chain = behind(chain);
             unrouted = if is_routed { behind(unrouted) } else { chain };
             (block.chain, block.unrouted) = (chain, unrouted);
@@ -331,6 +332,18 @@ impl Building<'_> {
             before = Some(here);
         }
         self.blocks
+    }
+}
+
+/// Where a part says a text and nothing else: a text by itself, or the only one of a tool's result.
+fn words(part: &Part) -> Option<Words> {
+    let span = |part: &Part| part.content.as_ref().map(|content| content.span.clone());
+    match (&part.block, part.parts.as_slice()) {
+        (Said::Text { .. }, _) => Some(Words { text: span(part)?, within: part.place.span.clone() }),
+        (Said::ToolResult(_), [only]) if matches!(only.block, Said::Text { .. }) => {
+            Some(Words { text: span(only)?, within: span(part)? })
+        }
+        _ => None,
     }
 }
 

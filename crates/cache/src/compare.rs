@@ -1,10 +1,18 @@
 //! Two recordings of one intent: which breaks are new, and what they come to.
 
-use std::collections::HashMap;
 use std::fmt;
 
-use crate::explanation::{Explained, Explanation, Miss};
+use session::Usage;
+
+use crate::explanation::{Explained, Explanation, Miss, Opening};
+use crate::prompt::Mark;
 use crate::reason::Reason;
+use crate::rules::{Keeps, Rules};
+use crate::simulator::effective;
+use crate::totals::input_usd;
+
+/// One part in so many more is still as much: no two recordings say the same to the letter.
+const SLACK: u64 = 4;
 
 /// A break of the prefix that another recording has not.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,17 +48,9 @@ pub struct Changed {
 
 /// The breaks of `candidate` that `golden` has not: by lane, reason and place.
 pub fn broken(golden: &Explained, candidate: &Explained) -> Vec<Broken> {
-    let mut known: HashMap<(&str, Reason, String), u64> = HashMap::new();
-    for (request, miss, reason) in breaks(golden) {
-        *known.entry((&request.lane, reason, place(&miss.pointer))).or_default() += 1;
-    }
     let mut found: Vec<(String, Broken, u64)> = Vec::new();
-    for (request, miss, reason) in breaks(candidate) {
+    for (request, miss, reason) in unknown(golden, candidate) {
         let at = place(&miss.pointer);
-        if let Some(left) = known.get_mut(&(&*request.lane, reason, at.clone())).filter(|left| **left > 0) {
-            *left -= 1;
-            continue;
-        }
         let same = |(known, broken, _): &&mut (String, Broken, u64)| {
             *known == at && broken.lane == request.lane && broken.reason == reason
         };
@@ -74,6 +74,7 @@ pub fn broken(golden: &Explained, candidate: &Explained) -> Vec<Broken> {
             }
         }
     }
+    found.extend(unmarked(golden, candidate, &found));
     let averaged = |(_, broken, tokens): (String, Broken, u64)| Broken {
         tokens_a_turn: tokens / broken.turns,
         ..broken
@@ -103,11 +104,104 @@ pub fn changed(golden: &Explained, candidate: &Explained) -> Vec<Changed> {
     changed
 }
 
+/// Lanes that from the start mark less than they do in `golden`: what they say again could have been read. Each with its
+/// place and all of these tokens.
+fn unmarked(
+    golden: &Explained,
+    candidate: &Explained,
+    told: &[(String, Broken, u64)],
+) -> Vec<(String, Broken, u64)> {
+    let is_told = |lane: &str| told.iter().any(|(_, it, _)| it.lane == lane && it.reason == Reason::Unmarked);
+    let mut found = Vec::new();
+    for opening in candidate.openings.iter().filter(|opening| !is_told(&opening.lane)) {
+        let Some(before) = golden.openings.iter().find(|before| before.lane == opening.lane) else {
+            continue;
+        };
+        let Some(block) = lost(before, opening) else { continue };
+        let of_lane = candidate.requests.iter().filter(|request| request.lane == opening.lane);
+        let again: Vec<(&Explanation, u64)> =
+            of_lane.map(|request| (request, said_again(request))).filter(|(_, tokens)| *tokens > 0).collect();
+        if again.is_empty() {
+            continue;
+        }
+        let pointer = before.prompt.blocks[block].pointer.clone();
+        let broken = Broken {
+            lane: opening.lane.clone(),
+            reason: Reason::Unmarked,
+            block: block + 1,
+            pointer: pointer.clone(),
+            turns: again.len() as u64,
+            tokens_a_turn: 0,
+            usd: again.iter().map(|(request, tokens)| too_much(request, *tokens)).sum(),
+        };
+        found.push((pointer, broken, again.iter().map(|(_, tokens)| tokens).sum()));
+    }
+    found
+}
+
+/// The last block that a lane marks, where another one marks nothing in that section or behind it.
+fn lost(golden: &Opening, candidate: &Opening) -> Option<usize> {
+    let section = |opening: &Opening, mark: &Mark| opening.prompt.blocks[mark.block].section;
+    let there = *effective(&golden.prompt, &golden.scale).last()?;
+    let here = candidate.prompt.marks.last().map(|mark| section(candidate, mark));
+    let is_marked = matches!(candidate.prompt.rules.keeps, Keeps::Marked { .. });
+    (is_marked && here < Some(section(golden, there))).then_some(there.block)
+}
+
+/// The tokens of a request that could have been read if it were marked; those of a miss are told apart.
+fn said_again(request: &Explanation) -> u64 {
+    let is_missed = request.miss.as_ref().is_some_and(|miss| miss.tokens > 0);
+    let could = Some(request.repeated).filter(|it| !is_missed && *it >= Rules::minimum(&request.model));
+    could.unwrap_or_default().saturating_sub(request.predicted.cache_read)
+}
+
+/// What it costs to send so many tokens and not to read them.
+fn too_much(request: &Explanation, tokens: u64) -> Option<f64> {
+    let sent = Usage { input: tokens, ..Usage::default() };
+    let read = Usage { cache_read: tokens, ..Usage::default() };
+    Some(input_usd(&request.model, &sent)? - input_usd(&request.model, &read)?)
+}
+
+/// A break, with the request that has it.
+type Break<'e> = (&'e Explanation, &'e Miss, Reason);
+
+/// The breaks of `candidate` that none of `golden` covers. Each covers one: first the one at its own place, then one
+/// that costs no more.
+fn unknown<'e>(golden: &Explained, candidate: &'e Explained) -> Vec<Break<'e>> {
+    let mut known: Vec<Break<'_>> = breaks(golden).collect();
+    let mut new: Vec<Break<'_>> = breaks(candidate).collect();
+    for covers in [is_there, costs_as_much] {
+        new.retain(|new| {
+            let covering =
+                known.iter().enumerate().filter(|(_, known)| is_alike(known, new) && covers(known, new));
+            let nearest = covering.min_by_key(|(_, (_, miss, _))| miss.tokens).map(|(at, _)| at);
+            nearest.map(|at| known.swap_remove(at)).is_none()
+        });
+    }
+    new
+}
+
+fn is_alike((known, there, reason): &Break<'_>, (new, here, other): &Break<'_>) -> bool {
+    known.lane == new.lane && reason == other && place(&there.pointer) == place(&here.pointer)
+}
+
+/// Whether a break is in the same message as a known one, or in the same place beside the messages.
+fn is_there((_, known, _): &Break<'_>, (_, new, _): &Break<'_>) -> bool {
+    let message = |pointer: &str| pointer.split('/').take(3).map(str::to_owned).collect::<Vec<_>>();
+    message(&known.pointer) == message(&new.pointer)
+}
+
+/// The same change comes further down in the next turn, so that its message says little; what it loses says more.
+fn costs_as_much((_, known, _): &Break<'_>, (_, new, _): &Break<'_>) -> bool {
+    new.tokens <= known.tokens + known.tokens / SLACK
+}
+
 /// The breaks that cost something.
-fn breaks(explained: &Explained) -> impl Iterator<Item = (&Explanation, &Miss, Reason)> {
+fn breaks(explained: &Explained) -> impl Iterator<Item = Break<'_>> {
     explained.requests.iter().filter_map(|request| {
         let (miss, reason) = (request.miss.as_ref()?, request.reason?);
-        (miss.tokens > 0 && reason.is_break()).then_some((request, miss, reason))
+        let is_broken = reason.is_break() || reason == Reason::Unmarked;
+        (miss.tokens > 0 && is_broken).then_some((request, miss, reason))
     })
 }
 
@@ -122,7 +216,11 @@ pub(crate) fn place(pointer: &str) -> String {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (block, pointer, tokens) = (self.block, &self.pointer, grouped(self.tokens_a_turn));
-        write!(f, "breaks the prefix at block {block} (`{pointer}`), +{tokens} tokens a turn")
+        let what = match self.reason {
+            Reason::Unmarked => "leaves out a marker",
+            _ => "breaks the prefix",
+        };
+        write!(f, "{what} at block {block} (`{pointer}`), +{tokens} tokens a turn")
     }
 }
 

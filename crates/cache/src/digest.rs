@@ -47,6 +47,15 @@ impl Digest {
     }
 }
 
+/// Where a text stands that can be written in more than one form.
+#[derive(Clone, Debug)]
+pub(crate) struct Words {
+    /// The string itself.
+    pub(crate) text: Range<usize>,
+    /// What says it: the string, a block that holds it, or a list of that one block.
+    pub(crate) within: Range<usize>,
+}
+
 /// The bytes of a body, and which of them are cache markers.
 pub(crate) struct Bytes<'b> {
     pub(crate) body: &'b [u8],
@@ -76,22 +85,33 @@ impl<'b> Bytes<'b> {
         })
     }
 
+    /// Whether a value is a marker, and so nothing that is said.
+    pub(crate) fn is_marker(&self, value: &Range<usize>) -> bool {
+        let first = self.cuts.partition_point(|cut| cut.end < value.end);
+        self.cuts.get(first).is_some_and(|cut| cut.start <= value.start && value.end <= cut.end)
+    }
+
     /// Puts a block into a digest; returns how many bytes it has.
-    pub(crate) fn block(&self, digest: &mut Digest, all: Range<usize>, said: Option<Range<usize>>) -> u64 {
-        let said = said.filter(|said| all.start <= said.start && said.end <= all.end);
-        let Some(said) = said else {
+    pub(crate) fn block(&self, digest: &mut Digest, all: Range<usize>, said: Option<Words>) -> u64 {
+        let holds =
+            |outer: &Range<usize>, inner: &Range<usize>| outer.start <= inner.start && inner.end <= outer.end;
+        let said = said.filter(|said| holds(&all, &said.within) && holds(&said.within, &said.text));
+        let Some(Words { text, within }) = said else {
             return self.put(digest, all);
         };
         let mut frame: Vec<u8> = Vec::new();
-        for piece in self.pieces(all.start..said.start).chain(self.pieces(said.end..all.end)) {
+        for piece in self.pieces(within.start..text.start).chain(self.pieces(text.end..within.end)) {
             frame.extend(piece.iter().filter(|byte| !byte.is_ascii_whitespace()));
         }
-        let is_plain = frame.is_empty() || PLAIN.contains(&frame.as_slice());
-        if !is_plain {
+        let mut length = 0;
+        if !is_plain(&frame) {
             digest.bytes(&frame).number(frame.len() as u64);
+            length += frame.len() as u64;
         }
-        let frame = if is_plain { 0 } else { frame.len() as u64 };
-        frame + self.put(digest, said)
+        if within != all {
+            length += self.put(digest, all.start..within.start) + self.put(digest, within.end..all.end);
+        }
+        length + self.put(digest, text)
     }
 
     fn put(&self, digest: &mut Digest, range: Range<usize>) -> u64 {
@@ -103,6 +123,12 @@ impl<'b> Bytes<'b> {
         digest.number(length);
         length
     }
+}
+
+/// Whether what stands around a text says no more than that it is one.
+fn is_plain(frame: &[u8]) -> bool {
+    let listed = frame.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    frame.is_empty() || PLAIN.contains(&listed.unwrap_or(frame))
 }
 
 /// The whole member of an object whose value stands at `value`, with the comma that goes with it.
@@ -130,6 +156,7 @@ mod tests {
         let bytes = Bytes::new(text.as_bytes(), marker.into_iter());
         let said = text.find(said).map(|at| at..at + said.len());
         let mut digest = Digest::new();
+        let said = said.map(|said| Words { text: said, within: 0..text.len() });
         bytes.block(&mut digest, 0..text.len(), said);
         digest.finish()
     }

@@ -172,7 +172,11 @@ impl<'a> Playing<'a> {
         explanation.predicted = asked.usage;
         explanation.perfect = asked.usage;
         explanation.after = found.as_ref().map(|found| self.asks[found.before].id.clone());
+        explanation.repeated =
+            found.as_ref().filter(|found| found.is_due).map_or(0, |found| scale.before(found.shared));
         explanation.reason = match found {
+            // What was written for it is missed, however little it marks itself.
+            Some(found) if found.is_due && found.kept > 0 => self.judge(n, &asked, &found, explanation),
             _ if is_marked && ask.prompt.marks.is_empty() => Some(Reason::Unmarked),
             _ if is_marked && marks.is_empty() => Some(Reason::BelowMinimum),
             Some(found) => self.judge(n, &asked, &found, explanation),
@@ -194,17 +198,23 @@ impl<'a> Playing<'a> {
     }
 
     /// The request that one should go on from: the one before in its lane. Where a fork begins it is the one of its
-    /// parent that left it most; a fork need not begin at the parent's latest.
+    /// parent that it says most of: it need not begin at the parent's latest, and one of another beginning is no fork of
+    /// an earlier turn only because that turn is still whole in it.
     fn before(&self, n: usize) -> Option<Found> {
         let ask = &self.asks[n];
-        if let Some(last) = self.lanes.get(ask.lane.as_str()).and_then(|lane| lane.last()) {
-            return Some(self.found(n, *last));
+        if let Some(lane) = self.lanes.get(ask.lane.as_str()) {
+            return self.last_marked(lane).map(|last| self.found(n, last));
         }
         let parent = self.lanes.get(ask.fork_of.as_deref()?)?;
         let all = parent.iter().map(|before| self.found(n, *before));
-        all.max_by_key(|found| {
-            (found.is_intact, if found.is_intact { found.kept } else { found.shared as u64 })
-        })
+        all.max_by_key(|found| (ask.prompt.likeness(&self.asks[found.before].prompt), found.is_intact))
+    }
+
+    /// The last request of a lane that could leave something to the next: one that lost its markers leaves what was there
+    /// before it, unless the conversation begins anew with it.
+    fn last_marked(&self, lane: &[usize]) -> Option<usize> {
+        let leaves = |n: &&usize| self.asks[**n].begins_anew || !self.asks[**n].prompt.is_unmarked();
+        lane.iter().rev().find(leaves).or(lane.last()).copied()
     }
 
     /// Somebody else's request that wrote more of what this one says than it read.
@@ -221,6 +231,7 @@ impl<'a> Playing<'a> {
             kept,
             state: self.simulator.state(ask.at_us, chain),
             is_intact: true,
+            is_due: false,
         })
     }
 
@@ -244,6 +255,7 @@ impl<'a> Playing<'a> {
             kept,
             state,
             is_intact: false,
+            is_due: false,
         })
     }
 
@@ -262,7 +274,7 @@ impl<'a> Playing<'a> {
         let state = reach.map_or(State::Absent, |reach| {
             self.simulator.state(self.asks[n].at_us, there.blocks[reach].chain)
         });
-        Found { before, shared, reach, kept, state, is_intact }
+        Found { before, shared, reach, kept, state, is_intact, is_due: true }
     }
 }
 
@@ -278,4 +290,6 @@ pub(crate) struct Found {
     pub(crate) state: State,
     /// All that was written is still said.
     pub(crate) is_intact: bool,
+    /// It is the one to go on from, in its lane or where that was forked: all that it wrote was written for this one.
+    pub(crate) is_due: bool,
 }

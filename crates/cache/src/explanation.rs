@@ -104,6 +104,8 @@ pub struct Explanation {
     pub is_disproved: bool,
     /// The request it should have gone on from.
     pub after: Option<RequestId>,
+    /// Tokens at its beginning that this one said, too.
+    pub repeated: u64,
 }
 
 impl Explanation {
@@ -123,6 +125,7 @@ impl Explanation {
             miss: None,
             is_disproved: false,
             after: None,
+            repeated: 0,
         }
     }
 

@@ -23,16 +23,7 @@ impl Playing<'_> {
         explanation: &mut Explanation,
     ) -> Option<Reason> {
         let (ask, scale) = (&self.asks[n], &self.scales[n]);
-        let could = match ask.prompt.rules.keeps {
-            Keeps::Marked { .. } => {
-                let marks = written(&ask.prompt, &effective(&ask.prompt, scale));
-                found.kept.min(marks.last().map_or(0, |mark| scale.ends[mark.block]))
-            }
-            Keeps::Steps { step, .. } => {
-                let could = found.kept.min(scale.total) / step * step;
-                if could >= Rules::minimum(&ask.prompt.model) { could } else { 0 }
-            }
-        };
+        let could = readable(ask, scale, found);
         let is_messages = |block: &Block| block.section == Section::Messages;
         let parts_in_messages = ask.prompt.blocks.get(found.shared).is_none_or(is_messages);
         if ask.begins_anew && !found.is_intact && parts_in_messages {
@@ -40,7 +31,7 @@ impl Playing<'_> {
         }
         let missed = could.saturating_sub(asked.usage.cache_read);
         if missed == 0 {
-            let nothing = (asked.usage.cache_read == 0).then(|| self.nothing(found));
+            let nothing = (asked.usage.cache_read == 0).then(|| self.nothing(ask, found));
             return nothing.or_else(|| self.aside(n, found, explanation));
         }
         explanation.perfect = billed(ask, scale, could);
@@ -85,21 +76,26 @@ impl Playing<'_> {
     }
 
     /// Why there was nothing to read.
-    fn nothing(&self, found: &Found) -> Reason {
+    fn nothing(&self, ask: &Ask, found: &Found) -> Reason {
+        if ask.prompt.is_unmarked() {
+            return Reason::Unmarked;
+        }
         let before = &self.asks[found.before].prompt;
         let is_marked = matches!(before.rules.keeps, Keeps::Marked { .. });
         if is_marked && before.marks.is_empty() { Reason::Cold } else { Reason::BelowMinimum }
     }
 
     fn reason(&self, n: usize, found: &Found, place: &Place) -> Reason {
-        if !found.is_intact {
-            return place.reason;
-        }
         let ask = &self.asks[n];
+        if !found.is_intact {
+            return if ask.prompt.is_unmarked() { Reason::Unmarked } else { place.reason };
+        }
+        let last = effective(&ask.prompt, &self.scales[n]).last().map(|mark| mark.block);
         let answered = self.asks[found.before].begun_us.is_some_and(|begun| begun <= ask.at_us);
         match found.state {
             State::Expired => Reason::Expired,
             _ if !answered => Reason::NotYetReadable,
+            _ if found.is_due && last < found.reach => Reason::Unmarked,
             _ if !looks_back_to(ask, &self.scales[n], found.reach) => Reason::BeyondLookBack,
             _ => Reason::BelowMinimum,
         }
@@ -132,6 +128,19 @@ impl Miss {
         let Place { block, section, pointer, spans, .. } = place;
         Self { block: block + 1, section, pointer, spans, tokens, usd, at_stake: None }
     }
+}
+
+/// How much a request might have read of what was written.
+fn readable(ask: &Ask, scale: &Scale, found: &Found) -> u64 {
+    let marks = || written(&ask.prompt, &effective(&ask.prompt, scale));
+    let could = match ask.prompt.rules.keeps {
+        // All of it is there to be marked.
+        Keeps::Marked { .. } if found.is_due && found.is_intact => found.kept,
+        Keeps::Marked { .. } if found.is_due && ask.prompt.is_unmarked() => found.kept.min(scale.total),
+        Keeps::Marked { .. } => found.kept.min(marks().last().map_or(0, |mark| scale.ends[mark.block])),
+        Keeps::Steps { step, .. } => found.kept.min(scale.total) / step * step,
+    };
+    if could >= Rules::minimum(&ask.prompt.model) { could } else { 0 }
 }
 
 /// What is billed for a request that reads so much.

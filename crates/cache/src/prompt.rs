@@ -1,12 +1,13 @@
 //! A request as a cache sees it: blocks in the order of the prefix, each with the digest of all up to it.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use wire::dialect::Dialect;
 use wire::json::Document;
 
 use crate::building;
-use crate::rules::Rules;
+use crate::rules::{Keeps, Rules};
 
 /// A part of a prompt. A change in one is a change in all behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +48,8 @@ pub struct Block {
     pub span: Range<usize>,
     /// How many bytes of it the model is thought to see.
     pub weight: u64,
+    /// The digest of what it says by itself.
+    pub(crate) digest: u64,
     /// The digest of everything up to and with it.
     pub chain: u64,
     /// The same with the key that routes a request aside.
@@ -154,9 +157,34 @@ impl Prompt {
         Some(Self::of(&document, &prompt))
     }
 
+    /// Nothing of it is marked, and so nothing read or written.
+    pub(crate) fn is_unmarked(&self) -> bool {
+        matches!(self.rules.keeps, Keeps::Marked { .. }) && self.marks.is_empty()
+    }
+
     /// How many of the first blocks are those of another prompt.
     pub fn shared_with(&self, other: &Self) -> usize {
         self.blocks.iter().zip(&other.blocks).take_while(|(one, other)| one.chain == other.chain).count()
+    }
+
+    /// How many blocks of another conversation are said here, too, wherever they stand; less those that are not.
+    pub(crate) fn likeness(&self, other: &Self) -> usize {
+        let said = |prompt: &Self| {
+            let of_messages = prompt.blocks.iter().filter(|block| block.section == Section::Messages);
+            of_messages.map(|block| block.digest).collect::<Vec<u64>>()
+        };
+        let mut here: HashMap<u64, usize> = HashMap::new();
+        said(self).into_iter().for_each(|digest| *here.entry(digest).or_default() += 1);
+        let there = said(other);
+        let is_here = |digest: &&u64| match here.get_mut(*digest) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        };
+        let same = there.iter().filter(is_here).count();
+        same.saturating_sub(there.len() - same)
     }
 }
 

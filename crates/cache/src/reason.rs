@@ -31,7 +31,7 @@ pub enum Reason {
     Unavailable,
     /// No answer came: nothing was read, written or charged.
     Unanswered,
-    /// Nothing is marked.
+    /// Nothing is marked, or not as far as what had been written.
     Unmarked,
     /// The first of its lane, and nobody had written any beginning of it.
     Cold,

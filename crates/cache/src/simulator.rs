@@ -61,9 +61,13 @@ impl Simulator {
     pub fn begin(&mut self, asked: &Asked) {
         for (chain, term) in &asked.writes {
             let until = asked.at.saturating_add(*term);
-            let entry = self.entries.entry(*chain).or_insert(Entry { until, term: *term });
-            entry.until = entry.until.max(until);
-            entry.term = entry.term.max(*term);
+            let new = Entry { until, term: *term };
+            let entry = self.entries.entry(*chain).or_insert(new);
+            // What had gone is written anew, and its term is gone with it.
+            *entry = match entry.until <= asked.at {
+                true => new,
+                false => Entry { until: entry.until.max(until), term: entry.term.max(*term) },
+            };
         }
     }
 

@@ -19,18 +19,20 @@ pub struct Around {
 }
 
 /// Folders that differ from one user or machine to the next.
-const PERSONAL: [&str; 6] = ["/home/", "/Users/", "/root/", "/tmp/", "/private/", "C:\\Users\\"];
+const PERSONAL: [&str; 8] =
+    ["/home/", "/Users/", "/root/", "/tmp/", "/private/", "/var/folders/", "C:\\Users\\", "c:\\Users\\"];
 /// The same of containers. They are short enough to stand in the middle of other paths.
 const CONTAINERS: [&str; 3] = ["/work/", "/workspace/", "/workspaces/"];
 /// Hashes that stand in examples.
 const EXAMPLES: [&str; 5] = ["abc1234", "a1b2c3d", "1a2b3c4", "abc123d", "1234abc"];
 /// What `git` says of a folder, and how harnesses announce it.
-const GIT: [&str; 6] = [
+const GIT: [&str; 7] = [
     "gitStatus:",
     "On branch ",
     "Current branch:",
     "Recent commits:",
     "nothing to commit",
+    "HEAD is now at ",
     "Changes not staged",
 ];
 
@@ -138,8 +140,8 @@ fn is_id(word: &str) -> bool {
     let is_ulid = word.len() == 26 && is_base32(word, b"abcdefghijklmnopqrstuvwxyzILOU");
     let is_run = word.len() == 16 && is_base32(word, b"ABCDEFGHIJKLMNOPQRSTUVWXYZilou");
     let is_drawn = (is_ulid || is_run) && turns(word) >= TURNS;
-    let is_numbered = word.rsplit_once('-').is_some_and(|(name, rest)| {
-        let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    let is_numbered = word.rsplit_once(['-', '_']).is_some_and(|(name, rest)| {
+        let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || b"-_".contains(&byte));
         is_name && rest.len() >= 8 && is_hex(rest) && turns(rest) >= TURNS
     });
     is_uuid || is_digest || is_named || is_drawn || is_numbered

@@ -140,7 +140,8 @@ pub(crate) fn timestamp<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str>
 
 /// All dates, with the days that each may be.
 fn dates(text: &str) -> impl Iterator<Item = (&str, Vec<Day>)> {
-    let words = words(text);
+    let mut words = words(text);
+    words.retain(|(_, word)| *word != "of");
     let mut three = 0;
     std::iter::from_fn(move || {
         while let Some(found) = words.get(three..three + 3) {
@@ -166,14 +167,13 @@ fn read<'t>(text: &'t str, words: &[(usize, &'t str)]) -> Option<(&'t str, Vec<D
         (".", ".") if first.len() == 4 && !is_version(&text[..from]) => {
             vec![day(number(first), digits(second), digits(third))]
         }
-        ("/", "/") | (".", ".") => {
-            let (one, other, year) = (digits(first), digits(second), year(third));
-            vec![day(year, one, other), day(year, other, one)]
-        }
-        (" ", ", " | " ") if month(first).is_some() => {
+        ("年", "月") if first.len() == 4 => vec![day(number(first), digits(second), digits(third))],
+        ("-", "-") if digits(second).is_some() => in_either_order(first, second, third),
+        ("/", "/") | (".", ".") => in_either_order(first, second, third),
+        (" " | ". ", ", " | " ") if month(first).is_some() => {
             vec![day(year(third), month(first), digits(second))]
         }
-        (" ", " ") | ("-", "-") => vec![day(year(third), month(second), digits(first))],
+        (" " | " of " | ". ", " ") | ("-", "-") => vec![day(year(third), month(second), digits(first))],
         _ => return None,
     };
     let days: Vec<Day> = days.into_iter().flatten().collect();
@@ -184,6 +184,12 @@ fn read<'t>(text: &'t str, words: &[(usize, &'t str)]) -> Option<(&'t str, Vec<D
         || behind.starts_with(['-', '_', '/'])
         || behind.strip_prefix('.').is_some_and(goes_on);
     (!days.is_empty() && !is_part).then_some((whole, days))
+}
+
+/// The days of a date that has its year last: of the month and the number either may come first.
+fn in_either_order(one: &str, other: &str, last: &str) -> Vec<Option<Day>> {
+    let (one, other, year) = (digits(one), digits(other), year(last));
+    vec![day(year, one, other), day(year, other, one)]
 }
 
 /// Whether a text says that a version comes next.
@@ -265,6 +271,12 @@ mod tests {
             "16-Nov-2026",
             "16 november 2026",
             "November 16th, 2026",
+            "16-11-2026",
+            "11-16-2026",
+            "Nov. 16, 2026",
+            "16th of November 2026",
+            "16. November 2026",
+            "2026年11月16",
         ] {
             let text = format!("Today is Monday, {written}.");
             assert_eq!((date(&text, None), date(&text, TODAY)), (Some(written), Some(written)));

@@ -78,7 +78,12 @@ fn what_is_no_part_of_the_key_breaks_nothing() {
     // What nobody needs to say is nothing, however it is written.
     let spaced = r#", "tool_choice": { "type": "auto" }, "thinking" : {"type" : "disabled"}"#;
     then(&base().with(spaced), expect!["r000002 2001+0+0+0"]);
+    let usual = r#","tool_choice":{"type":"auto","disable_parallel_tool_use":false},"speed":"standard""#;
+    then(&base().with(usual), expect!["r000002 2001+0+0+0"]);
     let set = |choice: &str| base().with(&format!(r#","tool_choice":{choice}"#));
+    let (one, other) = (r#"{"type":"any"}"#, r#"{"type":"any","disable_parallel_tool_use":false}"#);
+    let explained = explain(vec![ask(1, 0, &set(one)), ask(2, 10, &set(other))]);
+    assert_eq!(explained.requests[1].reason, None, "it is so anyway");
     let (one, other) = (r#"{"type":"tool","name":"Read"}"#, r#"{ "name": "Read", "type": "tool" }"#);
     let explained = explain(vec![ask(1, 0, &set(one)), ask(2, 10, &set(other))]);
     assert_eq!(explained.requests[1].reason, None, "the same value");

@@ -104,3 +104,75 @@ fn a_fork_of_an_earlier_turn_shares_what_was_written_then() {
     let fork = &explained.requests[2];
     assert_eq!((fork.reason, fork.after.as_ref()), (None, Some(&explained.requests[0].id)));
 }
+
+/// A conversation of the parent, with one marker that moves.
+fn turns(count: usize) -> Body {
+    let mut body = Body::new().tool("Task", "").system(&long("be good ", 1_000), MARK);
+    for turn in 1..=count {
+        body =
+            body.says(user(&long(&format!("question {turn} "), 500), if turn == count { MARK } else { "" }));
+        if turn < count {
+            body = body.says(assistant(&format!("answer {turn}")));
+        }
+    }
+    body
+}
+
+/// What a fork of that conversation says, in which one early message may be another one.
+fn fork_of(mut parent: Body, changed: Option<(usize, String)>) -> Ask {
+    let last = parent.messages.len() - 1;
+    parent.messages[last] = parent.messages[last].replace(MARK, "");
+    if let Some((message, said)) = changed {
+        parent.messages[message] = said;
+    }
+    let body = parent.says(assistant("starting one")).says(user("you are the one", MARK));
+    Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask(9, 60, &body) }
+}
+
+/// An early request of the parent that is still whole says nothing of a fork that goes on from the last one.
+#[test]
+fn a_fork_is_measured_by_the_request_that_it_goes_on_from() {
+    let parent = || (1..=6).map(|n| ask(n, u64::from(n) * 5, &turns(n as usize)));
+    let said_again = user(&format!("{} ", long("question 2 ", 500)), "");
+    let inserted = format!("{},{}", turns(6).messages[2], user("by the way", ""));
+    for changed in [said_again, inserted] {
+        let explained = explain(parent().chain([fork_of(turns(6), Some((2, changed)))]).collect());
+        let fork = &explained.requests[6];
+        assert_eq!(fork.after.as_ref(), Some(&explained.requests[5].id));
+        assert_eq!(fork.reason, Some(crate::Reason::MessagesChanged));
+        assert!(fork.miss.as_ref().is_some_and(|miss| miss.tokens >= 2_000), "{}", told(&explained));
+        let findings = crate::lint(&explained, &explained);
+        let rules: Vec<_> = findings.iter().map(|finding| finding.rule.name()).collect();
+        assert_eq!(rules, ["cold_fork"]);
+    }
+    let shares = explain(parent().chain([fork_of(turns(6), None)]).collect());
+    assert_eq!(shares.requests[6].reason, None);
+    let earlier = explain(parent().chain([fork_of(turns(3), None)]).collect());
+    assert_eq!(earlier.requests[6].after, Some(earlier.requests[2].id.clone()), "{}", told(&earlier));
+    assert_eq!(crate::lint(&earlier, &earlier), []);
+}
+
+/// Without a marker nothing of the parent is read, whatever the bytes say.
+#[test]
+fn a_fork_without_markers_is_cold() {
+    let bare = |mut ask: Ask| {
+        ask.prompt.marks.clear();
+        ask
+    };
+    let parent = || ask(1, 0, &turns(2));
+    let explained = explain(vec![parent(), bare(fork_of(turns(2), None))]);
+    let fork = &explained.requests[1];
+    assert_eq!(fork.reason, Some(crate::Reason::Unmarked));
+    assert_eq!(
+        fork.miss.as_ref().map(|miss| miss.tokens),
+        Some(explained.requests[0].predicted.cache_write_5m)
+    );
+    let mut other = turns(2);
+    other.system = vec![text(&long("be bad ", 1_000), "")];
+    let changed = explain(vec![parent(), bare(fork_of(other, None))]);
+    for explained in [explained, changed] {
+        let findings = crate::lint(&explained, &explained);
+        let rules: Vec<_> = findings.iter().map(|finding| finding.rule.name()).collect();
+        assert_eq!(rules, ["cold_fork"], "{}", told(&explained));
+    }
+}

@@ -37,6 +37,71 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
     assert_eq!(lint(&once, &once), []);
 }
 
+/// A conversation in whose last turn one message is another one.
+fn edited(message: usize) -> Explained {
+    let body = |turns: usize| {
+        let opening = Body::new().system(&long("be good ", 1_000), MARK);
+        let mut body = (0..turns).fold(opening, |body, turn| {
+            let mark = if turn + 1 == turns { MARK } else { "" };
+            body.says(user(&long(&format!("question {turn} "), 500), mark)).says(assistant("so it is"))
+        });
+        body.messages.pop();
+        if turns == 8 {
+            body.messages[message] = user("cleared", "");
+        }
+        body
+    };
+    explain((1..=8).map(|n| ask(n, u64::from(n) * 10, &body(n as usize))).collect())
+}
+
+/// A break far down says nothing of one that loses the whole conversation.
+#[test]
+fn a_known_break_covers_none_that_costs_more() {
+    let (late, early) = (edited(12), edited(0));
+    assert_eq!(broken(&late, &late), []);
+    assert_eq!(broken(&early, &early), []);
+    let new = broken(&late, &early);
+    assert_eq!(new.len(), 1);
+    assert_eq!(new[0].pointer, "/messages/0/content/0");
+    assert_eq!(found(&lint(&late, &early)), [("new_break", "/messages/0/content/0")]);
+    assert_eq!(broken(&edited(10), &late), [], "the same change comes further down in the next turn");
+    assert_eq!(broken(&early, &late), [], "it costs less");
+}
+
+/// What the golden marks and the candidate does not is read there and sent again here.
+#[test]
+fn markers_that_only_the_golden_has_are_found() {
+    let story = |system: &str, message: &str| {
+        let body = |turns: usize| {
+            let opening = Body::new().system(&long("be good ", 2_000), system);
+            (1..=turns).fold(opening, |body, turn| {
+                body.says(user(&long("go on ", 500), if turn == turns { message } else { "" }))
+            })
+        };
+        explain((1..=3).map(|n| ask(n, u64::from(n) * 10, &body(n as usize))).collect())
+    };
+    let (marked, bare, half) = (story(MARK, MARK), story("", ""), story(MARK, ""));
+    let what = |candidate: &Explained| {
+        let findings = lint(&marked, candidate);
+        findings.into_iter().map(|it| format!("{} {} {}", it.rule, it.pointer, it.what)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        what(&bare),
+        ["new_break /messages/0/content/0 unmarked: leaves out a marker at block 2 \
+          (`/messages/0/content/0`), +2,750 tokens a turn, in 2 turns"]
+    );
+    assert_eq!(
+        what(&half),
+        ["new_break /messages/0/content/0 unmarked: leaves out a marker at block 2 \
+          (`/messages/0/content/0`), +750 tokens a turn, in 2 turns"]
+    );
+    let usd = broken(&marked, &bare)[0].usd.expect("a price");
+    assert!((usd - 5_500.0 * 4.5 / 1e6).abs() < 1e-9, "{usd}");
+    assert_eq!(what(&marked), [] as [String; 0]);
+    assert_eq!(lint(&bare, &bare), [], "nobody marks anything");
+    assert_eq!(lint(&bare, &marked), []);
+}
+
 /// What was never answered cannot pass.
 #[test]
 fn nothing_to_look_at_is_a_finding() {
@@ -177,6 +242,19 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         ("cwd: /workspaces/x", "a path before the last marker: `/workspaces/x`"),
         ("branch: feature/x", "the state of git before the last marker: `branch: feature/x`"),
         ("Git branch: main\\nNext", "the state of git before the last marker: `Git branch: main`"),
+        ("It is 16-11-2026.", "a date before the last marker: `16-11-2026`"),
+        ("It is 11-16-2026.", "a date before the last marker: `11-16-2026`"),
+        ("It is Nov. 16, 2026.", "a date before the last marker: `Nov. 16, 2026`"),
+        ("the 16th of November 2026", "a date before the last marker: `16th of November 2026`"),
+        ("der 16. November 2026", "a date before the last marker: `16. November 2026`"),
+        ("2026年11月16日", "a date before the last marker: `2026年11月16`"),
+        ("Session ID: ses_4f2a9c8d7e6b", "an id before the last marker: `ses_4f2a9c8d7e6b`"),
+        ("cwd: c:\\\\Users\\\\bob", "a path before the last marker: `c:\\Users\\bob`"),
+        ("TMPDIR=/var/folders/zz/x/T", "a path before the last marker: `/var/folders/zz/x/T`"),
+        (
+            "HEAD is now at 9fceb02 Fix",
+            "the state of git before the last marker: `HEAD is now at 9fceb02 Fix`",
+        ),
         ("at commit 9fceb02.", "the state of git before the last marker: `commit 9fceb02`"),
     ];
     for (said, what) in cases {
@@ -198,7 +276,8 @@ fn volatile_text_is_found_before_the_last_marker_only() {
         "Name the branch: it should say what it is for. To commit abcdefg or 1234567 is up to you.",
         "as in commit abc1234",
         "aarch64-unknown-linux, sha-256, utf-8, x86_64, claude-3-5-sonnet-20241022, internationalization",
-        "const SEED: u64 = 0x9e3779b9; color-aabbccdd",
+        "const SEED: u64 = 0x9e3779b9; color-aabbccdd; tool_20250305, snake_case_2, utf8_16_le",
+        "1-2-3 or 10-20-30; one of 2026; a range of 16-18 of 2026 lines",
     ] {
         assert_eq!(volatile_in(harmless, MARK, &anywhere), [] as [String; 0], "{harmless}");
     }

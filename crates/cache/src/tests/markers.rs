@@ -130,3 +130,125 @@ fn the_fifth_marker_is_one_too_many() {
         "#]],
     );
 }
+
+/// A marker of `null` marks nothing, and is none that could be lost.
+#[test]
+fn a_marker_of_null_says_nothing() {
+    let unset = r#","cache_control":null"#;
+    let body = |turns: usize| {
+        let opening = Body::new().tool("Read", unset).system(&long("be good ", 1_500), MARK).with(unset);
+        (1..=turns).fold(opening, |body, turn| {
+            body.says(user(&long("go on ", 100), if turn == turns { MARK } else { unset }))
+        })
+    };
+    check(
+        (1..=3).map(|turn| ask(turn, u64::from(turn) * 10, &body(turn as usize))).collect(),
+        expect![[r#"
+            r000001 0+2100+0+0 cold
+            r000002 2100+100+0+0
+            r000003 2200+100+0+0
+        "#]],
+    );
+    assert_eq!(body(2).prompt().marker_count, 2);
+}
+
+/// Routers take a marker beside the words of a message, too.
+#[test]
+fn a_marker_beside_the_words_of_a_chat_message_breaks_nothing() {
+    let chat = |turns: usize, role: &str, unmarked: &str| {
+        let mut messages = vec![format!(r#"{{"role":"system","content":"{}""#, long("be good ", 2_000))];
+        for turn in 1..=turns {
+            messages.push(format!(r#"{{"role":"user","content":"question {turn}""#));
+            messages.push(format!(
+                r#"{{"role":"assistant","content":"so","tool_calls":[{{"id":"c{turn}","type":"function","function":{{"name":"x","arguments":"{{}}"}}}}]"#
+            ));
+            messages.push(format!(r#"{{"role":"tool","tool_call_id":"c{turn}","content":"seen {turn}""#));
+        }
+        let of_role = format!(r#"{{"role":"{role}""#);
+        let last = messages.iter().rposition(|message| message.starts_with(&of_role));
+        let close = |(n, message): (usize, &String)| {
+            format!("{message}{}}}", if Some(n) == last { MARK } else { unmarked })
+        };
+        let messages: Vec<String> = messages.iter().enumerate().map(close).collect();
+        let body = format!(r#"{{"model":"anthropic/claude-opus-5","messages":[{}]}}"#, messages.join(","));
+        let prompt = Prompt::read("http://x/v1/chat/completions", body.as_bytes()).expect("it asks a model");
+        of_prompt(turns as u32, turns as u64 * 10, prompt)
+    };
+    for role in ["user", "assistant", "tool"] {
+        for unmarked in ["", r#","cache_control":null"#] {
+            let explained = explain((1..=4).map(|turns| chat(turns, role, unmarked)).collect());
+            let reasons: Vec<_> = explained.requests[1..].iter().map(|request| request.reason).collect();
+            assert_eq!(reasons, [None; 3], "{role}{unmarked}\n{}", told(&explained));
+        }
+    }
+}
+
+/// A result that loses its marker may become a string, as a message may.
+#[test]
+fn a_result_that_collapses_to_a_string_is_the_same() {
+    let result = |content: &str| {
+        format!(
+            r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t","content":{content}}}]}}"#
+        )
+    };
+    let said = long("seen ", 200);
+    let before = Body::new().system(&long("be good ", 1_000), "").says(user("go", ""));
+    let call = r#"{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"Read","input":{}}]}"#;
+    let with = |content: &str| before.clone().says(call.to_owned()).says(result(content));
+    let marked = with(&format!("[{}]", text(&said, MARK)));
+    let plain = with(&format!(r#""{said}""#)).says(assistant("ok")).says(user("on", MARK));
+    let explained = explain(vec![ask(1, 0, &marked), ask(2, 10, &plain)]);
+    assert_eq!(explained.requests[1].reason, None, "{}", told(&explained));
+    assert_eq!(explained.requests[1].predicted.cache_read, explained.requests[0].predicted.cache_write_5m);
+    let other = with(&format!(r#""{said}!""#)).says(user("on", MARK));
+    let explained = explain(vec![ask(1, 0, &marked), ask(2, 10, &other)]);
+    assert_eq!(explained.requests[1].reason, Some(crate::Reason::MessagesChanged));
+}
+
+/// What was written and is not asked for is missed, and has a price: for as long as nothing is marked again.
+#[test]
+fn lost_markers_are_a_miss() {
+    let bare = |turn: usize| {
+        let mut body = growing(turn);
+        body.system = vec![text(&long("be good ", 1_500), "")];
+        body.messages.iter_mut().for_each(|message| *message = message.replace(MARK, ""));
+        body
+    };
+    let at = |turn: usize, body: Body| ask(turn as u32, turn as u64 * 10, &body);
+    let lost = vec![at(1, growing(1)), at(2, growing(2)), at(3, bare(3)), at(4, bare(4))];
+    let explained = explain(lost.clone());
+    expect![[r#"
+        r000001 0+2100+0+0 cold
+        r000002 2100+200+0+0
+        r000003 0+0+0+2500 unmarked block 5 /messages/2/content missed 2300
+        r000004 0+0+0+2700 unmarked block 5 /messages/2/content missed 2300
+    "#]]
+    .assert_eq(&told(&explained));
+    let usd = explained.requests[2].miss.as_ref().and_then(|miss| miss.usd).expect("a price");
+    // Opus 5: a read is $0.5 a million, and what is sent is $5.
+    assert!((usd - 2_300.0 * 4.5 / 1e6).abs() < 1e-9, "{usd}");
+    let findings = crate::lint(&Explained::default(), &explained);
+    let found: Vec<_> = findings.iter().map(|it| (it.rule.name(), it.what.as_str())).collect();
+    assert_eq!(
+        found,
+        [(
+            "new_break",
+            "unmarked: leaves out a marker at block 5 (`/messages/2/content`), +2,300 tokens a turn, in 2 turns"
+        )]
+    );
+    // Only the last of two is lost.
+    let system_only = |turn: usize| {
+        let mut body = growing(turn);
+        body.messages.iter_mut().for_each(|message| *message = message.replace(MARK, ""));
+        body
+    };
+    check(
+        vec![at(1, growing(1)), at(2, growing(2)), at(3, system_only(3)), at(4, growing(4))],
+        expect![[r#"
+            r000001 0+2100+0+0 cold
+            r000002 2100+200+0+0
+            r000003 2000+0+0+500 unmarked block 5 /messages/2/content missed 300
+            r000004 2300+400+0+0
+        "#]],
+    );
+}

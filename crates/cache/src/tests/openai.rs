@@ -156,7 +156,7 @@ fn from_gpt_5_6_on_messages_end_in_markers_of_the_provider() {
             r000001 0+2000+0+0 cold
             r000002 2000+100+0+0
             r000003 2000+100+0+0 messages_changed block 2 /input/1/content/0 missed 100
-            r000004 0+0+0+2000 unmarked
+            r000004 0+0+0+2000 unmarked block 2 /input/1/content/0 missed 2000
         "#]],
     );
 }
@@ -173,4 +173,23 @@ fn half_an_hour_lasts_half_an_hour() {
             r000003 0+2000+0+0 expired block 1 /input/0/content/0 missed 2000
         "#]],
     );
+}
+
+/// A text is what an answer is anyway.
+#[test]
+fn the_usual_format_is_no_setting() {
+    let opening = long("be good ", 2_000);
+    for (usual, other) in [
+        (r#","text":{"format":{"type":"text"}}"#, r#","text":{"format":{"type":"json_object"}}"#),
+        (r#","response_format":{"type":"text"}"#, r#","response_format":{"type":"json_object"}"#),
+    ] {
+        let reason = |more: &str| {
+            let asks = [(1, ""), (2, more)].map(|(n, more)| {
+                of_prompt(n, u64::from(n) * 10, responses("gpt-5.5", &[opening.as_str()], more))
+            });
+            explain(asks.to_vec()).requests[1].reason
+        };
+        assert_eq!(reason(usual), None, "{usual}");
+        assert_eq!(reason(other), Some(crate::Reason::SystemChanged), "{other}");
+    }
 }

@@ -61,6 +61,21 @@ fn an_hour_lasts_an_hour() {
     );
 }
 
+/// What had gone and is written anew lives as long as it is written for now.
+#[test]
+fn an_hour_that_is_over_is_no_term_any_more() {
+    let hour = Body::new().system(&long("be good ", 2_000), MARK_1H).says(user("hi", ""));
+    check(
+        vec![ask(1, 0, &hour), ask(2, 4_000, &body()), ask(3, 4_100, &body()), ask(4, 4_600, &body())],
+        expect![[r#"
+            r000001 0+0+2000+1 cold
+            r000002 0+2000+0+1 expired block 1 /system/0 missed 2000
+            r000003 2000+0+0+1
+            r000004 0+2000+0+1 expired block 1 /system/0 missed 2000
+        "#]],
+    );
+}
+
 /// Until the first answer begins, all who ask the same write it.
 #[test]
 fn together_all_are_cold_and_the_next_is_warm() {

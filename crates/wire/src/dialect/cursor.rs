@@ -35,7 +35,12 @@ impl<'a, 'd> Cursor<'a, 'd> {
 
     /// The member of that name, unless it is `null`.
     pub(crate) fn get(&self, name: &str) -> Option<Self> {
-        let value = self.value.get(name).filter(|value| !value.is_null())?;
+        self.member(name).filter(|member| !member.value.is_null())
+    }
+
+    /// The member of that name, whatever it is.
+    pub(crate) fn member(&self, name: &str) -> Option<Self> {
+        let value = self.value.get(name)?;
         Some(Self { value, pointer: below(&self.pointer, &token(name)) })
     }
 

@@ -218,12 +218,16 @@ pub struct Marker {
     pub place: Place,
     /// How long, where it says so, as in `1h`.
     pub ttl: Option<String>,
+    /// Not `null`: that marks nothing, and is no part of what is said either.
+    pub is_set: bool,
 }
 
 impl Marker {
     pub(crate) fn on(at: &Cursor<'_, '_>) -> Option<Self> {
-        let marker = MARKERS.iter().find_map(|name| at.get(name))?;
-        Some(Self { place: marker.place(), ttl: marker.text("ttl") })
+        let named = || MARKERS.iter().filter_map(|name| at.member(name));
+        let is_set = |marker: &Cursor<'_, '_>| !marker.value.is_null();
+        let marker = named().find(is_set).or_else(|| named().next())?;
+        Some(Self { place: marker.place(), ttl: marker.text("ttl"), is_set: is_set(&marker) })
     }
 }
 

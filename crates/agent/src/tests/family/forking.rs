@@ -57,7 +57,7 @@ async fn the_marker_of_the_parent_stays_and_moving_ones_move() {
         [2, 4],
         "where its parent wrote, and the end of what all of its forks are told"
     );
-    assert_eq!(marked(&fork[1]), [5, 7]);
+    assert_eq!(marked(&fork[1]), [4, 7], "what the first one read, until something of its own is kept");
     // Without results to tell, what they share ends with the reply.
     let stage = Stage::new(&[("Do it.", &["It is done."]), ("And?", &["Yes."])]);
     stage.run("Do it.").await;
@@ -84,6 +84,26 @@ async fn a_fork_may_begin_with_messages_of_its_own() {
         .collect();
     assert_eq!(texts[..2], ["Here is a page.", "I have read it."]);
     assert!(texts[2].contains("And?"), "{texts:?}");
+    stage.shares();
+}
+
+/// However much it begins with, its second request finds what the first one read: no marker looks back further than twenty
+/// blocks.
+#[tokio::test]
+async fn what_is_shared_stays_marked_until_something_of_its_own_is_kept() {
+    let said = |role, text: &str| session::Message { role, blocks: vec![crate::tool::text(text)] };
+    let pair = |n: usize| {
+        let (page, read) = (format!("Page {n}."), format!("I have read {n}."));
+        [said(session::Role::User, &page), said(session::Role::Assistant, &read)]
+    };
+    let fork = Fork { messages: (0..10).flat_map(pair).collect(), ..and() };
+    let (stage, forked) = side(&["echo{\"say\":\"y\"}", "echo{\"say\":\"z\"}", "More."], fork).await;
+    let marked = |body: &Value| -> Vec<usize> {
+        let messages = body["messages"].as_array().expect("messages").iter().enumerate();
+        messages.filter(|(_, it)| it.to_string().contains("cache_control")).map(|(n, _)| n).collect()
+    };
+    let sent: Vec<_> = stage.sent(forked.expect("forked").ended.run.as_str()).iter().map(marked).collect();
+    assert_eq!(sent, [vec![2, 3], vec![3, 26], vec![26, 28]]);
     stage.shares();
 }
 
@@ -237,6 +257,35 @@ async fn each_ends_with_one_event_also_when_it_fails() {
         ..Default::default()
     };
     assert_eq!(usage.hit_rate(), Some(0.9));
+}
+
+/// How it was served is known from those calls that were answered.
+#[tokio::test]
+async fn a_failure_at_the_end_forgets_no_service_tier() {
+    let (stage, forked) = side(&["echo{\"say\":\"y\"}", "!400 no"], and()).await;
+    let run = forked.expect("forked").ended.run;
+    let kept = stage.store().run(&run).fork().expect("read").expect("a fork").ended.expect("kept");
+    let kept: Value = serde_json::from_str(&kept).expect("JSON");
+    assert_eq!((&kept["outcome"], &kept["service_tier"]), (&json!("failed"), &json!("standard")));
+}
+
+/// A summary takes the place of what it was told, and repeats what was said last: the one is told again, and the other is
+/// counted once.
+#[tokio::test]
+async fn a_fork_that_is_summed_up_is_a_fork_all_the_same() {
+    let mut stage =
+        Stage::new(&[("Do it.", &["Done."]), ("And?", &["echo{\"say\":\"y\"} | in=900", "It was so."])]);
+    stage.room.limits.compact_at = 500;
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let forked = stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+    assert_eq!(forked.ended.final_text.as_deref(), Some("It was so."));
+    let last = stage.sent(forked.ended.run.as_str()).pop().expect("a request");
+    assert!(last["messages"][0].to_string().contains("<fork>"), "{last}");
+    let kept = stage.store().run(&forked.ended.run).fork().expect("read").expect("a fork").ended;
+    let kept: Value = serde_json::from_str(&kept.expect("kept")).expect("JSON");
+    // What it was told, its reply, the result, the summary, and its last words.
+    assert_eq!((kept["messages"].as_u64(), forked.messages.len()), (Some(5), 5));
 }
 
 /// A run with one turn, and a fork of it.
@@ -401,6 +450,59 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
     let fork = stage.store().run(&RunId::new("m-2-0")).fork().expect("read").expect("a fork");
     assert_eq!((fork.label.as_str(), fork.source.as_str()), ("look", "skill"));
     assert_eq!(stage.results("m")[1], "1", "what its fork was left is not what main is left");
+}
+
+/// What a fork may do of these calls: without a question, and with one that nobody answers.
+fn is_ruled_like_its_parent(results: &[String]) {
+    assert_eq!(results[0], "y", "{results:?}");
+    assert!(results[1].contains("nobody is there to be asked"), "{results:?}");
+}
+
+#[tokio::test]
+async fn what_its_parent_does_without_a_question_it_does_too() {
+    let both = "echo{\"say\":\"y\"} + put{\"n\":1}";
+    let mut stage = Stage::new(&[
+        ("Do it.", &[both, "spawn_sub_agent{\"prompt\":\"Try.\",\"fork\":true}", "Done."]),
+        ("Try.", &[both, "Tried."]),
+        ("And?", &[both, "So."]),
+        ("And then?", &[both, "Well."]),
+    ]);
+    let rule = |list, tool: &str| (list, tool.to_owned());
+    stage.room.own_rules = vec![rule(List::Ask, "echo"), rule(List::Ask, "put"), rule(List::Allow, "echo")];
+    stage.run("Do it.").await;
+    is_ruled_like_its_parent(&stage.results("m"));
+    is_ruled_like_its_parent(&stage.results("m-4-0"));
+    let side = stage.kernel().fork(&RunId::new("m"), &and(), &Brake::new()).await.expect("forked").ended.run;
+    is_ruled_like_its_parent(&stage.results(side.as_str()));
+    let next = Fork::new("And then?", "side", "test");
+    let of_fork = stage.kernel().fork(&side, &next, &Brake::new()).await.expect("forked").ended.run;
+    is_ruled_like_its_parent(&stage.results(of_fork.as_str()));
+}
+
+/// Whoever is started by somebody is asked about what that one asks about, whatever its own file allows.
+#[tokio::test]
+async fn an_exception_below_is_none_above() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Work.","agent":"worker"}"#, "Done."]),
+        ("Work.", &["Worked."]),
+        ("And?", &[r#"bash{"command":"echo hello"}"#, "So."]),
+    ]);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir_all(folder.path().join("user/agents")).expect("a folder");
+    let text =
+        "---\ndescription: works\npermission:\n  bash:\n    \"*\": ask\n    \"echo*\": allow\n---\nWork.";
+    std::fs::write(folder.path().join("user/agents/worker.md"), text).expect("a file");
+    let places = definition::Places { project: folder.path(), user: &folder.path().join("user") };
+    let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
+    stage.agents = definition::Definitions::load(places, &definition::Trust::default(), &tools).agents;
+    stage.room.own_rules = vec![(List::Ask, "bash".to_owned())];
+    stage.run("Do it.").await;
+    let rules = Settings::from_bytes(&stage.row("m-2-0").settings).expect("settings").rules;
+    assert!(rules.iter().any(|(list, _)| *list == List::Allow), "{rules:?}");
+    let worker = RunId::new("m-2-0");
+    let side = stage.kernel().fork(&worker, &and(), &Brake::new()).await.expect("forked").ended.run;
+    let results = stage.results(side.as_str());
+    assert!(results[0].contains("nobody is there to be asked"), "{results:?}");
 }
 
 /// A skill that a fork follows.

@@ -126,6 +126,25 @@ fn tools_and_markers() {
     );
 }
 
+/// `null` is not said by anybody: it stands where a marker would.
+#[test]
+fn a_marker_of_null_is_unset() {
+    request(
+        r#"{"cache_control":null,"messages":[{"role":"user","content":[{"type":"text","text":"x","cache_control":null},
+              {"type":"text","text":"y","prompt_cache_breakpoint":null,"cache_control":{"type":"ephemeral"}}]}]}"#,
+        expect![[r#"
+            model None, stream false, max None
+            User /messages/0
+              Text { text: "x" } said at /messages/0/content/0/text *
+              Text { text: "y" } said at /messages/0/content/1/text *
+            setting cache_control: null
+            marker /cache_control None unset
+            marker /messages/0/content/0/cache_control None unset
+            marker /messages/0/content/1/cache_control None
+        "#]],
+    );
+}
+
 #[test]
 fn what_is_unknown_is_named_and_kept() {
     request(

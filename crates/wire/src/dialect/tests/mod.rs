@@ -44,8 +44,9 @@ fn check_request(dialect: Dialect, body: &str, expected: Expect) {
     for Setting { name, place } in &prompt.settings {
         writeln!(out, "setting {name}: {}", &body[place.span.clone()]).expect("memory");
     }
-    for Marker { place, ttl } in &prompt.markers {
-        writeln!(out, "marker {} {ttl:?}", place.pointer).expect("memory");
+    for Marker { place, ttl, is_set } in &prompt.markers {
+        let unset = if *is_set { "" } else { " unset" };
+        writeln!(out, "marker {} {ttl:?}{unset}", place.pointer).expect("memory");
     }
     prompt.unknown.iter().for_each(|unknown| writeln!(out, "{unknown}").expect("memory"));
     expected.assert_eq(&out);
