@@ -92,7 +92,8 @@ fn for_everybody(event: &Event) -> Option<Event> {
             | What::Started { .. }
             | What::Waiting { .. }
             | What::Woken { .. }
-            | What::ForkEnded(_),
+            | What::ForkEnded(_)
+            | What::Disarmed { .. },
             false,
         ) => event.what.clone(),
         (What::Finished { status, error, usage, cost_microusd, .. }, false) => What::Finished {
@@ -161,6 +162,10 @@ impl Person {
 
 impl Watch for Person {
     fn see(&self, event: &Event) {
+        if let What::Disarmed { text } = &event.what {
+            self.note(&format!("✗ {}", report::plain(text)));
+            return;
+        }
         if !event.is_root {
             if let Some(ended) = self.board.see(event) {
                 self.note(&ended);
