@@ -655,10 +655,10 @@ fn another_name_of_a_protected_file_cannot_be_written() {
         std::fs::hard_link(world.env.path("w/.git/config"), world.env.path("w/sub/twin")).unwrap();
         let attacks = [
             "echo evil >> sub/twin",
-            "chmod 666 sub/twin; echo evil > sub/twin",
-            "mv sub/twin t; echo evil >> t",
-            "ln sub/twin t; echo evil >> t",
-            "mv sub s; echo evil >> s/twin",
+            "chmod 666 sub/twin && echo evil > sub/twin",
+            "mv sub/twin t && echo evil >> t",
+            "ln sub/twin t && echo evil >> t",
+            "mv sub s && echo evil >> s/twin",
             "truncate -s 0 sub/twin",
         ];
         let results = world.calls(&attacks.map(|command| json!({ "command": command })), wrap);
