@@ -113,6 +113,7 @@ mod tests {
     fn hostile_text_stays_text() {
         assert_eq!(plain("a\u{1b}[2J\n  b\u{202e}c\u{7}"), "a\\u{1b}[2J b\\u{202e}c\\u{7}");
         assert_eq!(visible("a\u{e0041}\u{ad}\u{2061}b"), "a\\u{e0041}\\u{ad}\\u{2061}b");
+        assert_eq!(visible("a\u{2800}\u{1d173}\u{1bca0}b"), "a\\u{2800}\\u{1d173}\\u{1bca0}b");
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("abcd", 4), "abcd");
         assert_eq!(
