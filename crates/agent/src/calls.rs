@@ -20,7 +20,7 @@ use crate::preview;
 use crate::run::Run;
 use crate::spawn;
 use crate::stop::Wish;
-use crate::tool::{Output, Scene};
+use crate::tool::{Output, Scene, text};
 use crate::tools::{CANCELLING, STARTING, answered, ended, spawned};
 use crate::turns::turns;
 use crate::words;
@@ -156,7 +156,8 @@ async fn perform_all(
             true => CallStatus::Failed,
             false => CallStatus::Done,
         };
-        let Output { blocks, is_error, seen, fetches, .. } = output;
+        let Output { mut blocks, is_error, seen, fetches, .. } = output;
+        blocks.extend(run.tell_made().iter().map(|made| text(&format!("\n[{made}]"))));
         let blocks = picture::for_eyes_of(&run.model, blocks);
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();

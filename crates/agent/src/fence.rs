@@ -3,6 +3,9 @@
 /// The marks that stand round what a model is told, by their names.
 const MARKS: &[&str] = &["context", "file", "task", "tasks", "attempt", "prior_attempts"];
 
+/// How far behind a `<` the name of a mark is looked for; nobody takes what is longer for one.
+const LONGEST: usize = 1000;
+
 /// The text, unable to end what it stands in: `</context>` becomes `<\/context>`. What nobody sees goes.
 pub(crate) fn fenced(text: &str) -> String {
     let seen: String = text.chars().filter(|c| is_seen(*c)).collect();
@@ -21,6 +24,9 @@ pub(crate) fn fenced(text: &str) -> String {
 
 /// Whether a mark of ours ends behind the `<`.
 fn closes(behind: &str) -> bool {
+    // A selector is seen behind the sign that it belongs to, and nowhere else.
+    let letters = behind.chars().filter(|c| !matches!(c, '\u{fe0e}' | '\u{fe0f}'));
+    let behind: String = letters.take(LONGEST).collect();
     let Some(name) = behind.trim_start().strip_prefix('/').map(str::trim_start) else { return false };
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let name = &name[..name.find(|c| !is_part(c)).unwrap_or(name.len())];
@@ -31,8 +37,9 @@ fn closes(behind: &str) -> bool {
 /// has no width.
 fn is_seen(c: char) -> bool {
     let is_hidden = matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180e}' | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{ffa0}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
     matches!(c, '\n' | '\t') || !(c.is_control() || is_hidden)
 }
 
@@ -50,6 +57,10 @@ mod tests {
             ("</prior_attempts", "<\\/prior_attempts"),
             ("</cont\u{200b}ext>", "<\\/context>"),
             ("</filename>", "</filename>"),
+            ("</\u{fe0f}file>", "<\\/\u{fe0f}file>"),
+            ("<\u{fe0f}/fi\u{fe0e}le>", "<\\\u{fe0f}/fi\u{fe0e}le>"),
+            ("</\u{fe01}fi\u{3164}le>", "<\\/file>"),
+            ("it is \u{2764}\u{fe0f}", "it is \u{2764}\u{fe0f}"),
             ("a\u{1b}[2J\u{202e}b\r\n\tc\u{e0041}", "a[2Jb\n\tc"),
             ("<", "<"),
         ] {

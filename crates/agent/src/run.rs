@@ -391,6 +391,7 @@ impl Run {
         let misfits = misfit.is_some();
         let error = misfit.or(error);
         self.write_end(status, final_text.clone(), error.clone(), misfits).await?;
+        self.end_processes().await;
         self.tell_end(status, final_text.clone(), error.clone(), self.totals()?);
         Ok(Ended { run: self.id.clone(), status, final_text, error, failure })
     }
@@ -468,6 +469,7 @@ impl Run {
         let final_text = self.read().ok().and_then(|talk| talk.last_text);
         // A journal that fails has failed already.
         let _ = self.write_end(status, final_text.clone(), Some(words.clone()), false).await;
+        self.end_processes().await;
         self.tell_end(status, final_text.clone(), Some(words.clone()), self.totals().unwrap_or_default());
         Ended { run: self.id.clone(), status, final_text, error: Some(words), failure: None }
     }
@@ -475,6 +477,23 @@ impl Run {
     /// Its task broke; that is a bug of ours, and no reason to lose it.
     pub(crate) async fn broke(&self) -> Ended {
         self.broke_off(&RunError::Broke).await
+    }
+
+    /// Ends what runs in the background with the tree that it belongs to, while the user can still be told what it made.
+    async fn end_processes(&self) {
+        if self.is_root {
+            self.tree.processes.end().await;
+            self.tell_made();
+        }
+    }
+
+    /// Tells the user what commands in the background made that is protected, and returns it for the model.
+    pub(crate) fn tell_made(&self) -> Vec<String> {
+        let unsaid = self.tree.processes.unsaid();
+        for made in &unsaid {
+            self.tell(What::Disarmed { text: made.clone() });
+        }
+        unsaid
     }
 
     fn tell_end(&self, status: RunStatus, final_text: Option<String>, error: Option<String>, totals: Totals) {

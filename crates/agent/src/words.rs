@@ -2,6 +2,7 @@
 
 use jiff::Zoned;
 
+use crate::fence::fenced;
 use crate::tasks;
 
 /// Who the main agent is. The same for every run, so that it is cached once for all of them.
@@ -153,7 +154,10 @@ pub(crate) fn today(now: &Zoned) -> String {
 
 /// The tasks of a conversation, where what was said of them is out of sight.
 pub(crate) fn tasks(tasks: &[store::Task]) -> String {
-    format!("<tasks>\nThe tasks of this conversation, as they stand now:\n{}</tasks>", tasks::list(tasks))
+    format!(
+        "<tasks>\nThe tasks of this conversation, as they stand now:\n{}</tasks>",
+        fenced(&tasks::list(tasks))
+    )
 }
 
 /// Said at the step cap, together with the last results.

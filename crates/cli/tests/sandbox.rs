@@ -119,6 +119,11 @@ impl World {
 
     /// Lets a scripted model make these calls, one after the other, and returns the run as `show` has it.
     fn calls(&self, inputs: &[Value], wrap: &[&str]) -> Vec<(String, String)> {
+        self.calls_and_words(inputs, wrap).0
+    }
+
+    /// The same, and what the user was told.
+    fn calls_and_words(&self, inputs: &[Value], wrap: &[&str]) -> (Vec<(String, String)>, String) {
         let calls: Vec<String> = inputs
             .iter()
             .enumerate()
@@ -141,7 +146,7 @@ impl World {
             let text = call["result"].to_string();
             (call["status"].as_str().unwrap().to_owned(), text)
         });
-        results.collect()
+        (results.collect(), said.stderr)
     }
 
     fn offshoot(&self, arguments: &[&str], wrap: &[&str]) -> Command {
@@ -617,6 +622,51 @@ fn what_runs_in_the_background_ends_with_the_run() {
     assert!(results[1].1.contains("ready"), "{results:?}");
     assert!(world.env.path("w/made.txt").exists());
     world.assert_untouched();
+}
+
+/// Whoever of the watchers is the first to see it, both are told, and nobody is blamed for another's work.
+#[test]
+fn what_a_command_in_the_background_makes_is_told() {
+    let world = World::new();
+    let make = "mkdir -p sub/.git; echo x > .envrc; exec sleep MARK";
+    let wait = "until [ -e .envrc.not-trusted ] && [ -e sub/.git.not-trusted ]; do sleep 0.1; done";
+    let (results, told) = world.calls_and_words(
+        &[json!({"command": world.fill(make), "background": true}), json!({"command": wait})],
+        &[],
+    );
+    let said: String = results.iter().map(|(_, text)| text.as_str()).collect();
+    for made in ["`.envrc` is protected", "`sub/.git` is protected"] {
+        assert!(said.contains(made), "{results:?}");
+        let by_itself = |text: &str| text.contains(&format!("in the background: {made}"));
+        assert!(
+            by_itself(&said) || said.contains("may have been made by a command in the background"),
+            "{said}"
+        );
+        assert!(told.contains(made) || told.contains("✗ bash failed"), "{told}");
+    }
+    world.assert_untouched();
+}
+
+/// A hard link is the file itself: what is protected is held under its other names, too.
+#[test]
+fn another_name_of_a_protected_file_cannot_be_written() {
+    for wrap in [&[][..], &NO_NAMESPACES] {
+        let world = World::new();
+        std::fs::hard_link(world.env.path("w/.git/config"), world.env.path("w/sub/twin")).unwrap();
+        let attacks = [
+            "echo evil >> sub/twin",
+            "chmod 666 sub/twin && echo evil > sub/twin",
+            "mv sub/twin t && echo evil >> t",
+            "ln sub/twin t && echo evil >> t",
+            "mv sub s && echo evil >> s/twin",
+            "truncate -s 0 sub/twin",
+        ];
+        let results = world.calls(&attacks.map(|command| json!({ "command": command })), wrap);
+        for ((status, text), attack) in results.iter().zip(attacks) {
+            assert_eq!(status, "failed", "{attack}: {text}");
+        }
+        assert_eq!(world.env.read("w/.git/config"), "[core]\n");
+    }
 }
 
 /// The file for its output lies where commands can write; a link there leads us nowhere.

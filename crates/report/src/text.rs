@@ -63,6 +63,7 @@ pub(crate) fn is_harmless(c: char) -> bool {
     // selector behind many an emoji, U+FE0F, is what people write.
     let is_hidden = matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}'
+        | '\u{2800}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
         | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
         | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
     !c.is_control() && !is_hidden
@@ -112,6 +113,7 @@ mod tests {
     fn hostile_text_stays_text() {
         assert_eq!(plain("a\u{1b}[2J\n  b\u{202e}c\u{7}"), "a\\u{1b}[2J b\\u{202e}c\\u{7}");
         assert_eq!(visible("a\u{e0041}\u{ad}\u{2061}b"), "a\\u{e0041}\\u{ad}\\u{2061}b");
+        assert_eq!(visible("a\u{2800}\u{1d173}\u{1bca0}b"), "a\\u{2800}\\u{1d173}\\u{1bca0}b");
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("abcd", 4), "abcd");
         assert_eq!(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::front::{Broken, Front, Key};
 use super::keys::{Keys, Unused, steps};
 use super::rule::Rule;
-use super::tools::Tools;
+use super::tools::{Tools, is_known};
 use crate::List;
 
 /// How long a name may be.
@@ -48,7 +48,7 @@ impl Agent {
             return Err(Broken::at(1, "`description` is missing: nobody would know what it is for"));
         };
         let mut tools = take_tools(&mut keys, &["tools"], known)?.unwrap_or_default();
-        let mut rules = take_rules(&mut keys, &mut tools)?;
+        let mut rules = take_rules(&mut keys, &mut tools, known)?;
         if let Some(without) = take_tools(&mut keys, &["disallowedTools", "disallowed-tools"], known)? {
             rules.extend(without.forbidding());
             tools.leave_out_all(without);
@@ -111,12 +111,17 @@ pub(super) fn take_tools(keys: &mut Keys, names: &[&str], known: &[String]) -> R
 }
 
 /// What an agent may not do for certain, it is not given at all; what depends on a call stays a rule.
-fn take_rules(keys: &mut Keys, tools: &mut Tools) -> Result<Vec<Rule>, Broken> {
+fn take_rules(keys: &mut Keys, tools: &mut Tools, known: &[String]) -> Result<Vec<Rule>, Broken> {
     let Some(key) = keys.take(&["permission", "permissions"]) else { return Ok(Vec::new()) };
-    let rules = Rule::read(&key)?;
+    let (rules, others) = Rule::read(&key)?;
+    for other in others {
+        let part = Key { name: key.name.clone(), line: key.line, value: other.as_str().into() };
+        keys.unused(part, format!("`{other}`: only `deny`, `ask` and `allow` are known here"));
+    }
     for rule in &rules {
         let Rule { tool, pattern, answer } = rule;
         let why = match (answer, pattern) {
+            _ if !is_known(tool, known) => no_tool(tool),
             (List::Allow, None) => format!("`{tool}`: an agent gets no rights by its own word"),
             (List::Deny, None) => {
                 tools.leave_out(tool);
@@ -130,8 +135,20 @@ fn take_rules(keys: &mut Keys, tools: &mut Tools) -> Result<Vec<Rule>, Broken> {
                 format!("`{tool}({pattern})` cannot be kept, so it does not have the tool at all")
             }
         };
-        let (name, line) = (key.name.clone(), key.line);
-        keys.unused(Key { name, line, value: tool.as_str().into() }, why);
+        let part = Key { name: key.name.clone(), line: key.line, value: tool.as_str().into() };
+        if !keys.unused.iter().any(|known| known.line == part.line && known.why == why) {
+            keys.unused(part, why);
+        }
     }
     Ok(rules)
+}
+
+/// Why a rule on something that is no tool here means nothing.
+fn no_tool(name: &str) -> String {
+    match name {
+        "external_directory" => {
+            format!("`{name}`: no tool for files reaches what lies outside of the workspace")
+        }
+        _ => format!("there is no tool `{name}` here"),
+    }
 }

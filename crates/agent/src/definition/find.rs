@@ -121,9 +121,11 @@ impl Definitions {
             // Claude Code puts a colon between the folders of a name.
             let between = if folder.to_string_lossy().contains(".claude") { ":" } else { "/" };
             for found in files(kind, &folder, between) {
-                if all.files.len() < MAX_FILES {
-                    all.take(kind, found, is_project, trust, tools);
+                if all.files.len() == MAX_FILES {
+                    all.files.push(too_many(kind, &folder, is_project));
+                    return all;
                 }
+                all.take(kind, found, is_project, trust, tools);
             }
         }
         all
@@ -150,7 +152,7 @@ impl Definitions {
             Kind::Agent => {
                 Agent::read(front, &name, tools).map(|(agent, unused)| (One::Agent(agent), unused))
             }
-            _ => Skill::read(front, &name, tools).map(|(skill, unused)| (One::Skill(skill), unused)),
+            _ => Skill::read(kind, front, &name, tools).map(|(skill, unused)| (One::Skill(skill), unused)),
         };
         match described {
             Err(broken) => file.state = State::Broken(broken),
@@ -215,6 +217,23 @@ impl One {
     }
 }
 
+/// What stands for all files from there on.
+fn too_many(kind: Kind, folder: &Path, is_project: bool) -> File {
+    let state = State::Ignored("there are more than 1000 files, and from here on none is looked at");
+    File { path: folder.to_owned(), kind, name: None, is_project, state, unused: Vec::new() }
+}
+
+/// What a name in a folder stands for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Entry {
+    Folder,
+    /// A link to one, which is not followed: what is accepted would lie elsewhere.
+    Link,
+    File,
+}
+
+const LINK: &str = "it is a link to a folder, and those are not followed";
+
 /// A file that lies where one could count.
 struct Found {
     path: PathBuf,
@@ -229,15 +248,15 @@ fn files(kind: Kind, folder: &Path, between: &str) -> Vec<Found> {
     let mut found = Vec::new();
     match kind {
         Kind::Skill => {
-            for (path, name, is_folder) in entries(folder) {
+            for (path, name, entry) in entries(folder) {
                 let file = path.join("SKILL.md");
-                found.push(match is_folder {
-                    true if file.is_file() => Found { path: file, name, ignored: None },
-                    true => Found { path, name, ignored: Some("there is no `SKILL.md` in it") },
-                    false => {
-                        Found { path, name, ignored: Some("a skill is a folder with a `SKILL.md` in it") }
-                    }
-                });
+                let (path, ignored) = match entry {
+                    Entry::Folder if file.is_file() => (file, None),
+                    Entry::Folder => (path, Some("there is no `SKILL.md` in it")),
+                    Entry::Link => (path, Some(LINK)),
+                    Entry::File => (path, Some("a skill is a folder with a `SKILL.md` in it")),
+                };
+                found.push(Found { path, name, ignored });
             }
         }
         _ => walk(folder, "", between, MAX_DEPTH, &mut found),
@@ -246,9 +265,11 @@ fn files(kind: Kind, folder: &Path, between: &str) -> Vec<Found> {
 }
 
 fn walk(folder: &Path, before: &str, between: &str, depth: usize, found: &mut Vec<Found>) {
-    for (path, name, is_folder) in entries(folder) {
+    for (path, name, entry) in entries(folder) {
         let is_markdown = path.extension().is_some_and(|extension| extension == "md");
-        if is_folder {
+        if entry == Entry::Link {
+            found.push(Found { path, name, ignored: Some(LINK) });
+        } else if entry == Entry::Folder {
             match depth {
                 0 => found.push(Found { path, name, ignored: Some("it lies too deep") }),
                 _ => walk(&path, &format!("{before}{name}{between}"), between, depth - 1, found),
@@ -262,15 +283,19 @@ fn walk(folder: &Path, before: &str, between: &str, depth: usize, found: &mut Ve
     }
 }
 
-/// What is in a folder, by name; whether it is a folder itself, and not only a link to one.
-fn entries(folder: &Path) -> Vec<(PathBuf, String, bool)> {
+/// What is in a folder, by name; of too many so many that this is seen.
+fn entries(folder: &Path) -> Vec<(PathBuf, String, Entry)> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut all: Vec<_> = entries
         .flatten()
-        .take(MAX_FILES)
+        .take(MAX_FILES + 1)
         .map(|entry| {
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            (entry.path(), entry.file_name().to_string_lossy().into_owned(), is_folder)
+            let kind = match entry.file_type() {
+                Ok(kind) if kind.is_dir() => Entry::Folder,
+                Ok(kind) if kind.is_symlink() && entry.path().is_dir() => Entry::Link,
+                _ => Entry::File,
+            };
+            (entry.path(), entry.file_name().to_string_lossy().into_owned(), kind)
         })
         .collect();
     all.sort();

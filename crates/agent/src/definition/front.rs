@@ -78,7 +78,10 @@ fn parse(yaml: &str) -> Result<Map<String, Value>, Broken> {
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
         let line = error.location().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1));
-        let why = error.without_snippet().to_string();
+        let mut why = error.without_snippet().to_string();
+        if why.contains("from_str_multiple") {
+            why = "a line `...` ends it before its end".to_owned();
+        }
         // The place is said by us, counted in the whole file.
         let why = why.split(" at line ").next().unwrap_or(&why).trim_end_matches([':', ' ']);
         let why = why.split(", set DuplicateKeyPolicy").next().unwrap_or(why).to_owned();

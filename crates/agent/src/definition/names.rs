@@ -23,6 +23,7 @@ const NAMES: &[(&str, &str)] = &[
     ("Write", "write"),
     ("multiedit", "edit"),
     ("patch", "edit"),
+    ("shell", "bash"),
     ("task", "spawn_sub_agent"),
     ("todowrite", "manage_tasks"),
     ("webfetch", "web_fetch"),

@@ -6,6 +6,7 @@ use super::front::{Broken, Key};
 use super::keys::brief;
 use super::names::ours;
 use crate::List;
+use crate::permission::FILES;
 
 /// One rule on a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,9 @@ impl Rule {
 
     /// `permission: {edit: deny, bash: {"git push*": ask}}`, as OpenCode has it, or `{deny: ["Read(secrets)"]}` as Claude
     /// Code has it in its settings.
-    pub(super) fn read(key: &Key) -> Result<Vec<Self>, Broken> {
+    ///
+    /// With the keys of such settings that are no rules.
+    pub(super) fn read(key: &Key) -> Result<(Vec<Self>, Vec<String>), Broken> {
         let wrong = |value: &Value| {
             let why = format!(
                 "`{}` must be `allow`, `ask` or `deny` for a tool or for patterns of a tool, but is: {}",
@@ -66,15 +69,20 @@ impl Rule {
         };
         let answer = |value: &Value| value.as_str().and_then(answer).ok_or_else(|| wrong(value));
         let Value::Object(tools) = &key.value else {
-            return Ok(vec![Self { tool: "*".to_owned(), pattern: None, answer: answer(&key.value)? }]);
+            let all = Self { tool: "*".to_owned(), pattern: None, answer: answer(&key.value)? };
+            return Ok((vec![all], Vec::new()));
         };
-        let mut rules = Vec::new();
+        let are_settings = tools.iter().any(|(name, said)| self::answer(name).is_some() && said.is_array());
+        let (mut rules, mut others) = (Vec::new(), Vec::new());
         for (name, said) in tools {
             match (said, self::answer(name)) {
                 (Value::Array(texts), Some(answer)) => {
                     for text in texts {
                         rules.push(Self::parse(text.as_str().ok_or_else(|| wrong(text))?, answer));
                     }
+                }
+                (said, None) if are_settings && said.as_str().and_then(self::answer).is_none() => {
+                    others.push(name.clone());
                 }
                 (Value::Object(patterns), _) => {
                     let patterns: Vec<(&str, List)> = patterns
@@ -94,27 +102,60 @@ impl Rule {
         let writes: Vec<Self> =
             writes.map(|rule| Self { tool: "write".to_owned(), ..rule.clone() }).collect();
         rules.extend(writes);
-        Ok(rules)
+        Ok((rules, others))
     }
 }
 
 /// What is said of some patterns of a tool. Where all else is denied, the others are what is left of it.
 fn of_patterns(tool: &str, patterns: &[(&str, List)]) -> Vec<Rule> {
+    let of_files = FILES.contains(&tool);
+    let patterns: Vec<(String, List)> = patterns
+        .iter()
+        .map(|(pattern, answer)| match of_files && *pattern != "*" {
+            true => (across_folders(pattern), *answer),
+            false => ((*pattern).to_owned(), *answer),
+        })
+        .collect();
     let rule = |pattern: Option<&str>, answer| {
         let (tool, pattern) = (tool.to_owned(), pattern.map(str::to_owned));
         Rule { tool, pattern, answer }
     };
     let left: Vec<&str> = patterns
         .iter()
-        .filter(|(pattern, answer)| *pattern != "*" && *answer != List::Deny)
-        .map(|(pattern, _)| *pattern)
+        .filter(|(pattern, answer)| pattern != "*" && *answer != List::Deny)
+        .map(|(pattern, _)| pattern.as_str())
         .collect();
-    let each = patterns.iter().map(|(pattern, answer)| match (*pattern, answer) {
+    let each = patterns.iter().map(|(pattern, answer)| match (pattern.as_str(), answer) {
         ("*", List::Deny) if !left.is_empty() => rule(Some(&left.join("\n")), List::Only),
         ("*", answer) => rule(None, *answer),
         (pattern, answer) => rule(Some(pattern), *answer),
     });
     each.collect()
+}
+
+/// A pattern of OpenCode's as one of ours: there `*` is any letters, `/` too, and nothing else but `?` is a sign.
+fn across_folders(pattern: &str) -> String {
+    let mut ours = String::new();
+    let mut letters = pattern.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter != '*' {
+            ours.extend("[]{},\\".contains(letter).then_some('\\'));
+            ours.push(letter);
+            continue;
+        }
+        let is_double = letters.next_if_eq(&'*').is_some();
+        while letters.next_if_eq(&'*').is_some() {}
+        let begins = ours.is_empty() || ours.ends_with('/');
+        ours += match letters.peek() {
+            // Where somebody has written it our way, it means the same.
+            Some('/') | None if begins && is_double => "**",
+            Some('/') if begins => "*/**",
+            None if !begins => "*", // what is below comes with it
+            _ if begins => "**/*",
+            _ => "{*,*/**/*}",
+        };
+    }
+    ours
 }
 
 fn answer(word: &str) -> Option<List> {

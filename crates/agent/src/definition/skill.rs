@@ -3,9 +3,16 @@
 use std::path::PathBuf;
 
 use super::agent::{checked, take_tools};
+use super::find::Kind;
 use super::front::{Broken, Front};
 use super::keys::{Keys, Unused};
 use super::tools::Tools;
+
+/// What a command chooses and a skill does not, since a conversation that reads one goes on.
+const OF_COMMANDS: &[(&str, &str)] = &[
+    ("agent", "a skill is followed by the agent that reads it, or by its fork"),
+    ("model", "a skill is followed with the model of the agent that reads it"),
+];
 
 /// What is to be done for one kind of work. A skill is read by the agent, a command is said by the user.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,9 +25,9 @@ pub struct Skill {
     pub argument_hint: Option<String>,
     /// The tools that it needs.
     pub tools: Option<Tools>,
-    /// The agent that it is for.
+    /// The agent that a command is for.
     pub agent: Option<String>,
-    /// The model that it is for.
+    /// The model that a command is for.
     pub model: Option<String>,
     /// It is done by a fork of the agent that reads it.
     pub in_fork: bool,
@@ -33,13 +40,24 @@ pub struct Skill {
 }
 
 impl Skill {
-    pub(super) fn read(front: Front, name: &str, known: &[String]) -> Result<(Self, Vec<Unused>), Broken> {
+    pub(super) fn read(
+        kind: Kind,
+        front: Front,
+        name: &str,
+        known: &[String],
+    ) -> Result<(Self, Vec<Unused>), Broken> {
         let (mut keys, body) = Keys::of(front);
         if body.is_empty() {
             return Err(Broken::at(1, "nothing stands below the front matter: there is nothing to be done"));
         }
         let (name, line) = keys.words("name")?.unwrap_or((name.to_owned(), 1));
         let name = checked(name, line)?;
+        if kind == Kind::Skill {
+            for (key, why) in OF_COMMANDS {
+                let taken = keys.take(&[key]);
+                taken.into_iter().for_each(|key| keys.unused(key, *why));
+            }
+        }
         let mut words = |key: &str| -> Result<Option<String>, Broken> {
             Ok(keys.words(key)?.map(|(words, _)| words).filter(|words| !words.is_empty()))
         };

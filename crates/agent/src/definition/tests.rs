@@ -154,6 +154,105 @@ fn agents_of_opencode_load() {
     );
 }
 
+/// What is said of no tool of ours has no effect, and that is said.
+#[test]
+fn rules_on_what_is_no_tool_here_are_named() {
+    check(
+        &[
+            (
+                ".opencode/agent/a.md",
+                "---\ndescription: d\npermission:\n  external_directory: deny\n  doom_loop: ask\n  nosuchtool:\n    \"a\": deny\n    \"b\": deny\n  \
+                 edit: deny\n  tickets_close: deny\n---\nx",
+            ),
+            (".opencode/agent/b.md", "---\ndescription: d\npermission:\n  shell: deny\n---\nx"),
+            (".claude/skills/s/SKILL.md", "---\ndescription: d\nagent: nowhere\nmodel: opus\n---\nx"),
+            (".claude/commands/c.md", "---\ndescription: d\nagent: a\nmodel: opus\n---\nx"),
+        ],
+        expect![[r#"
+            agent a project/.opencode/agent/a.md: Used
+                3 permission: `external_directory`: no tool for files reaches what lies outside of the workspace
+                3 permission: there is no tool `doom_loop` here
+                3 permission: there is no tool `nosuchtool` here
+            agent b project/.opencode/agent/b.md: Used
+            skill s project/.claude/skills/s/SKILL.md: Used
+                3 agent: a skill is followed by the agent that reads it, or by its fork
+                4 model: a skill is followed with the model of the agent that reads it
+            command c project/.claude/commands/c.md: Used
+            = a: "x", model None, steps None, tools read list glob grep bash manage_tasks skill
+            = b: "x", model None, steps None, tools read write edit list glob grep manage_tasks skill
+        "#]],
+    );
+}
+
+#[test]
+fn a_file_that_is_not_looked_at_is_named() {
+    let text = "---\ndescription: d\npermissions:\n  deny: [Write]\n  defaultMode: plan\n---\nx";
+    let folders = Folders::new(&[
+        (".claude/agents/a.md", text),
+        (".claude/agents/dots.md", "---\ndescription: d\n...\nmodel: opus\n---\nx"),
+        ("elsewhere/SKILL.md", "x"),
+        (".claude/skills/own/SKILL.md", "x"),
+    ]);
+    for link in [".claude/agents/team", ".claude/skills/linked"] {
+        std::os::unix::fs::symlink(folders.project.join("elsewhere"), folders.project.join(link))
+            .expect("a link");
+    }
+    expect![[r#"
+        agent a project/.claude/agents/a.md: Used
+            3 permissions: `defaultMode`: only `deny`, `ask` and `allow` are known here
+        agent - project/.claude/agents/dots.md: broken, line 4: the front matter is not YAML: a line `...` ends it before its end
+        agent - project/.claude/agents/team: Ignored("it is a link to a folder, and those are not followed")
+        skill - project/.claude/skills/linked: Ignored("it is a link to a folder, and those are not followed")
+        skill own project/.claude/skills/own/SKILL.md: Used
+        = a: "x", model None, steps None, tools read edit list glob grep bash manage_tasks skill
+    "#]]
+    .assert_eq(&folders.accepted().told());
+}
+
+#[test]
+fn of_too_many_files_it_is_said() {
+    let names: Vec<String> = (0..1005).map(|n| format!("user:agents/a{n}.md")).collect();
+    let files: Vec<(&str, &str)> =
+        names.iter().map(|name| (name.as_str(), "---\ndescription: d\n---\nx")).collect();
+    let all = Folders::new(&files).load();
+    assert_eq!((all.agents.len(), all.files.len()), (1000, 1001));
+    let last = all.files.last().expect("one");
+    assert!(last.path.ends_with("user/agents") && matches!(last.state, State::Ignored(_)), "{last:?}");
+}
+
+/// To OpenCode `*` is any letters, a `/` among them.
+#[test]
+fn a_star_of_opencode_s_goes_through_folders() {
+    let front = |pattern: &str| {
+        format!(
+            "---\ndescription: d\npermission:\n  read:\n    \"*\": allow\n    \"{pattern}\": deny\n---\nx"
+        )
+    };
+    for (pattern, closed, open) in [
+        ("*.env", &["a.env", ".env", "cfg/deep/prod.env"][..], &["a.envx", "env", "cfg/env.d/x"][..]),
+        ("*.env.*", &["a.env.b", "x/a.env.b", "a.env.d/e/f"], &["a.env", "a.envb"]),
+        (".env*", &[".env", ".env.local", ".envs/a/b"], &["a/.env"]),
+        ("a*b", &["ab", "axb", "a/x/b", "ax/y/zb", "a/b/c"], &["a", "xab"]),
+        ("src/*", &["src/a", "src/a/b"], &["srcs/a", "src"]),
+        ("*/x", &["a/x", "a/b/x"], &["x"]),
+        ("**/x", &["x", "a/x", "a/b/x"], &["ax"]),
+        ("[a].{b,c}", &["[a].{b,c}"], &["a.b"]),
+    ] {
+        let folders = Folders::new(&[("user:agents/a.md", &front(pattern))]);
+        let mut rules = crate::Rules::default();
+        for (list, rule) in folders.load().agents[0].permissions() {
+            rules.add(list, &rule).expect("a rule");
+        }
+        let is_closed = |place: &&&str| rules.why_closed(Path::new(place), false).is_some();
+        assert_eq!(
+            closed.iter().filter(|place| !is_closed(place)).collect::<Vec<_>>(),
+            [&""; 0],
+            "{pattern}"
+        );
+        assert_eq!(open.iter().filter(is_closed).collect::<Vec<_>>(), [&""; 0], "{pattern}");
+    }
+}
+
 #[test]
 fn broken_files_are_named_with_line_and_reason() {
     let long = format!("---\nname: {}\ndescription: d\n---\nx", "n".repeat(65));

@@ -144,9 +144,13 @@ impl Tools {
     /// `known` has a pattern.
     pub(super) fn unknown(&self, known: &[String]) -> Vec<String> {
         let named = self.said.iter().map(|(name, _)| name).chain(&self.without);
-        let is_known = |name: &str| known.iter().any(|tool| matches(name, tool) || matches(tool, name));
-        named.filter(|name| !is_known(name)).cloned().collect()
+        named.filter(|name| !is_known(name, known)).cloned().collect()
     }
+}
+
+/// Whether a name is, or a pattern fits, one of those that there are.
+pub(super) fn is_known(name: &str, known: &[String]) -> bool {
+    known.iter().any(|tool| matches(name, tool) || matches(tool, name))
 }
 
 /// The tool that a rule is about.

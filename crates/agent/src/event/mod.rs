@@ -120,6 +120,11 @@ pub enum What {
         /// How long it took.
         ms: u64,
     },
+    /// A command in the background made something that is protected.
+    Disarmed {
+        /// What, and what is called now.
+        text: String,
+    },
     /// Older messages were replaced by a summary.
     Compacted {
         /// The summary's number in the run.

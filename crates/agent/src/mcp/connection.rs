@@ -10,15 +10,15 @@ use rmcp::model::{
     ServerResult,
 };
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceError, ServiceExt as _};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::MOST;
 use super::child::Child;
 use super::config::{At, ServerConfig};
 use super::ground::Ground;
-use super::http::Http;
+use super::http::{Http, HttpError};
+use super::lines::Lines;
+use super::message;
 use super::meter::Meter;
 use crate::provider::Network;
 
@@ -45,6 +45,8 @@ pub(super) struct Connection {
 pub(super) enum Lost {
     /// The server said why not.
     Refused(String),
+    /// The server took it, and gave no answer that can be read.
+    Unread(String),
     /// The connection is gone.
     Gone(String),
 }
@@ -66,8 +68,7 @@ impl Connection {
                 let stand = ground.stand(&config.name, command, env, cwd.as_deref())?;
                 let (mut child, (stdout, stdin)) = Child::start(&stand, env, Arc::clone(&meter))
                     .map_err(|error| format!("`{}` cannot be started: {error}", command[0]))?;
-                let transport = AsyncRwTransport::new(stdout, stdin).with_max_line_length(MOST);
-                match hello.serve(transport).await {
+                match hello.serve(Lines::new(stdout, stdin)).await {
                     Ok(service) => (service, Some(child)),
                     Err(error) => return Err(unheard(error, &mut child, &meter).await),
                 }
@@ -124,11 +125,18 @@ impl Connection {
         match answer {
             Ok(CallToolResponse::Complete(result)) => Ok(result),
             Ok(_) => Err(refused("it wants to ask something before it answers, and nobody is there")),
-            Err(ServiceError::McpError(error)) => Err(Lost::Refused(error.message.into_owned())),
-            Err(ServiceError::UnexpectedResponse) => Err(refused("its answer is no tool's result")),
+            Err(ServiceError::McpError(error)) => {
+                let why = error.message.to_string();
+                Err(if message::is_unread(&error) { Lost::Unread(why) } else { Lost::Refused(why) })
+            }
+            Err(ServiceError::UnexpectedResponse) => {
+                Err(Lost::Unread("its answer is no tool's result".to_owned()))
+            }
             // Over HTTP, one answer that is none says nothing about the next.
             Err(ServiceError::TransportSend(error)) if self.child.is_none() && !self.is_closed() => {
-                Err(Lost::Refused(error.error.to_string()))
+                let refuses = error.error.downcast_ref().is_some_and(HttpError::refuses);
+                let why = error.error.to_string();
+                Err(if refuses { Lost::Refused(why) } else { Lost::Unread(why) })
             }
             Err(error) => Err(Lost::Gone(self.why(&error).await)),
         }

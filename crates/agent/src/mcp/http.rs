@@ -11,9 +11,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use rmcp::model::{
-    ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult,
-};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
 use rmcp::service::RoleClient;
 use rmcp::transport::Transport;
 use thiserror::Error;
@@ -21,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use wire::sse::SseDecoder;
 
-use super::MOST;
+use super::{MOST, message};
 use crate::provider::Network;
 
 const SESSION: &str = "mcp-session-id";
@@ -36,6 +34,8 @@ pub(super) enum HttpError {
     Unreachable(String),
     #[error("it answered {0}{1}")]
     Refused(StatusCode, String),
+    #[error("it answered {0}, and nothing else")]
+    Nothing(StatusCode),
     #[error("its answer is {0:?}, and neither JSON nor a stream of events")]
     Type(String),
     #[error("its answer broke off: {0}")]
@@ -44,6 +44,13 @@ pub(super) enum HttpError {
     TooLong,
     #[error("its answer is no message: {0}")]
     NoMessage(#[from] serde_json::Error),
+}
+
+impl HttpError {
+    /// Whether the server says that it has done nothing.
+    pub(super) fn refuses(&self) -> bool {
+        matches!(self, Self::Refused(status, _) if status.is_client_error())
+    }
 }
 
 /// Speaks to one server.
@@ -131,7 +138,7 @@ impl Line {
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         match kind.split(';').next().unwrap_or_default().trim() {
             "application/json" => {
-                let message = serde_json::from_slice(&read(response).await?)?;
+                let message = message::read(&read(response).await?)?;
                 self.hear(message).await;
                 Ok(())
             }
@@ -141,6 +148,7 @@ impl Line {
                 readers.spawn(self.clone().listen(response, asked));
                 Ok(())
             }
+            "" => Err(HttpError::Nothing(status)),
             other => Err(HttpError::Type(other.to_owned())),
         }
     }
@@ -167,7 +175,7 @@ impl Line {
             Ok(false) => "its answer ended before it was there".to_owned(),
             Err(error) => error.to_string(),
         };
-        self.hear(JsonRpcMessage::error(ErrorData::internal_error(why, None), Some(asked))).await;
+        self.hear(message::unread(asked, why)).await;
     }
 
     async fn listen_for(&self, response: Response<Incoming>, asked: &RequestId) -> Result<bool, HttpError> {
@@ -185,7 +193,7 @@ impl Line {
                 if event.data.trim().is_empty() {
                     continue;
                 }
-                let message: ServerJsonRpcMessage = serde_json::from_str(&event.data)?;
+                let message = message::read(event.data.as_bytes())?;
                 let answers = match &message {
                     JsonRpcMessage::Response(response) => response.id == *asked,
                     JsonRpcMessage::Error(error) => error.id.as_ref() == Some(asked),

@@ -8,7 +8,9 @@ mod config;
 mod connection;
 mod ground;
 mod http;
+mod lines;
 mod listing;
+mod message;
 mod meter;
 mod server;
 #[cfg(test)]

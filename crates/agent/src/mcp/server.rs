@@ -61,6 +61,10 @@ impl Server {
             Ok(Err(Lost::Refused(why))) => {
                 Err(Failed::NotDone(format!("the server `{name}` refused the call: {why}")))
             }
+            Ok(Err(Lost::Unread(why))) => Err(Failed::Unknown(format!(
+                "the server `{name}` took the call and gave no answer that can be read: {why}. The call may have had its \
+                 effect, or not: look before you call again"
+            ))),
             Ok(Err(Lost::Gone(why))) => {
                 tracing::warn!(server = name, why, "an MCP server was lost");
                 Err(Failed::Unknown(format!(

@@ -38,6 +38,14 @@ while read -r line; do
     *'"name":"fails"'*) say '{"isError":true,"content":[{"type":"text","text":"no such thing"}]}' ;;
     *'"name":"refuses"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"not like this"}}\n' "$id" ;;
     *'"name":"strange"'*) say '{"answer":42}' ;;
+    *'"name":"hologram"'*) say '{"content":[{"type":"hologram","of":"you"},{"type":"text","text":"and words"}]}' ;;
+    *'"name":"unlisted"'*) say '{"content":"not a list"}' ;;
+    *'"name":"null"'*) say null ;;
+    *'"name":"surrogate"'*) text '\ud800' ;;
+    *'"name":"byte"'*) text "$(printf '\377')" ;;
+    *'"name":"huge"'*) say '{"content":[],"structuredContent":1e999}' ;;
+    *'"name":"batch"'*) printf '[{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}]\n' "$id" ;;
+    *'"name":"beside"'*) say '{"content":[{"type":"text","text":" "}],"structuredContent":{"a":1}}' ;;
     *'"name":"many"'*) say '{"content":[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="},{"type":"image","mimeType":"image/png","data":"aGk="},{"type":"image","mimeType":"image/tiff","data":"aGk="},{"type":"image","mimeType":"image/png","data":"!"},{"type":"audio","mimeType":"audio/wav","data":"aGk="},{"type":"resource","resource":{"uri":"file:///x","text":"words"}},{"type":"resource","resource":{"uri":"file:///y","mimeType":"application/zip","blob":"aGk="}},{"type":"resource_link","uri":"file:///z","name":"zed"}]}' ;;
     *'"name":"structured"'*) say '{"content":[],"structuredContent":{"a":1}}' ;;
     *'"name":"nothing"'*) say '{"content":[]}' ;;
@@ -244,7 +252,7 @@ async fn a_servers_tools_are_like_any_other() {
     let output = tools.call("s_echo", b"{}", &world.yard.scene).await;
     assert_eq!(answer(&output), format!("here: {folder}"));
     let mut seen = String::new();
-    for tool in ["env", "many", "structured", "nothing", "fails", "refuses", "strange", "garbage"] {
+    for tool in ["env", "many", "structured", "beside", "nothing", "fails", "refuses", "garbage"] {
         seen += &world.call(&servers, "s", tool).await;
     }
     expect![[r#"
@@ -260,15 +268,41 @@ async fn a_servers_tools_are_like_any_other() {
         [file:///y, application/zip, 4 bytes in base64, not shown]
         [zed: file:///z]
         structured: {"a":1}
+        beside: {"a":1}
         nothing: [the tool answered without a word]
         fails: error: no such thing
         refuses: error: the server `s` refused the call: not like this
-        strange: error: the server `s` refused the call: its answer is no tool's result
         garbage: still here
     "#]]
     .assert_eq(&seen);
     servers.stop().await;
     assert_eq!(world.alive(), [""; 0]);
+}
+
+/// It was taken, so it may have been done; and nobody waits for an answer that was there.
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_leaves_open_what_was_done() {
+    let world = World::new();
+    let servers = world.start(&ONE.replace("timeout_s = 1", "timeout_s = 100")).await;
+    let mut seen = String::new();
+    for tool in ["hologram", "unlisted", "null", "strange", "surrogate", "byte", "huge", "batch", "echo"] {
+        let answer = world.call(&servers, "s", tool).await;
+        let rest = "The call may have had its effect, or not: look before you call again";
+        seen += answer.replace(rest, "REST").split("here: ").next().unwrap_or_default();
+    }
+    expect![[r#"
+        hologram: [something of an unknown kind]
+        and words
+        unlisted: unknown: the server `s` took the call and gave no answer that can be read: its answer is no tool's result. REST
+        null: unknown: the server `s` took the call and gave no answer that can be read: its answer is no tool's result. REST
+        strange: unknown: the server `s` took the call and gave no answer that can be read: its answer is no tool's result. REST
+        surrogate: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: unexpected end of hex escape at line 1 column 75. REST
+        byte: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: invalid unicode code point at line 1 column 69. REST
+        huge: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: number out of range at line 1 column 72. REST
+        batch: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: unrecognized JSON-RPC message. REST
+        echo: "#]]
+    .assert_eq(&seen);
+    servers.stop().await;
 }
 
 #[tokio::test]
@@ -464,6 +498,9 @@ async fn over_http_it_is_the_same() {
                 "garbled" => (EVENTS, "data: {]\n\n".to_owned()),
                 "html" => ("200 OK\r\ncontent-type: text/html", "<p>hi".to_owned()),
                 "error" => ("500 Oops\r\ncontent-type: text/plain", "out of order".to_owned()),
+                "accepted" => ("202 Accepted", String::new()),
+                "cut" => ("200 OK\r\ncontent-type: application/json\r\ncontent-length: 500", "{\"js".to_owned()),
+                "closed" => ("403 Forbidden\r\ncontent-type: text/plain", "not you".to_owned()),
                 "flood" => (EVENTS, format!("data: {}", "x".repeat(MOST + 1))),
                 "forgot" => ("404 Not Found\r\ncontent-type: text/plain", "no session".to_owned()),
                 _ => (JSON, text("plain")),
@@ -478,18 +515,26 @@ async fn over_http_it_is_the_same() {
     let tools = servers.beside(Vec::new());
     assert_eq!(tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["s_a", "s_b"]);
     let mut seen = String::new();
-    for tool in ["plain", "events", "short", "garbled", "html", "error", "flood", "forgot", "plain"] {
-        seen += &world.call(&servers, "s", tool).await;
+    for tool in [
+        "plain", "events", "short", "garbled", "html", "error", "accepted", "cut", "closed", "flood",
+        "forgot", "plain",
+    ] {
+        let answer = world.call(&servers, "s", tool).await;
+        seen +=
+            &answer.replace("The call may have had its effect, or not: look before you call again", "REST");
     }
     expect![[r#"
         plain: plain
         events: streamed
-        short: error: the server `s` refused the call: its answer ended before it was there
-        garbled: error: the server `s` refused the call: its answer is no message: key must be a string at line 1 column 2
-        html: error: the server `s` refused the call: its answer is "text/html", and neither JSON nor a stream of events
-        error: error: the server `s` refused the call: it answered 500 Internal Server Error: out of order
-        flood: error: the server `s` refused the call: its answer has more than 16777216 bytes
-        forgot: unknown: the server `s` was lost while it worked: it answered 404 Not Found: no session. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        short: unknown: the server `s` took the call and gave no answer that can be read: its answer ended before it was there. REST
+        garbled: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: key must be a string at line 1 column 2. REST
+        html: unknown: the server `s` took the call and gave no answer that can be read: its answer is "text/html", and neither JSON nor a stream of events. REST
+        error: unknown: the server `s` took the call and gave no answer that can be read: it answered 500 Internal Server Error: out of order. REST
+        accepted: unknown: the server `s` took the call and gave no answer that can be read: it answered 202 Accepted, and nothing else. REST
+        cut: unknown: the server `s` took the call and gave no answer that can be read: its answer broke off: error reading a body from connection. REST
+        closed: error: the server `s` refused the call: it answered 403 Forbidden: not you
+        flood: unknown: the server `s` took the call and gave no answer that can be read: its answer has more than 16777216 bytes. REST
+        forgot: unknown: the server `s` was lost while it worked: it answered 404 Not Found: no session. REST; the server will be started anew then
         plain: plain
     "#]].assert_eq(&seen);
     servers.stop().await;

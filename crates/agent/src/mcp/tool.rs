@@ -7,6 +7,7 @@ use serde_json::Value;
 use session::{Block, ImageSource};
 
 use super::listing::Offered;
+use super::message::UNKNOWN;
 use super::server::{Failed, Server};
 use crate::picture;
 use crate::{Doing, Output, Policy, Scene, Tool};
@@ -67,13 +68,14 @@ pub(super) fn output(result: CallToolResult) -> Output {
     let mut pictures = 0;
     let mut blocks: Vec<Block> =
         result.content.into_iter().map(|content| block(content, &mut pictures)).collect();
-    if let Some(structured) = result.structured_content.filter(|_| blocks.is_empty()) {
-        blocks.push(Block::Text { text: structured.to_string() });
-    }
     // Not every provider takes an answer without words.
     let has_words = |block: &Block| !matches!(block, Block::Text { text } if text.trim().is_empty());
+    if !blocks.iter().any(has_words) {
+        let structured = result.structured_content.filter(|structured| !structured.is_null());
+        blocks = structured.map(|said| Block::Text { text: said.to_string() }).into_iter().collect();
+    }
     let mut output = Output::text("[the tool answered without a word]");
-    if blocks.iter().any(has_words) {
+    if !blocks.is_empty() {
         output.blocks = blocks;
     }
     output.is_error = result.is_error == Some(true);
@@ -99,7 +101,7 @@ fn block(content: ContentBlock, pictures: &mut usize) -> Block {
             }
             _ => Block::Text { text: "[a resource of an unknown kind]".to_owned() },
         },
-        _ => Block::Text { text: "[something of an unknown kind]".to_owned() },
+        _ => Block::Text { text: UNKNOWN.to_owned() },
     }
 }
 

@@ -17,6 +17,29 @@ const HOOKS: &[&str] = &[
 /// Others, whose names are words that may mean something else unless they are assigned to.
 const PROMPTS: &[&str] = &["ENV", "PS0", "PS1", "PS2", "PS4"];
 
+/// Files that shells read when they begin or end.
+const GREETINGS: &[&str] = &[
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".profile",
+    ".zshenv",
+    ".zprofile",
+    ".zshrc",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".mkshrc",
+    ".yashrc",
+    ".yash_profile",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".logout",
+    "config.fish",
+];
+
 /// A command line.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Line {
@@ -28,9 +51,14 @@ pub(super) struct Line {
     pub(super) is_more: bool,
     /// The files that it runs as scripts, each with the number of the command that does so.
     pub(super) scripts: Vec<(usize, String)>,
-    /// The programs that it runs by their paths, and the files that it writes.
-    pub(super) paths: Vec<String>,
+    /// The programs that it may run by their paths, each with the number of the command that does so.
+    pub(super) paths: Vec<(usize, String)>,
+    /// The files that it writes.
     pub(super) written: Vec<String>,
+    /// It writes a file of which only the shell knows the name.
+    pub(super) writes_somewhere: bool,
+    /// It starts a shell that reads files of its own before anything else.
+    pub(super) greets: bool,
 }
 
 /// One word of a command.
@@ -66,21 +94,28 @@ impl Line {
             words.any(|words| words.iter().filter_map(Word::plain).any(|word| base(word) == script))
         };
         let made = self.made();
-        let is_made = |name: &str| made.contains(&name);
-        self.paths.iter().any(|path| is_made(path))
+        let is_made = |name: &str| made.iter().any(|(_, made)| *made == name);
+        // What a program writes itself it does not run as well.
+        let by_others =
+            |at: usize, name: &str| made.iter().any(|(by, made)| *made == name && *by != Some(at));
+        self.paths.iter().any(|(at, path)| by_others(*at, path))
+            || (self.greets
+                && (self.writes_somewhere || made.iter().any(|(by, name)| is_greeting(*by, name))))
             || (is_changed(&self.bare, "PATH") && self.commands.iter().any(|words| may_run(words, is_made)))
             || self.scripts.iter().any(|(at, name)| self.written.contains(name) || is_named(*at, name))
     }
 
-    /// The files that it writes, or has written by a program that does only that.
-    fn made(&self) -> Vec<&str> {
-        let makes = |words: &&Vec<Word>| {
-            words.iter().filter_map(Word::plain).any(|word| MAKERS.contains(&base(word)))
-        };
-        let words = self.commands.iter().filter(makes).flatten().filter_map(Word::plain);
+    /// The files that it writes, or has written by a program that does only that, with the number of that command.
+    fn made(&self) -> Vec<(Option<usize>, &str)> {
+        let makes =
+            |words: &[Word]| words.iter().filter_map(Word::plain).any(|word| MAKERS.contains(&base(word)));
+        let makers = self.commands.iter().enumerate().filter(|(_, words)| makes(words));
+        let words =
+            makers.flat_map(|(at, words)| words.iter().filter_map(move |word| Some((at, word.plain()?))));
         // `of=x` and `--output=x`
-        let named = words.map(|word| base(word.rsplit('=').next().unwrap_or(word)));
-        self.written.iter().map(String::as_str).chain(named).collect()
+        let named = words.map(|(at, word)| (Some(at), base(word.rsplit('=').next().unwrap_or(word))));
+        let named = named.filter(|(_, name)| !name.is_empty());
+        self.written.iter().map(|name| (None, name.as_str())).chain(named).collect()
     }
 
     /// Whether these words stand in its text one after the other, whatever else there is.
@@ -95,6 +130,11 @@ impl Line {
                 None => false,
             })
     }
+}
+
+/// Whether a shell may read that file when it begins; into which folder a program puts what it is given, nobody knows.
+fn is_greeting(by: Option<usize>, name: &str) -> bool {
+    by.is_some() || GREETINGS.contains(&name)
 }
 
 /// Whether one of the words may be a program that is run by that name.

@@ -18,7 +18,8 @@ use serde_json::Value;
 
 use crate::tool::Doing;
 use crate::workspace::Workspace;
-use rule::{Covers, FILES, Rule, Subject};
+pub(crate) use rule::FILES;
+use rule::{Covers, Rule, Subject};
 
 /// Rules as somebody wrote them.
 #[derive(Clone, Debug, Default)]
@@ -128,6 +129,11 @@ impl Rules {
         self.only.iter().find(|set| !is_left(set)).map(|set| only(set))
     }
 
+    /// Whether some places may be closed to whoever reads.
+    pub(crate) fn close_some(&self) -> bool {
+        !self.only.is_empty() || self.deny.iter().any(|rule| rule.names("read"))
+    }
+
     /// Whether a walk through folders leaves a place out: nobody can be asked for each of many files.
     pub(crate) fn keeps_from_walks(&self, place: &Path) -> bool {
         self.deny.iter().chain(&self.ask).any(|rule| rule.closes_place("read", place))
@@ -136,9 +142,7 @@ impl Rules {
     /// What is to become of a call.
     pub(crate) fn judge(&self, tool: &str, input: &Value, workspace: &Workspace) -> Judgement {
         let subject = subject(tool, input, workspace);
-        // Whoever may not read a file may not have it searched either.
-        let also = WALKS.contains(&tool).then_some("read");
-        let tools = || std::iter::once(tool).chain(also);
+        let tools = || std::iter::once(tool).chain(meant_as_well(tool));
         let covers =
             |rule: &Rule| tools().map(|tool| rule.forbids(tool, &subject)).max().unwrap_or(Covers::No);
         let denied = self.deny.iter().map(|rule| (covers(rule), rule.text.as_str()));
@@ -153,13 +157,19 @@ impl Rules {
             let why = format!("whether the rule `{rule}` forbids it cannot be told before it runs");
             return Judgement::Ask(why);
         }
-        let is_lent = allows(&self.lent, tool, &subject);
-        let asks = |rule: &&Rule| covers(rule) > Covers::No && !(rule.is_project && is_lent);
+        // What is allowed by either name is no question by that name.
+        let is_allowed = |rules: &[Rule], name: &str| {
+            allows(rules, tool, &subject) || (name != tool && allows(rules, name, &subject))
+        };
+        let asks = |rule: &&Rule| {
+            tools().filter(|name| rule.forbids(name, &subject) > Covers::No).any(|name| {
+                let is_lent = rule.is_project && is_allowed(&self.lent, name);
+                !is_lent && !is_allowed(&self.allow, name)
+            })
+        };
         match self.ask.iter().find(asks) {
-            Some(rule) if !allows(&self.allow, tool, &subject) => {
-                Judgement::Ask(format!("the rule `{}` wants a question", rule.text))
-            }
-            _ => Judgement::Allow,
+            Some(rule) => Judgement::Ask(format!("the rule `{}` wants a question", rule.text)),
+            None => Judgement::Allow,
         }
     }
 }
@@ -196,6 +206,16 @@ fn only(set: &[Rule]) -> String {
 
 /// The tools that look through folders.
 const WALKS: &[&str] = &["list", "glob", "grep"];
+
+/// The tool whose rules hold for that one, too: whoever may not read a file may not have it searched either, and who may
+/// not write one may not edit it.
+fn meant_as_well(tool: &str) -> Option<&'static str> {
+    match tool {
+        "write" => Some("edit"),
+        "edit" => Some("write"),
+        _ => WALKS.contains(&tool).then_some("read"),
+    }
+}
 
 /// What a call is about.
 fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {

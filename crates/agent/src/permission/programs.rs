@@ -145,6 +145,10 @@ pub(super) struct Found {
     pub(super) lines: Vec<String>,
     /// Files that a shell reads commands from, without their folders.
     pub(super) scripts: Vec<String>,
+    /// Programs that may be run by their paths, without their folders.
+    pub(super) paths: Vec<String>,
+    /// It is a shell that reads files of its own first.
+    pub(super) greets: bool,
     /// Something is run, and only the shell knows what.
     pub(super) is_unclear: bool,
 }
@@ -153,6 +157,7 @@ pub(super) struct Found {
 pub(super) fn find(words: &[Word], has_text: bool) -> Found {
     let words = &filled_in(words);
     let mut found = Found { is_unclear: is_unclear_behind_wrappers(words), ..Found::default() };
+    found.paths = paths(words);
     let is_fed = words.iter().any(|word| FEEDERS.contains(&name(word)));
     let has_text = has_text && !is_fed;
     if only_names(words) {
@@ -166,6 +171,7 @@ pub(super) fn find(words: &[Word], has_text: bool) -> Found {
         }
         if is_shell {
             found.shell(behind, has_text);
+            found.greets |= greets(program, &words[..at], behind);
         }
         // `eval git push` puts its words together and reads them again.
         if program == "eval" {
@@ -203,6 +209,9 @@ impl Found {
 
     /// A shell with these words behind it.
     fn shell(&mut self, behind: &[Word], has_text: bool) {
+        let is_named = |word: &&[Word]| word[0].plain().is_some_and(|option| READ_FIRST.contains(&option));
+        let first = behind.windows(2).filter(is_named).filter_map(|pair| pair[1].plain());
+        self.scripts.extend(first.map(|file| base(file).to_owned()));
         match script(behind) {
             Script::Given => {}
             Script::File(file) if is_pipe(file) => self.is_unclear = true,
@@ -221,6 +230,30 @@ impl Found {
             }
         }
     }
+}
+
+/// Options of a shell that name a file which it reads first.
+const READ_FIRST: &[&str] = &["--rcfile", "--init-file", "-rcfile", "-init-file"];
+
+/// The words that may be programs by their paths: the first one, and whatever stands behind one that runs others.
+fn paths(words: &[Word]) -> Vec<String> {
+    let runs_others =
+        |word: &Word| is_wrapper(word) || EVALUATE.contains(&name(word)) || READERS.contains(&name(word));
+    let from = words.iter().position(runs_others).map_or(words.len(), |at| at + 1);
+    let may_be_run = words.iter().take(1).chain(words.iter().skip(from.max(1)));
+    let paths = may_be_run.filter_map(Word::plain).filter(|word| word.contains('/'));
+    paths.map(|path| base(path).to_owned()).filter(|name| !name.is_empty()).collect()
+}
+
+/// Whether a shell with these words around it reads files of its own first: one that somebody talks to, one that begins
+/// a session, and those that always do.
+fn greets(program: &str, before: &[Word], behind: &[Word]) -> bool {
+    let options = |words: &[Word], letters: &[char]| {
+        let mut options = words.iter().filter_map(Word::plain).filter(|word| word.starts_with('-'));
+        options.any(|option| option.contains(letters))
+    };
+    let is_renamed = before.iter().any(|word| name(word) == "exec") && options(before, &['l', 'a']);
+    matches!(program, "zsh" | "fish" | "csh" | "tcsh") || is_renamed || options(behind, &['i', 'l'])
 }
 
 /// Where a shell has its commands from.
@@ -246,7 +279,7 @@ fn script(behind: &[Word]) -> Script<'_> {
                 operand = words.next().and_then(Word::plain);
                 break;
             }
-            Some("--rcfile" | "--init-file") => drop(words.next()),
+            Some(option) if READ_FIRST.contains(&option) => drop(words.next()),
             Some("--command") => is_line = true,
             Some(long) if long.starts_with("--") => is_line |= long.starts_with("--command="),
             Some(options) if options.starts_with(['-', '+']) => {

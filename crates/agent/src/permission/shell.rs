@@ -51,6 +51,7 @@ fn read_at(text: &str, depth: usize, home_moves: bool) -> Line {
         names: false,
         is_timed: false,
         home_moves,
+        odd: Odd::default(),
     };
     if depth > DEEP {
         reader.line.commands.push(vec![Word::Unclear]);
@@ -80,6 +81,18 @@ struct Reader {
     is_timed: bool,
     /// What `~` stands for is said in the line.
     home_moves: bool,
+    /// Whether a `#` may be something else than the beginning of a comment.
+    odd: Odd,
+}
+
+/// What is open in which a `#` need not begin a comment: `((1 # 2))`, `[[ a =~ ( # ) ]]`, `x=([ # ]=1)`, `x[ # ]=1`.
+#[derive(Default)]
+struct Odd {
+    round: usize,
+    square: usize,
+    is_test: bool,
+    /// Something of that sort began on this line. Where it ends is for the shell to know.
+    is_line: bool,
 }
 
 /// Where a command reads from.
@@ -146,6 +159,9 @@ impl Reader {
             match c {
                 '\\' | '\'' | '"' | '`' | '$' => self.marked(c, &mut word),
                 '#' if !word.began => {
+                    if self.odd.is_line {
+                        self.line.doubt();
+                    }
                     while self.chars.get(self.at).is_some_and(|c| *c != '\n') {
                         self.at += 1;
                     }
@@ -164,6 +180,7 @@ impl Reader {
                 }
                 '\n' => {
                     self.end_command(&mut word, &mut words);
+                    self.odd.end_line();
                     for end in std::mem::take(&mut here) {
                         self.skip_here(&end);
                     }
@@ -173,15 +190,15 @@ impl Reader {
                     self.at += 1;
                     self.redirection('>', None, &mut here);
                 }
-                ';' | '&' | '|' | '(' | ')' => {
-                    if c == '(' && (word.began || !words.is_empty()) {
-                        self.line.is_more = true; // a function, an array, or something that this is no reader for
-                    }
+                ';' | '&' | '|' => self.end_command(&mut word, &mut words),
+                '(' | ')' => {
+                    self.bracket(c, &word, &words);
                     self.end_command(&mut word, &mut words);
                 }
                 ' ' | '\t' => self.end_word(&mut word, &mut words),
                 // What files and braces make of it is the shell's to know.
-                '*' | '?' | '[' | '{' | '}' | '~' => {
+                '*' | '?' | '[' | ']' | '{' | '}' | '~' => {
+                    self.odd.square(c, &word);
                     word.tilde |= c == '~' && !word.began;
                     word.push(c, false);
                     word.brace |= c == '{';
@@ -193,6 +210,32 @@ impl Reader {
             }
         }
         self.end_command(&mut word, &mut words);
+    }
+
+    /// At a round bracket, with what stands before it.
+    fn bracket(&mut self, c: char, word: &Open, words: &[Word]) {
+        if c == ')' {
+            self.odd.round = self.odd.round.saturating_sub(1);
+            return;
+        }
+        // `@(a)` is a pattern where the shell is told so.
+        if word.text.ends_with(['?', '*', '+', '@', '!']) {
+            self.line.doubt();
+        }
+        let is_behind = word.began || !words.is_empty();
+        let is_function = is_behind && self.is_closed_at_once();
+        if is_behind || self.peek() == Some('(') {
+            self.line.is_more = true; // a function, an array, arithmetic, or something that this is no reader for
+        }
+        if self.odd.is_open() || (is_behind && !is_function) || self.peek() == Some('(') {
+            self.odd.round += 1;
+            self.odd.is_line = true;
+        }
+    }
+
+    /// Whether nothing stands in the bracket that was opened.
+    fn is_closed_at_once(&self) -> bool {
+        self.chars[self.at..].iter().find(|c| !matches!(c, ' ' | '\t')) == Some(&')')
     }
 
     fn end_word(&mut self, word: &mut Open, words: &mut Vec<Word>) {
@@ -209,6 +252,7 @@ impl Reader {
             self.inside(&word.text);
         }
         self.assigned(&word, words);
+        self.odd.test(&word);
         if self.is_name(&word, words) {
             words.clear();
         }
@@ -277,8 +321,8 @@ impl Reader {
         }
         let at = self.line.commands.len();
         self.line.scripts.extend(found.scripts.into_iter().map(|script| (at, script)));
-        let path = words[0].plain().filter(|program| program.contains('/'));
-        self.line.paths.extend(path.map(|path| base(path).to_owned()));
+        self.line.paths.extend(found.paths.into_iter().map(|path| (at, path)));
+        self.line.greets |= found.greets;
         self.line.commands.push(words);
     }
 
@@ -292,8 +336,10 @@ impl Reader {
         let before = self.line.commands.len();
         self.line.commands.extend(inner.commands);
         self.line.scripts.extend(inner.scripts.into_iter().map(|(at, name)| (before + at, name)));
-        self.line.paths.extend(inner.paths);
+        self.line.paths.extend(inner.paths.into_iter().map(|(at, name)| (before + at, name)));
         self.line.written.extend(inner.written);
+        self.line.greets |= inner.greets;
+        self.line.writes_somewhere |= inner.writes_somewhere;
         self.line.is_more = true;
     }
 
@@ -361,6 +407,11 @@ impl Reader {
                 word.unclear();
                 self.line.is_more = true;
             }
+            // Arithmetic as it was once written: its brackets are its own.
+            Some('[') => {
+                word.unclear();
+                self.line.doubt();
+            }
             Some('"') if !quoted => {} // as if the `$` were not there
             // `$'\x67it'` writes letters by their numbers.
             Some('\'') if !quoted => {
@@ -425,6 +476,7 @@ impl Reader {
         self.line.is_more |= arrow == '>' && !harmless;
         self.line.is_more |= target.is_none();
         if arrow == '>' && !harmless {
+            self.line.writes_somewhere |= target.is_none();
             self.line.written.extend(target.map(|target| base(&target).to_owned()));
         }
     }
@@ -552,6 +604,37 @@ impl Reader {
         }
         // It does not end, as far as this reader sees.
         self.line.doubt();
+    }
+}
+
+impl Odd {
+    /// At a sign that may be a square bracket, with what stands before it. Only behind a name it holds more than letters.
+    fn square(&mut self, c: char, word: &Open) {
+        match c {
+            '[' if self.square > 0 || word.began => {
+                self.square += 1;
+                self.is_line = true;
+            }
+            ']' => self.square = self.square.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// At the end of a word that may begin or end a test.
+    fn test(&mut self, word: &Open) {
+        match word.text.as_str() {
+            "[[" if !word.quoted => (self.is_test, self.is_line) = (true, true),
+            "]]" if !word.quoted => self.is_test = false,
+            _ => {}
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_test || self.round > 0 || self.square > 0
+    }
+
+    fn end_line(&mut self) {
+        self.is_line = self.is_open();
     }
 }
 

@@ -124,6 +124,28 @@ fn fed() -> Vec<String> {
         "X | tee x.sh > /dev/null; chmod +x x.sh; ./x.sh",
         "X | dd of=x2; chmod +x x2; ./x2",
         "X > x; cp x y; ./y",
+        "X > x; chmod +x x; exec ./x",
+        "X > x; chmod +x x; (exec -a y ./x)",
+        "X > x; chmod +x x; env ./x",
+        "X > x; chmod +x x; command ./x",
+        "X > x; chmod +x x; timeout 5 ./x",
+        "X > x; chmod +x x; nice ./x",
+        "X > x; chmod +x x; find . -maxdepth 0 -exec ./x \\;",
+        "X > x; chmod +x x; echo | xargs ./x",
+        "X > x; chmod +x x; trap ./x 0",
+        "X > x; chmod +x x; flock lock ./x",
+        "X | tee x; chmod +x x; bash -c 'exec ./x'",
+        // What a shell reads before it does anything.
+        "X > ~/.bashrc; bash -ic true",
+        "X > ~/.bash''rc; bash -i -c true",
+        "X > \"$HOME/.bash_profile\"; bash -lc true",
+        "X > $x; bash --login -c true",
+        "X > .profile; HOME=. exec -l bash -c true",
+        "X | tee ~/.bash_login; exec -a -bash bash -c true",
+        "cp x ~; bash -ic true",
+        "X > ~/.zshenv; zsh -c true",
+        "X > x; bash --rcfile x -ic true",
+        "X > x; bash -init-file x -ic true",
         "ln -s /bin/bas? b2; X | ./b2",
         "X > x3; chmod 755 x3; PATH=.:$PATH; x3",
         "X | tee x3; chmod 755 x3; export PATH=.; nohup x3",
@@ -300,6 +322,25 @@ fn a_forbidden_command_in_any_dress() {
         "trap 'g$@it pu$@sh' EXIT",
         "env -S 'g${x}it pu${x}sh'",
         "cat <<EOF\n\tEOF\n'\nEOF\ng$@it pu$@sh #'",
+        // A `#` that begins no comment.
+        "(( 2 # 1 )); g$@it pu$@sh",
+        "((\n2 # 1 )); g$@it pu$@sh",
+        "for ((;0 # ;)); do :; done; g$@it pu$@sh",
+        "[[ a =~ ( # ) ]]; g$@it pu$@sh",
+        "[[ a == @( # ) ]]; g$@it pu$@sh",
+        "! [[ a\n =~ ( # ) ]]; g$@it pu$@sh",
+        "declare -A x; x=( [ # ]=1 ); g$@it pu$@sh",
+        "declare -A x=([ # ]=1); g$@it pu$@sh",
+        "x[ # ]=1; g$@it pu$@sh",
+        "x[y[0]\n# ]=1; g$@it pu$@sh",
+        "x=( $[1)] # ); g$@it pu$@sh",
+        "case a in @( # )) ;; esac; g$@it pu$@sh",
+        "bash -c '(( 2 # 1 )); g$@it pu$@sh'",
+        // A pattern that is no bracket.
+        "shopt -s extglob\n/usr/bin/@(gi)t pu''sh",
+        "bash -O extglob -c '/usr/bin/@(gi)t push'",
+        "shopt -s extglob\n/usr/bin/gi+(t) pu$@sh",
+        "shopt -s extglob\n/usr/bin/!(a)it pu$@sh",
         // What stands in quotes in brackets in quotes.
         "echo $(echo \"$(echo \"a)\"; g$@it pu$@sh; echo \"b\")\")",
         "echo \"$(echo \"`echo \"a)\"`\"; g$@it pu$@sh)\"",
@@ -407,6 +448,18 @@ fn a_forbidden_command_in_any_dress() {
         "cp a b; ./build.sh | tee log.txt",
         "cat <<EOF > Dockerfile\nRUN a \\\n b\nEOF",
         "cargo test \\\n  --workspace",
+        "make # it's all",
+        "# one\nmake\n# two\nls",
+        "(cd x && make) # why",
+        "if [[ -f a ]]; then\n  # why\n  make\nfi",
+        "x=(a b)\n# why\nmake",
+        "f() { # why\n  make\n}\nf",
+        "ls [ab]* # why",
+        "gcc -o tool tool.c && timeout 5 ./tool",
+        "timeout 5 cp a/b c/d",
+        "bash -lc 'cargo test > test.log'",
+        "bash -ic 'make'",
+        "cat a > b; bash -c ./build.sh",
     ] {
         assert_eq!(bash(&rules, command), "allow", "{command}");
     }
@@ -442,6 +495,10 @@ fn an_allowed_command_brings_nothing_along() {
         "cargo test <(rm x)",
         "cargo test > ../x",
         "cargo test >> x",
+        "(( true # )); touch x",
+        "((ls -l # )); touch x",
+        "ls -l; (( true # )) || touch x",
+        "(\\\n( true # )); touch x",
         "ls > \"1 \" ; touch pwned #\"",
         "ls -l > 7",
         "ls 1<>x",
@@ -553,6 +610,23 @@ fn hosts_and_names_have_rules_too() {
     assert_eq!(fetch("https://user@evil.example.com/"), "deny");
     assert_eq!(judge(&rules, "files_delete", json!({})), "deny");
     assert_eq!(judge(&rules, "profiles_delete", json!({})), "allow");
+}
+
+/// Both change files: what is said of one holds for the other, and so does what is allowed.
+#[test]
+fn rules_on_writing_hold_for_editing() {
+    let judged = |allow: &[&str], ask: &[&str], deny: &[&str], tool: &str, path: &str| {
+        judge(&rules(allow, ask, deny), tool, json!({ "path": path }))
+    };
+    for (rule, other) in [("write(docs)", "edit"), ("edit(docs)", "write"), ("write", "edit")] {
+        assert_eq!(judged(&[], &[], &[rule], other, "docs/a.md"), "deny", "{rule}");
+        assert_eq!(judged(&[], &[rule], &[], other, "docs/a.md"), "ask", "{rule}");
+        assert_eq!(judged(&[rule], &[rule], &[], other, "docs/a.md"), "allow", "{rule}");
+        assert_eq!(judged(&[other], &[rule], &[], other, "docs/a.md"), "allow", "{rule}");
+    }
+    assert_eq!(judged(&[], &["write(docs)"], &[], "edit", "src/a.rs"), "allow");
+    assert_eq!(judged(&["write"], &["edit"], &[], "edit", "a"), "ask", "a question about this very tool");
+    assert_eq!(judged(&["write"], &["*"], &[], "write", "a"), "allow");
 }
 
 /// A server's tools are judged by what they are given, whatever dress a path wears.
@@ -701,6 +775,7 @@ fn what_is_left_of_a_tool_brings_nothing_along() {
         "git diff | sh",
         "git diff $(rm x)",
         "git diff > x",
+        "((git diff # )); rm x",
         "X=1 git diff",
         "./git diff",
         "env git diff",

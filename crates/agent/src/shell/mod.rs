@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use plan::MAKE_HOME;
 pub use process::Processes;
 pub(crate) use process::{Cut, Ending, Started};
-pub(crate) use protect::{Disarmed, Guard};
+pub(crate) use protect::{Disarmed, Guard, Made};
 pub(crate) use watch::TOO_MANY;
 
 /// What our own program is called with to run a command.

@@ -14,7 +14,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
 
 use super::watch::Watch;
-use super::{ARGUMENT, Disarmed, Guard, MAKE_HOME, News, Order, Shell, outer, plan, rights};
+use super::{ARGUMENT, Disarmed, Guard, MAKE_HOME, Made, News, Order, Shell, outer, plan, rights};
 use crate::process::{is_alive, started};
 
 /// How long everything of a command may take to be gone, and what it made to be looked through.
@@ -29,6 +29,16 @@ pub struct Processes {
     live: watch::Sender<usize>,
     /// Those that outlive their call; they end when these are closed.
     background: Mutex<Vec<(RunId, Lifeline)>>,
+    /// What they made that is protected; also those that have ended.
+    noted: Mutex<Vec<Noted>>,
+}
+
+/// What a command in the background made, and how much of that was told.
+struct Noted {
+    name: String,
+    workspace: PathBuf,
+    made: Made,
+    told: usize,
 }
 
 /// A command that was started. It ends when this is dropped.
@@ -38,6 +48,7 @@ pub(crate) struct Started {
     pub(crate) lifeline: Lifeline,
     news: Lines<BufReader<ChildStdout>>,
     pub(crate) output: ChildStderr,
+    made: Made,
     /// What it made that is protected, when all of it is gone.
     pub(crate) disarmed: oneshot::Receiver<Vec<Disarmed>>,
 }
@@ -85,7 +96,7 @@ impl Processes {
     /// Processes that no journal knows of.
     pub(crate) fn apart(shell: Shell, tmp: PathBuf) -> Self {
         let live = watch::Sender::new(0);
-        Self { shell, tmp, journal: None, live, background: Mutex::default() }
+        Self { shell, tmp, journal: None, live, background: Mutex::default(), noted: Mutex::default() }
     }
 
     /// Whether commands run without a box.
@@ -137,10 +148,10 @@ impl Processes {
         let launcher = self.shell.launcher.as_ref().ok_or_else(|| {
             io::Error::new(io::ErrorKind::Unsupported, "this program has no launcher for commands")
         })?;
-        let (cut, mut watch) = (Cut::default(), None);
+        let (cut, made, mut watch) = (Cut::default(), Made::default(), None);
         if let Some(guard) = guard.clone() {
-            let cut = cut.clone();
-            watch = tokio::task::spawn_blocking(move || Watch::begin(guard, cut)).await?;
+            let (cut, made) = (cut.clone(), made.clone());
+            watch = tokio::task::spawn_blocking(move || Watch::begin(guard, cut, made)).await?;
         }
         // In a group of its own: Ctrl-C at our terminal is for us to act on.
         let mut child = Command::new(launcher)
@@ -158,13 +169,16 @@ impl Processes {
         self.live.send_modify(|live| *live += 1);
         let live = self.live.clone();
         let (tell, disarmed) = oneshot::channel();
+        let all = made.clone();
         tokio::spawn(async move {
             let _ = child.wait().await; // it is gone either way
             // Also where nobody waits for it any more.
             let look = move || {
-                let mut made = watch.map(Watch::end).unwrap_or_default();
-                made.extend(guard.map(|guard| guard.disarm()).unwrap_or_default());
-                made
+                if let Some(watch) = watch {
+                    watch.end();
+                }
+                all.add(guard.map(|guard| guard.disarm()).unwrap_or_default());
+                all.since(0)
             };
             let _ = tell.send(tokio::task::spawn_blocking(look).await.unwrap_or_default());
             live.send_modify(|live| *live -= 1);
@@ -175,23 +189,28 @@ impl Processes {
         stdin.write_all(&line).await?;
         cut.0.lock().unwrap_or_else(PoisonError::into_inner).replace(stdin);
         let lifeline = Lifeline(cut);
-        Ok(Started { process, lifeline, news: BufReader::new(news).lines(), output, disarmed })
+        Ok(Started { process, lifeline, news: BufReader::new(news).lines(), output, made, disarmed })
     }
 
-    /// Lets a command go on after its call: what it says goes to `log`, up to `most` bytes, until the tree's root ends.
+    /// Lets a command go on after its call, under a name: what it says goes to `log`, up to `most` bytes, until the tree's
+    /// root ends.
     pub(crate) async fn keep(
         self: &Arc<Self>,
         of: RunId,
+        (name, workspace): (&str, &Path),
         started: Started,
         log: tokio::fs::File,
         most: u64,
         at: Millis,
     ) -> Result<(), String> {
-        let Started { process, lifeline, mut news, output, disarmed } = started;
+        let Started { process, lifeline, mut news, output, made, disarmed } = started;
         if let Some((store, root)) = &self.journal {
             store.process_started(root, process, at).await.map_err(|error| error.to_string())?;
         }
         self.background.lock().unwrap_or_else(PoisonError::into_inner).push((of, lifeline));
+        let workspace = workspace.to_owned();
+        let noted = Noted { name: name.to_owned(), workspace: workspace.clone(), made, told: 0 };
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(noted);
         self.live.send_modify(|live| *live += 1);
         let this = Arc::clone(self);
         tokio::spawn(async move {
@@ -201,7 +220,7 @@ impl Processes {
             let _ = tokio::io::copy(&mut kept.into_inner(), &mut tokio::io::sink()).await;
             let ending = hear_end(&mut news).await;
             let made = disarmed.await.unwrap_or_default();
-            let made = made.iter().map(|made| format!("\n[{}]\n", made.in_words(Path::new(""))));
+            let made = made.iter().map(|made| format!("\n[{}]\n", made.in_words(&workspace)));
             let last = format!("\n[{}]\n", ending.in_words());
             let _ = log.write_all((made.collect::<String>() + &last).as_bytes()).await;
             let _ = log.flush().await;
@@ -211,6 +230,24 @@ impl Processes {
             this.live.send_modify(|live| *live -= 1);
         });
         Ok(())
+    }
+
+    /// What commands in the background made that is protected, and nobody was told of yet.
+    pub(crate) fn unsaid(&self) -> Vec<String> {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let unsaid = noted.iter_mut().flat_map(|Noted { name, workspace, made, told }| {
+            let made = made.since(*told);
+            *told += made.len();
+            let words =
+                |made: &Disarmed| format!("`{name}`, in the background: {}", made.in_words(workspace));
+            made.iter().map(words).collect::<Vec<_>>()
+        });
+        unsaid.collect()
+    }
+
+    /// Whether something runs in the background.
+    pub(crate) fn have_background(&self) -> bool {
+        !self.background.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Ends what an earlier process of ours left, should anything have survived it.

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags, RenameFlags, ResolveFlags};
@@ -18,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::workspace::places::{self, Place, Places};
 use crate::workspace::protected::{LED_TO, PART, REPOSITORY};
-use crate::workspace::shown;
+use crate::workspace::{shown, twins};
 
 /// What is added to the name of a place that a command has made.
 const DISARMED: &str = "not-trusted";
@@ -45,6 +46,25 @@ pub(crate) struct Disarmed {
     pub(crate) made: PathBuf,
     /// Its name now; nothing where it could not be changed, or where nobody could look.
     pub(crate) to: Option<PathBuf>,
+}
+
+/// What a command has made so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Made(Arc<Mutex<Vec<Disarmed>>>);
+
+impl Made {
+    /// Adds to it; says how many there are.
+    pub(super) fn add(&self, made: impl IntoIterator<Item = Disarmed>) -> usize {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(made);
+        all.len()
+    }
+
+    /// Those behind the first so many.
+    pub(super) fn since(&self, told: usize) -> Vec<Disarmed> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(told..).unwrap_or_default().to_vec()
+    }
 }
 
 impl Disarmed {
@@ -92,13 +112,16 @@ impl Guard {
             .filter(|path| path.exists())
             .collect();
         let within = |place: &PathBuf| place.ancestors().skip(1).any(|above| places.contains(above));
+        let held: Vec<PathBuf> = places.iter().filter(|place| !within(place)).cloned().collect();
+        let twins = twins::beside(&held, &found.folders);
+        let twins = twins.into_iter().filter(|twin| !places.contains(twin) && !within(twin));
         let leads = found.all.iter().filter(|place| place.by == &LED_TO || place.path.is_symlink());
         Self {
             workspace: workspace.to_owned(),
             leads: leads.cloned().collect(),
             known: known.collect(),
             closed: found.unseen.iter().filter_map(|folder| identity(folder)).collect(),
-            places: places.iter().filter(|place| !within(place)).cloned().collect(),
+            places: held.iter().cloned().chain(twins).collect(),
             folders: found.folders,
         }
     }
@@ -265,6 +288,28 @@ mod tests {
         assert_eq!(disarmed, names.map(|name| yard.root.join(name)));
         assert!(yard.root.join(".git/config").exists() && yard.root.join("sub/.envrc").exists());
         assert_eq!(guard.disarm(), []);
+    }
+
+    /// A file has as many names as somebody gave it, and is held under all of them.
+    #[test]
+    fn another_name_of_what_is_protected_is_held_too() {
+        let yard = Yard::new(&[
+            (".git/config", "old"),
+            (".git/HEAD", "x"),
+            (".git/objects/ab/cd", "o"),
+            (".envrc", "x"),
+            ("a/b/", ""),
+        ]);
+        let root = yard.root.canonicalize().expect("it is there");
+        for (from, to) in
+            [(".git/config", "a/settings"), (".envrc", "a/b/env"), (".git/objects/ab/cd", "a/o")]
+        {
+            std::fs::hard_link(root.join(from), root.join(to)).expect("a link");
+        }
+        let held = [".envrc", ".git", "a/b/env", "a/settings"].map(|place| root.join(place));
+        let mut places = Guard::look(&root).places;
+        places.sort();
+        assert_eq!(places, held);
     }
 
     #[test]

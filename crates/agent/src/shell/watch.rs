@@ -17,7 +17,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use super::{Cut, Disarmed, Guard};
+use super::{Cut, Disarmed, Guard, Made};
 use crate::workspace::protected::{self, RUN_BY_GIT};
 
 /// After how many protected places that it made a command is ended: it would win the race some day.
@@ -33,25 +33,25 @@ const TIMES: u32 = 10;
 /// A thread that looks until this is dropped.
 pub(super) struct Watch {
     stop: Arc<OwnedFd>,
-    thread: Option<JoinHandle<Vec<Disarmed>>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
     /// Begins to look; before the command does, nothing is missed. Nothing where the system has no means for it.
-    pub(super) fn begin(guard: Arc<Guard>, command: Cut) -> Option<Self> {
+    pub(super) fn begin(guard: Arc<Guard>, command: Cut, made: Made) -> Option<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).ok()?);
-        let mut eye = Eye::new(guard, command);
+        let mut eye = Eye::new(guard, command, made);
         let told = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("watch".to_owned());
         let thread = thread.spawn(move || eye.look_until(&told)).ok();
         Some(Self { stop, thread })
     }
 
-    /// Ends it, and says what it has seen.
-    pub(super) fn end(mut self) -> Vec<Disarmed> {
+    /// Ends it, and waits until it has.
+    pub(super) fn end(mut self) {
         let thread = self.thread.take();
         drop(self);
-        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+        let _ = thread.map(JoinHandle::join); // one that broke has seen what it has seen
     }
 }
 
@@ -70,14 +70,14 @@ struct Eye {
     watched: HashSet<PathBuf>,
     /// Some folders are not watched.
     is_blind: bool,
-    made: Vec<Disarmed>,
+    made: Made,
 }
 
 impl Eye {
-    fn new(guard: Arc<Guard>, command: Cut) -> Self {
+    fn new(guard: Arc<Guard>, command: Cut, made: Made) -> Self {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         let (is_blind, folders) = (inotify.is_none(), guard.folders.clone());
-        let (map, watched, made) = (HashMap::new(), HashSet::new(), Vec::new());
+        let (map, watched) = (HashMap::new(), HashSet::new());
         let mut eye = Self { guard, command, inotify, folders: map, watched, is_blind, made };
         for folder in folders {
             eye.watch(folder);
@@ -85,7 +85,7 @@ impl Eye {
         eye
     }
 
-    fn look_until(&mut self, stop: &OwnedFd) -> Vec<Disarmed> {
+    fn look_until(&mut self, stop: &OwnedFd) {
         let mut pause = PAUSE;
         loop {
             let wait = self.is_blind.then(|| Timespec::try_from(pause).expect("a few seconds"));
@@ -93,7 +93,7 @@ impl Eye {
             waiting.extend(self.inotify.iter().map(|inotify| PollFd::new(inotify, PollFlags::IN)));
             let _ = poll(&mut waiting, wait.as_ref()); // an interrupted wait is a short one
             if !waiting[0].revents().is_empty() {
-                return std::mem::take(&mut self.made);
+                return;
             }
             let began = Instant::now();
             if self.is_blind {
@@ -109,8 +109,7 @@ impl Eye {
 
     fn found(&mut self, made: Vec<Disarmed>) {
         // What could not be changed is met again at the end.
-        self.made.extend(made.into_iter().filter(|made| made.to.is_some()));
-        if self.made.len() >= TOO_MANY {
+        if self.made.add(made.into_iter().filter(|made| made.to.is_some())) >= TOO_MANY {
             self.command.cut();
         }
     }

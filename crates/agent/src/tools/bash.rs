@@ -115,7 +115,20 @@ async fn run(args: &Args, scene: &Scene) -> Output {
     // Nobody knows what it made, so nothing of it is to be trusted.
     let all = || vec![Disarmed { made: scene.workspace.path().to_owned(), to: None }];
     let disarmed = looked.ok().and_then(Result::ok).unwrap_or_else(all);
-    answer(&ending, in_time.then_some(()).ok_or(limit), &kept.text(), &disarmed, scene.workspace.path())
+    let mut said = told(&disarmed, scene.workspace.path());
+    if !disarmed.is_empty() && scene.processes.have_background() {
+        said.push("that may have been made by a command in the background, and not by this one".to_owned());
+    }
+    answer(&ending, in_time.then_some(()).ok_or(limit), &kept.text(), (said, disarmed.len()))
+}
+
+/// What was made that is protected, in words.
+fn told(disarmed: &[Disarmed], workspace: &Path) -> Vec<String> {
+    let mut parts: Vec<String> = disarmed.iter().take(TOLD).map(|made| made.in_words(workspace)).collect();
+    if disarmed.len() > TOLD {
+        parts.push(format!("and {} more like these", disarmed.len() - TOLD));
+    }
+    parts
 }
 
 fn not_run(why: &str) -> String {
@@ -133,7 +146,11 @@ async fn background(started: Started, scene: &Scene) -> Output {
         let mut new = tokio::fs::File::options();
         let file = new.write(true).create_new(true).open(&log).await.map_err(|error| error.to_string())?;
         let at = Millis(scene.now.timestamp().as_millisecond());
-        scene.processes.keep(scene.call.run.clone(), started, file, LOG, at).await.map(|()| log)
+        scene
+            .processes
+            .keep(scene.call.run.clone(), (&id, scene.workspace.path()), started, file, LOG, at)
+            .await
+            .map(|()| log)
     };
     match kept.await {
         Ok(log) => Output::text(format!(
@@ -148,23 +165,18 @@ fn answer(
     ending: &Ending,
     in_time: Result<(), Duration>,
     text: &str,
-    disarmed: &[Disarmed],
-    workspace: &Path,
+    (mut parts, disarmed): (Vec<String>, usize),
 ) -> Output {
-    let mut parts: Vec<String> = disarmed.iter().take(TOLD).map(|made| made.in_words(workspace)).collect();
-    if disarmed.len() > TOLD {
-        parts.push(format!("and {} more like these", disarmed.len() - TOLD));
-    }
     match (ending, in_time) {
         (_, Err(limit)) => parts.push(format!(
             "the command took longer than {} s and was ended, with everything it had started",
             limit.as_secs()
         )),
-        (Ending::Exited(0), Ok(())) if text.is_empty() && disarmed.is_empty() => {
+        (Ending::Exited(0), Ok(())) if text.is_empty() && disarmed == 0 => {
             parts.push("it ended well, and said nothing".to_owned())
         }
         (Ending::Exited(0), Ok(())) => {}
-        (Ending::Lost, Ok(())) if disarmed.len() >= TOO_MANY => parts.push(
+        (Ending::Lost, Ok(())) if disarmed >= TOO_MANY => parts.push(
             "it made protected places again and again, and was ended; repositories for tests belong in $TMPDIR"
                 .to_owned(),
         ),
@@ -173,7 +185,7 @@ fn answer(
     if !text.is_empty() {
         parts.push(text.to_owned());
     }
-    let well = *ending == Ending::Exited(0) && in_time.is_ok() && disarmed.is_empty();
+    let well = *ending == Ending::Exited(0) && in_time.is_ok() && disarmed == 0;
     Output { is_error: !well, ..Output::text(parts.join("\n\n")) }
 }
 
@@ -240,7 +252,7 @@ mod tests {
     #[test]
     fn every_end_says_what_happened() {
         let said = |ending, in_time| {
-            let output = answer(&ending, in_time, "words", &[], Path::new("/w"));
+            let output = answer(&ending, in_time, "words", (Vec::new(), 0));
             format!("{} {}", output.is_error, crate::tools::testing::answer(&output).replace("\n\n", " | "))
         };
         assert_eq!(said(Ending::Exited(0), Ok(())), "false words");

@@ -13,6 +13,7 @@ use self::lines::{Lines, Searching, Wanted};
 use super::pattern::Pattern;
 use super::walk::walk;
 use super::{Refusal, Stop, run};
+use crate::workspace::twins::Twins;
 use crate::workspace::{Kind, shown};
 use crate::{Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
 
@@ -109,11 +110,13 @@ fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<Output, Refus
             Vec::new()
         }
         Err(WorkspaceError::IsFolder(_)) => {
+            let twins = Twins::of(workspace);
             let left_out = walk(workspace, start, stop, &mut |found| {
                 if found.kind != Kind::File || only.as_ref().is_some_and(|only| !only.means(found.below)) {
                     return ControlFlow::Continue(());
                 }
                 match found.folder.file(found.name) {
+                    Ok(file) if twins.why_closed(&file).is_some() => {}
                     Ok(file) => search.look(found.path, &file, MAX_FILE),
                     Err(_) => search.unreadable += 1,
                 }

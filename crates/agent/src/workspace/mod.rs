@@ -1,9 +1,10 @@
 //! The files that a run may touch, and the one way to reach them.
 //!
 //! Start at [`Workspace`]. Whatever opens, lists or writes a file for a model goes through here; nothing else
-//! in this crate turns a path from a model into a file. Two things are deliberately absent. There is no check
+//! in this crate turns a path from a model into a file. One thing is deliberately absent: there is no check
 //! of a path before its use, because a path that was harmless a moment ago may be a link now: the kernel
-//! resolves and opens in one step, or refuses. And hard links are not told from files, because they are files.
+//! resolves and opens in one step, or refuses. A hard link is a file as good as any: what is closed under one name is
+//! looked for under its others, and what is written is a new file.
 
 mod error;
 mod folder;
@@ -14,6 +15,7 @@ mod replace;
 mod resolve;
 #[cfg(test)]
 mod tests;
+pub(crate) mod twins;
 
 use std::fs::File;
 use std::io::Read as _;
@@ -30,6 +32,7 @@ pub(crate) use error::shown;
 pub(crate) use folder::{Entries, Folder, Kind};
 use places::Places;
 pub use protected::{PROTECTED, Protected};
+use twins::Twins;
 
 /// The folder that a run works in. Nothing outside of it can be reached through it: neither by `..`, nor by a
 /// symlink, nor by one that somebody puts there at the wrong moment.
@@ -87,6 +90,11 @@ impl Workspace {
             return Some("offshoot keeps its journal or its settings there".to_owned());
         }
         self.rules.iter().find_map(|rules| rules.why_closed(place, writing))
+    }
+
+    /// Whether some places in it may be closed to whoever reads.
+    pub(crate) fn closes_some(&self) -> bool {
+        !self.closed.is_empty() || self.rules.iter().any(|rules| rules.close_some())
     }
 
     /// Whether whoever walks through folders leaves that place out.
@@ -236,6 +244,10 @@ impl Workspace {
         let stat = rustix::fs::fstat(&file).map_err(|errno| self.explain(errno, "open", path))?;
         let place = self.place(&file).map_err(|errno| self.explain(errno, "find", path))?;
         self.open_to(&place, path, false)?;
+        if let Some(why) = Twins::of(self).why_closed(&file) {
+            let why = format!("it is another name of a file that is: {why}");
+            return Err(WorkspaceError::Closed { path: shown(path), why });
+        }
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(file),
             FileType::Directory => Err(WorkspaceError::IsFolder(shown(path))),

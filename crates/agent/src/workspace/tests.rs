@@ -638,3 +638,39 @@ fn a_write_that_is_refused_leaves_no_folders() {
     );
     assert_eq!(left, ["src", "a.rs"]);
 }
+
+/// A hard link is no way round a rule: it is the file that the rule means.
+#[tokio::test]
+async fn what_is_closed_is_closed_under_its_other_names() {
+    let mut yard = Yard::new(&[("secrets/key", "hidden"), ("open", "shown"), ("own/x", "hidden")]);
+    for (from, to) in [("secrets/key", "twin"), ("open", "other"), ("own/x", "a")] {
+        std::fs::hard_link(yard.root.join(from), yard.root.join(to)).expect("a link");
+    }
+    let mut rules = crate::Rules::default();
+    rules.add(crate::List::Deny, "read(secrets)").expect("a rule");
+    let workspace = Workspace::open(&yard.root).expect("a workspace").without(&[yard.root.join("own")]);
+    yard.scene.workspace = std::sync::Arc::new(workspace.ruled_by(std::sync::Arc::new(rules)));
+    let mut seen = String::new();
+    for path in ["twin", "a", "other"] {
+        seen += &format!("{}\n", yard.ask("read", json!({ "path": path })).await);
+        seen += &format!("{}\n", yard.ask("grep", json!({ "path": path, "pattern": "hidden|shown" })).await);
+    }
+    seen += &yard.ask("grep", json!({ "pattern": "hidden|shown" })).await;
+    expect![[r#"
+        error: `twin` is closed to tools: it is another name of a file that is: the rule `read(secrets)` forbids it
+
+        error: `twin` is closed to tools: it is another name of a file that is: the rule `read(secrets)` forbids it
+
+        error: `a` is closed to tools: it is another name of a file that is: offshoot keeps its journal or its settings there
+
+        error: `a` is closed to tools: it is another name of a file that is: offshoot keeps its journal or its settings there
+
+             1	shown
+
+        other:1:shown
+
+        open:1:shown
+        other:1:shown
+    "#]]
+    .assert_eq(&seen);
+}

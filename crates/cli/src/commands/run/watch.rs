@@ -93,7 +93,8 @@ fn for_everybody(event: &Event) -> Option<Event> {
             | What::Waiting { .. }
             | What::Woken { .. }
             | What::TranscriptLost { .. }
-            | What::ForkEnded(_),
+            | What::ForkEnded(_)
+            | What::Disarmed { .. },
             false,
         ) => event.what.clone(),
         (What::Finished { status, error, usage, cost_microusd, .. }, false) => What::Finished {
@@ -172,6 +173,10 @@ impl Watch for Person {
     fn see(&self, event: &Event) {
         if let What::TranscriptLost { error } = &event.what {
             self.note(&lost(error));
+            return;
+        }
+        if let What::Disarmed { text } = &event.what {
+            self.note(&format!("✗ {}", report::plain(text)));
             return;
         }
         if !event.is_root {
