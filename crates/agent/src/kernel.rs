@@ -200,6 +200,9 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
     jobs::take_up(run, &talk).await?;
     loop {
         if let Some(status) = run.told_to_stop()? {
+            if status != RunStatus::Paused {
+                calls::end_begun(run, &mut talk).await?;
+            }
             return run.end(&talk, End::At(status)).await;
         }
         // Who is at work is looked for first: whoever leaves after that has put its news there before.
