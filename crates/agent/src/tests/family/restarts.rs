@@ -131,3 +131,19 @@ async fn who_may_start_nobody_any_more_still_hears_of_whom_it_had_started() {
     assert_eq!((&result["run_id"], &result["error"]), (&"m-2-0".into(), &words::GOES_ON.into()));
     assert_eq!((stage.status("m-2-0"), stage.told_of("m", "m-2-0")), (RunStatus::Completed, 1));
 }
+
+#[tokio::test]
+async fn what_was_said_before_the_process_was_gone_is_kept_when_the_run_is_ended() {
+    let stage = Stage::new(&[
+        (
+            "Do it.",
+            &["I begin. + spawn_sub_agent{\"prompt\":\"Work.\",\"run_in_background\":true}", "@busy Done."],
+        ),
+        ("Work.", &["It is in parser.c. + count{}", "@work Worked."]),
+    ]);
+    broken_off(&stage, 2).await;
+    end_tree(stage.store(), &RunId::new("m-2-0"), store::Millis(0)).await.expect("ended");
+    assert_eq!(stage.row("m-2-0").final_text.as_deref(), Some("It is in parser.c."));
+    end_tree(stage.store(), &RunId::new("m"), store::Millis(0)).await.expect("ended");
+    assert_eq!(stage.row("m").final_text.as_deref(), Some("I begin."));
+}
