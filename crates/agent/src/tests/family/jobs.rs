@@ -135,7 +135,7 @@ async fn only_ones_own_jobs_can_be_asked_for() {
     stage.run("Do it.").await;
     let inner = stage.results("m-2-0");
     assert!(inner[1].contains("is the run that you work for") && inner[1].contains("m-2-0-2-0"), "{inner:?}");
-    assert!(inner[2].contains("is your own run"), "{inner:?}");
+    assert!(inner[2].contains("is your own run") && inner[2].contains("nor cancel it"), "{inner:?}");
     assert!(inner[3].contains("Worked."), "{inner:?}");
     let outer = stage.results("m");
     assert!(outer[1].contains("is your own run") && outer[1].contains("you have started none"), "{outer:?}");
