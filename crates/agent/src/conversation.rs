@@ -205,6 +205,12 @@ impl Conversation {
         self.news = news;
     }
 
+    /// Whether there is nothing to do but to hear what waits for it.
+    pub(crate) fn only_hears(&self) -> bool {
+        let has_spoken = matches!(&self.last, Last::Reply { calls, .. } if calls.is_empty());
+        has_spoken && self.open.is_none() && !self.news.is_empty()
+    }
+
     /// What comes next. `waits` where others are still at work for it.
     pub(crate) fn next(&self, settings: &Settings, waits: bool) -> Next {
         match &self.open {

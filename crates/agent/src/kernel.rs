@@ -210,6 +210,10 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
         #[cfg(test)]
         between(run).await;
         talk.hears(run.news()?);
+        if waits && talk.only_hears() {
+            jobs::settle(run).await;
+            talk.hears(run.news()?);
+        }
         let asked = match talk.next(&run.settings, waits) {
             Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,
             Next::End(RunStatus::Completed | RunStatus::StepCap) if waits => {
