@@ -17,6 +17,7 @@ mod score;
 mod server;
 mod stage;
 mod tape;
+mod together;
 mod tokens;
 mod trail;
 
