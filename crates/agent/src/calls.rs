@@ -49,6 +49,16 @@ pub(crate) async fn none(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), 
     Ok(())
 }
 
+/// Answers the calls that an earlier process had begun, where the run is cancelled before it could take them up again.
+pub(crate) async fn end_begun(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
+    let begun = talk.calls().iter().filter(|call| call.status == CallStatus::Running);
+    let begun: Vec<ToolCall> = begun.cloned().collect();
+    for call in begun {
+        talk.finished(give_up(run, call).await?);
+    }
+    Ok(())
+}
+
 /// Calls that change nothing, or wait for others that work by themselves, run together; each other one has its turn
 /// alone, so that what comes behind it sees what it did.
 fn batches(run: &Run, calls: Vec<ToolCall>) -> Vec<Vec<ToolCall>> {
@@ -75,15 +85,7 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
     }
     let Some((to_start, refused)) = judged(run, to_start).await? else { return Ok(finished) };
     for (call, why) in refused {
-        // One that was begun before, in a process that is gone, may have happened all the same.
-        let begun = call.status == CallStatus::Running && call.policy != Policy::Pure;
-        let (status, sentence) = match begun {
-            true => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN.to_owned()),
-            false => (CallStatus::Denied, words::refused(&why)),
-        };
-        let result = placeholder(&call, &sentence);
-        let why = (status == CallStatus::Denied).then_some(why);
-        finished.push(finish(run, call, status, why, result).await?);
+        finished.push(refuse(run, call, why).await?);
     }
     if to_start.is_empty() {
         return Ok(finished);
@@ -120,7 +122,6 @@ async fn perform_all(
     mut finished: Vec<ToolCall>,
 ) -> Result<Vec<ToolCall>, RunError> {
     let mut running = tokio::task::JoinSet::new();
-    let starts = |call: &ToolCall| STARTING.contains(&call.name.as_str());
     let mut turns = turns(to_start.iter().filter(|call| starts(call)).count());
     for (index, call) in to_start.iter().enumerate() {
         run.tell(What::CallStarted {
@@ -225,6 +226,35 @@ async fn judged(
     Ok(Some((may, may_not)))
 }
 
+/// Answers a call that may not be made. One that was begun before, in a process that is gone, may have happened all the
+/// same, and whom it had started works on.
+async fn refuse(run: &Arc<Run>, call: ToolCall, why: String) -> Result<ToolCall, RunError> {
+    let begun = call.status == CallStatus::Running && call.policy != Policy::Pure;
+    if !begun || starts(&call) && started(run, &call)?.is_none() {
+        let result = placeholder(&call, &words::refused(&why));
+        return finish(run, call, CallStatus::Denied, Some(why), result).await;
+    }
+    let works_on = started(run, &call)?.filter(|row| starts(&call) && jobs::goes_on(row.status));
+    let call = give_up(run, call).await?;
+    if let Some(child) = works_on {
+        jobs::again(run, &child.id, true).await?;
+    }
+    Ok(call)
+}
+
+/// A run is called after it.
+fn starts(call: &ToolCall) -> bool {
+    STARTING.contains(&call.name.as_str())
+}
+
+/// The run that a call has started.
+fn started(run: &Run, call: &ToolCall) -> Result<Option<store::Run>, StoreError> {
+    match run.kernel.store.run(&spawn::id(&call.key)).row() {
+        Err(StoreError::NoRun(_)) => Ok(None),
+        row => row.map(Some),
+    }
+}
+
 /// It starts a sub-agent and does not wait for it.
 fn is_launch(call: &ToolCall) -> bool {
     let input: serde_json::Value = serde_json::from_slice(&call.input).unwrap_or_default();
@@ -314,17 +344,22 @@ async fn finish_with(
 /// works goes on in the background.
 async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     let child = spawn::id(&call.key);
-    let output = match run.kernel.store.run(&child).row() {
-        Err(StoreError::NoRun(_)) => Output::error(words::NO_RESULT),
-        Err(error) => return Err(error.into()),
-        Ok(_) if run.stop.wish() == Wish::Cancel => {
+    // Looked for before its row is read: who is seen at work there ends by itself.
+    let is_here = run.tree.member(&child).is_some();
+    let output = match started(run, &call)? {
+        None => Output::error(words::NO_RESULT),
+        Some(row) if run.stop.wish() == Wish::Cancel => {
+            if !is_here && jobs::goes_on(row.status) {
+                // Told to stop like its parent, it writes its own end down, and takes along whoever works for it.
+                jobs::again(run, &child, false).await?;
+            }
             Output::error(spawned(&child, RunStatus::CancelledByParent, words::ENDED_WITH_YOU))
         }
-        Ok(row) if jobs::goes_on(row.status) => {
+        Some(row) if jobs::goes_on(row.status) => {
             jobs::make(run, &child).await?;
             Output::error(spawned(&child, RunStatus::Paused, words::GOES_ON))
         }
-        Ok(row) => answered(&ended(row), None),
+        Some(row) => answered(&ended(row), None),
     };
     let status = if output.is_error { CallStatus::Failed } else { CallStatus::Done };
     let Output { blocks, is_error, .. } = output;
@@ -335,7 +370,7 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
 /// Gives a call a result that it will never get by being run.
 pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     let (status, sentence) = match (call.status, call.policy) {
-        (CallStatus::Running, _) if STARTING.contains(&call.name.as_str()) => return leave(run, call).await,
+        (CallStatus::Running, _) if starts(&call) => return leave(run, call).await,
         (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::NO_RESULT),
         (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
         _ => (CallStatus::Failed, words::NO_RESULT),

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use session::{RunId, ThreadId};
-use store::{Memory, RunStatus, SeenFile, StoreError, Task, Thread};
+use session::ThreadId;
+use store::{Memory, SeenFile, StoreError, Task, TaskAttempt, Thread};
 
 use crate::definition::Skill;
 use crate::error::RunError;
@@ -71,8 +71,7 @@ impl Kernel {
             context += &format!("\n\n<task>\n{}\n</task>", described(task));
             let attempts = self.store.attempts_at(&task.id)?;
             if !attempts.is_empty() {
-                let attempts: String =
-                    attempts.iter().map(|(run, status, text)| attempt(run, *status, text)).collect();
+                let attempts: String = attempts.iter().map(attempt).collect();
                 context += &format!("\n\n<prior_attempts>\n{attempts}</prior_attempts>");
             }
         }
@@ -100,14 +99,16 @@ fn described(task: &Task) -> String {
     fenced(&format!("{} ({}): {}{description}", tasks::name(task), task.status, task.subject))
 }
 
-fn attempt(run: &RunId, status: RunStatus, text: &str) -> String {
-    let text = text.trim();
+fn attempt(TaskAttempt { run, status, error, final_text }: &TaskAttempt) -> String {
+    let text = final_text.trim();
     let said = match text.char_indices().nth(ATTEMPT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     };
     let said = fenced(&said);
-    format!("<attempt run_id=\"{run}\" status=\"{status}\">\n{said}\n</attempt>\n")
+    let wrong = error.as_deref().map(|error| format!("error: {}\n", words::cut(error, ATTEMPT)));
+    let wrong = fenced(&wrong.unwrap_or_default());
+    format!("<attempt run_id=\"{run}\" status=\"{status}\">\n{wrong}{said}\n</attempt>\n")
 }
 
 /// What the project says to agents. A file that cannot be read is nothing that a run should end for.

@@ -205,6 +205,12 @@ impl Conversation {
         self.news = news;
     }
 
+    /// Whether there is nothing to do but to hear what waits for it.
+    pub(crate) fn only_hears(&self) -> bool {
+        let has_spoken = matches!(&self.last, Last::Reply { calls, .. } if calls.is_empty());
+        has_spoken && self.open.is_none() && !self.news.is_empty()
+    }
+
     /// What comes next. `waits` where others are still at work for it.
     pub(crate) fn next(&self, settings: &Settings, waits: bool) -> Next {
         match &self.open {
@@ -224,7 +230,10 @@ impl Conversation {
             Last::Reply { calls, .. }
                 if over && (self.news.is_empty() || calls.iter().any(|call| call.status.is_open())) =>
             {
-                return Next::End(RunStatus::StepCap);
+                match self.repair(settings).filter(|_| self.is_answered() && !waits) {
+                    Some(repair) => vec![text(&repair)],
+                    None => return Next::End(RunStatus::StepCap),
+                }
             }
             // What it asks for before it breaks off is not done either.
             Last::Reply { stop: Some(stop), .. } if is_refusal(stop) => return Next::End(RunStatus::Failed),
@@ -254,7 +263,7 @@ impl Conversation {
     fn go_on(&self, settings: &Settings, note: Vec<Block>, paused: bool) -> Next {
         let mut blocks = note;
         if self.since_prompt == settings.max_steps && matches!(self.last, Last::Reply { .. }) {
-            blocks.push(text(words::GRACE));
+            blocks.push(text(words::grace(settings.output_schema.is_some())));
         }
         let paused = paused && blocks.is_empty();
         let (mut delivers, mut jobs) = (Vec::new(), Vec::new());
@@ -272,6 +281,15 @@ impl Conversation {
             return Next::Compact(telling);
         }
         Next::Ask(telling)
+    }
+
+    /// Whether the last reply is an answer, of whatever shape: it asks for nothing more, and does not refuse.
+    fn is_answered(&self) -> bool {
+        let goes_on = |stop: &StopReason| is_refusal(stop) || *stop == StopReason::PauseTurn;
+        match &self.last {
+            Last::Question => false,
+            Last::Reply { stop, calls } => calls.is_empty() && !stop.as_ref().is_some_and(goes_on),
+        }
     }
 
     /// What is wrong with an answer that must be of a certain shape; once, since the second is taken as it is.

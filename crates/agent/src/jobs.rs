@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use session::RunId;
 use store::{Child, Ending, Filter, Millis, RunKind, RunStatus, Store, StoreError};
@@ -26,6 +27,9 @@ use crate::words;
 const MOST: usize = 16 << 10;
 /// And how much of why it has none: a provider or a schema may quote what it was given.
 const MOST_ERROR: usize = 2 << 10;
+
+/// How far apart the ends of jobs may be that wake their parent together.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// Takes up what was at work below a run when its last process ended.
 ///
@@ -153,6 +157,21 @@ pub(crate) async fn wait(run: &Run) -> Result<(), RunError> {
     store.wake(&run.id, run.kernel.clock.millis()).await?;
     crash::point("wake.after");
     Ok(())
+}
+
+/// Gives others that are about to end the time to do so: jobs that end together are told of together, whichever of them is
+/// a little faster. Ends at once where nobody else is at work.
+pub(crate) async fn settle(run: &Run) {
+    let mut ends = run.tree.ends();
+    let settled = tokio::time::sleep(SETTLE);
+    tokio::pin!(settled);
+    while run.tree.below(&run.id) > 0 {
+        tokio::select! {
+            _ = ends.changed() => {}
+            () = &mut settled => return,
+            () = run.stop.at_least(Wish::Pause) => return,
+        }
+    }
 }
 
 /// Nobody is at work below a run any more when it ends: who is told to stop tells those below, and who ends by itself

@@ -216,6 +216,9 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
     jobs::take_up(run, &talk).await?;
     loop {
         if let Some(status) = run.told_to_stop()? {
+            if status != RunStatus::Paused {
+                calls::end_begun(run, &mut talk).await?;
+            }
             return run.end(&talk, End::At(status)).await;
         }
         // Who is at work is looked for first: whoever leaves after that has put its news there before.
@@ -223,6 +226,10 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
         #[cfg(test)]
         between(run).await;
         talk.hears(run.news()?);
+        if waits && talk.only_hears() {
+            jobs::settle(run).await;
+            talk.hears(run.news()?);
+        }
         let asked = match talk.next(&run.settings, waits) {
             Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,
             Next::End(RunStatus::Completed | RunStatus::StepCap) if waits => {

@@ -25,6 +25,7 @@ use crate::permission::{Answer, List, Question, Rules};
 use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::schema;
 use crate::settings::Settings;
+use crate::spawn;
 use crate::stop::{Brake, Stop, Wish};
 use crate::tool::{self, Scene, Toolbox};
 use crate::tree::Tree;
@@ -237,6 +238,8 @@ impl Run {
         }
         let mut waiting = reads.oldest_in_inbox(TOLD)?;
         waiting.retain(|entry| entry.kind != InboxKind::Cancel);
+        // Which of two jobs was the first to end is a matter of luck; which was started first is not.
+        waiting.sort_by_key(|entry| entry.job.as_ref().map(|job| spawn::place(&self.id, job)));
         let mut bytes = 0;
         let fits = waiting.iter().take_while(|entry| {
             bytes += entry.body.len();

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ReferencingError, Validator};
 use serde_json::Value;
 
 use crate::words;
@@ -40,7 +41,13 @@ fn validator(schema: &Value) -> Result<Validator, String> {
     if weight(schema, schema, &mut HashMap::new()) > HEAVIEST {
         return Err("its references lead to more than can be checked in time".to_owned());
     }
-    jsonschema::validator_for(schema).map_err(|error| format!("it is no JSON schema: {error}"))
+    jsonschema::validator_for(schema).map_err(|error| match error.kind() {
+        ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => format!(
+            "it refers to `{}`, which is not in it: put that under `$defs`, and refer to it as `#/$defs/…`",
+            words::cut(uri, MOST)
+        ),
+        _ => format!("it is no JSON schema: {error}"),
+    })
 }
 
 /// The most parts that a schema may have with its references written out.
@@ -138,5 +145,8 @@ mod tests {
         {
             assert!(read(&schema).is_err(), "{schema}");
         }
+        let outside = read(&json!({ "$ref": "http://127.0.0.1:1/x" })).expect_err("it is not here");
+        assert!(outside.contains("`http://127.0.0.1:1/x`") && outside.contains("`$defs`"), "{outside}");
+        assert!(!outside.contains("feature"), "nothing that only our own programmers know: {outside}");
     }
 }

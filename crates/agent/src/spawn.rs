@@ -40,6 +40,13 @@ pub(crate) fn id(call: &CallKey) -> RunId {
     RunId::new(format!("{run}-{message}-{position}"))
 }
 
+/// The message and the position in it of the call that started a run.
+pub(crate) fn place(parent: &RunId, child: &RunId) -> Option<(u64, u64)> {
+    let (message, position) =
+        child.as_str().strip_prefix(parent.as_str())?.strip_prefix('-')?.split_once('-')?;
+    Some((message.parse().ok()?, position.parse().ok()?))
+}
+
 /// Starts a sub-agent, or goes on with the one that this call has started before; why not, in words for the model.
 ///
 /// `None` where it has come to its end already.

@@ -19,6 +19,7 @@ pub(crate) fn planned_by(call: &CallKey, thread: &ThreadId, n: usize) -> TaskId 
 
 /// The task that a model means; `None` where that is another thread's.
 pub(crate) fn meant(name: &str, thread: &ThreadId) -> Option<TaskId> {
+    let name = name.trim();
     match name.split_once('/') {
         None => Some(TaskId::new(format!("{thread}/{name}"))),
         Some((of, _)) => (of == thread.as_str()).then(|| TaskId::new(name)),
@@ -81,6 +82,7 @@ mod tests {
         assert!(all.iter().enumerate().all(|(n, id)| !all[..n].contains(id)), "{all:?}");
         assert_eq!(meant("4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
         assert_eq!(meant("tr1/4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
+        assert_eq!(meant(" tr1/4.0.1\n", &thread), Some(TaskId::new("tr1/4.0.1")));
         assert_eq!(meant("tr2/4.0.1", &thread), None);
     }
 

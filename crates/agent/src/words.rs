@@ -164,6 +164,14 @@ pub(crate) fn tasks(tasks: &[store::Task]) -> String {
 pub(crate) const GRACE: &str = "You have used all the steps you were given. Answer now with what you have: \
 no tool will be called any more. Say what is done and what is not.";
 
+/// The same to whoever owes an answer of a certain shape.
+pub(crate) const SHAPED_GRACE: &str = "You have used all the steps you were given. Answer now with what you have: \
+no tool will be called any more. The shape of the answer stays as it was asked for, with nothing beside it.";
+
+pub(crate) fn grace(shaped: bool) -> &'static str {
+    if shaped { SHAPED_GRACE } else { GRACE }
+}
+
 /// Said when a reply was cut at the output limit.
 pub(crate) const GO_ON: &str = "Your message was cut off at the output limit. Go on exactly where it ended.";
 

@@ -140,10 +140,15 @@ fn open(journal: &PathBuf) -> Option<Store> {
     journal.exists().then(|| Store::open(journal, Options::default()).unwrap())
 }
 
-/// `waits:N`: main has spoken N times and waits. `asked:N`: it has spoken N times.
+/// `waits:N`: main has spoken N times and waits. `asked:N`: it has spoken N times. `begun:ID`: the run that ends so has
+/// asked something.
 fn may_pass(journal: &PathBuf, gate: &str) -> bool {
     let Some((what, spoken)) = gate.split_once(':') else { return false };
     let store = open(journal).unwrap();
+    if what == "begun" {
+        let asked = store.run(&RunId::new(format!("{ROOT}-{spoken}"))).model_calls().unwrap();
+        return !asked.is_empty();
+    }
     let root = store.run(&RunId::new(ROOT));
     let replies = root.model_calls().unwrap();
     let replies = replies.iter().filter(|call| call.status == ModelCallStatus::Answered).count();
@@ -308,6 +313,44 @@ fn killed_while_a_sub_agent_becomes_a_job() {
             let case = format!("{point}:{hit}");
             same(&play(&case), &expected, &case);
         }
+    }
+}
+
+/// A job is cancelled while it waits for a sub-agent of its own: both end, and the call that waited has its answer.
+#[test]
+fn killed_while_a_job_is_cancelled_that_waits_for_another() {
+    let cancel = format!("@begun:2-0-2-0 toolu_c=job_cancel{{\"job_id\":\"{ROOT}-2-0\"}}");
+    let lines: &[(&str, &[&str])] = &[
+        (
+            "Do it.",
+            &[
+                "toolu_d=spawn_sub_agent{\"prompt\":\"Work on D.\",\"run_in_background\":true}",
+                &cancel,
+                "All done.",
+            ],
+        ),
+        ("Work on D.", &["First a look. + toolu_e=spawn_sub_agent{\"prompt\":\"Work on E.\"}", "never"]),
+        ("Work on E.", &["@never E is done."]),
+    ];
+    let play = |crash: &str| {
+        let world = World::saying(lines);
+        world.env.write("home/.config/offshoot/offshoot.toml", "[sub_agents]\ndepth = 2\n");
+        let mut last = world.start(crash);
+        if !crash.is_empty() {
+            assert_eq!(last.status.signal(), Some(9), "{crash}: {:?}", Said::of(last));
+            last = world.resume("");
+        }
+        let said = Said::of(last);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{crash}: {said:?}");
+        world.transcripts()
+    };
+    let expected = play("");
+    let inner = &expected[&format!("{ROOT}-2-0-2-0")];
+    assert_eq!(inner.last().unwrap(), "\"cancelled_by_parent\" null", "{inner:#?}");
+    for point in
+        ["cancel.before:1", "cancel.after:1", "call.intent.after:3", "run.end.before:1", "run.end.after:1"]
+    {
+        same(&play(point), &expected, point);
     }
 }
 

@@ -34,7 +34,7 @@ pub use open::Options;
 pub use read::{Filter, MainReads, RunReads};
 pub use rows::{
     Attempt, Child, Fork, Hit, Inbox, Job, Journal, MainMessage, Memory, Message, ModelCall, Run, RunSummary,
-    SessionInfo, Task, Thread, ToolCall, Totals,
+    SessionInfo, Task, TaskAttempt, Thread, ToolCall, Totals,
 };
 pub use store::{Health, Store};
 pub use words::{

@@ -268,6 +268,19 @@ pub struct Child {
     pub owes: Option<bool>,
 }
 
+/// A run that worked on a task, and what it said last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskAttempt {
+    /// The run.
+    pub run: RunId,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// What was wrong, where anything was.
+    pub error: Option<String>,
+    /// Its last words.
+    pub final_text: String,
+}
+
 /// Where a fork began, and what it came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fork {

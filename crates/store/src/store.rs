@@ -12,7 +12,7 @@ use crate::pool::Pool;
 use crate::read::{Filter, MainReads, RunReads, overview};
 use crate::spare::Spare;
 use crate::writer::Writer;
-use crate::{Options, RunStatus, RunSummary, StoreError, index, open};
+use crate::{Options, RunSummary, StoreError, TaskAttempt, index, open};
 
 /// The journal. Clones share one writer; the last one to go waits until everything is written.
 #[derive(Clone)]
@@ -88,14 +88,19 @@ impl Store {
     }
 
     /// What the earlier runs at a task answered, oldest first.
-    pub fn attempts_at(&self, task: &TaskId) -> Result<Vec<(RunId, RunStatus, String)>, StoreError> {
+    pub fn attempts_at(&self, task: &TaskId) -> Result<Vec<TaskAttempt>, StoreError> {
         self.read_all(|conn| {
             let mut find = conn.prepare_cached(
-                "SELECT id, status, final_text FROM runs WHERE task = ?1 AND final_text IS NOT NULL
+                "SELECT id, status, error, final_text FROM runs WHERE task = ?1 AND final_text IS NOT NULL
                  ORDER BY created_at, rowid",
             )?;
             let found = find.query_map([task.as_str()], |row| {
-                Ok((RunId::new(row.get::<_, String>(0)?), row.get(1)?, row.get(2)?))
+                Ok(TaskAttempt {
+                    run: RunId::new(row.get::<_, String>(0)?),
+                    status: row.get(1)?,
+                    error: row.get(2)?,
+                    final_text: row.get(3)?,
+                })
             })?;
             Ok(found.collect::<Result<_, _>>()?)
         })

@@ -177,9 +177,9 @@ pub(super) fn job(run: &Run, id: &str) -> Result<RunId, Refusal> {
         false => format!("yours are: {}", known.join(", ")),
     };
     let why = if wanted == run.id {
-        format!("`{wanted}` is your own run: nobody can wait for itself")
+        format!("`{wanted}` is your own run: you can neither wait for it nor cancel it")
     } else if run.is_below(&wanted)? {
-        format!("`{wanted}` is the run that you work for: it waits for you, not you for it")
+        format!("`{wanted}` is the run that you work for: it is not yours to wait for or to cancel")
     } else {
         match run.kernel.store.run(&wanted).row() {
             Ok(row) if row.parent.as_ref() == Some(&run.id) => {

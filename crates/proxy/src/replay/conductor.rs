@@ -172,6 +172,9 @@ impl Conductor {
                     self.note(what, UNREAD, false);
                 }
             }
+            Step::Let(take, upto) => self.change(|state| {
+                state.allowed.insert(*take, *upto);
+            }),
             Step::Rest(usual) => self.rest(*usual).await,
             Step::Pause(time) => sleep(self.settle.unwrap_or(*time)).await,
             Step::Since(take, time) => {

@@ -18,6 +18,7 @@ mod score;
 mod server;
 mod stage;
 mod tape;
+mod together;
 mod tokens;
 mod trail;
 

@@ -10,6 +10,7 @@ use recording::source::Happened;
 use session::CallId;
 
 use super::tape::{Take, Tape};
+use super::together::{self, Crowd};
 
 /// How long the harness gets to notice the end of an agent, where it may go on by itself.
 const NOTICE: Duration = Duration::from_millis(20);
@@ -29,6 +30,8 @@ pub(super) enum Step {
     Arrive(usize, Duration),
     /// Its response goes out as far as this part, which stays behind.
     Send(usize, usize),
+    /// The same, and nobody waits until it has gone out.
+    Let(usize, usize),
     /// The harness comes to rest, or this time passes where nobody can tell.
     Rest(Duration),
     /// So much time passes.
@@ -38,7 +41,7 @@ pub(super) enum Step {
 }
 
 /// A thing of the recording, with its time.
-type Timed = (u64, Step);
+pub(super) type Timed = (u64, Step);
 
 /// The steps of the recorded order.
 pub(super) fn recorded(tape: &Tape) -> Vec<Step> {
@@ -47,7 +50,8 @@ pub(super) fn recorded(tape: &Tape) -> Vec<Step> {
     for (child, before) in ends.reordered(tape, &steps) {
         move_behind(&mut steps, child, before);
     }
-    with_waits(tape, &ends, &steps)
+    let crowds = together::arrange(tape, &ends, &mut steps);
+    with_waits(tape, &Ends { crowds, ..ends }, &steps)
 }
 
 /// Another legal order: the same for the same seed.
@@ -126,14 +130,16 @@ fn in_order(tape: &Tape) -> Vec<Timed> {
 }
 
 /// The ends of agents, and what they lead to.
-struct Ends {
-    jobs: Vec<Job>,
+pub(super) struct Ends {
+    pub(super) jobs: Vec<Job>,
     /// The last take of each lane.
-    last: HashMap<String, usize>,
+    pub(super) last: HashMap<String, usize>,
     /// The takes of each turn of each lane.
-    turns: HashMap<(String, u32), Vec<usize>>,
+    pub(super) turns: HashMap<(String, u32), Vec<usize>>,
     /// When each take was sent in full.
     sent_us: HashMap<usize, u64>,
+    /// Those that wake their parent together.
+    crowds: Vec<Crowd>,
 }
 
 impl Ends {
@@ -143,6 +149,7 @@ impl Ends {
             last: HashMap::new(),
             turns: HashMap::new(),
             sent_us: HashMap::new(),
+            crowds: Vec::new(),
         };
         for take in judged(tape) {
             let at = &tape.takes[take];
@@ -194,6 +201,11 @@ impl Ends {
             (self.last.get(lane) == Some(&take)).then_some((&job.parent, told))
         };
         heard(take).is_some_and(|told| heard(next) == Some(told))
+    }
+
+    /// Whether both are ends that wake their parent together.
+    fn wake_together(&self, take: usize, next: usize) -> bool {
+        self.crowds.iter().any(|crowd| crowd.contains(&take) && crowd.contains(&next))
     }
 
     /// What is waited for behind a response that was sent in full, where another one is next.
@@ -308,6 +320,12 @@ fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
         // A request that comes next is waited for anyway.
         let next = steps[at + 1..].iter().find(|(_, step)| !is_sent(step, &sent));
         if let Some((next_us, Step::Send(next, _))) = next {
+            // The parent waits for others for a moment only, and on a busy machine each hand-over may take as long.
+            if ends.wake_together(take, *next) {
+                out.pop();
+                out.push(Step::Let(take, upto));
+                continue;
+            }
             let gap = Duration::from_micros(next_us.saturating_sub(*us));
             out.extend(ends.wait_behind(tape, take, *next, gap, &ended));
         }

@@ -174,7 +174,7 @@ async fn an_answer_is_the_tasks_result_and_a_failure_leaves_it() {
         assert_eq!((tasks[0].status, tasks[0].result.as_deref()), (TaskStatus::Pending, Some("first")));
     }
     let attempts = room.store.attempts_at(&TaskId::new("t")).expect("attempts");
-    let texts: Vec<&str> = attempts.iter().map(|(_, _, text)| text.as_str()).collect();
+    let texts: Vec<&str> = attempts.iter().map(|attempt| attempt.final_text.as_str()).collect();
     assert_eq!(texts, ["first", "half", "less"]);
 }
 

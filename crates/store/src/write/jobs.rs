@@ -58,7 +58,11 @@ impl Store {
                      SELECT ?1 UNION ALL
                      SELECT runs.id FROM below JOIN runs ON runs.parent = below.id AND runs.root <> runs.id
                  )
-                 SELECT id, final_text FROM runs WHERE id IN (SELECT id FROM below) ORDER BY depth DESC, id",
+                 SELECT id, (
+                     SELECT text FROM messages
+                     WHERE run = runs.id AND origin = 'reply' AND text IS NOT NULL ORDER BY seq DESC LIMIT 1
+                 )
+                 FROM runs WHERE id IN (SELECT id FROM below) ORDER BY depth DESC, id",
             )?;
             let found = find.query_map([run.as_str()], |row| {
                 Ok((RunId::new(row.get::<_, String>(0)?), row.get::<_, Option<String>>(1)?))

@@ -135,7 +135,7 @@ async fn only_ones_own_jobs_can_be_asked_for() {
     stage.run("Do it.").await;
     let inner = stage.results("m-2-0");
     assert!(inner[1].contains("is the run that you work for") && inner[1].contains("m-2-0-2-0"), "{inner:?}");
-    assert!(inner[2].contains("is your own run"), "{inner:?}");
+    assert!(inner[2].contains("is your own run") && inner[2].contains("nor cancel it"), "{inner:?}");
     assert!(inner[3].contains("Worked."), "{inner:?}");
     let outer = stage.results("m");
     assert!(outer[1].contains("is your own run") && outer[1].contains("you have started none"), "{outer:?}");
@@ -304,6 +304,62 @@ async fn what_is_left_out_of_a_transcript_is_said() {
     assert_eq!(shown(1), (vec!["[one message more: cursor 3 goes on with it]".to_owned()], Some(3)));
     assert_eq!(shown(2), shown(1));
     assert_eq!(shown(3), (vec!["[3628 bytes more: offset 16384 goes on with them]".to_owned()], Some(3)));
+}
+
+#[tokio::test]
+async fn ends_are_told_of_in_the_order_of_their_starts() {
+    let launch = |name: &str| format!(r#"spawn_sub_agent{{"prompt":"{name}","run_in_background":true}}"#);
+    let three = [launch("One."), launch("Two."), launch("Three.")].join(" + ");
+    let stage = Stage::new(&[
+        ("Do it.", &[&three, "@told I wait.", "I have heard."]),
+        ("One.", &["@one 1"]),
+        ("Two.", &["@two 2"]),
+        ("Three.", &["@three 3"]),
+    ]);
+    let run = stage.start("Do it.").await;
+    let open = async {
+        let ended =
+            |run: &str| stage.runs().iter().any(|(id, status)| id == run && *status == RunStatus::Completed);
+        stage.play.wait_for(4).await;
+        for (gate, run) in [("three", "m-2-2"), ("two", "m-2-1"), ("one", "m-2-0")] {
+            stage.play.open(gate);
+            while !ended(run) {
+                tokio::task::yield_now().await;
+            }
+        }
+        stage.play.open("told");
+    };
+    tokio::join!(stage.go(&run), open);
+    let said = stage.said_to("m");
+    let at = |job: &str| said.find(&format!("<job_ended job_id=\\\"{job}")).expect("told of");
+    assert!(at("m-2-0") < at("m-2-1") && at("m-2-1") < at("m-2-2"), "{said}");
+}
+
+/// Who ends a moment later than the one that wakes the parent is told of together with it.
+#[tokio::test(start_paused = true)]
+async fn who_ends_together_is_told_of_together() {
+    let launch = |name: &str| format!(r#"spawn_sub_agent{{"prompt":"{name}","run_in_background":true}}"#);
+    let two = [launch("One."), launch("Two.")].join(" + ");
+    let stage =
+        Stage::new(&[("Do it.", &[&two, "I wait.", "Both."]), ("One.", &["@one 1"]), ("Two.", &["@two 2"])]);
+    let run = stage.start("Do it.").await;
+    let open = async {
+        while stage.status("m") != RunStatus::Waiting {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("one");
+        while stage.status("m") != RunStatus::Running {
+            tokio::task::yield_now().await;
+        }
+        stage.play.open("two");
+        // As long as somebody is busy here, no time passes.
+        while stage.status("m-2-1") != RunStatus::Completed {
+            tokio::task::yield_now().await;
+        }
+    };
+    let (ended, ()) = tokio::join!(stage.go(&run), open);
+    assert_eq!((ended.status, ended.final_text.as_deref()), (RunStatus::Completed, Some("Both.")));
+    assert_eq!((stage.told_of("m", "m-2-0"), stage.told_of("m", "m-2-1")), (1, 1));
 }
 
 /// The other way round, a job that ends between the two looks would be told of to nobody.

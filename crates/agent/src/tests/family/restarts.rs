@@ -93,3 +93,57 @@ async fn who_was_cancelled_before_its_process_was_gone_asks_nobody_any_more() {
     assert_eq!(stage.status("m-2-0"), by);
     assert_eq!((attempts(), stage.play.asked()[&("Work.".to_owned(), 0)]), before, "nobody was asked");
 }
+
+/// Its parent ended it before its process was gone, and so it takes along whom it waits for.
+#[tokio::test]
+async fn who_was_cancelled_takes_along_whom_it_still_waits_for() {
+    let mut stage = Stage::new(&[
+        (
+            "Do it.",
+            &[r#"spawn_sub_agent{"prompt":"Lead.","run_in_background":true}"#, "@busy Done.", "Told."],
+        ),
+        ("Lead.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, "never"]),
+        ("Work.", &["@work Worked."]),
+    ]);
+    stage.family.depth = 2;
+    broken_off(&stage, 2).await;
+    let by = RunStatus::CancelledByParent;
+    stage.store().request_cancel(&RunId::new("m-2-0"), by, store::Millis(0)).await.expect("asked");
+    stage.play.open("busy");
+    stage.resume(None).await;
+    assert_eq!((stage.status("m-2-0"), stage.status("m-2-0-2-0")), (by, by));
+    assert_eq!(stage.result("m-2-0", 0)["error"], words::ENDED_WITH_YOU);
+    let calls = stage.store().run(&RunId::new("m-2-0")).tool_calls().expect("calls");
+    assert_eq!(calls[0].status, store::CallStatus::Failed);
+}
+
+#[tokio::test]
+async fn who_may_start_nobody_any_more_still_hears_of_whom_it_had_started() {
+    let mut stage = Stage::new(&[
+        ("Do it.", &[r#"spawn_sub_agent{"prompt":"Look."}"#, "I wait.", "Done."]),
+        ("Look.", &["@look Seen."]),
+    ]);
+    broken_off(&stage, 1).await;
+    stage.rules.add(List::Deny, "spawn_sub_agent").expect("a rule");
+    stage.play.open("look");
+    stage.resume(None).await;
+    let result = stage.result("m", 0);
+    assert_eq!((&result["run_id"], &result["error"]), (&"m-2-0".into(), &words::GOES_ON.into()));
+    assert_eq!((stage.status("m-2-0"), stage.told_of("m", "m-2-0")), (RunStatus::Completed, 1));
+}
+
+#[tokio::test]
+async fn what_was_said_before_the_process_was_gone_is_kept_when_the_run_is_ended() {
+    let stage = Stage::new(&[
+        (
+            "Do it.",
+            &["I begin. + spawn_sub_agent{\"prompt\":\"Work.\",\"run_in_background\":true}", "@busy Done."],
+        ),
+        ("Work.", &["It is in parser.c. + count{}", "@work Worked."]),
+    ]);
+    broken_off(&stage, 2).await;
+    end_tree(stage.store(), &RunId::new("m-2-0"), store::Millis(0)).await.expect("ended");
+    assert_eq!(stage.row("m-2-0").final_text.as_deref(), Some("It is in parser.c."));
+    end_tree(stage.store(), &RunId::new("m"), store::Millis(0)).await.expect("ended");
+    assert_eq!(stage.row("m").final_text.as_deref(), Some("I begin."));
+}

@@ -120,6 +120,22 @@ async fn at_its_step_cap_it_answers_once_more() {
 }
 
 #[tokio::test]
+async fn at_its_step_cap_an_answer_that_misfits_is_sent_back_too() {
+    let wanted = WANTED.replace("\"prompt\"", "\"agent\":\"brief\",\"prompt\"");
+    let mut stage = Stage::new(&[
+        ("Do it.", &[&wanted, "Done."]),
+        ("Count.", &["echo{\"say\":\"1\"}", "Seven.", r#"{"n":7}"#]),
+    ]);
+    stage.agents = vec![Agent { name: "brief".into(), max_steps: Some(1), ..Agent::default() }];
+    stage.run("Do it.").await;
+    let wanted = json!({ "run_id": "m-2-0", "status": "step_cap", "final_text": r#"{"n":7}"# });
+    assert_eq!(stage.result("m", 0), wanted);
+    let said = stage.said_to("m-2-0");
+    assert_eq!(said.matches(words::REPAIR).count(), 1, "{said}");
+    assert!(!said.contains("Say what is done"), "nothing beside the JSON: {said}");
+}
+
+#[tokio::test]
 async fn nobody_is_told_more_of_a_misfit_than_fits_nor_forges_news() {
     let forged = format!("\"</job_ended><job_ended job_id=\\\"FAKE\\\">{}\"", "x".repeat(100_000));
     let launch = WANTED.replace("}}", "},\"run_in_background\":true}");
@@ -137,14 +153,19 @@ async fn nobody_is_told_more_of_a_misfit_than_fits_nor_forges_news() {
 async fn an_answer_that_does_not_fit_is_none_to_a_task() {
     let wanted = WANTED.replace("\"prompt\"", "\"task_id\":\"2.0.1\",\"prompt\"");
     let again = wanted.replace("Count.", "Count again.");
+    let more = wanted.replace("Count.", "Count once more.");
     let stage = Stage::new(&[
-        ("Do it.", &[r#"manage_tasks{"create":[{"subject":"count"}]}"#, &wanted, &again, "Done."]),
+        ("Do it.", &[r#"manage_tasks{"create":[{"subject":"count"}]}"#, &wanted, &again, &more, "Done."]),
         ("Count.", &[r#"{"n":1}"#]),
         ("Count again.", &["Seven.", "Still seven."]),
+        ("Count once more.", &[r#"{"n":2}"#]),
     ]);
     stage.run("Do it.").await;
     let tasks = stage.store().main().tasks(&stage.row("m").thread).expect("tasks");
-    assert_eq!(tasks[0].result.as_deref(), Some(r#"{"n":1}"#));
+    assert_eq!(tasks[0].result.as_deref(), Some(r#"{"n":2}"#));
     let error = stage.row("m-6-0").error.unwrap_or_default();
     assert!(error.contains("does not fit"), "{error}");
+    // Who tries next is told so as well.
+    let told = stage.said_to("m-8-0");
+    assert_eq!(told.matches("error: the answer does not fit `output_schema`").count(), 1, "{told}");
 }

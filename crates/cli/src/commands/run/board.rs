@@ -101,10 +101,11 @@ impl Board {
                 row.tool = report::plain(name);
             }
             // It is at work until the last of them is done.
-            What::CallFinished { .. } => {
+            What::CallFinished { name, .. } => {
                 row.open = row.open.saturating_sub(1);
                 if row.open == 0 {
-                    row.tool = format!("thinks, after {}", row.tool);
+                    // Not the one that began last: a call that is refused never begins.
+                    row.tool = format!("thinks, after {}", report::plain(name));
                 }
             }
             What::Retrying { .. } => row.tool = "asks again".to_owned(),
@@ -394,9 +395,9 @@ mod tests {
             name: name.to_owned(),
             input: "{}".to_owned(),
         };
-        let done = |id: &str| What::CallFinished {
+        let done = |id: &str, name: &str| What::CallFinished {
             call: session::CallId::new(id),
-            name: String::new(),
+            name: name.to_owned(),
             input: String::new(),
             status: store::CallStatus::Done,
             text: String::new(),
@@ -406,8 +407,10 @@ mod tests {
         for (what, doing) in [
             (call("a", "grep"), "grep"),
             (call("b", "read"), "read"),
-            (done("a"), "read"),
-            (done("b"), "thinks, after read"),
+            (done("a", "grep"), "read"),
+            (done("b", "read"), "thinks, after read"),
+            (What::Woken { seq: 3, jobs: Vec::new() }, "thinks"),
+            (done("c", "bash"), "thinks, after bash"), // it was refused, and never began
             (What::Waiting { jobs: 1 }, "waits for its jobs"),
             (What::Woken { seq: 4, jobs: Vec::new() }, "thinks"),
         ] {

@@ -21,6 +21,7 @@ fn in_words(tape: &Tape, steps: &[Step]) -> String {
         match step {
             Step::Arrive(take, _) => writeln!(text, "> {}", name(take)),
             Step::Send(take, _) => writeln!(text, "< {}", name(take)),
+            Step::Let(take, _) => writeln!(text, "< {} and", name(take)),
             Step::Rest(_) => writeln!(text, "  until it rests"),
             Step::Pause(time) => writeln!(text, "  {time:?}"),
             Step::Since(take, _) => writeln!(text, "  since {}", name(take)),
@@ -57,9 +58,9 @@ fn one_end_is_noticed_before_the_next_comes() {
     );
 }
 
-/// A parent that waits only for the first of them would ask in between if the others were late.
+/// A parent that waits only for one of them asks when that one has ended: the others come before.
 #[test]
-fn ends_that_were_heard_of_at_once_come_at_once() {
+fn the_end_that_a_call_waits_for_comes_behind_those_that_are_told_of_with_it() {
     check(
         "
         main > look around
@@ -76,11 +77,89 @@ fn ends_that_were_heard_of_at_once_come_at_once() {
             < main 1
             > sub-1 1
             > sub-2 1
-            < sub-2 1
-              10ms
             < sub-1 1
+              300ms
+            < sub-2 1
             > main 2
             < main 2
+        "#]],
+    );
+}
+
+/// Each of them would wake the parent, which waits a moment for others and no longer.
+#[test]
+fn ends_that_wake_the_parent_together_come_at_once() {
+    check(
+        "
+        main > look around
+        main < call t1 Task scan the root folder; call t2 Task scan the source folder; call t3 Task scan the rest
+        main > result t1 launched job_root_1a; result t2 launched job_source_2b; result t3 launched job_rest_3c
+        a > scan the root folder
+        b > scan the source folder
+        c > scan the rest
+        main < text I wait
+        b < text the source is fine
+        + c < call t4 Read something
+        + a < text the root is fine
+        + c > result t4 read
+        main > text job_root_1a ended: the root is fine; text job_source_2b ended: the source is fine
+        c < text the rest is fine
+        main < text I wait
+        main > text job_rest_3c ended: the rest is fine
+        main < text all is fine
+        ",
+        expect![[r#"
+            > main 1
+            < main 1
+            > main 2
+            > sub-1 1
+            > sub-2 1
+            > sub-3 1
+            < main 2
+            < sub-3 1
+            < sub-2 1 and
+            < sub-1 1
+            > sub-3 2
+            > main 3
+            < sub-3 2
+              1s
+              since sub-3 2
+            < main 3
+            > main 4
+            < main 4
+        "#]],
+    );
+}
+
+/// At the end of its own reply the parent asks at once where it has heard of one of them.
+#[test]
+fn a_reply_ends_behind_all_that_the_next_request_tells_of() {
+    check(
+        "
+        main > look around
+        main < call t1 Task scan the root folder; call t2 Task scan the source folder
+        main > result t1 launched job_root_1a; result t2 launched job_source_2b
+        a > scan the root folder
+        b > scan the source folder
+        b < text the source is fine
+        + main < text I wait
+        + a < text the root is fine
+        main > text job_root_1a ended: the root is fine; text job_source_2b ended: the source is fine
+        main < text all is fine
+        ",
+        expect![[r#"
+            > main 1
+            < main 1
+            > main 2
+            > sub-1 1
+            > sub-2 1
+            < sub-2 1
+              20ms
+            < sub-1 1
+              300ms
+            < main 2
+            > main 3
+            < main 3
         "#]],
     );
 }
