@@ -555,9 +555,10 @@ impl Run {
         });
     }
 
-    /// What a reply cost, where the price is known.
+    /// What a reply cost, where the price is known and the provider said what it used.
     pub(crate) fn cost(&self, reply: &Reply) -> Option<i64> {
-        Some(microusd(model::price(&self.model)?.of(&reply.usage)))
+        let price = model::price(&self.model).filter(|_| reply.usage.is_told())?;
+        Some(microusd(price.of(&reply.usage)))
     }
 
     /// How long its last request was.
