@@ -129,15 +129,33 @@ pub(super) struct Person {
     board: Board,
     /// Whether the cursor stands behind something on its line.
     open_line: Mutex<bool>,
+    /// The first letter of what may be a line end.
+    held: Mutex<String>,
 }
 
 impl Person {
     pub(super) fn new(board: Board, lost: LostOutput) -> Self {
-        Self { lost, live: std::io::stdout().is_terminal(), board, open_line: Mutex::new(false) }
+        Self {
+            lost,
+            live: std::io::stdout().is_terminal(),
+            board,
+            open_line: Mutex::default(),
+            held: Mutex::default(),
+        }
+    }
+
+    /// A piece as a terminal shows it. One may end between the two letters of a line end.
+    fn whole(&self, piece: &str) -> String {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = std::mem::take(&mut *held) + piece;
+        let Some(shown) = whole.strip_suffix('\r') else { return report::readable(&whole) };
+        "\r".clone_into(&mut held);
+        report::readable(shown)
     }
 
     fn say(&self, text: &str) {
-        let shown: String = text.split('\n').map(report::visible).collect::<Vec<_>>().join("\n");
+        // A terminal obeys what it is sent; whoever reads a pipe or a file gets what was said.
+        let shown = if self.live { self.whole(text) } else { text.to_owned() };
         let mut open = self.open_line.lock().unwrap_or_else(PoisonError::into_inner);
         self.board.hide();
         let mut out = std::io::stdout().lock();
