@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use session::model::{Model, Seat};
+use session::model::{self, Seat};
 use session::{Message, Role, RunId, ThreadId};
 use store::{Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
 use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
@@ -219,9 +219,8 @@ impl Kernel {
             Dialect::OpenAiResponses => {
                 draft.marks.clear();
                 draft.extra.push(("store".to_owned(), "false".to_owned()));
-                // We keep the conversation ourselves, so its reasoning must come back with it. Who is known not to
-                // reason refuses to be asked for that.
-                if Model::find(model).is_none_or(|known| !known.efforts.is_empty()) {
+                // We keep the conversation ourselves, so its reasoning must come back with it.
+                if model::reasons(model) {
                     draft.extra.push(("include".to_owned(), r#"["reasoning.encrypted_content"]"#.to_owned()));
                 }
             }
