@@ -481,7 +481,9 @@ fn resumable(error: RunError, run: &session::RunId, script: Option<&Path>) -> an
         RunError::NoSummary => format!("`{}` asks for it again", go_on(run, script)),
         // What is in it now is nobody's run.
         RunError::Store(
-            error @ (store::StoreError::Corrupt { path, .. } | store::StoreError::NotADatabase { path }),
+            error @ (store::StoreError::Corrupt { path, .. }
+            | store::StoreError::NotADatabase { path }
+            | store::StoreError::Removed { path }),
         ) => return marked(kind, journal::hint(error, path), anyhow::Error::new(error.clone())),
         _ => format!("nothing is lost; `{}` goes on", go_on(run, script)),
     };
