@@ -209,6 +209,7 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
         talk.hears(run.news()?);
         let asked = match talk.next(&run.settings, waits) {
             Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,
+            Next::CutOff(times) => return run.end(&talk, End::CutOff(times)).await,
             Next::End(RunStatus::Completed | RunStatus::StepCap) if waits => {
                 // What is not done any more must not stand between it and what it is told of.
                 calls::none(run, &mut talk).await?;

@@ -13,7 +13,7 @@ use store::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::context;
-use crate::conversation::{Conversation, is_repair, last_text};
+use crate::conversation::{Conversation, is_repair};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, SoFar, What};
@@ -25,6 +25,7 @@ use crate::permission::{Answer, List, Question, Rules};
 use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::schema;
 use crate::settings::Settings;
+use crate::spoken::Spoken;
 use crate::stop::{Brake, Stop, Wish};
 use crate::tool::{self, Scene, Toolbox};
 use crate::tree::Tree;
@@ -46,6 +47,8 @@ pub(crate) enum End {
     GaveUp(Failure),
     /// So many calls were refused.
     Refused(u32),
+    /// The answer was cut off so often in a row.
+    CutOff(u32),
 }
 
 /// One run in this process.
@@ -287,7 +290,7 @@ impl Run {
         }
         if let Some(fork) = fork {
             let own = reads.messages()?;
-            talk.last_text = last_text(&own); // what its parent said last is not its own
+            talk.spoken = Spoken::of(&own); // what its parent said last is not its own
             let results = own.first().filter(|message| message.origin == Origin::Results);
             let shared_to = results.map_or(fork.to, |results| results.seq);
             (talk.mark_up_to, talk.shared_to) =
@@ -299,7 +302,7 @@ impl Run {
             let replies = since.filter(|message| message.origin == Origin::Reply).count();
             talk.since_prompt = u32::try_from(replies).unwrap_or(u32::MAX);
             talk.repaired = all.iter().any(|message| is_repair(message.origin, &message.bytes));
-            talk.last_text = talk.last_text.take().or_else(|| last_text(&all));
+            talk.spoken = Spoken::of(&all);
         }
         Ok(talk)
     }
@@ -367,6 +370,12 @@ impl Run {
                 let why = format!("{calls} calls were refused: it would only go on asking");
                 (RunStatus::Failed, Some(why), None)
             }
+            End::CutOff(times) => {
+                let why = format!(
+                    "the answer was cut off at the output limit and gone on with {times} times in a row, and has no end"
+                );
+                (RunStatus::Failed, Some(why), None)
+            }
             End::GaveUp(failure) => (given_up(&failure), Some(failure.to_string()), Some(failure)),
         };
         jobs::gather(self, status).await;
@@ -379,7 +388,7 @@ impl Run {
             // What somebody finished still needs may run until its tree ends; of what was cancelled nobody needs any.
             self.tree.processes.end_of(&self.id);
         }
-        let final_text = talk.last_text.clone();
+        let final_text = talk.spoken.last().map(str::to_owned);
         let misfit = self.misfit(status, final_text.as_deref());
         let misfits = misfit.is_some();
         let error = misfit.or(error);
@@ -443,7 +452,7 @@ impl Run {
         self.tree.ask_below(&self.id, if self.is_root { Wish::Pause } else { Wish::Cancel });
         self.tree.alone(&self.id).await;
         let words = chain(error);
-        let final_text = self.read().ok().and_then(|talk| talk.last_text);
+        let final_text = self.read().ok().and_then(|talk| talk.spoken.last().map(str::to_owned));
         // A journal that fails has failed already.
         let _ = self.write_end(status, final_text.clone(), Some(words.clone()), false).await;
         self.tell_end(status, final_text.clone(), Some(words.clone()), self.totals().unwrap_or_default());
