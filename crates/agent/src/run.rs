@@ -387,6 +387,10 @@ impl Run {
         if matches!(status, RunStatus::CancelledByUser | RunStatus::CancelledByParent) {
             // What somebody finished still needs may run until its tree ends; of what was cancelled nobody needs any.
             self.tree.processes.end_of(&self.id);
+            if self.is_root {
+                // Who had been paused before it was to end for good is nobody's any more.
+                jobs::end_below(self).await?;
+            }
         }
         let final_text = talk.spoken.last().map(str::to_owned);
         let misfit = self.misfit(status, final_text.as_deref());
@@ -421,7 +425,7 @@ impl Run {
         let ending = Ending { status, final_text, error, misfits, fork, at };
         self.keep_end(ending).await?;
         if let Some(ended) = told {
-            tracing::info!(run = %self.id, event = %serde_json::to_string(&ended).unwrap_or_default(), "fork ended");
+            ended.log(&self.id);
             self.tell(What::ForkEnded(Box::new(ended)));
         }
         Ok(())

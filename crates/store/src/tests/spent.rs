@@ -147,7 +147,7 @@ impl Tree {
                 }
             }
             Happens::EndTree { run } => {
-                drop(store.end_tree(&one(run), NOW, [].into(), |_, _| Vec::new()).await)
+                drop(store.end_tree(&one(run), Whom::Tree, NOW, [].into(), |_, _| Vec::new()).await)
             }
             Happens::TakeUp { run } => drop(store.reopen(&one(run), ME, NOW, |_| true).await),
             Happens::Park { run } => drop(store.park(&one(run), NOW).await),

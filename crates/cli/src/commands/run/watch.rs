@@ -121,6 +121,41 @@ impl Watch for Lines {
     }
 }
 
+/// Holds back that a run is paused for as long as it may still be ended instead: it has one end.
+pub(super) struct Patient {
+    others: Box<dyn Watch>,
+    held: Mutex<Vec<Event>>,
+}
+
+impl Patient {
+    pub(super) fn before(others: impl Watch + 'static) -> Self {
+        Self { others: Box::new(others), held: Mutex::default() }
+    }
+
+    /// What is paused stays so.
+    pub(super) fn let_go(&self) {
+        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        held.iter().for_each(|event| self.others.see(event));
+    }
+}
+
+impl Watch for Patient {
+    fn see(&self, event: &Event) {
+        if let What::Finished { status, .. } = &event.what {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.retain(|other| other.run != event.run);
+            if *status == RunStatus::Paused {
+                return held.push(event.clone());
+            }
+            drop(held);
+            if event.is_root {
+                self.let_go(); // its end is the last
+            }
+        }
+        self.others.see(event);
+    }
+}
+
 /// Words on the terminal as they come; elsewhere only what the run says in the end, for whoever reads it.
 pub(super) struct Person {
     lost: LostOutput,
