@@ -115,6 +115,7 @@ impl Run {
             rules: above.rules.iter().cloned().chain(own.rules).collect(),
             within: above.within.iter().cloned().chain(own.within).collect(),
             parent_chain: Some(Arc::clone(&above.chain)),
+            provider: above.provider.clone(), // who answers one answers all
             above: Some(Arc::clone(above)),
             is_job,
             ..own

@@ -210,6 +210,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         max_steps: arguments.max_steps,
         max_budget_microusd: budget,
         max_budget_tokens: arguments.max_budget_tokens,
+        provider: Some(answering.provider.clone()),
     };
     let begun = match (resumed, forked) {
         (Some(run), _) => kernel.resume(&run, prompt.as_deref()).await.map(|()| run),
