@@ -178,7 +178,7 @@ impl Conversation {
         });
         let filled = match due {
             Some(_) => u64::MAX,
-            None => filled.map_or(0, |call| call.usage.input_total().saturating_add(call.usage.output)),
+            None => filled.map_or(0, |call| self::filled(&call.usage)),
         };
         let said = Self::with(dialect, head, said.collect());
         Self { step, since_prompt: step, filled, spoken, last, open, ..said }
@@ -343,7 +343,7 @@ impl Conversation {
         self.messages.push(Said { seq, role: Role::Assistant, origin: Origin::Reply, bytes });
         self.step += 1;
         self.since_prompt += 1;
-        self.filled = reply.usage.input_total().saturating_add(reply.usage.output);
+        self.filled = filled(&reply.usage);
         self.spoken.replied(reply.text());
         self.last = Last::Reply { stop: reply.stop.clone(), calls };
     }
@@ -429,6 +429,11 @@ impl Conversation {
         let body = request::body(self.dialect, head.bytes(), messages, &marked, tail);
         (body, request::marks(&marked))
     }
+}
+
+/// The tokens that a conversation takes after a reply; 0 where they are not told.
+fn filled(usage: &session::Usage) -> u64 {
+    if usage.is_told() { usage.input_total().saturating_add(usage.output) } else { 0 }
 }
 
 /// Whether a message says that an answer has not the shape that was asked for.

@@ -276,3 +276,62 @@ impl Watch for Person {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use session::{RunId, Usage};
+
+    /// Writes down the ends that it sees.
+    #[derive(Clone, Default)]
+    struct Ends(Arc<Mutex<Vec<String>>>);
+
+    impl Watch for Ends {
+        fn see(&self, event: &Event) {
+            if let What::Finished { status, .. } = &event.what {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {status}", event.run));
+            }
+        }
+    }
+
+    /// What is seen of these ends before and after nobody thinks again; the main run is `m`.
+    fn seen(ends: &[(&str, RunStatus)]) -> (Vec<String>, Vec<String>) {
+        let told = Ends::default();
+        let patient = Patient::before(told.clone());
+        for (run, status) in ends {
+            let (status, usage) = (*status, Usage::default());
+            patient.see(&Event {
+                run: RunId::new(*run),
+                parent: None,
+                chain: "".into(),
+                parent_chain: None,
+                depth: 0,
+                is_root: *run == "m",
+                what: What::Finished { status, final_text: None, error: None, usage, cost_microusd: None },
+            });
+        }
+        let take = || std::mem::take(&mut *told.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let before = take();
+        patient.let_go();
+        (before, take())
+    }
+
+    #[test]
+    fn a_run_has_one_end() {
+        use RunStatus::{CancelledByParent, CancelledByUser, Completed, Paused};
+        let (before, after) = seen(&[("s", Paused), ("m", Paused)]);
+        assert_eq!((before.is_empty(), after), (true, vec!["s paused".to_owned(), "m paused".to_owned()]));
+        let (before, after) =
+            seen(&[("s", Paused), ("m", Paused), ("s", CancelledByParent), ("m", CancelledByUser)]);
+        assert_eq!(
+            (before, after.len()),
+            (vec!["s cancelled_by_parent".into(), "m cancelled_by_user".into()], 0)
+        );
+        let (before, after) = seen(&[("s", Paused), ("m", Completed)]);
+        assert_eq!(
+            (before, after.len()),
+            (vec!["s paused".into(), "m completed".into()], 0),
+            "the last is main's"
+        );
+    }
+}
