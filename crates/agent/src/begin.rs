@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use session::model::{Model, Seat};
+use session::model::{self, Seat};
 use session::{Message, Role, RunId, ThreadId};
 use store::{Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
 use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
@@ -12,6 +12,7 @@ use crate::calls;
 use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, What};
+use crate::fork::ForkEnded;
 use crate::jobs;
 use crate::kernel::{Kernel, Start};
 use crate::process::{self, AtWork};
@@ -72,23 +73,35 @@ impl Kernel {
     /// Ends a run that was paused here, and all below it, for good. Whoever watches was told that it is paused, and is told
     /// of this too.
     pub async fn give_up(&self, id: &RunId) -> Result<(), RunError> {
-        jobs::end_tree(&self.store, id, self.clock.millis()).await?;
+        for (id, fork) in jobs::end_tree(&self.store, id, self.clock.millis()).await? {
+            self.tell_end_of(&id, fork)?;
+        }
+        Ok(())
+    }
+
+    /// Tells of the end of a run that nobody was at work on.
+    pub(crate) fn tell_end_of(&self, id: &RunId, fork: Option<ForkEnded>) -> Result<(), RunError> {
         let (row, totals) = (self.store.run(id).row()?, self.store.run(id).totals()?);
-        self.watch.see(&Event {
-            run: id.clone(),
-            parent: None,
-            chain: row.chain.as_str().into(),
-            parent_chain: None,
-            depth: row.depth,
-            is_root: true,
-            what: What::Finished {
-                status: row.status,
-                final_text: row.final_text,
-                error: row.error,
-                usage: totals.usage,
-                cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
-            },
-        });
+        let above = row.parent.as_ref().map(|parent| self.store.run(parent).row()).transpose()?;
+        let finished = What::Finished {
+            status: row.status,
+            final_text: row.final_text,
+            error: row.error,
+            usage: totals.usage,
+            cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
+        };
+        let told = fork.map(|ended| What::ForkEnded(Box::new(ended))).into_iter().chain([finished]);
+        for what in told {
+            self.watch.see(&Event {
+                run: id.clone(),
+                parent: row.parent.clone(),
+                chain: row.chain.as_str().into(),
+                parent_chain: above.as_ref().map(|above| above.chain.as_str().into()),
+                depth: row.depth,
+                is_root: row.root == *id,
+                what,
+            });
+        }
         Ok(())
     }
 
@@ -219,9 +232,8 @@ impl Kernel {
             Dialect::OpenAiResponses => {
                 draft.marks.clear();
                 draft.extra.push(("store".to_owned(), "false".to_owned()));
-                // We keep the conversation ourselves, so its reasoning must come back with it. Who is known not to
-                // reason refuses to be asked for that.
-                if Model::find(model).is_none_or(|known| !known.efforts.is_empty()) {
+                // We keep the conversation ourselves, so its reasoning must come back with it.
+                if model::reasons(model) {
                     draft.extra.push(("include".to_owned(), r#"["reasoning.encrypted_content"]"#.to_owned()));
                 }
             }

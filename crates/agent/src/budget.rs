@@ -74,7 +74,18 @@ impl Over {
             kept => format!(", of which {} are kept for those above", amount(kept)),
         };
         let (used, most, wanted) = (amount(self.used), amount(most), amount(self.wanted));
-        format!("{used} of {most} are spent{whose}{rest}, and the next request could cost {wanted}")
+        let guess = if self.is_guess(run) { words::NOT_TOLD } else { "" };
+        format!("{used} of {most} are spent{whose}{rest}, and the next request could cost {wanted}{guess}")
+    }
+
+    /// Whether more counts as used than providers told: then something of it is what was set aside.
+    fn is_guess(&self, run: &Run) -> bool {
+        let Ok(told) = run.kernel.store.run(&self.limit.run).totals() else { return false };
+        let told = match self.unit {
+            "tokens" => i64::try_from(told.usage.input_total().saturating_add(told.usage.output)),
+            _ => Ok(told.cost_microusd),
+        };
+        told.is_ok_and(|told| self.used > told)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::request;
 use crate::run::starts_anew;
 use crate::schema;
 use crate::settings::Settings;
+use crate::spoken::Spoken;
 use crate::words;
 
 /// How many messages carry a cache marker besides the tools and the system prompt: the newest, and the one that was
@@ -39,8 +40,8 @@ pub(crate) struct Conversation {
     /// The tokens of the last request and its reply; 0 where none is known, and more than there can be where a
     /// summary is due.
     pub(crate) filled: u64,
-    /// The last words.
-    pub(crate) last_text: Option<String>,
+    /// What it has said.
+    pub(crate) spoken: Spoken,
     /// How many calls were refused since one was made.
     refused: u32,
     /// How many were refused in all.
@@ -121,6 +122,8 @@ pub(crate) enum Next {
     Call,
     /// End: so many calls were refused.
     Refused(u32),
+    /// End: it was asked so often in a row to go on, and is still not done.
+    CutOff(u32),
     /// End.
     End(RunStatus),
 }
@@ -129,11 +132,14 @@ pub(crate) enum Next {
 const REFUSALS: u32 = 8;
 const REFUSALS_IN_ALL: u32 = 3 * REFUSALS;
 
+/// How often in a row an answer that was cut off at the output limit is gone on with.
+const CUTS: u32 = 8;
+
 impl Conversation {
     /// The conversation of a journal. `head` is what its requests begin with.
     pub(crate) fn of(journal: Journal, dialect: Dialect, head: Head) -> Self {
         let Journal { messages, last_call, calls, .. } = journal;
-        let last_text = last_text(&messages);
+        let spoken = Spoken::of(&messages);
         let summary = messages.iter().filter(|m| m.origin == Origin::Summary).map(|m| m.seq).max();
         let replied = messages.last().filter(|message| message.origin == Origin::Reply);
         let answered = last_call.as_ref().filter(|call| call.status == ModelCallStatus::Answered);
@@ -172,10 +178,10 @@ impl Conversation {
         });
         let filled = match due {
             Some(_) => u64::MAX,
-            None => filled.map_or(0, |call| call.usage.input_total().saturating_add(call.usage.output)),
+            None => filled.map_or(0, |call| self::filled(&call.usage)),
         };
         let said = Self::with(dialect, head, said.collect());
-        Self { step, since_prompt: step, filled, last_text, last, open, ..said }
+        Self { step, since_prompt: step, filled, spoken, last, open, ..said }
     }
 
     /// A conversation that consists of these messages, and the last is a question.
@@ -187,7 +193,7 @@ impl Conversation {
             step: 0,
             since_prompt: 0,
             filled: 0,
-            last_text: None,
+            spoken: Spoken::default(),
             refused: 0,
             refused_in_all: 0,
             too_long: false,
@@ -243,6 +249,9 @@ impl Conversation {
             }
             Last::Reply { calls, .. } if !calls.is_empty() => self.results(),
             Last::Reply { stop: Some(StopReason::MaxTokens | StopReason::ContextWindow), .. } => {
+                if self.spoken.cuts() >= CUTS {
+                    return Next::CutOff(CUTS);
+                }
                 vec![text(words::GO_ON)]
             }
             Last::Reply { stop: Some(StopReason::PauseTurn), .. } => {
@@ -298,7 +307,7 @@ impl Conversation {
         if self.repaired {
             return None;
         }
-        let why = schema::check(schema, self.last_text.as_deref().unwrap_or_default()).err()?;
+        let why = schema::check(schema, self.spoken.last().unwrap_or_default()).err()?;
         Some(words::repair(&why))
     }
 
@@ -339,6 +348,7 @@ impl Conversation {
     /// A message was written down.
     pub(crate) fn said(&mut self, seq: Seq, origin: Origin, bytes: String) {
         self.repaired |= is_repair(origin, bytes.as_bytes());
+        self.spoken.said(origin, bytes.as_bytes());
         self.messages.push(Said { seq, role: Role::User, origin, bytes });
         if starts_anew(origin) {
             self.since_prompt = 0;
@@ -351,10 +361,8 @@ impl Conversation {
         self.messages.push(Said { seq, role: Role::Assistant, origin: Origin::Reply, bytes });
         self.step += 1;
         self.since_prompt += 1;
-        self.filled = reply.usage.input_total().saturating_add(reply.usage.output);
-        if let Some(text) = reply.text() {
-            self.last_text = Some(text);
-        }
+        self.filled = filled(&reply.usage);
+        self.spoken.replied(reply.text());
         self.last = Last::Reply { stop: reply.stop.clone(), calls };
     }
 
@@ -446,14 +454,14 @@ impl Conversation {
     }
 }
 
+/// The tokens that a conversation takes after a reply; 0 where they are not told.
+fn filled(usage: &session::Usage) -> u64 {
+    if usage.is_told() { usage.input_total().saturating_add(usage.output) } else { 0 }
+}
+
 /// Whether a message says that an answer has not the shape that was asked for.
 pub(crate) fn is_repair(origin: Origin, bytes: &[u8]) -> bool {
     origin == Origin::Kernel && String::from_utf8_lossy(bytes).contains(words::REPAIR)
-}
-
-/// The last words of the model; a reply may have none.
-pub(crate) fn last_text(messages: &[store::Message]) -> Option<String> {
-    messages.iter().rev().filter(|message| message.origin == Origin::Reply).find_map(|m| m.text.clone())
 }
 
 /// A call's result as the model sees it.
@@ -491,7 +499,9 @@ fn is_refusal(stop: &StopReason) -> bool {
 /// says before a call.
 pub(crate) fn summary_of(reply: &session::Reply) -> Option<String> {
     let broke_off = |stop: &StopReason| {
-        is_refusal(stop) || matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow)
+        let is_cut =
+            matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow | StopReason::PauseTurn);
+        is_refusal(stop) || is_cut
     };
     let whole = !reply.stop.as_ref().is_some_and(broke_off) && reply.calls().next().is_none();
     reply.text().filter(|text| whole && !text.trim().is_empty())

@@ -167,6 +167,13 @@ pub struct ForkEnded {
     pub depth: u32,
 }
 
+impl ForkEnded {
+    /// One line for whoever debugs.
+    pub(crate) fn log(&self, run: &RunId) {
+        tracing::info!(%run, event = %serde_json::to_string(self).unwrap_or_default(), "fork ended");
+    }
+}
+
 /// What becomes of a call of a fork that would otherwise be judged like that. Its parent's tools are all there, since they
 /// are part of what is cached; those that are its parent's to use refuse.
 pub(crate) fn judge(run: &Run, tool: &str, otherwise: Judgement) -> Judgement {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use session::RunId;
-use store::{Child, Ending, Filter, Millis, RunKind, RunStatus, Store, StoreError};
+use store::{Child, Ending, Filter, Millis, RunKind, RunStatus, Store, StoreError, Whom};
 
 use crate::conversation::Conversation;
 use crate::crash;
 use crate::error::RunError;
 use crate::event::What;
-use crate::fork;
+use crate::fork::{self, ForkEnded};
 use crate::mcp;
 use crate::process;
 use crate::run::Run;
@@ -96,24 +96,14 @@ pub(crate) async fn again(above: &Arc<Run>, id: &RunId, is_job: bool) -> Result<
     Ok(above.tree.launch(Run::below(above, kernel, row, settings, is_job)))
 }
 
-/// Ends a run that nobody is at work on, and all below it; with a whole tree also what it has left running.
-pub async fn end_tree(store: &Store, run: &RunId, at: Millis) -> Result<(), StoreError> {
-    let (mut agents, mut forks) = (HashMap::new(), HashMap::new());
-    for found in store.runs(&Filter { below: Some(run.clone()), ..Filter::default() })? {
-        let by_whom =
-            if found.id == *run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-        let ms = u64::try_from(at.0 - found.created_at.0).unwrap_or_default();
-        if found.kind == RunKind::Fork
-            && let Some((end, _)) = fork::ended(store, &store.run(&found.id).row()?, by_whom, ms)
-        {
-            forks.insert(found.id.clone(), end);
-        }
-        agents.insert(found.id, found.agent);
-    }
-    let told = move |run: &RunId, ending: &Ending| {
-        news(run, agents.get(run).map_or("", String::as_str), ending).into_bytes()
-    };
-    store.end_tree(run, at, forks, told).await?;
+/// Ends a run that nobody is at work on, and all below it; with a whole tree also what it has left running. Those that
+/// were ended, the lowest first, each with what is told of it where it is a fork.
+pub async fn end_tree(
+    store: &Store,
+    run: &RunId,
+    at: Millis,
+) -> Result<Vec<(RunId, Option<ForkEnded>)>, StoreError> {
+    let ended = end_runs(store, run, at, Whom::Tree).await?;
     let root = store.run(run).row()?.root;
     if root == *run {
         let left = Processes::new(Shell::default(), run, store);
@@ -121,7 +111,49 @@ pub async fn end_tree(store: &Store, run: &RunId, at: Millis) -> Result<(), Stor
         left.end().await;
         mcp::sweep();
     }
+    Ok(ended)
+}
+
+/// The same for those below a run alone: what was paused with it, before it was to end for good.
+pub(crate) async fn end_below(run: &Run) -> Result<(), RunError> {
+    let kernel = &run.kernel;
+    for (id, fork) in end_runs(&kernel.store, &run.id, kernel.clock.millis(), Whom::Below).await? {
+        kernel.tell_end_of(&id, fork)?;
+    }
     Ok(())
+}
+
+async fn end_runs(
+    store: &Store,
+    run: &RunId,
+    at: Millis,
+    whom: Whom,
+) -> Result<Vec<(RunId, Option<ForkEnded>)>, StoreError> {
+    let (mut agents, mut forks, mut told_of) = (HashMap::new(), HashMap::new(), HashMap::new());
+    for found in store.runs(&Filter { below: Some(run.clone()), ..Filter::default() })? {
+        let by_whom =
+            if found.id == *run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
+        let ms = u64::try_from(at.0 - found.created_at.0).unwrap_or_default();
+        if found.kind == RunKind::Fork
+            && let Some((end, told)) = fork::ended(store, &store.run(&found.id).row()?, by_whom, ms)
+        {
+            forks.insert(found.id.clone(), end);
+            told_of.insert(found.id.clone(), told);
+        }
+        agents.insert(found.id, found.agent);
+    }
+    let told = move |run: &RunId, ending: &Ending| {
+        news(run, agents.get(run).map_or("", String::as_str), ending).into_bytes()
+    };
+    let ended = store.end_tree(run, whom, at, forks, told).await?;
+    let ended = ended.into_iter().map(|id| {
+        let told = told_of.remove(&id);
+        if let Some(told) = &told {
+            told.log(&id);
+        }
+        (id, told)
+    });
+    Ok(ended.collect())
 }
 
 /// Whether a run that has nothing more to say waits for others.

@@ -100,6 +100,8 @@ pub struct More {
     pub max_budget_microusd: Option<i64>,
     /// How many tokens it may use, those counted that it has used.
     pub max_budget_tokens: Option<u64>,
+    /// Who answers from now on, where that is not who did.
+    pub provider: Option<String>,
 }
 
 /// How a loop ended.
@@ -121,7 +123,8 @@ impl Kernel {
     /// Runs the loop of a run that was started or resumed here, until it ends or is told to stop.
     pub async fn run(&self, run: &RunId, more: &More, brake: &Brake) -> Result<Ended, RunError> {
         let _alone = AtWork::on(&self.store, run)?;
-        let row = self.store.run(run).row()?;
+        let mut row = self.store.run(run).row()?;
+        row.provider = more.provider.clone().unwrap_or(row.provider);
         let mut settings = Settings::of(&row)?;
         settings.max_steps = more.max_steps.unwrap_or(settings.max_steps);
         settings.max_budget_microusd = more.max_budget_microusd.or(settings.max_budget_microusd);
@@ -232,6 +235,7 @@ async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
         }
         let asked = match talk.next(&run.settings, waits) {
             Next::Refused(calls) => return run.end(&talk, End::Refused(calls)).await,
+            Next::CutOff(times) => return run.end(&talk, End::CutOff(times)).await,
             Next::End(RunStatus::Completed | RunStatus::StepCap) if waits => {
                 // What is not done any more must not stand between it and what it is told of.
                 calls::none(run, &mut talk).await?;

@@ -38,6 +38,7 @@ mod schema;
 mod settings;
 mod shell;
 mod spawn;
+mod spoken;
 mod stop;
 pub mod tasks;
 mod tool;

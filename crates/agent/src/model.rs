@@ -12,7 +12,7 @@ pub trait Model: Send + Sync {
     fn dialect(&self) -> Dialect;
 
     /// Stars our key out of what came before an attempt was dropped.
-    fn hide_key(&self, _bytes: &mut [u8]) {}
+    fn hide_key(&self, _bytes: &mut Vec<u8>) {}
 
     /// Sends one request and reads its answer, once.
     fn attempt<'a>(&'a self, body: Bytes, on: &'a mut (dyn FnMut(Seen<'_>) + Send)) -> Doing<'a, Attempt>;
@@ -23,7 +23,7 @@ impl Model for Provider {
         self.dialect
     }
 
-    fn hide_key(&self, bytes: &mut [u8]) {
+    fn hide_key(&self, bytes: &mut Vec<u8>) {
         Self::hide_key(self, bytes);
     }
 

@@ -13,7 +13,7 @@ use store::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::context;
-use crate::conversation::{Conversation, is_repair, last_text};
+use crate::conversation::{Conversation, is_repair};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::{Event, SoFar, What};
@@ -26,6 +26,7 @@ use crate::provider::{Attempt, Failure, Retry, chain};
 use crate::schema;
 use crate::settings::Settings;
 use crate::spawn;
+use crate::spoken::Spoken;
 use crate::stop::{Brake, Stop, Wish};
 use crate::tool::{self, Scene, Toolbox};
 use crate::tree::Tree;
@@ -47,6 +48,8 @@ pub(crate) enum End {
     GaveUp(Failure),
     /// So many calls were refused.
     Refused(u32),
+    /// The answer was cut off so often in a row.
+    CutOff(u32),
 }
 
 /// One run in this process.
@@ -119,6 +122,7 @@ impl Run {
             rules: above.rules.iter().cloned().chain(own.rules).collect(),
             within: above.within.iter().cloned().chain(own.within).collect(),
             parent_chain: Some(Arc::clone(&above.chain)),
+            provider: above.provider.clone(), // who answers one answers all
             above: Some(Arc::clone(above)),
             is_job,
             ..own
@@ -296,7 +300,7 @@ impl Run {
         }
         if let Some(fork) = fork {
             let own = reads.messages()?;
-            talk.last_text = last_text(&own); // what its parent said last is not its own
+            talk.spoken = Spoken::of(&own); // what its parent said last is not its own
             let results = own.first().filter(|message| message.origin == Origin::Results);
             let shared_to = results.map_or(fork.to, |results| results.seq);
             (talk.mark_up_to, talk.shared_to) =
@@ -308,7 +312,7 @@ impl Run {
             let replies = since.filter(|message| message.origin == Origin::Reply).count();
             talk.since_prompt = u32::try_from(replies).unwrap_or(u32::MAX);
             talk.repaired = all.iter().any(|message| is_repair(message.origin, &message.bytes));
-            talk.last_text = talk.last_text.take().or_else(|| last_text(&all));
+            talk.spoken = Spoken::of(&all);
         }
         Ok(talk)
     }
@@ -377,6 +381,12 @@ impl Run {
                 let why = format!("{calls} calls were refused: it would only go on asking");
                 (RunStatus::Failed, Some(why), None)
             }
+            End::CutOff(times) => {
+                let why = format!(
+                    "the answer was cut off at the output limit and gone on with {times} times in a row, and has no end"
+                );
+                (RunStatus::Failed, Some(why), None)
+            }
             End::GaveUp(failure) => (given_up(&failure), Some(failure.to_string()), Some(failure)),
         };
         jobs::gather(self, status).await;
@@ -388,8 +398,12 @@ impl Run {
         if matches!(status, RunStatus::CancelledByUser | RunStatus::CancelledByParent) {
             // What somebody finished still needs may run until its tree ends; of what was cancelled nobody needs any.
             self.tree.processes.end_of(&self.id);
+            if self.is_root {
+                // Who had been paused before it was to end for good is nobody's any more.
+                jobs::end_below(self).await?;
+            }
         }
-        let final_text = talk.last_text.clone();
+        let final_text = talk.spoken.last().map(str::to_owned);
         let misfit = self.misfit(status, final_text.as_deref());
         let misfits = misfit.is_some();
         let error = misfit.or(error);
@@ -426,7 +440,7 @@ impl Run {
         let is_kept = self.back_to_disk().await;
         // One that is only paused goes on, but nobody can go on with what is not kept.
         if let Some(ended) = told.filter(|_| !is_paused || !is_kept) {
-            tracing::info!(run = %self.id, event = %serde_json::to_string(&ended).unwrap_or_default(), "fork ended");
+            ended.log(&self.id);
             self.tell(What::ForkEnded(Box::new(ended)));
         }
         Ok(())
@@ -469,7 +483,7 @@ impl Run {
         self.tree.ask_below(&self.id, if self.is_root { Wish::Pause } else { Wish::Cancel });
         self.tree.alone(&self.id).await;
         let words = chain(error);
-        let final_text = self.read().ok().and_then(|talk| talk.last_text);
+        let final_text = self.read().ok().and_then(|talk| talk.spoken.last().map(str::to_owned));
         // A journal that fails has failed already.
         let _ = self.write_end(status, final_text.clone(), Some(words.clone()), false).await;
         self.end_processes().await;
@@ -599,9 +613,10 @@ impl Run {
         });
     }
 
-    /// What a reply cost, where the price is known.
+    /// What a reply cost, where the price is known and the provider said what it used.
     pub(crate) fn cost(&self, reply: &Reply) -> Option<i64> {
-        Some(microusd(model::price(&self.model)?.of(&reply.usage)))
+        let price = model::price(&self.model).filter(|_| reply.usage.is_told())?;
+        Some(microusd(price.of(&reply.usage)))
     }
 
     /// How long its last request was.

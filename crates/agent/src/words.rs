@@ -118,6 +118,10 @@ pub(crate) fn amount(amount: i64, unit: &str) -> String {
     format!("${:.places$}", amount as f64 / 1e6)
 }
 
+/// Said of a limit that is reached with what nobody has told.
+pub(crate) const NOT_TOLD: &str =
+    "; the provider did not say what all of it used, so that counts as what was set aside";
+
 /// How many jobs are named; a summary that named thousands would be as long as what it replaces.
 const JOBS: usize = 50;
 

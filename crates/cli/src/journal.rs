@@ -22,7 +22,9 @@ pub(crate) fn open() -> anyhow::Result<Store> {
 pub(crate) fn kind(error: &store::StoreError) -> Kind {
     use store::StoreError as Is;
     match error {
-        Is::Full { .. } | Is::Disk { .. } | Is::Locked { .. } | Is::Corrupt { .. } => Kind::Outside,
+        Is::Full { .. } | Is::Disk { .. } | Is::Locked { .. } | Is::Corrupt { .. } | Is::Removed { .. } => {
+            Kind::Outside
+        }
         Is::Sqlite(_) | Is::Row { .. } | Is::WriterGone | Is::Misuse(_) | Is::SqliteTooOld { .. } => {
             Kind::Bug
         }
@@ -36,8 +38,11 @@ pub(crate) fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<
     Some(match error {
         Is::NotADatabase { .. } => format!("mv {path} {path}.bad"),
         // What belongs to it goes along: a new journal must not meet an old log.
-        Is::Corrupt { .. } => format!("for f in {path} {path}-wal {path}-shm; do mv $f $f.bad; done"),
+        Is::Corrupt { .. } | Is::NoVersion { .. } => {
+            format!("for f in {path} {path}-wal {path}-shm; do mv $f $f.bad; done")
+        }
         Is::NotOurs { .. } => "set OFFSHOOT_DATA_DIR to another folder".to_owned(),
+        Is::Removed { .. } => format!("ls -l {path}*"),
         Is::Locked { .. } => format!("fuser {path}"),
         Is::Full { .. } => format!("df -h {path}"),
         Is::ReadOnly { .. } | Is::Create { .. } => {

@@ -275,6 +275,16 @@ impl Going {
         }
     }
 
+    /// Reads what it says beside the events until that was said.
+    fn says(&mut self, words: &str) {
+        let (mut said, mut byte) = (Vec::new(), [0]);
+        let stderr = self.child.stderr.as_mut().unwrap();
+        while !said.ends_with(words.as_bytes()) {
+            assert!(std::io::Read::read(stderr, &mut byte).unwrap() > 0, "it never said `{words}`");
+            said.push(byte[0]);
+        }
+    }
+
     fn signal(&self, name: &str) {
         let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
         assert!(sent.unwrap().success());
@@ -386,9 +396,10 @@ fn interrupted_twice_it_ends_for_good() {
     let mut going = start_slow(&env);
     in_second_reply(&mut going);
     going.signal("INT");
-    going.until("run_finished", |event| event["status"] == "paused");
+    going.says("Ctrl-C again");
     going.signal("INT");
-    going.until("run_finished", |event| event["status"] == "cancelled_by_user");
+    let ended = going.until("run_finished", |_| true);
+    assert_eq!(ended["status"], "cancelled_by_user", "it has one end");
     let (code, stderr) = going.end();
     assert_eq!(code, Some(1), "{stderr}");
     assert_eq!(only_run(&env)["status"], "cancelled_by_user");
@@ -798,4 +809,70 @@ lanes:
         let is_told = matches!(arguments[0], "show" | "search" | "tasks");
         assert!(!is_told || said.stdout.contains("\\u202e\\u009b"), "{arguments:?}: {}", said.stdout);
     }
+}
+
+#[test]
+fn an_answer_in_a_pipe_is_what_was_said() {
+    let env = TestEnv::new();
+    let script = r#"
+format: 1
+lanes:
+  - lane: main
+    match: { any: true }
+    turns:
+      - reply: [ { text: "all:\n\tcc -o x\r\nمی\u200cخواهم 👨\u200d👩 \e[1m" } ]
+"#;
+    env.write("script.yaml", script);
+    let said = run(&env, &["hi"]);
+    let whole = "all:\n\tcc -o x\r\nمی\u{200c}خواهم 👨\u{200d}👩 \u{1b}[1m\n";
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), whole), "{said:?}");
+    let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+    let shown = env.run(&["show", &id]).stdout;
+    assert!(shown.contains("  \tcc -o x\n  می\u{200c}خواهم 👨\u{200d}👩 \\u{1b}[1m\n"), "{shown}");
+}
+
+#[test]
+fn another_provider_goes_on_with_a_run_only_where_that_is_said() {
+    let env = world(SCRIPT);
+    let model = common::Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "outer"]);
+    std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();
+    let settings = |name: &str| {
+        let table = format!(
+            "[providers.{name}]\ndialect = \"anthropic\"\nbase_url = \"http://{}\"\nmodels = {{ sonnet = \"m\" }}\n",
+            model.addr
+        );
+        env.write("home/.config/offshoot/offshoot.toml", &table);
+    };
+    settings("p");
+    let said = env.run(&["run", "--model", "p/m", "What does it say?"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let id = only_run(&env)["run"].as_str().unwrap().to_owned();
+    settings("q");
+    let refused = env.run(&["run", "--resume", &id, "And now?"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");
+    assert!(refused.stderr.contains("there is no provider `p`"), "{refused:?}");
+    assert!(
+        refused.stderr.contains(&format!("offshoot run --resume {id} --model PROVIDER/m")),
+        "{refused:?}"
+    );
+    for other in ["m", "sonnet", "q/other"] {
+        assert_eq!(env.run(&["run", "--resume", &id, "--model", other, "And?"]).code, Some(2), "{other}");
+    }
+    let said = env.run(&["run", "--resume", &id, "--model", "q/m", "And now?"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "Still alpha.\n"), "{said:?}");
+    model.interrupt();
+}
+
+#[test]
+fn a_journal_that_is_deleted_under_a_run_is_an_error() {
+    let env = world(&slow());
+    let mut going = start_slow(&env);
+    in_second_reply(&mut going);
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+        std::fs::remove_file(env.path("data").join(name)).unwrap();
+    }
+    let (code, stderr) = going.end();
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("was deleted, moved or replaced while it was in use"), "{stderr}");
+    assert!(!stderr.contains("nothing is lost"), "{stderr}");
 }

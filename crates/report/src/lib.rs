@@ -28,7 +28,7 @@ pub use runs::{
     OneRun, Told, cost_json, cost_text, ps_json, ps_text, run_json, run_text, search_json, search_text,
 };
 pub use show::{About, show_json, show_text};
-pub use text::{duration, fit, harmless_json, plain, tokens, visible};
+pub use text::{duration, fit, harmless_json, plain, readable, tokens, visible};
 pub use tree::tree;
 pub use verdict::verdict_text;
 

@@ -16,10 +16,7 @@ pub fn plain(text: &str) -> String {
                 if std::mem::take(&mut gap) {
                     line.push(' ');
                 }
-                match is_harmless(c) {
-                    true => line.push(c),
-                    false => write!(line, "\\u{{{:x}}}", u32::from(c)).expect("a string takes everything"),
-                }
+                push(&mut line, c, is_harmless(c));
             }
         }
     }
@@ -31,12 +28,41 @@ pub fn plain(text: &str) -> String {
 pub fn visible(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_harmless(c) {
-            true => line.push(c),
-            false => write!(line, "\\u{{{:x}}}", u32::from(c)).expect("a string takes everything"),
-        }
+        push(&mut line, c, is_harmless(c));
     }
     line
+}
+
+/// A text of many lines from elsewhere, to be read on a terminal: line ends and tabs stay, and what joins the letters or
+/// parts of an emoji around it.
+pub fn readable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let (mut before, mut rest) = (None, text.chars().peekable());
+    while let Some(c) = rest.next() {
+        let behind = rest.peek().copied();
+        let stays = match c {
+            '\n' | '\t' => true,
+            '\r' => behind == Some('\n'),
+            // At the edge of a piece nobody knows what it joins.
+            '\u{200c}' | '\u{200d}' => [before, behind].into_iter().flatten().all(is_joined),
+            c => is_harmless(c),
+        };
+        push(&mut shown, c, stays);
+        before = Some(c);
+    }
+    shown
+}
+
+/// A letter of a script that joins letters, or an emoji.
+fn is_joined(c: char) -> bool {
+    !c.is_ascii() && !c.is_whitespace() && is_harmless(c)
+}
+
+fn push(line: &mut String, c: char, as_it_is: bool) {
+    match as_it_is {
+        true => line.push(c),
+        false => write!(line, "\\u{{{:x}}}", u32::from(c)).expect("a string takes everything"),
+    }
 }
 
 /// JSON on one line, in ASCII escapes where a terminal would do something else than show it.
@@ -120,6 +146,17 @@ mod tests {
             (duration(12), duration(12_300), duration(2_340_000)),
             ("12 µs".into(), "12 ms".into(), "2.3 s".into())
         );
+    }
+
+    #[test]
+    fn what_is_read_keeps_its_tabs_line_ends_and_joiners() {
+        for harmless in
+            ["all:\n\tcc -o x\r\n", "👨\u{200d}👩\u{200d}👧", "می\u{200c}خواهم", "❤\u{fe0f}", "e\u{301}"]
+        {
+            assert_eq!(readable(harmless), harmless);
+        }
+        let hostile = "a\rb\u{1b}[2J\u{200d}\u{200d} x\u{200c}y\u{202e}";
+        assert_eq!(readable(hostile), "a\\u{d}b\\u{1b}[2J\\u{200d}\\u{200d} x\\u{200c}y\\u{202e}");
     }
 
     #[test]

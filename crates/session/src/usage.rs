@@ -28,6 +28,11 @@ impl Usage {
         self.input.saturating_add(cached)
     }
 
+    /// Whether the provider said what was used: no request is without input.
+    pub fn is_told(&self) -> bool {
+        self.input_total() > 0
+    }
+
     /// The part of what was sent that a cache had; nothing where nothing was sent.
     pub fn hit_rate(&self) -> Option<f64> {
         let all = self.input_total();

@@ -74,6 +74,22 @@ pub enum StoreError {
         #[source]
         source: Arc<rusqlite::Error>,
     },
+    /// It is ours, and its version is gone.
+    #[error(
+        "the journal `{path}` does not say which version it has: move it away, or bring back a copy that was kept beside it"
+    )]
+    NoVersion {
+        /// The database.
+        path: PathBuf,
+    },
+    /// Its file is not where it was.
+    #[error(
+        "the journal `{path}` was deleted, moved or replaced while it was in use: what was not kept until then is lost"
+    )]
+    Removed {
+        /// The database.
+        path: PathBuf,
+    },
     /// Somebody else holds it.
     #[error("the journal `{path}` is locked by another process: end that one, or try again")]
     Locked {

@@ -46,6 +46,9 @@ fn version(conn: &Connection, path: &Path, steps: &[&str]) -> Result<usize, Stor
     if !empty && application != APPLICATION {
         return Err(StoreError::NotOurs { path: path.to_owned() });
     }
+    if !empty && version == 0 {
+        return Err(StoreError::NoVersion { path: path.to_owned() });
+    }
     usize::try_from(version).ok().filter(|version| *version <= steps.len()).ok_or_else(|| StoreError::Newer {
         path: path.to_owned(),
         found: version,

@@ -245,6 +245,15 @@ pub struct Ending {
     pub at: Millis,
 }
 
+/// Who ends where a tree does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// A run and all below it.
+    Tree,
+    /// Only those below it.
+    Below,
+}
+
 /// The end of a fork.
 #[derive(Clone, Debug)]
 pub struct ForkEnd {

@@ -360,7 +360,7 @@ pub struct Hit {
 pub struct Totals {
     /// How many model calls.
     pub calls: u64,
-    /// How many of the answered ones have no known price.
+    /// How many of the answered ones have no known cost.
     pub unpriced: u64,
     /// Their tokens.
     pub usage: Usage,

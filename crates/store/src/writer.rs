@@ -8,7 +8,8 @@
 //! whole group is undone and run again, each in a savepoint of its own: a savepoint keeps a copy of every page, which
 //! nobody should pay for who does not need it. So a transaction may be run twice, and must come to the same.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -42,7 +43,7 @@ impl Writer {
         let (jobs, waiting) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || work(&Desk { conn, path }, &waiting, idle))
+            .spawn(move || work(&Desk { file: identity(&path), conn, path }, &waiting, idle))
             .map_err(|_| StoreError::WriterGone)?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
@@ -115,6 +116,13 @@ where
 struct Desk {
     conn: Connection,
     path: PathBuf,
+    /// Which file had that path when it was opened; none where it is no file.
+    file: Option<(u64, u64)>,
+}
+
+/// Device and inode.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn work(
@@ -166,6 +174,11 @@ impl Desk {
     /// One transaction. When it is lost in the middle, those it did not come to are handed back: they may
     /// still have a chance.
     fn transact<'a>(&self, group: &'a mut [Box<dyn Job>]) -> &'a mut [Box<dyn Job>] {
+        // A deleted file that is still open takes everything, and nobody finds it afterwards.
+        if self.file.is_some() && identity(&self.path) != self.file {
+            fail(group, &StoreError::Removed { path: self.path.clone() });
+            return &mut [];
+        }
         if let Err(error) = self.execute("BEGIN IMMEDIATE") {
             fail(group, &error);
             return &mut [];

@@ -19,6 +19,7 @@ use super::reading::{End, Reading};
 use super::receive::{Received, chain, receive, stalled};
 use super::secret::{Key, KeyHeader, Secret};
 use super::status::{refused, retry_after};
+use super::veil::Veil;
 
 /// Somebody who runs models and is asked over HTTP.
 #[derive(Clone, Debug)]
@@ -57,6 +58,9 @@ impl Default for Limits {
         Self { idle: Duration::from_secs(300), news: Duration::from_secs(1800), max_bytes: 64 << 20 }
     }
 }
+
+/// Kept instead of a body that held our key in pieces, which cannot be told from what is around them.
+const IN_PIECES: &[u8] = b"(not kept: it held our key in pieces)";
 
 /// The words of a refusal are not worth more than this.
 const REFUSAL: Limits =
@@ -121,9 +125,12 @@ pub struct Whole {
 }
 
 impl Provider {
-    /// Whether its key can be had, before anything is begun that needs it.
+    /// Whether its key can be had and sent, before anything is begun that needs it.
     pub async fn check_key(&self) -> Result<(), Failure> {
-        self.key.read().await.map(drop)
+        match self.key.read().await? {
+            Some(secret) => self.key_header.of(&secret, &self.key).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Sends one request and reads its answer. It never tries twice, and dropping it closes the connection.
@@ -146,11 +153,15 @@ impl Provider {
                 return attempt;
             }
         };
-        let outcome = self.ask(body, secret.as_ref(), &mut attempt, on).await;
+        let secrets: Vec<Secret> = secret.iter().cloned().chain(secrets_in(&self.headers)).collect();
+        let mut veil = Veil::over(&secrets);
+        let mut veiled = |seen: Seen<'_>| veil.show(seen, on);
+        let outcome = self.ask(body, secret.as_ref(), &mut attempt, &mut veiled).await;
+        veil.lift(on);
         attempt.ended = SystemTime::now();
         attempt.outcome = outcome.map_err(|failure| self.advised(failure));
-        for secret in secret.into_iter().chain(secrets_in(&self.headers)) {
-            self.hide(&secret, &mut attempt);
+        for secret in &secrets {
+            self.hide(secret, &mut attempt);
         }
         attempt
     }
@@ -160,13 +171,12 @@ impl Provider {
         match &mut attempt.outcome {
             Err(failure) => {
                 failure.message = secret.hidden_in(&failure.message);
-                secret.hide_in(&mut attempt.bytes);
+                self.hide_in(secret, &mut attempt.bytes);
             }
             Ok(whole) if secret.is_in(&whole.body) => {
                 match secret.is_in(&attempt.bytes) {
-                    true => secret.hide_in(&mut attempt.bytes),
-                    // It came in pieces, which cannot be told from what is around them.
-                    false => attempt.bytes = b"(not kept: it held our key in pieces)".to_vec(),
+                    true => self.hide_in(secret, &mut attempt.bytes),
+                    false => attempt.bytes = IN_PIECES.to_vec(),
                 }
                 secret.hide_in(&mut whole.body);
                 if let Ok(Outcome::Answer(answer)) = self.dialect.decode_reply(&whole.body) {
@@ -178,9 +188,23 @@ impl Provider {
     }
 
     /// The same for what came before somebody stopped listening.
-    pub(crate) fn hide_key(&self, bytes: &mut [u8]) {
-        if let Some(secret) = self.key.known() {
-            secret.hide_in(bytes);
+    pub(crate) fn hide_key(&self, bytes: &mut Vec<u8>) {
+        for secret in self.key.known().into_iter().chain(secrets_in(&self.headers)) {
+            self.hide_in(&secret, bytes);
+        }
+    }
+
+    /// Stars a secret out of a body that may be cut anywhere.
+    fn hide_in(&self, secret: &Secret, bytes: &mut Vec<u8>) {
+        secret.hide_in(bytes);
+        let mut said = String::new();
+        Reading::new(self.dialect).push(bytes, &mut |seen| {
+            if let Seen::Delta { text, .. } = seen {
+                said.push_str(text);
+            }
+        });
+        if secret.is_in(said.as_bytes()) {
+            *bytes = IN_PIECES.to_vec();
         }
     }
 

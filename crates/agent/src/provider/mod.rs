@@ -17,6 +17,7 @@ mod receive;
 mod retry;
 mod secret;
 mod status;
+mod veil;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -2,55 +2,95 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use http::HeaderValue;
 
 use super::failure::{Failure, FailureKind, Retry};
 
 /// A value that is never shown: not by `Debug`, not by `Display`, not in an error.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Box<str>);
+pub struct Secret {
+    value: Box<str>,
+    /// How it may be written, so that nobody has to reckon that for every piece of an answer.
+    forms: Arc<[String]>,
+}
 
 impl Secret {
     /// Keeps a value.
     pub fn new(value: impl Into<String>) -> Self {
-        Self(value.into().into_boxed_str())
+        let value = value.into().into_boxed_str();
+        Self { forms: forms(&value).into(), value }
     }
 
     /// The value itself, for the one place that sends it.
     pub(super) fn expose(&self) -> &str {
-        &self.0
+        &self.value
     }
 
     /// The text with every occurrence of the value starred out. Providers quote keys in their errors.
     pub(super) fn hidden_in(&self, text: &str) -> String {
-        if self.is_word() { text.to_owned() } else { text.replace(&*self.0, STARS) }
+        self.forms.iter().fold(text.to_owned(), |text, form| text.replace(form, STARS))
     }
 
-    /// A short one may be anybody's word, as `ollama` is where any key will do. It is not looked for.
-    fn is_word(&self) -> bool {
-        self.0.len() < SECRET_ENOUGH
+    /// The same with a star for each letter.
+    pub(super) fn starred_in(&self, text: &str) -> String {
+        let mut bytes = text.as_bytes().to_vec();
+        self.hide_in(&mut bytes);
+        String::from_utf8(bytes).unwrap_or_default() // whole letters were replaced by stars
+    }
+
+    /// How many bytes at the end of a text may be how the value begins.
+    pub(super) fn beginning_at_end(&self, text: &str) -> usize {
+        let longest = |form: &String| {
+            let (text, form) = (text.as_bytes(), form.as_bytes());
+            (1..form.len().min(text.len() + 1)).rev().find(|length| text.ends_with(&form[..*length]))
+        };
+        self.forms.iter().filter_map(longest).max().unwrap_or(0)
     }
 
     /// Whether bytes hold the value.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
-        let value = self.0.as_bytes();
-        !self.is_word() && bytes.windows(value.len()).any(|window| window == value)
+        let holds = |form: &[u8]| bytes.windows(form.len()).any(|window| window == form);
+        self.forms.iter().any(|form| holds(form.as_bytes()))
     }
 
     /// Stars the value out of bytes, in place, so that offsets stay what they were.
     pub(super) fn hide_in(&self, bytes: &mut [u8]) {
-        let value = self.0.as_bytes();
-        let Some(first) = value.first().filter(|_| !self.is_word()) else { return };
-        let mut at = 0;
-        while let Some(next) = bytes[at..].iter().position(|byte| byte == first) {
-            at += next;
-            if bytes[at..].starts_with(value) {
-                bytes[at..at + value.len()].fill(b'*');
+        for form in self.forms.iter() {
+            let form = form.as_bytes();
+            let mut at = 0;
+            while let Some(next) = bytes[at..].iter().position(|byte| *byte == form[0]) {
+                at += next;
+                if bytes[at..].starts_with(form) {
+                    bytes[at..at + form.len()].fill(b'*');
+                }
+                at += 1;
             }
-            at += 1;
         }
     }
+}
+
+/// How a value may be written: as it is, and in base64 wherever it stands in what was encoded. A short one may be
+/// anybody's word, as `ollama` is where any key will do. It is not looked for.
+fn forms(value: &str) -> Vec<String> {
+    if value.len() < SECRET_ENOUGH {
+        return Vec::new();
+    }
+    let mut forms = vec![value.to_owned()];
+    for (lead, skipped) in [(0, 0), (1, 2), (2, 3)] {
+        let within = [&[0; 2][..lead], value.as_bytes()].concat();
+        // A letter that it shares with its neighbours may be any.
+        let shared = usize::from(within.len() % 3 != 0);
+        for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+            let encoded = alphabet.encode(&within);
+            forms.push(encoded[skipped..encoded.len() - shared].to_owned());
+        }
+    }
+    forms.dedup();
+    forms
 }
 
 const STARS: &str = "***";
@@ -92,7 +132,7 @@ impl Key {
         match self {
             Self::None => None,
             Self::Known { secret, .. } => Some(secret.clone()),
-            Self::File(path) => Some(Secret::new(std::fs::read_to_string(path).ok()?.trim())),
+            Self::File(path) => Some(Secret::new(bare(&std::fs::read_to_string(path).ok()?))),
         }
     }
 
@@ -108,7 +148,7 @@ impl Key {
                 };
                 let text =
                     tokio::fs::read_to_string(path).await.map_err(|error| unusable(error.to_string()))?;
-                match text.trim() {
+                match bare(&text) {
                     "" => Err(unusable("it is empty".to_owned())),
                     key => Ok(Some(Secret::new(key))),
                 }
@@ -127,6 +167,11 @@ impl Key {
             Self::File(path) => format!("put a key that the provider accepts into `{}`", path.display()),
         }
     }
+}
+
+/// The key in a file's text; some editors put a mark before it.
+fn bare(text: &str) -> &str {
+    text.trim_start_matches('\u{feff}').trim()
 }
 
 /// The header that carries the key.
@@ -171,6 +216,33 @@ mod tests {
         let mut bytes = *b"sssk-canarysk-canarysk-can";
         secret.hide_in(&mut bytes);
         assert_eq!(&bytes, b"ss******************sk-can");
+    }
+
+    #[test]
+    fn a_secret_is_found_in_base64_wherever_it_stands() {
+        for value in ["sk-canary", "sk-canary0", "sk-canary01", "sk?>canary~~~"] {
+            let secret = Secret::new(value);
+            for before in ["", "B", "Be", "Bearer "] {
+                for behind in ["", "!", "\r\n"] {
+                    let text = format!("{before}{value}{behind}");
+                    for encoded in [STANDARD_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
+                        assert!(secret.is_in(encoded.as_bytes()), "{text:?} as {encoded}");
+                        assert!(!secret.is_in(secret.starred_in(&encoded).as_bytes()), "{text:?}");
+                    }
+                }
+            }
+        }
+        assert!(!Secret::new("ollama").is_in(STANDARD_NO_PAD.encode("ollama").as_bytes()), "any word");
+    }
+
+    #[tokio::test]
+    async fn a_mark_before_a_key_is_not_part_of_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("key");
+        std::fs::write(&path, "\u{feff}sk-canary\r\n").expect("written");
+        let key = Key::File(path);
+        let read = key.read().await.expect("read").expect("a key");
+        assert_eq!((read.expose(), key.known().expect("known").expose()), ("sk-canary", "sk-canary"));
     }
 
     #[test]

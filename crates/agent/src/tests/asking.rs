@@ -51,7 +51,7 @@ async fn a_reply_that_was_cut_at_the_output_limit_goes_on() {
         reply: once upon
         kernel: GO_ON
         reply: a time
-        = completed: a time
+        = completed: once upona time
     "#]],
     )
     .await;
@@ -66,7 +66,8 @@ async fn a_turn_that_was_paused_goes_on_with_nothing_said() {
         prompt: search
         reply: looking
         reply: found
-        = completed: found
+        = completed: looking
+        found
     "#]],
     )
     .await;
@@ -83,7 +84,8 @@ async fn a_turn_that_was_paused_goes_on_also_after_a_failure() {
         reply: looking
         = failed: looking (the provider says 400)
         reply: found
-        = completed: found
+        = completed: looking
+        found
     "#]],
     )
     .await;

@@ -39,6 +39,52 @@ async fn a_run_stops_before_the_request_that_could_cost_too_much() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_say_what_it_used_counts_as_what_was_set_aside() {
+    let mut room = Room::new();
+    room.limits.max_budget_microusd = Some(50_000);
+    let story = r#"
+        > work
+        < count{} | in=0 out=0
+        < count{} | in=0 out=0
+        < count{} | in=0 out=0
+        < count{} | in=0 out=0
+        < count{} | in=0 out=0
+    "#;
+    check_in(&room, story, expect![[r#"
+        prompt: work
+        reply: a=count{}
+        results: a gives 1
+        reply: b=count{}
+        results: b gives 2
+        reply: c=count{}
+        results: c gives 3
+        reply: d=count{}
+        = budget: nothing ($0.0499 of $0.0500 are spent, and the next request could cost $0.0128; the provider did not say what all of it used, so that counts as what was set aside)
+    "#]]).await;
+    let totals = room.store.run(&room.run()).totals().expect("totals");
+    assert_eq!((totals.unpriced, totals.cost_microusd), (room.model.asked().len() as u64, 0), "not known");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_that_nobody_tells_count_too() {
+    let mut room = Room::new();
+    room.limits.max_budget_tokens = Some(5_000);
+    let story = "> work\n< count{} | in=0 out=0\n< count{} | in=0 out=0\n< so | in=0 out=0";
+    check_in(
+        &room,
+        story,
+        expect![[r#"
+            prompt: work
+            reply: a=count{}
+            results: a gives 1
+            reply: b=count{}
+            = budget: nothing (3859 tokens of 5000 tokens are spent, and the next request could cost 2021 tokens; the provider did not say what all of it used, so that counts as what was set aside)
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_budget_that_is_too_small_for_anything_asks_nothing() {
     let mut room = Room::new();
     room.limits.max_budget_microusd = Some(1);

@@ -125,6 +125,30 @@ async fn a_workspace_that_is_gone_is_an_answer_too() {
     assert!(calls[0].ends_with("failed") && calls[2].ends_with("failed"), "{calls:?}");
 }
 
+#[tokio::test]
+async fn a_workspace_that_another_folder_replaced_is_not_worked_in() {
+    let room = Room::new();
+    let calls =
+        r#"read{"path":"a.txt"} + list{} + write{"path":"b.txt","content":"b"} + bash{"command":"ls"}"#;
+    [calls, "moved"].iter().for_each(|answer| room.model.shall_say(answer));
+    let rules = Arc::new(Rules::stored(&[(List::Allow, "bash".to_owned())]));
+    let kernel = Kernel { tools: Arc::new(Toolbox::new(tools::builtin())), rules, ..room.kernel() };
+    let (here, there) = (room.folder.path().join("w"), room.folder.path().join("moved"));
+    std::fs::rename(&here, &there).expect("moved");
+    std::fs::create_dir(&here).expect("made");
+    let run = kernel.start(room.start_of("look")).await.expect("started");
+    kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+    let calls = room.store.run(&run).tool_calls().expect("calls");
+    assert_eq!(calls.len(), 4);
+    for call in calls {
+        let told = format!("{:?}", call.result);
+        assert!(told.contains("was moved away, and another folder is in its place"), "{}: {told}", call.name);
+    }
+    for folder in [here, there] {
+        assert_eq!(std::fs::read_dir(folder).expect("there").count(), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_never_ends_is_given_up() {
     check(

@@ -133,7 +133,7 @@ async fn a_reply_that_was_cut_stays_before_the_words_that_say_so() {
         carried: once upon
         carried: GO_ON
         reply: a time
-        = completed: a time
+        = completed: once upona time
     "#]],
     )
     .await;
@@ -485,7 +485,7 @@ async fn a_summary_that_breaks_off_is_none() {
         < echo{"say":"0"}
         < echo{"say":"1"} | in=2000
         < it was abo | stop=max_tokens
-        < it was about to | stop=max_tokens
+        < it was about to | stop=pause
     "#;
     let told = room(Dialect::AnthropicMessages).play(story).await;
     assert!(told.ends_with("the model gave no summary of it\n"), "{told}");

@@ -199,7 +199,7 @@ impl Room {
             setting.map(|number| number.parse::<u32>().expect("a number"))
         };
         let budget = number("budget=").map(i64::from);
-        let more = More { max_steps: number("steps="), max_budget_microusd: budget, max_budget_tokens: None };
+        let more = More { max_steps: number("steps="), max_budget_microusd: budget, ..More::default() };
         let kernel = self.kernel();
         let known = self.run.lock().expect("sound").clone();
         let ready = match (known, said.strip_prefix(">>"), said.strip_prefix('>')) {

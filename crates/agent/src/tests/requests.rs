@@ -69,3 +69,18 @@ async fn a_request_that_was_never_sent_cannot_be_had() {
     let missing = request_bytes(&room.store, &room.run(), &calls[0]);
     assert!(matches!(missing, Err(RunError::Store(StoreError::NoModelCall(_)))), "{missing:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_who_reasons_is_asked_for_its_reasoning() {
+    for (model, reasons) in [("gpt-5.9", true), ("o4-mini", true), ("gpt-4-turbo", false), ("mystery", false)]
+    {
+        let room = Room::speaking(Dialect::OpenAiResponses);
+        room.model.shall_say("so");
+        let kernel = room.kernel();
+        let start = Start { model: model.to_owned(), ..room.start_of("tell") };
+        let run = kernel.start(start).await.expect("started");
+        kernel.run(&run, &More::default(), &Brake::new()).await.expect("it ran");
+        let asked = String::from_utf8_lossy(&room.model.asked()[0]).contains("reasoning.encrypted_content");
+        assert_eq!(asked, reasons, "{model}");
+    }
+}

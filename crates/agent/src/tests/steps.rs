@@ -104,8 +104,75 @@ async fn a_reply_that_is_always_cut_comes_to_an_end() {
         reply: b
         kernel: GO_ON + GRACE
         reply: c
-        = step_cap: c (the steps were used up)
+        = step_cap: abc (the steps were used up)
     "#]],
     )
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_cut_and_gone_on_with_is_one() {
+    let story = r#"
+        > tell
+        < Let me look. + count{}
+        < First half, | stop=max_tokens
+        < second half.
+        > more
+        < So
+    "#;
+    check(
+        story,
+        expect![[r#"
+            prompt: tell
+            reply: Let me look. + a=count{}
+            results: a gives 1
+            reply: First half,
+            kernel: GO_ON
+            reply: second half.
+            = completed: First half,second half.
+            prompt: more
+            reply: So
+            = completed: So
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_paused_is_one_answer_also_after_a_restart() {
+    let room = Room::new();
+    room.play("> tell\n< First. | stop=pause\n< Second, | stop=max_tokens\n< ! 400").await;
+    check_in(
+        &room,
+        ">>\n< third.",
+        expect![[r#"
+            reply: third.
+            = completed: First.
+            Second,third.
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_end_is_not_gone_on_with_for_ever() {
+    let room = room(100);
+    let story = format!("> tell\n{}", "< a | stop=max_tokens\n".repeat(20));
+    let told = room.play(&story).await;
+    let end = "= failed: aaaaaaaaa (the answer was cut off at the output limit and gone on with 8 times in a row, and has no end)\n";
+    assert!(told.ends_with(end), "{told}");
+    assert_eq!(room.model.asked().len(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_with_nothing_in_it_is_no_answer() {
+    let room = Room::new();
+    room.model.says(model::Says::Reply(session::Reply {
+        id: "reply".to_owned(),
+        model: "m".to_owned(),
+        blocks: vec![Block::Text { text: " \n".to_owned() }],
+        stop: Some(session::StopReason::EndTurn),
+        usage: session::Usage { input: 1, ..session::Usage::default() },
+    }));
+    assert!(room.play("> tell").await.ends_with("= completed: nothing\n"));
 }

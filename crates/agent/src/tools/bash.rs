@@ -88,6 +88,9 @@ async fn run(args: &Args, scene: &Scene) -> Output {
             "a command has at most {MAX_COMMAND} bytes, and no NUL byte; a longer one can be written to a file and run from there"
         ));
     }
+    if let Err(error) = scene.workspace.check() {
+        return Output::error(error.to_string());
+    }
     let workspace = scene.workspace.path().to_owned();
     let guard = match scene.processes.are_free() {
         true => None,

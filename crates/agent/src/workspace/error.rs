@@ -23,6 +23,11 @@ pub enum WorkspaceError {
     /// The workspace itself was deleted.
     #[error("the workspace `{0}` is gone")]
     Gone(String),
+    /// The workspace was moved, and something else has its name.
+    #[error(
+        "the workspace `{0}` was moved away, and another folder is in its place; ask the user to put it back"
+    )]
+    Replaced(String),
     /// A file was expected.
     #[error("`{0}` is a folder")]
     IsFolder(String),

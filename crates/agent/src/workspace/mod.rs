@@ -287,6 +287,20 @@ impl Workspace {
         }
     }
 
+    /// Whether its name still means the folder that we hold, or nothing: commands go by the name, and must not work
+    /// elsewhere than we do.
+    pub(crate) fn check(&self) -> Result<(), WorkspaceError> {
+        let named = rustix::fs::stat(&self.canonical);
+        let held = rustix::fs::fstat(&self.root);
+        match (named, held) {
+            (Ok(named), Ok(held)) if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino) => {
+                let kind = if self.is_gone() { WorkspaceError::Gone } else { WorkspaceError::Replaced };
+                Err(kind(shown(&self.canonical)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A folder that was deleted while we hold it has no name left anywhere.
     fn is_gone(&self) -> bool {
         rustix::fs::fstat(&self.root).is_ok_and(|stat| stat.st_nlink == 0)

@@ -52,6 +52,7 @@ pub(super) fn beneath(_: impl AsFd, _: &Path, _: OFlags) -> Result<OwnedFd, Errn
 impl Workspace {
     /// A path as seen from the root. Absolute ones below the root are welcome, since models like them.
     pub(crate) fn relative(&self, path: &Path) -> Result<PathBuf, WorkspaceError> {
+        self.check()?;
         let bad = |why| Err(WorkspaceError::BadPath { path: shown(path), why });
         let bytes = path.as_os_str().as_bytes();
         if bytes.is_empty() {

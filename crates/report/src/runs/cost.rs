@@ -36,8 +36,8 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str) -> String {
     let unknown: u64 = sums.iter().map(|sum| sum.unpriced).sum();
     let note = match unknown {
         0 => String::new(),
-        1 => "1 call has no known price\n".to_owned(),
-        more => format!("{more} calls have no known price\n"),
+        1 => "1 call has no known cost\n".to_owned(),
+        more => format!("{more} calls have no known cost\n"),
     };
     let who = if unpaid > 0 { "not paid: a script or a recording answered\n" } else { "" };
     format!("{}{note}{who}list prices of {prices_of}\n", columns(&rows))

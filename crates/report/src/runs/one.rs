@@ -106,7 +106,7 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         let own_words = (message.origin == Origin::Kernel).then(|| kernel_words(message));
         let text = message.text.as_deref().or(own_words.as_deref()).unwrap_or_default();
         for text in text.lines() {
-            out.push_str(&format!("  {}\n", crate::text::visible(text)));
+            out.push_str(&format!("  {}\n", crate::text::readable(text)));
         }
         for call in one.tool_calls.iter().filter(|call| call.key.message == message.seq) {
             let input = String::from_utf8_lossy(&call.input);

@@ -189,6 +189,12 @@ pub fn sees_pictures(id: &str) -> bool {
     Model::find(id).is_some_and(|model| model.images)
 }
 
+/// Whether a model is known to reason. Who does not refuses to be asked for its reasoning, so of others nobody assumes it.
+pub fn reasons(id: &str) -> bool {
+    let is_codex = || names(&id.to_ascii_lowercase(), "codex");
+    Model::find(id).map_or_else(is_codex, |model| !model.efforts.is_empty())
+}
+
 /// The vendor's model for a tier.
 pub fn tier(vendor: Vendor, tier: Tier) -> &'static str {
     match (vendor, tier) {
@@ -307,6 +313,20 @@ mod tests {
             for id in ids.split(' ') {
                 assert_eq!(Model::find(id).expect("known").cache_minimum, minimum, "{id}");
             }
+        }
+    }
+
+    #[test]
+    fn who_reasons_is_known_by_its_family() {
+        for id in
+            ["gpt-5", "gpt-5.9-next", "gpt-5.3-codex", "o1", "openai/o3-mini", "o4-mini", "codex-mini-latest"]
+        {
+            assert!(reasons(id), "{id}");
+        }
+        for id in
+            ["gpt-4-turbo", "gpt-4", "chatgpt-4o-latest", "gpt-3.5-turbo", "gpt-5-chat-latest", "mystery-1"]
+        {
+            assert!(!reasons(id), "{id}");
         }
     }
 

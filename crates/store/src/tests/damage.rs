@@ -45,6 +45,34 @@ async fn only_its_owner_may_read_it() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_deleted_or_replaced_takes_nothing_more() {
+    for replaced in [false, true] {
+        let Room { store, folder } = room();
+        store.start_run(main_run("m", "start"), ME).await.expect("started");
+        let path = folder.path().join("store.db");
+        for name in ["store.db", "store.db-wal", "store.db-shm"] {
+            fs::remove_file(folder.path().join(name)).expect("deleted");
+        }
+        if replaced {
+            fs::write(&path, "").expect("another one");
+        }
+        let lost = store.append(&run_id("m"), vec![prompt("more")]).await.expect_err("it is not there");
+        assert!(matches!(&lost, StoreError::Removed { path: at } if *at == path), "{lost}");
+    }
+}
+
+#[tokio::test]
+async fn a_journal_without_its_version_says_so_in_a_line() {
+    let (_folder, path) = used().await;
+    let raw = rusqlite::Connection::open(&path).expect("opens");
+    raw.pragma_update(None, "user_version", 0).expect("changed");
+    drop(raw);
+    let error = refused(&path);
+    assert!(matches!(&error, StoreError::NoVersion { path: at } if *at == path), "{error:?}");
+    assert!(!error.to_string().contains("CREATE"), "{error}");
+}
+
+#[tokio::test]
 async fn it_writes_as_it_promises() {
     let room = room();
     let pragma = |name: &'static str| {

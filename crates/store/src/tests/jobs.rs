@@ -139,7 +139,7 @@ async fn a_tree_that_nobody_is_at_work_on_ends_in_one_commit() {
     let room = with_job().await;
     room.store.start_run(child_run("g", "j", "m", RunKind::Sub), ME).await.expect("started");
     let news = |run: &RunId, ending: &Ending| format!("{run} {}", ending.status).into_bytes();
-    let ended = room.store.end_tree(&run_id("j"), NOW, [].into(), news).await.expect("ended");
+    let ended = room.store.end_tree(&run_id("j"), Whom::Tree, NOW, [].into(), news).await.expect("ended");
     assert_eq!(ended, [run_id("g"), run_id("j")], "from below");
     let status = |run: &str| room.store.run(&run_id(run)).row().expect("a row").status;
     assert_eq!(
@@ -147,7 +147,13 @@ async fn a_tree_that_nobody_is_at_work_on_ends_in_one_commit() {
         [RunStatus::Running, RunStatus::CancelledByUser, RunStatus::CancelledByParent]
     );
     assert_eq!(waiting(&room.store)[0].body, b"j cancelled_by_user");
-    assert!(room.store.end_tree(&run_id("j"), NOW, [].into(), news).await.expect("nothing left").is_empty());
+    assert!(
+        room.store
+            .end_tree(&run_id("j"), Whom::Tree, NOW, [].into(), news)
+            .await
+            .expect("nothing left")
+            .is_empty()
+    );
 }
 
 #[tokio::test]

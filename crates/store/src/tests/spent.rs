@@ -25,6 +25,7 @@ enum Happens {
     Answer {
         call: Index,
         costs: Option<i64>,
+        told: bool,
     },
     GiveUp {
         call: Index,
@@ -60,7 +61,8 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => (index(), any::<bool>()).prop_map(|(below, background)| Start { below, background }),
         1 => index().prop_map(|below| StartAlone { below }),
         8 => (index(), 0..4usize, 0..50u64).prop_map(|(run, limits, tokens)| Ask { run, limits, tokens }),
-        6 => (index(), any::<Option<u16>>()).prop_map(|(call, costs)| Answer { call, costs: costs.map(i64::from) }),
+        6 => (index(), any::<Option<u16>>(), any::<bool>())
+            .prop_map(|(call, costs, told)| Answer { call, costs: costs.map(i64::from), told }),
         2 => index().prop_map(|call| GiveUp { call }),
         3 => (index(), status).prop_map(|(run, status)| End { run, status }),
         1 => index().prop_map(|run| EndTree { run }),
@@ -129,8 +131,9 @@ impl Tree {
                 let asked = NewModelCall { within, reserved_tokens: *tokens, ..question(run.as_str()) };
                 self.calls.extend(store.ask(asked).await);
             }
-            Happens::Answer { call, costs } if !self.calls.is_empty() => {
-                let answered = Answered { cost_microusd: *costs, ..answer("so", &[]) };
+            Happens::Answer { call, costs, told } if !self.calls.is_empty() => {
+                let usage = if *told { answer("so", &[]).usage } else { Usage::default() };
+                let answered = Answered { cost_microusd: *costs, usage, ..answer("so", &[]) };
                 let _ = store.answered(*call.get(&self.calls), attempt("so"), answered).await;
             }
             Happens::GiveUp { call } if !self.calls.is_empty() => {
@@ -144,7 +147,7 @@ impl Tree {
                 }
             }
             Happens::EndTree { run } => {
-                drop(store.end_tree(&one(run), NOW, [].into(), |_, _| Vec::new()).await)
+                drop(store.end_tree(&one(run), Whom::Tree, NOW, [].into(), |_, _| Vec::new()).await)
             }
             Happens::TakeUp { run } => drop(store.reopen(&one(run), ME, NOW, |_| true).await),
             Happens::Park { run } => drop(store.park(&one(run), NOW).await),

@@ -73,7 +73,7 @@ impl Store {
             insert_attempt(conn, call, &attempt)?;
             let freed = freed(conn, status, call)?;
             settle(conn, call, &attempt, &answer)?;
-            let used = Spent::used(answer.cost_microusd, &answer.usage);
+            let used = spent::used(conn, call, answer.cost_microusd, &answer.usage)?;
             spent::change_from(conn, &run, above, used + freed)?;
             let Some(message) = &answer.message else {
                 return if answer.calls.is_empty() {

@@ -8,7 +8,7 @@ use session::{CallId, RunId};
 use super::{Standing, calls, runs, standing};
 use crate::{
     Ending, FinishedCall, ForkEnd, InboxId, InboxKind, Millis, NewInbox, NewRun, RunStatus, Seq, Store,
-    StoreError,
+    StoreError, Whom,
 };
 
 impl Store {
@@ -42,11 +42,13 @@ impl Store {
         .await
     }
 
-    /// Ends a run on which nobody is at work, and all below it, in one commit; says which were ended. A job's parent is
-    /// told what `news` says of it; `forks` says what is kept of the forks among them.
+    /// Ends a run on which nobody is at work, and all below it, in one commit, or only those below it; says which were
+    /// ended, the lowest first. A job's parent is told what `news` says of it; `forks` says what is kept of the forks
+    /// among them.
     pub async fn end_tree(
         &self,
         run: &RunId,
+        whom: Whom,
         at: Millis,
         forks: HashMap<RunId, ForkEnd>,
         news: impl Fn(&RunId, &Ending) -> Vec<u8> + Send + 'static,
@@ -72,7 +74,8 @@ impl Store {
                 let (id, final_text) = found;
                 let status = standing(conn, &id)?.status;
                 let is_over = id != run && !status.is_live() && !status.is_paused();
-                if status.is_final() || is_over {
+                let is_left = id == run && whom == Whom::Below;
+                if status.is_final() || is_over || is_left {
                     continue; // what it came to stays
                 }
                 let by_whom =
@@ -90,7 +93,7 @@ impl Store {
                 "UPDATE inbox SET consumed_at = ?2
                  WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
             )?;
-            if !ended.contains(&run) {
+            if whom == Whom::Tree && !ended.contains(&run) {
                 heard.execute(params![run.as_str(), at])?;
             }
             Ok(ended)

@@ -22,15 +22,11 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// What an answer used.
-    pub(super) fn used(cost_microusd: Option<i64>, usage: &Usage) -> Self {
+    /// What an answer used, as its provider tells it.
+    fn told(cost_microusd: Option<i64>, usage: &Usage) -> Self {
         let Usage { input, output, cache_read, cache_write_5m, cache_write_1h, .. } = *usage;
-        let tokens = [input, output, cache_read, cache_write_5m, cache_write_1h].map(count);
-        Self {
-            used_microusd: cost_microusd.unwrap_or_default(),
-            used_tokens: tokens.iter().sum(),
-            ..Self::default()
-        }
+        let tokens: i64 = [input, output, cache_read, cache_write_5m, cache_write_1h].map(count).iter().sum();
+        Self { used_microusd: cost_microusd.unwrap_or_default(), used_tokens: tokens, ..Self::default() }
     }
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -92,14 +88,42 @@ pub(crate) fn added_up(conn: &Connection, run: &RunId) -> Result<Spent, StoreErr
              SELECT ?1 UNION ALL
              SELECT runs.id FROM below JOIN runs ON runs.parent = below.id AND runs.root <> runs.id
          )
-         SELECT coalesce(sum(c.cost_microusd), 0),
-             coalesce(sum(c.input + c.output + c.cache_read + c.cache_write_5m + c.cache_write_1h), 0),
+         SELECT coalesce(sum(coalesce(c.cost_microusd, c.reserved_microusd)) FILTER (WHERE c.status = 'answered'), 0),
+             coalesce(sum(CASE
+                 WHEN c.input + c.cache_read + c.cache_write_5m + c.cache_write_1h > 0
+                     THEN c.input + c.output + c.cache_read + c.cache_write_5m + c.cache_write_1h
+                 ELSE max(c.output, coalesce(t.tokens, c.request_len / 3))
+             END) FILTER (WHERE c.status = 'answered'), 0),
              coalesce(sum(c.reserved_microusd) FILTER (WHERE c.status = 'asked' AND r.status IN ('running', 'waiting')), 0),
              coalesce(sum(t.tokens) FILTER (WHERE c.status = 'asked' AND r.status IN ('running', 'waiting')), 0)
          FROM model_calls c JOIN runs r ON r.id = c.run LEFT JOIN reserved_tokens t ON t.model_call = c.id
          WHERE c.run IN (SELECT id FROM below)",
     )?;
     Ok(find.query_row([run.as_str()], Spent::read)?)
+}
+
+/// What an answer used. Where its provider does not say, it counts as what was set aside for it: a limit is a promise,
+/// and less could be untrue.
+pub(super) fn used(
+    conn: &Connection,
+    call: ModelCallId,
+    cost_microusd: Option<i64>,
+    usage: &Usage,
+) -> Result<Spent, StoreError> {
+    let told = Spent::told(cost_microusd, usage);
+    if cost_microusd.is_some() && usage.is_told() {
+        return Ok(told);
+    }
+    let mut find = conn.prepare_cached(
+        "SELECT c.reserved_microusd, coalesce(t.tokens, c.request_len / 3), 0, 0
+         FROM model_calls c LEFT JOIN reserved_tokens t ON t.model_call = c.id WHERE c.id = ?1",
+    )?;
+    let most = find.query_row([call], Spent::read)?;
+    Ok(Spent {
+        used_microusd: cost_microusd.unwrap_or(most.used_microusd),
+        used_tokens: if usage.is_told() { told.used_tokens } else { told.used_tokens.max(most.used_tokens) },
+        ..told
+    })
 }
 
 /// What an open question sets aside.

@@ -68,6 +68,15 @@ impl<'a, 'd> Cursor<'a, 'd> {
         self.value.get(name).and_then(|value| value.as_u64()).unwrap_or(0)
     }
 
+    /// A count of tokens. Some write `1.5e3` or `"1500"`, and mean it.
+    pub(crate) fn tokens(&self, name: &str) -> u64 {
+        let Some(value) = self.value.get(name) else { return 0 };
+        let told = value.as_str().and_then(|text| text.trim().parse().ok());
+        let told = told.or_else(|| value.as_u64());
+        // A fraction of a token is none, and less than nothing is nothing.
+        told.or_else(|| value.as_f64().map(|number| number as u64)).unwrap_or(0)
+    }
+
     pub(crate) fn is_string(&self) -> bool {
         self.value.kind() == Kind::String
     }

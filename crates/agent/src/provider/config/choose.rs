@@ -34,6 +34,21 @@ impl Config {
         Ok((self.provider(name, entry)?, id))
     }
 
+    /// That provider and no other: a conversation is not handed to somebody else who has a model of the same name.
+    pub fn named(&self, name: &str) -> Result<Provider, ConfigError> {
+        match self.entries.get(name) {
+            Some(entry) => self.provider(name, entry),
+            None => Err(self.unknown(name)),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> ConfigError {
+        let known: Vec<&str> = self.in_order().iter().map(|(name, _)| *name).collect();
+        let hint =
+            format!("known are {}; `[providers.{name}]` in `offshoot.toml` adds one", known.join(", "));
+        ConfigError::UnknownProvider { provider: name.to_owned(), hint }
+    }
+
     fn built_in(&self, vendor: Vendor) -> (&str, &Entry) {
         let name = match vendor {
             Vendor::Anthropic => "anthropic",
@@ -85,8 +100,7 @@ impl Config {
                 let names: Vec<&str> = order.iter().map(|(name, _)| *name).collect();
                 let known = names.join(", ");
                 if let Some((name, 1..)) = id.split_once('/').map(|(name, rest)| (name, rest.len())) {
-                    let hint = format!("known are {known}; `[providers.{name}]` in `offshoot.toml` adds one");
-                    return Err(ConfigError::UnknownProvider { provider: name.to_owned(), hint });
+                    return Err(self.unknown(name));
                 }
                 let hint = format!("say whose it is, as in `{}/{id}`; known are {known}", names[0]);
                 Err(ConfigError::NoProvider { model: id.to_owned(), hint })

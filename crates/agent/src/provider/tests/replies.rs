@@ -267,6 +267,37 @@ async fn our_key_in_a_reply_is_starred_out_also_where_it_comes_in_pieces() {
     let mut dropped = format!("data: {CANARY}").into_bytes();
     server.provider(Dialect::AnthropicMessages).hide_key(&mut dropped);
     assert_eq!(String::from_utf8(dropped).expect("UTF-8"), "data: ********************");
+    for dialect in DIALECTS {
+        let said = Reply { blocks: vec![Block::Text { text: format!("it is {CANARY}, no?") }], ..reply() };
+        let mut dropped = events(dialect, &said).concat();
+        dropped.truncate(dropped.len() - 40);
+        server.provider(dialect).hide_key(&mut dropped);
+        assert_eq!(String::from_utf8_lossy(&dropped), "(not kept: it held our key in pieces)", "{dialect}");
+    }
+}
+
+#[tokio::test]
+async fn our_key_is_starred_out_of_what_is_shown_while_it_comes() {
+    use base64::Engine;
+    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("Bearer {CANARY}"));
+    for dialect in DIALECTS {
+        for width in [1, 7, 1000] {
+            let text = format!("it is {CANARY}, no? {encoded}");
+            let said = Reply { blocks: vec![Block::Text { text }], ..reply() };
+            let body = dialect.encode_stream(&said, width).expect("encodes").concat();
+            let server = Server::answering(vec![stream(&body)]).await;
+            let mut shown = String::new();
+            let mut on = |seen: Seen<'_>| {
+                if let Seen::Delta { text, .. } = seen {
+                    shown.push_str(text);
+                }
+            };
+            let attempt = server.provider(dialect).attempt(Bytes::new(), &mut on).await;
+            assert_eq!(Some(shown.clone()), whole(&attempt).text(), "{dialect}, {width}");
+            assert!(shown.starts_with("it is ********************, no? QmVhcmVyI"), "{shown}");
+            assert!(shown.ends_with('*') || shown.ends_with('='), "{shown}");
+        }
+    }
 }
 
 #[tokio::test]

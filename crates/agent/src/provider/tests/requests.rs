@@ -153,3 +153,14 @@ fn a_draft_gets_what_its_model_can_do() {
     let unknown = settled("mystery-1", Dialect::OpenAiChat, Seat::Main);
     assert_eq!(unknown, r#"{"model":"mystery-1","messages":[]}"#);
 }
+
+#[tokio::test]
+async fn a_key_that_cannot_be_sent_is_found_before_anything_begins() {
+    let server = Server::answering(Vec::new()).await;
+    let mut provider = server.provider(Dialect::AnthropicMessages);
+    assert!(provider.check_key().await.is_ok());
+    provider.key = Key::Known { secret: Secret::new(format!("{CANARY}\nmore")), from: "TEST_KEY".to_owned() };
+    let failure = provider.check_key().await.expect_err("two lines");
+    assert_eq!(failure.kind, FailureKind::Auth);
+    assert!(!format!("{failure:?}").contains(CANARY));
+}

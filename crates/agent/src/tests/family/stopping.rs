@@ -187,6 +187,72 @@ async fn a_run_that_is_given_up_takes_all_below_it_along() {
     assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByParent);
 }
 
+/// Writes down the ends that are told, and asks for a cancel as soon as somebody is paused.
+#[derive(Default)]
+struct Ends {
+    told: std::sync::Mutex<Vec<String>>,
+    cancels: Option<Brake>,
+}
+
+impl Watch for Ends {
+    fn see(&self, event: &Event) {
+        let parent = event.parent.as_ref().map_or("nobody", RunId::as_str);
+        let told = match &event.what {
+            What::Finished { status, .. } => format!("{} below {parent}: {status}", event.run),
+            What::ForkEnded(ended) => format!("{} below {parent}: fork {}", event.run, ended.outcome),
+            _ => return,
+        };
+        if let (true, Some(brake)) = (told.ends_with("paused"), &self.cancels) {
+            brake.ask(Wish::Cancel);
+        }
+        self.told.lock().expect("sound").push(told);
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_right_behind_a_pause_ends_those_that_are_paused_already() {
+    let mut stage = Stage::new(&[("Do it.", &[LAUNCH, "I wait."]), ("Work.", &["@never Worked."])]);
+    let (more, brake) = (More::default(), Brake::new());
+    let ends = Arc::new(Ends { cancels: Some(brake.clone()), ..Ends::default() });
+    stage.watch = ends.clone();
+    let run = stage.start("Do it.").await;
+    let pause = async {
+        stage.play.wait_for(1).await;
+        brake.ask(Wish::Pause);
+    };
+    let kernel = stage.kernel();
+    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &brake), pause);
+    ended.expect("it ran");
+    assert_eq!(stage.status("m"), RunStatus::CancelledByUser);
+    assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByParent);
+    let told = ends.told.lock().expect("sound").clone();
+    let last = ["m-2-0 below m: cancelled_by_parent", "m below nobody: cancelled_by_user"];
+    assert_eq!(told, ["m-2-0 below m: paused", last[0], last[1]]);
+}
+
+#[tokio::test]
+async fn a_fork_that_is_given_up_is_told_to_have_ended() {
+    let mut stage = Stage::new(&[("Do it.", &["Done."]), ("And?", &["@never So."])]);
+    let run = stage.start("Do it.").await;
+    stage.go(&run).await;
+    let ends = Arc::new(Ends::default());
+    stage.watch = ends.clone();
+    let kernel = stage.kernel();
+    let fork = Fork::new("And?", "side question", "a test");
+    let (id, kernel) = kernel.start_fork(&run, &fork).await.expect("a fork");
+    let (more, brake) = (More::default(), Brake::new());
+    let pause = async {
+        stage.play.wait_for(1).await;
+        brake.ask(Wish::Pause);
+    };
+    let (ended, ()) = tokio::join!(kernel.run(&id, &more, &brake), pause);
+    assert_eq!(ended.expect("it ran").status, RunStatus::Paused);
+    kernel.give_up(&id).await.expect("given up");
+    let told = ends.told.lock().expect("sound").join("\n").replace(id.as_str(), "FORK");
+    let ends = "FORK below m: paused\nFORK below m: fork cancelled_by_user\nFORK below m: cancelled_by_user";
+    assert_eq!(told, ends);
+}
+
 #[tokio::test]
 async fn what_has_ended_stays_as_it_ended() {
     let stage = Stage::new(&[

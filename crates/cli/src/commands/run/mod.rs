@@ -16,7 +16,7 @@ use std::time::Duration;
 use agent::provider::{Failure, FailureKind, Retry};
 use agent::{
     Asker, Brake, Clock, Ended, Family, Fork, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError,
-    Servers, Shell, Start, Toolbox, Watch, Wish, Workspace, tools,
+    Servers, Shell, Start, Toolbox, Wish, Workspace, tools,
 };
 use store::RunStatus;
 
@@ -178,10 +178,12 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
     let board = board::Board::new();
     let lost_output = watch::LostOutput::default();
-    let watch: Arc<dyn Watch> = match arguments.json {
-        true => Arc::new(watch::Lines::new(arguments.events == Events::All, lost_output.clone())),
-        false => Arc::new(watch::Person::new(board.clone(), lost_output.clone())),
-    };
+    let watch = Arc::new(match arguments.json {
+        true => {
+            watch::Patient::before(watch::Lines::new(arguments.events == Events::All, lost_output.clone()))
+        }
+        false => watch::Patient::before(watch::Person::new(board.clone(), lost_output.clone())),
+    });
     let kernel = Kernel {
         workspace: Arc::new(workspace.without(&own_folders()).ruled_by(Arc::clone(&rules))),
         model: answering.model(),
@@ -202,12 +204,13 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         rules,
         clock,
         store,
-        watch,
+        watch: watch.clone(),
     };
     let more = More {
         max_steps: arguments.max_steps,
         max_budget_microusd: budget,
         max_budget_tokens: arguments.max_budget_tokens,
+        provider: Some(answering.provider.clone()),
     };
     let begun = match (resumed, forked) {
         (Some(run), _) => {
@@ -251,10 +254,11 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let ended = match ended {
         Ok(ended) if ended.status == RunStatus::Paused && interrupted => {
-            second_thoughts(ended, &kernel, &mut signals).await
+            second_thoughts(ended, &kernel, &brake, &mut signals).await
         }
         ended => ended,
     };
+    watch.let_go();
     servers.stop().await;
     let jobs = kernel.store.run(&id).jobs().unwrap_or_default(); // what cannot be read is not counted
     let left = jobs.iter().filter(|job| job.ended_at.is_none()).count();
@@ -324,10 +328,18 @@ fn start(
 }
 
 /// A run that Ctrl-C has paused may be ended by another one, for a moment longer.
-async fn second_thoughts(ended: Ended, kernel: &Kernel, signals: &mut Signals) -> Result<Ended, RunError> {
-    let again = tokio::time::timeout(SECOND_THOUGHTS, signals.next()).await;
-    if again != Ok(libc::SIGINT) {
-        return Ok(ended);
+async fn second_thoughts(
+    ended: Ended,
+    kernel: &Kernel,
+    brake: &Brake,
+    signals: &mut Signals,
+) -> Result<Ended, RunError> {
+    // The other one may have come when the end was being written.
+    if brake.stop().wish() < Wish::Cancel {
+        let again = tokio::time::timeout(SECOND_THOUGHTS, signals.next()).await;
+        if again != Ok(libc::SIGINT) {
+            return Ok(ended);
+        }
     }
     kernel.give_up(&ended.run).await?;
     Ok(Ended { status: RunStatus::CancelledByUser, ..ended })
@@ -505,7 +517,9 @@ fn resumable(error: RunError, run: &session::RunId, script: Option<&Path>) -> an
         RunError::NoSummary => format!("`{}` asks for it again", go_on(run, script)),
         // What is in it now is nobody's run.
         RunError::Store(
-            error @ (store::StoreError::Corrupt { path, .. } | store::StoreError::NotADatabase { path }),
+            error @ (store::StoreError::Corrupt { path, .. }
+            | store::StoreError::NotADatabase { path }
+            | store::StoreError::Removed { path }),
         ) => return marked(kind, journal::hint(error, path), anyhow::Error::new(error.clone())),
         _ => format!("nothing is lost; `{}` goes on", go_on(run, script)),
     };

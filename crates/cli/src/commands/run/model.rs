@@ -61,19 +61,13 @@ impl Answering {
         };
         let mut config = Config::new(Arc::new(look));
         let defaults = read_settings(&mut config, &here)?;
-        let resumed = row.map(|row| resumed_model(row, arguments)).transpose()?;
-        if let (Some(asked), Some(began)) = (&arguments.model, &resumed) {
-            let same =
-                config.choose(asked).is_ok_and(|(provider, id)| format!("{}/{id}", provider.name) == *began);
-            if !same {
-                let error = anyhow::anyhow!("a run goes on with the model it was begun with: {began}");
-                return Err(error)
-                    .or_fail_with(Kind::Usage, || "leave `--model` out, or start another run".into());
+        let (mut asked, id) = match row {
+            Some(row) => (goes_on(row, arguments, &config)?, row.model.clone()),
+            None => {
+                let wanted = arguments.model.clone().or(usual).or_else(|| defaults.model.clone());
+                config.choose(wanted.as_deref().unwrap_or(USUAL)).map_err(bad_config)?
             }
-        }
-        let wanted = resumed.or_else(|| arguments.model.clone());
-        let wanted = wanted.or(usual).or_else(|| defaults.model.clone());
-        let (mut asked, id) = config.choose(wanted.as_deref().unwrap_or(USUAL)).map_err(bad_config)?;
+        };
         let tiers = Tier::ALL.into_iter().filter_map(|tier| {
             let (_, id) = config.choose(&format!("{}/{tier}", asked.name)).ok()?;
             Some((tier.to_string(), id))
@@ -193,10 +187,43 @@ fn standing_in() -> Option<&'static str> {
     }
 }
 
-/// The model that a run was begun with. One that a script has answered so far is not handed to somebody else without
+/// Who goes on with a run: whoever has answered it so far. Somebody else with the same model does where that is said; nobody
+/// is handed a conversation without a word.
+fn goes_on(row: &store::Run, arguments: &Arguments, config: &Config) -> anyhow::Result<Provider> {
+    let (began, model) = (answered_by(row, arguments)?, &row.model);
+    let Some(wanted) = &arguments.model else {
+        return config.named(&began).map_err(|error| match error {
+            ConfigError::UnknownProvider { .. } => {
+                let (how, run) = (how(arguments), &row.id);
+                let hint = format!(
+                    "name who shall go on with it: `offshoot run {how} {run} --model PROVIDER/{model}`"
+                );
+                marked(Kind::Usage, Some(hint), error.into())
+            }
+            error => bad_config(error),
+        });
+    };
+    match config.choose(wanted) {
+        Ok((chosen, id)) if id == *model && (chosen.name == began || is_named(&chosen, wanted)) => Ok(chosen),
+        _ => {
+            let error = anyhow::anyhow!("a run goes on with the model it was begun with: {began}/{model}");
+            Err(error).or_fail_with(Kind::Usage, || "leave `--model` out, or start another run".into())
+        }
+    }
+}
+
+fn is_named(provider: &Provider, wanted: &str) -> bool {
+    wanted.split_once('/').is_some_and(|(name, _)| name == provider.name)
+}
+
+fn how(arguments: &Arguments) -> &'static str {
+    if arguments.fork_of.is_some() { "--fork-of" } else { "--resume" }
+}
+
+/// The provider that a run was begun with. One that a script has answered so far is not handed to somebody else without
 /// a word.
-fn resumed_model(row: &store::Run, arguments: &Arguments) -> anyhow::Result<String> {
-    let how = if arguments.fork_of.is_some() { "--fork-of" } else { "--resume" };
+fn answered_by(row: &store::Run, arguments: &Arguments) -> anyhow::Result<String> {
+    let how = how(arguments);
     let is_paid = arguments.script.is_none() && standing_in().is_none();
     let scripted = row.provider.strip_prefix(SCRIPT);
     match scripted.or_else(|| row.provider.strip_prefix(REPLAY)) {
@@ -210,14 +237,14 @@ fn resumed_model(row: &store::Run, arguments: &Arguments) -> anyhow::Result<Stri
             let error = anyhow::anyhow!("the run `{}` was answered by {who} so far", row.id);
             Err(marked(Kind::Usage, Some(hint), error))
         }
-        Some(provider) => Ok(format!("{provider}/{}", row.model)),
+        Some(provider) => Ok(provider.to_owned()),
         // What was paid for and what was not would be one sum.
         None if arguments.script.is_some() => {
             let error = anyhow::anyhow!("the run `{}` was answered by a provider so far", row.id);
             let hint = "leave `--script` out, or start another run with it".to_owned();
             Err(marked(Kind::Usage, Some(hint), error))
         }
-        None => Ok(format!("{}/{}", row.provider, row.model)),
+        None => Ok(row.provider.clone()),
     }
 }
 

@@ -131,6 +131,41 @@ impl Watch for Lines {
     }
 }
 
+/// Holds back that a run is paused for as long as it may still be ended instead: it has one end.
+pub(super) struct Patient {
+    others: Box<dyn Watch>,
+    held: Mutex<Vec<Event>>,
+}
+
+impl Patient {
+    pub(super) fn before(others: impl Watch + 'static) -> Self {
+        Self { others: Box::new(others), held: Mutex::default() }
+    }
+
+    /// What is paused stays so.
+    pub(super) fn let_go(&self) {
+        let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        held.iter().for_each(|event| self.others.see(event));
+    }
+}
+
+impl Watch for Patient {
+    fn see(&self, event: &Event) {
+        if let What::Finished { status, .. } = &event.what {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.retain(|other| other.run != event.run);
+            if *status == RunStatus::Paused {
+                return held.push(event.clone());
+            }
+            drop(held);
+            if event.is_root {
+                self.let_go(); // its end is the last
+            }
+        }
+        self.others.see(event);
+    }
+}
+
 /// Words on the terminal as they come; elsewhere only what the run says in the end, for whoever reads it.
 pub(super) struct Person {
     lost: LostOutput,
@@ -139,15 +174,33 @@ pub(super) struct Person {
     board: Board,
     /// Whether the cursor stands behind something on its line.
     open_line: Mutex<bool>,
+    /// The first letter of what may be a line end.
+    held: Mutex<String>,
 }
 
 impl Person {
     pub(super) fn new(board: Board, lost: LostOutput) -> Self {
-        Self { lost, live: std::io::stdout().is_terminal(), board, open_line: Mutex::new(false) }
+        Self {
+            lost,
+            live: std::io::stdout().is_terminal(),
+            board,
+            open_line: Mutex::default(),
+            held: Mutex::default(),
+        }
+    }
+
+    /// A piece as a terminal shows it. One may end between the two letters of a line end.
+    fn whole(&self, piece: &str) -> String {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = std::mem::take(&mut *held) + piece;
+        let Some(shown) = whole.strip_suffix('\r') else { return report::readable(&whole) };
+        "\r".clone_into(&mut held);
+        report::readable(shown)
     }
 
     fn say(&self, text: &str) {
-        let shown: String = text.split('\n').map(report::visible).collect::<Vec<_>>().join("\n");
+        // A terminal obeys what it is sent; whoever reads a pipe or a file gets what was said.
+        let shown = if self.live { self.whole(text) } else { text.to_owned() };
         let mut open = self.open_line.lock().unwrap_or_else(PoisonError::into_inner);
         self.board.hide();
         let mut out = std::io::stdout().lock();
@@ -239,5 +292,64 @@ impl Watch for Person {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use session::{RunId, Usage};
+
+    /// Writes down the ends that it sees.
+    #[derive(Clone, Default)]
+    struct Ends(Arc<Mutex<Vec<String>>>);
+
+    impl Watch for Ends {
+        fn see(&self, event: &Event) {
+            if let What::Finished { status, .. } = &event.what {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {status}", event.run));
+            }
+        }
+    }
+
+    /// What is seen of these ends before and after nobody thinks again; the main run is `m`.
+    fn seen(ends: &[(&str, RunStatus)]) -> (Vec<String>, Vec<String>) {
+        let told = Ends::default();
+        let patient = Patient::before(told.clone());
+        for (run, status) in ends {
+            let (status, usage) = (*status, Usage::default());
+            patient.see(&Event {
+                run: RunId::new(*run),
+                parent: None,
+                chain: "".into(),
+                parent_chain: None,
+                depth: 0,
+                is_root: *run == "m",
+                what: What::Finished { status, final_text: None, error: None, usage, cost_microusd: None },
+            });
+        }
+        let take = || std::mem::take(&mut *told.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let before = take();
+        patient.let_go();
+        (before, take())
+    }
+
+    #[test]
+    fn a_run_has_one_end() {
+        use RunStatus::{CancelledByParent, CancelledByUser, Completed, Paused};
+        let (before, after) = seen(&[("s", Paused), ("m", Paused)]);
+        assert_eq!((before.is_empty(), after), (true, vec!["s paused".to_owned(), "m paused".to_owned()]));
+        let (before, after) =
+            seen(&[("s", Paused), ("m", Paused), ("s", CancelledByParent), ("m", CancelledByUser)]);
+        assert_eq!(
+            (before, after.len()),
+            (vec!["s cancelled_by_parent".into(), "m cancelled_by_user".into()], 0)
+        );
+        let (before, after) = seen(&[("s", Paused), ("m", Completed)]);
+        assert_eq!(
+            (before, after.len()),
+            (vec!["s paused".into(), "m completed".into()], 0),
+            "the last is main's"
+        );
     }
 }

@@ -64,17 +64,17 @@ pub(super) fn stop_word(stop: &StopReason) -> &str {
 }
 
 fn decode_usage(at: &Cursor<'_, '_>) -> Usage {
-    let written = at.number("cache_creation_input_tokens");
+    let written = at.tokens("cache_creation_input_tokens");
     let split = at.get("cache_creation");
-    let hour = split.map_or(0, |split| split.number("ephemeral_1h_input_tokens"));
+    let hour = split.map_or(0, |split| split.tokens("ephemeral_1h_input_tokens"));
     Usage {
-        input: at.number("input_tokens"),
-        output: at.number("output_tokens"),
-        cache_read: at.number("cache_read_input_tokens"),
+        input: at.tokens("input_tokens"),
+        output: at.tokens("output_tokens"),
+        cache_read: at.tokens("cache_read_input_tokens"),
         // The total is final where the split may be that of the stream's first event.
         cache_write_5m: written.saturating_sub(hour),
         cache_write_1h: hour,
-        reasoning: at.get("output_tokens_details").map_or(0, |details| details.number("thinking_tokens")),
+        reasoning: at.get("output_tokens_details").map_or(0, |details| details.tokens("thinking_tokens")),
     }
 }
 

@@ -78,19 +78,19 @@ pub(super) fn stop_word(stop: &StopReason) -> &str {
 /// Cached tokens are part of the prompt's here; ours are disjoint.
 fn decode_usage(at: &Cursor<'_, '_>) -> Usage {
     let details = at.get("prompt_tokens_details");
-    let of_prompt = |name: &str| details.as_ref().map_or(0, |details| details.number(name));
+    let of_prompt = |name: &str| details.as_ref().map_or(0, |details| details.tokens(name));
     // DeepSeek has its own name beside the common one.
-    let read = of_prompt("cached_tokens").max(at.number("prompt_cache_hit_tokens"));
+    let read = of_prompt("cached_tokens").max(at.tokens("prompt_cache_hit_tokens"));
     let written = of_prompt("cache_write_tokens");
     Usage {
-        input: at.number("prompt_tokens").saturating_sub(read + written),
-        output: at.number("completion_tokens"),
+        input: at.tokens("prompt_tokens").saturating_sub(read).saturating_sub(written),
+        output: at.tokens("completion_tokens"),
         cache_read: read,
         cache_write_5m: written,
         cache_write_1h: 0,
         reasoning: at
             .get("completion_tokens_details")
-            .map_or(0, |details| details.number("reasoning_tokens")),
+            .map_or(0, |details| details.tokens("reasoning_tokens")),
     }
 }
 

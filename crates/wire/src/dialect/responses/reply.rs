@@ -65,15 +65,15 @@ fn stop_reason(root: &Cursor<'_, '_>, reply: &Reply, unknown: &mut Vec<Unknown>)
 /// Cached tokens are part of the input's here; ours are disjoint.
 fn decode_usage(at: &Cursor<'_, '_>) -> Usage {
     let details = at.get("input_tokens_details");
-    let of_input = |name: &str| details.as_ref().map_or(0, |details| details.number(name));
+    let of_input = |name: &str| details.as_ref().map_or(0, |details| details.tokens(name));
     let (read, written) = (of_input("cached_tokens"), of_input("cache_write_tokens"));
     Usage {
-        input: at.number("input_tokens").saturating_sub(read + written),
-        output: at.number("output_tokens"),
+        input: at.tokens("input_tokens").saturating_sub(read).saturating_sub(written),
+        output: at.tokens("output_tokens"),
         cache_read: read,
         cache_write_5m: written,
         cache_write_1h: 0,
-        reasoning: at.get("output_tokens_details").map_or(0, |details| details.number("reasoning_tokens")),
+        reasoning: at.get("output_tokens_details").map_or(0, |details| details.tokens("reasoning_tokens")),
     }
 }
 

@@ -37,6 +37,22 @@ fn an_answer_reports_what_it_is_told_to() {
 }
 
 #[test]
+fn counts_are_read_however_they_are_written() {
+    let used = |dialect: Dialect, count: &str| {
+        let whole = dialect.encode_reply(&reply(Usage { input: 77, output: 5, ..Usage::default() }));
+        let told =
+            String::from_utf8(whole.expect("encodes")).expect("text").replace(":77", &format!(":{count}"));
+        dialect.decode_reply(told.as_bytes()).expect("JSON").answer().expect("a reply").reply.usage.input
+    };
+    for dialect in DIALECTS {
+        let told =
+            ["1500", "1.5e3", "1500.0", r#""1500""#, "-3", r#""some""#, "null"].map(|n| used(dialect, n));
+        assert_eq!(told, [1500, 1500, 1500, 1500, 0, 0, 0], "{dialect}");
+        assert_eq!(used(dialect, "1e300"), u64::MAX, "{dialect}");
+    }
+}
+
+#[test]
 fn the_usage_it_has_changes_nothing_and_an_error_has_none() {
     let usage = Usage { input: 7, output: 5, cache_read: 3, ..Usage::default() };
     for dialect in DIALECTS {

@@ -1,0 +1,92 @@
+//! Keeps our key out of an answer while it comes.
+
+use super::attempt::Seen;
+use super::deltas::BlockKind;
+use super::secret::Secret;
+
+/// Stands between an answer and those who watch it come. The end of a piece that may be how a secret begins is held back
+/// until more has come, so that a secret which comes in pieces is not shown either.
+#[derive(Debug)]
+pub(super) struct Veil {
+    secrets: Vec<Secret>,
+    held: String,
+    of: BlockKind,
+}
+
+impl Veil {
+    pub(super) fn over(secrets: &[Secret]) -> Self {
+        Self { secrets: secrets.to_vec(), held: String::new(), of: BlockKind::Text }
+    }
+
+    /// Passes on what may be seen.
+    pub(super) fn show(&mut self, seen: Seen<'_>, on: &mut (dyn FnMut(Seen<'_>) + Send)) {
+        let Seen::Delta { block, text } = seen else { return on(seen) };
+        if self.of != block {
+            self.lift(on);
+            self.of = block;
+        }
+        self.held.push_str(text);
+        for secret in &self.secrets {
+            self.held = secret.starred_in(&self.held);
+        }
+        let may_begin = self.secrets.iter().map(|secret| secret.beginning_at_end(&self.held)).max();
+        let rest = self.held.split_off(self.held.len() - may_begin.unwrap_or_default());
+        self.lift(on);
+        self.held = rest;
+    }
+
+    /// Nothing more comes that could make a secret of what is held back.
+    pub(super) fn lift(&mut self, on: &mut (dyn FnMut(Seen<'_>) + Send)) {
+        if !self.held.is_empty() {
+            on(Seen::Delta { block: self.of, text: &self.held });
+            self.held.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(pieces: &[&str]) -> Vec<String> {
+        let mut veil = Veil::over(&[Secret::new("sk-canary"), Secret::new("skeleton key")]);
+        let mut shown = Vec::new();
+        let mut on = |seen: Seen<'_>| {
+            if let Seen::Delta { text, .. } = seen {
+                shown.push(text.to_owned());
+            }
+        };
+        for text in pieces {
+            veil.show(Seen::Delta { block: BlockKind::Text, text }, &mut on);
+        }
+        veil.lift(&mut on);
+        shown
+    }
+
+    #[test]
+    fn a_secret_is_not_shown_however_it_is_cut() {
+        let said = "is sk-canary, ask-canarysk-can or skeleton keys";
+        for width in 1..said.len() {
+            let pieces: Vec<&str> =
+                said.as_bytes().chunks(width).map(|piece| str::from_utf8(piece).expect("ASCII")).collect();
+            let shown = shown(&pieces).concat();
+            assert_eq!(shown, "is *********, a*********sk-can or ************s", "{width}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_secret_is_shown_at_once() {
+        assert_eq!(shown(&["a", "task", "-free", "day s"]), ["a", "ta", "sk-free", "day ", "s"]);
+    }
+
+    #[test]
+    fn another_kind_of_block_shows_what_was_held() {
+        let mut veil = Veil::over(&[Secret::new("sk-canary")]);
+        let mut shown = Vec::new();
+        let mut on = |seen: Seen<'_>| shown.push(format!("{seen:?}"));
+        veil.show(Seen::Delta { block: BlockKind::Thinking, text: "thoughts" }, &mut on);
+        veil.show(Seen::Delta { block: BlockKind::Text, text: "words." }, &mut on);
+        assert_eq!(shown.len(), 3, "{shown:?}");
+        assert!(shown[1].contains("Thinking") && shown[1].contains("\"s\""), "{shown:?}");
+    }
+}
