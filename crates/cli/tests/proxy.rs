@@ -212,7 +212,10 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
         ),
         (
             &["proxy", "--upstream", up, "--out", "r", "--", "./bad.yaml"],
-            &["cannot start the command `./bad.yaml`: it is not executable", "hint: try `chmod +x ./bad.yaml`"],
+            &[
+                "cannot start the command `./bad.yaml`: it is not executable",
+                "hint: try `chmod +x ./bad.yaml`",
+            ],
         ),
         (
             &["proxy", "--upstream", up, "--out", "r", "--", "./no-interpreter"],
