@@ -28,8 +28,10 @@ impl Day {
     /// The day or the year that a date names.
     pub(super) fn in_text(date: &str) -> Option<Self> {
         static YEAR: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b\d{4}\b").expect("it is fixed"));
-        let year = || YEAR.find(date).and_then(|year| year.as_str().parse().ok());
-        Self::of_timestamp(date).or_else(|| Some(Self { year: year()?, number: None }))
+        let year = YEAR.find(date)?;
+        // A weekday may stand before it.
+        let day = Self::of_timestamp(&date[year.start()..]);
+        day.or_else(|| Some(Self { year: year.as_str().parse().ok()?, number: None }))
     }
 
     pub(super) fn is_far_from(self, other: Self) -> bool {
@@ -48,10 +50,17 @@ mod tests {
     fn a_date_is_near_by_its_day_or_by_its_year() {
         let today = Day::of_timestamp("2026-11-15T12:00:00Z").expect("a day");
         let far = |date: &str| Day::in_text(date).map(|day| today.is_far_from(day));
-        for date in ["2026-11-16", "2026-10-31 10:00", "2026-12-01T00:00:00Z", "Nov 3, 2025", "1/2/2027"] {
+        for date in [
+            "2026-11-16",
+            "2026-10-31 10:00",
+            "2026-12-01T00:00:00Z",
+            "Nov 3, 2025",
+            "1/2/2027",
+            "Monday, 2026-11-16",
+        ] {
             assert_eq!(far(date), Some(false), "{date}");
         }
-        for date in ["2020-01-01", "2026-01-01", "May 10, 2020", "1/1/1999"] {
+        for date in ["2020-01-01", "2026-01-01", "Friday, 2020-05-01", "May 10, 2020", "1/1/1999"] {
             assert_eq!(far(date), Some(true), "{date}");
         }
         assert_eq!((far("12:30:01"), far("Mon Nov 16")), (None, None));

@@ -70,7 +70,9 @@ const MASKS: &[Mask] = &[
         covers: "dates and times of day",
         surfaces: WORDS,
         pattern: Some(
-            r"(?ix)\b\d{4}-\d{2}-\d{2}(?:[T\s]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?(?:Z\b|\s?[+-]\d{2}:?\d{2}\b)?
+            r"(?ix)(?:\b(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s)?
+               \b\d{4}-\d{2}-\d{2}(?:[T\s]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?(?:Z\b|\s?[+-]\d{2}:?\d{2}\b)?(?:\[[\w/+-]+\])?
+               (?:,?\s\(?(?:mon|tues|wednes|thurs|fri|satur|sun)day\b\)?)?
               |\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,?\s
                (?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)
                \.?\s\d{1,2}(?:,?\s\d{4})?\b

@@ -653,6 +653,12 @@ fn masks_leave_what_somebody_chose() {
         ("result", "subagent_tokens: 22", "subagent_tokens: 23"),
         ("user", "Token usage: 310/2000; 1690 tokens left", "Token usage: 311/2000; 1689 tokens left"),
         ("system", "Today is 2026-11-15.", "Today is 2026-11-17."),
+        ("system", "Today is Sunday, 2026-11-15 (UTC).", "Today is Monday, 2026-11-16 (UTC)."),
+        (
+            "result",
+            "2026-11-15T10:00:00+01:00[Europe/Oslo], Sunday",
+            "2026-11-17T10:00:00+01:00[Europe/Oslo], Tuesday",
+        ),
         ("result", "made on Sun Nov 15 2026", "made on Mon Nov 16 2026"),
     ] {
         assert_eq!(level(surface, golden, candidate), Some(Level::E3), "{golden} / {candidate}");
