@@ -129,8 +129,7 @@ fn in_the_instant_of_the_last_byte_the_exchange_is_there() {
 }
 
 /// Calls one after the other until the proxy is gone, and says which have ended.
-fn call_until_killed(addr: SocketAddr, client: u64, ended: &Mutex<HashSet<String>>) {
-    let mut tcp = connect(addr);
+fn call_until_killed(mut tcp: TcpStream, client: u64, ended: &Mutex<HashSet<String>>) {
     for n in 0.. {
         let body = format!("client {client} call {n}");
         if call(&mut tcp, &body, END).is_err() {
@@ -161,8 +160,8 @@ fn at_any_moment_all_that_ended_is_there() {
         let ended = Arc::new(Mutex::new(HashSet::new()));
         let calling: Vec<_> = (0..clients)
             .map(|client| {
-                let (addr, ended) = (proxy.addr, ended.clone());
-                std::thread::spawn(move || call_until_killed(addr, client, &ended))
+                let (tcp, ended) = (connect(proxy.addr), ended.clone());
+                std::thread::spawn(move || call_until_killed(tcp, client, &ended))
             })
             .collect();
         std::thread::sleep(delay); // any moment is as good as any other
