@@ -214,12 +214,17 @@ fn said_exactly(tape: &Tape, spots: &[usize], outline: &Outline) -> Vec<usize> {
     spots.iter().copied().filter(|spot| tape.first_of(*spot).outline.texts == outline.texts).collect()
 }
 
-/// The one with the same tools and instructions; the first of those that are alike, so that twins come in the order they
-/// were recorded in.
+/// The one with the same tools and instructions and the most of the words, numbers included; the first of those that are
+/// alike, so that twins come in the order they were recorded in.
 fn by_looks(tape: &Tape, spots: &[usize], outline: &Outline) -> Option<usize> {
+    if let [spot] = spots {
+        return Some(*spot);
+    }
+    let said = words(&outline.texts);
     let looks = |spot: &usize| {
         let recorded = &tape.first_of(*spot).outline;
-        (recorded.tools == outline.tools, recorded.system == outline.system)
+        let shared = likeness(&words(&recorded.texts), &said);
+        (recorded.tools == outline.tools, recorded.system == outline.system, shared)
     };
     spots.iter().rev().copied().max_by_key(looks)
 }
@@ -269,10 +274,15 @@ fn is_words(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('<')
 }
 
+fn words(texts: &[String]) -> Vec<&str> {
+    texts.iter().flat_map(|text| text.split_whitespace()).collect()
+}
+
 /// The words without a digit in them.
 fn blanked(texts: &[String]) -> Vec<&str> {
-    let words = texts.iter().flat_map(|text| text.split_whitespace());
-    words.filter(|word| !word.bytes().any(|byte| byte.is_ascii_digit())).collect()
+    let mut words = words(texts);
+    words.retain(|word| !word.bytes().any(|byte| byte.is_ascii_digit()));
+    words
 }
 
 /// How much of the words two texts share, in thousands.

@@ -57,6 +57,27 @@ async fn twins_come_in_the_order_they_were_recorded_in() {
     assert_eq!(live.ask("x", "result a1 x").await, "text three");
 }
 
+/// Prompts that differ in a number alone, in another folder than the recorded one.
+#[tokio::test]
+async fn siblings_are_told_apart_by_their_numbers() {
+    let story = Story::new(
+        "
+        main > go
+        main < call t1 Task count; call t2 Task count
+        a > in /w/00 count the files of part 1
+        b > in /w/00 count the files of part 2
+        a < text one
+        b < text two
+        main > result t1 one; result t2 two
+        main < text done
+    ",
+    );
+    let mut live = story.play(&Settings::default()).await;
+    live.ask("main", "go").await;
+    assert_eq!(live.ask("y", "in /w/01 count the files of part 2").await, "text two");
+    assert_eq!(live.ask("x", "in /w/01 count the files of part 1").await, "text one");
+}
+
 /// Agents whose replies have the same ids or words: each is known by what it was told itself.
 #[tokio::test]
 async fn a_lane_keeps_its_own_history() {
