@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use session::RunId;
-use store::{Child, Ending, Filter, Millis, RunKind, RunStatus, Store, StoreError, Whom};
+use store::{Child, Ending, Filter, Left, Millis, RunKind, RunStatus, Store, StoreError, Whom};
 
 use crate::conversation::Conversation;
 use crate::crash;
@@ -18,6 +18,7 @@ use crate::run::Run;
 use crate::settings::Settings;
 use crate::shell::{Processes, Shell};
 use crate::spawn;
+use crate::spoken::Spoken;
 use crate::stop::Wish;
 use crate::tools::STARTING;
 use crate::tree::Member;
@@ -129,23 +130,26 @@ async fn end_runs(
     at: Millis,
     whom: Whom,
 ) -> Result<Vec<(RunId, Option<ForkEnded>)>, StoreError> {
-    let (mut agents, mut forks, mut told_of) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let (mut agents, mut left, mut told_of) = (HashMap::new(), HashMap::new(), HashMap::new());
     for found in store.runs(&Filter { below: Some(run.clone()), ..Filter::default() })? {
         let by_whom =
             if found.id == *run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
         let ms = u64::try_from(at.0 - found.created_at.0).unwrap_or_default();
+        let final_text = Spoken::of(&store.run(&found.id).messages()?).last().map(str::to_owned);
+        let mut of_it = Left { final_text, fork: None };
         if found.kind == RunKind::Fork
             && let Some((end, told)) = fork::ended(store, &store.run(&found.id).row()?, by_whom, ms)
         {
-            forks.insert(found.id.clone(), end);
+            of_it.fork = Some(end);
             told_of.insert(found.id.clone(), told);
         }
+        left.insert(found.id.clone(), of_it);
         agents.insert(found.id, found.agent);
     }
     let told = move |run: &RunId, ending: &Ending| {
         news(run, agents.get(run).map_or("", String::as_str), ending).into_bytes()
     };
-    let ended = store.end_tree(run, whom, at, forks, told).await?;
+    let ended = store.end_tree(run, whom, at, left, told).await?;
     let ended = ended.into_iter().map(|id| {
         let told = told_of.remove(&id);
         if let Some(told) = &told {

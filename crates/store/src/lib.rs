@@ -27,8 +27,8 @@ mod writer;
 pub use error::StoreError;
 pub use ids::{CallKey, Cursor, Digest, Head, InboxId, Lease, Millis, ModelCallId, Seq};
 pub use new::{
-    Answered, Ending, FinishedCall, ForkEnd, Limit, NewAttempt, NewFork, NewInbox, NewMessage, NewModelCall,
-    NewRun, NewTask, NewThread, NewToolCall, RunThread, SeenFile, TaskChange, Whom,
+    Answered, Ending, FinishedCall, ForkEnd, Left, Limit, NewAttempt, NewFork, NewInbox, NewMessage,
+    NewModelCall, NewRun, NewTask, NewThread, NewToolCall, RunThread, SeenFile, TaskChange, Whom,
 };
 pub use open::Options;
 pub use read::{Filter, MainReads, RunReads};

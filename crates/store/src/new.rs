@@ -254,6 +254,15 @@ pub enum Whom {
     Below,
 }
 
+/// What is left of a run that is ended while nobody is at work on it.
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// Its last words.
+    pub final_text: Option<String>,
+    /// What is kept of it, where it is a fork.
+    pub fork: Option<ForkEnd>,
+}
+
 /// The end of a fork.
 #[derive(Clone, Debug)]
 pub struct ForkEnd {

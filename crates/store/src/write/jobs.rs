@@ -7,7 +7,7 @@ use session::{CallId, RunId};
 
 use super::{Standing, calls, runs, standing};
 use crate::{
-    Ending, FinishedCall, ForkEnd, InboxId, InboxKind, Millis, NewInbox, NewRun, RunStatus, Seq, Store,
+    Ending, FinishedCall, InboxId, InboxKind, Left, Millis, NewInbox, NewRun, RunStatus, Seq, Store,
     StoreError, Whom,
 };
 
@@ -43,14 +43,13 @@ impl Store {
     }
 
     /// Ends a run on which nobody is at work, and all below it, in one commit, or only those below it; says which were
-    /// ended, the lowest first. A job's parent is told what `news` says of it; `forks` says what is kept of the forks
-    /// among them.
+    /// ended, the lowest first. A job's parent is told what `news` says of it; `left` says what is kept of each.
     pub async fn end_tree(
         &self,
         run: &RunId,
         whom: Whom,
         at: Millis,
-        forks: HashMap<RunId, ForkEnd>,
+        mut left: HashMap<RunId, Left>,
         news: impl Fn(&RunId, &Ending) -> Vec<u8> + Send + 'static,
     ) -> Result<Vec<RunId>, StoreError> {
         let run = run.clone();
@@ -60,18 +59,11 @@ impl Store {
                      SELECT ?1 UNION ALL
                      SELECT runs.id FROM below JOIN runs ON runs.parent = below.id AND runs.root <> runs.id
                  )
-                 SELECT id, (
-                     SELECT text FROM messages
-                     WHERE run = runs.id AND origin = 'reply' AND text IS NOT NULL ORDER BY seq DESC LIMIT 1
-                 )
-                 FROM runs WHERE id IN (SELECT id FROM below) ORDER BY depth DESC, id",
+                 SELECT id FROM runs WHERE id IN (SELECT id FROM below) ORDER BY depth DESC, id",
             )?;
-            let found = find.query_map([run.as_str()], |row| {
-                Ok((RunId::new(row.get::<_, String>(0)?), row.get::<_, Option<String>>(1)?))
-            })?;
+            let found = find.query_map([run.as_str()], |row| Ok(RunId::new(row.get::<_, String>(0)?)))?;
             let mut ended = Vec::new();
-            for found in found.collect::<Result<Vec<_>, _>>()? {
-                let (id, final_text) = found;
+            for id in found.collect::<Result<Vec<_>, _>>()? {
                 let status = standing(conn, &id)?.status;
                 let is_over = id != run && !status.is_live() && !status.is_paused();
                 let is_left = id == run && whom == Whom::Below;
@@ -80,7 +72,7 @@ impl Store {
                 }
                 let by_whom =
                     if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-                let fork = forks.get(&id).cloned();
+                let Left { final_text, fork } = left.remove(&id).unwrap_or_default();
                 let ending = Ending { status: by_whom, final_text, error: None, misfits: false, fork, at };
                 match parent_owed(conn, &id)? {
                     Some(parent) => finish(conn, &id, parent, &ending, news(&id, &ending)).map(drop)?,

@@ -115,7 +115,11 @@ impl Play {
         let parts = line.split(" + ").filter(|part| *part != "nothing").enumerate();
         let blocks: Vec<Block> = parts.map(|(n, part)| block(&format!("{who}.{turn}.{n}"), part)).collect();
         let calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
-        let stop = Some(if calls { StopReason::ToolUse } else { StopReason::EndTurn });
+        let stop = Some(match calls {
+            true => StopReason::ToolUse,
+            false if line.ends_with('…') => StopReason::MaxTokens, // it did not come to its end
+            false => StopReason::EndTurn,
+        });
         let usage = Usage { input, output: 10, ..Usage::default() };
         Ok(Reply { id: "reply".to_owned(), model: "m".to_owned(), blocks, stop, usage })
     }

@@ -147,3 +147,11 @@ async fn what_was_said_before_the_process_was_gone_is_kept_when_the_run_is_ended
     end_tree(stage.store(), &RunId::new("m"), store::Millis(0)).await.expect("ended");
     assert_eq!(stage.row("m").final_text.as_deref(), Some("I begin."));
 }
+
+#[tokio::test]
+async fn an_answer_that_was_cut_and_gone_on_with_is_kept_whole_when_the_run_is_ended() {
+    let stage = Stage::new(&[("Do it.", &["One…", "two…", "@busy three."])]);
+    broken_off(&stage, 1).await;
+    end_tree(stage.store(), &RunId::new("m"), store::Millis(0)).await.expect("ended");
+    assert_eq!(stage.row("m").final_text.as_deref(), Some("One…two…"));
+}

@@ -124,6 +124,8 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let budget = arguments.max_budget_usd.map(budget).transpose()?;
     let wanted = wanted_id()?;
+    // Before there is a run there is nothing to pause, but something may have been begun that is to be ended in order.
+    let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     let store = journal::open()?;
     let forked = arguments.fork_of.as_deref().map(|run| journal::find(&store, run)).transpose()?;
     let resumed = arguments.resume.as_deref().map(|run| journal::find(&store, run)).transpose()?;
@@ -142,8 +144,6 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let (workspace, clock) = (workspace(row.as_ref())?, clock()?);
     let given = given_rules(&arguments, row.as_ref())?;
     let launcher = std::env::current_exe().or_fail(Kind::Outside)?;
-    // Before there is a run there is nothing to pause, but something may have been begun that is to be ended in order.
-    let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     let here = workspace_path(row.as_ref())?;
     let chosen = choose::Chosen::find(&here, arguments.agent.as_deref(), prompt, row.is_some())?;
     let prompt = chosen.prompt.clone();

@@ -194,10 +194,14 @@ fn goes_on(row: &store::Run, arguments: &Arguments, config: &Config) -> anyhow::
     let Some(wanted) = &arguments.model else {
         return config.named(&began).map_err(|error| match error {
             ConfigError::UnknownProvider { .. } => {
-                let (how, run) = (how(arguments), &row.id);
-                let hint = format!(
-                    "name who shall go on with it: `offshoot run {how} {run} --model PROVIDER/{model}`"
-                );
+                let run = &row.id;
+                // A fork is answered by whoever holds its parent's prompt cache, and by nobody else.
+                let hint = match arguments.fork_of {
+                    Some(_) => format!("describe it again, as `[providers.{began}]` in `offshoot.toml`"),
+                    None => format!(
+                        "name who shall go on with it: `offshoot run --resume {run} --model PROVIDER/{model}`"
+                    ),
+                };
                 marked(Kind::Usage, Some(hint), error.into())
             }
             error => bad_config(error),
