@@ -71,12 +71,12 @@ impl Ids {
         Self { known, ..Self::default() }
     }
 
-    /// A text that the harness or a tool made: what it calls ids are ids. A word of letters alone may be one that
-    /// describes an id (`task_id: string`), so it counts where its recording says it more than once.
+    /// A text that the harness or a tool made: what it calls ids are ids. A word of letters alone, or with a number
+    /// behind it, may be one that describes an id (`task_id: string`, `message ID: Error404`), so it counts where its
+    /// recording says it more than once.
     pub(super) fn learn(&mut self, side: usize, text: &str) {
         for word in called_ids(text) {
-            let is_made = word.bytes().any(|byte| !byte.is_ascii_alphabetic());
-            if is_made || word_count(text, word) > 1 || self.called[side].contains(word) {
+            if is_made(word) || word_count(text, word) > 1 || self.called[side].contains(word) {
                 self.known.insert(word.to_owned());
             }
             self.called[side].insert(word.to_owned());
@@ -225,27 +225,69 @@ fn may_be_id(word: &str) -> bool {
 
 /// Whether what stands before a word says that it is an id, and of what: `agentId: `, `session_id=ses_`, `toolu_`.
 fn is_named(before: &str) -> bool {
-    static LABEL: LazyLock<Regex> = LazyLock::new(|| {
+    static LABELLED: LazyLock<Regex> = LazyLock::new(|| {
         let kinds = "agent|bg|call|fc|job|msg|prt|req|resp|rs|run|ses|task|thread|toolu";
-        let label = format!(r"(?i)(?:{LABELS})(?:[a-z]+_)?$|(?:^|[^a-z0-9])(?:{kinds})_$");
+        // What looks like an id needs nothing between it and its label.
+        let label =
+            format!(r"(?i)(?:{LABEL}[:=>]?{QUOTES}|{BARE})(?:[a-z]+_)?$|(?:^|[^a-z0-9])(?:{kinds})_$");
         Regex::new(&label).expect("it is fixed")
     });
     const LONGEST: usize = 48;
     let from = before.ceil_char_boundary(before.len().saturating_sub(LONGEST));
-    LABEL.is_match(&before[from..])
+    LABELLED.is_match(&before[from..])
 }
 
-/// What says that an id of something follows, and a bare `ID:`.
-const LABELS: &str = r#"(?:\b|_)(?:agent|background|bash|call|conversation|job|message|process|request|run|session|shell|subagent|task|thread)[\x20_-]?id["'`*]*[\x20]?[:=>]?[\x20"'`*]*|\b(?-i:I[Dd])[:=][\x20"'`*]*"#;
+/// What says that an id of something follows.
+const LABEL: &str = r#"(?:\b|_)(?:agent|background|bash|call|conversation|job|message|process|request|run|session|shell|subagent|task|thread)[\x20_-]?id["'`*]*[\x20]?"#;
+const BARE: &str = r#"\b(?-i:I[Dd])[:=][\x20"'`*]*"#;
+const QUOTES: &str = r#"[\x20"'`*]*"#;
 
-/// The words that a text calls ids.
+/// The words that a text calls ids. In prose any word may come behind `the call id`, so a sign must stand between them.
 fn called_ids(text: &str) -> impl Iterator<Item = &str> {
     static CALLED: LazyLock<Regex> = LazyLock::new(|| {
-        let called = format!(r"(?i)(?:{LABELS})([a-z0-9][a-z0-9_-]*[a-z0-9])");
+        let called = format!(r"(?i)(?:{LABEL}[:=>]{QUOTES}|{BARE})([a-z0-9][a-z0-9_-]*[a-z0-9])");
         RegexBuilder::new(&called).unicode(false).build().expect("it is fixed")
     });
     let words = CALLED.captures_iter(text).map(|found| found.get(1).expect("it is no option").as_str());
-    words.filter(|word| word.len() >= SHORTEST)
+    words.filter(|word| may_be_made(word))
+}
+
+/// Whether a word that is called an id may be one: a name that is put together from words or numbers (`us-east-1`,
+/// `nightly-backup`, `2026-11-16`) says something to somebody. Behind a kind (`task_`) the rest tells.
+fn may_be_made(word: &str) -> bool {
+    let word = without_kind(word);
+    let mut parts = word.split(['_', '-']).filter(|part| !part.is_empty());
+    let is_one = word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    word.len() >= SHORTEST && (is_one || is_uuid(word.as_bytes()) || parts.all(is_random))
+}
+
+/// Whether a word that may be made is so by its looks: it has digits, and not only behind a word.
+fn is_made(word: &str) -> bool {
+    let word = without_kind(word);
+    let name = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+    word.bytes().any(|byte| byte.is_ascii_digit()) && !is_numbered
+}
+
+/// A part of a name that is neither a number nor a word.
+fn is_random(part: &str) -> bool {
+    let rest = part.get(1..).unwrap_or_default();
+    let is_cased = [u8::is_ascii_lowercase, u8::is_ascii_uppercase]
+        .iter()
+        .any(|fits| rest.bytes().all(|byte| fits(&byte)));
+    let has_vowel = part.bytes().any(|byte| b"aeiou".contains(&byte.to_ascii_lowercase()));
+    let is_letters = part.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_word = is_letters && is_cased && has_vowel;
+    !is_number && !is_word
+}
+
+/// A word without the kind of thing that it begins with: `task_`.
+fn without_kind(word: &str) -> &str {
+    match word.split_once('_') {
+        Some((kind, rest)) if kind.bytes().all(|byte| byte.is_ascii_lowercase()) => rest,
+        _ => word,
+    }
 }
 
 fn word_count(text: &str, word: &str) -> usize {

@@ -44,6 +44,8 @@ pub(super) struct Asking {
     pub(super) is_probe: bool,
     /// The texts before the first reply.
     pub(super) opening: Vec<String>,
+    /// The text of the first reply where it called nothing, shortened.
+    pub(super) first_words: String,
     /// The instructions, for a request in which the model has said nothing yet.
     pub(super) instructions: Vec<String>,
     /// The texts behind the last reply.
@@ -218,6 +220,9 @@ impl<'i> Reader<'i> {
     fn close(&mut self) {
         if self.group.is_empty() {
             self.group.extend(atom_of_text(&self.texts));
+            if self.asking.is_first() {
+                self.asking.first_words = shortened(self.texts.join("\n").trim()).to_owned();
+            }
         }
         self.texts.clear();
         if self.group.is_empty() {

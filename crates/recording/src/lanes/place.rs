@@ -250,10 +250,13 @@ impl LaneTracker {
     }
 
     /// The lane whose first reply a request carries in other words, as where a harness leaves out what the model
-    /// thought: all else is as it was there.
+    /// thought: all else is as it was there. Of twins it is the one whose reply has these words in it, then one that
+    /// nobody has carried on yet, then the one that shares most of them.
     fn rewords(&self, asking: &Asking, identity: &Identity) -> Option<usize> {
         let alike = self.looks.get(&(asking.system, asking.tools))?;
-        let carries_one = asking.said.len() == 2 && asking.results.is_empty();
+        if asking.said.len() != 2 || !asking.results.is_empty() {
+            return None;
+        }
         let is_it = |lane: &&usize| {
             let lane = &self.lanes[**lane];
             let opens_alike = lane.gaps.first().map(|gap| &gap.texts) == Some(&asking.gaps[0].texts);
@@ -262,7 +265,16 @@ impl LaneTracker {
             let is_young = lane.turns.len() == 1 && lane.branch.is_none() && lane.turns[0].is_whole();
             is_young && opens_alike && is_talk && lane.identity.agrees_with(identity)
         };
-        alike.iter().rev().find(is_it).copied().filter(|_| carries_one)
+        let taken: HashSet<Spot> = self.lanes.iter().filter_map(|lane| lane.branch).collect();
+        let words: HashSet<&str> = asking.first_words.split_whitespace().collect();
+        let rank = |lane: &&usize| {
+            let reply = self.lanes[**lane].turns[0].reply.as_ref();
+            let said = reply.and_then(|reply| reply.text.as_deref()).unwrap_or_default();
+            let shared = said.split_whitespace().collect::<HashSet<_>>().intersection(&words).count();
+            let is_free = !taken.contains(&(**lane, 1));
+            (said.contains(&asking.first_words), is_free, shared, std::cmp::Reverse(**lane))
+        };
+        alike.iter().filter(is_it).max_by_key(rank).copied()
     }
 
     /// Whether it is the beginning of a fork of nobody that is known.
@@ -279,9 +291,12 @@ impl LaneTracker {
     }
 
     /// Whether a request that carries a lane's history without its tools may be that lane's own. Under other
-    /// instructions it is not the agent: it sums up, or names it.
+    /// instructions it is not the agent, nor where it brings no results though the agent had its say: it sums up, or
+    /// names it.
     fn may_speak_for(&self, lane: usize, asking: &Asking) -> bool {
-        self.lanes[lane].voice.is_empty() == asking.voice.is_empty() && !self.speaks_otherwise(lane, asking)
+        !asking.results.is_empty()
+            && self.lanes[lane].voice.is_empty() == asking.voice.is_empty()
+            && !self.speaks_otherwise(lane, asking)
     }
 
     /// Of turns that a request may follow: the one that names the same agent, then the one whose

@@ -405,6 +405,41 @@ fn a_first_reply_that_is_carried_in_other_words_is_still_the_lanes() {
 }
 
 #[test]
+fn twins_whose_first_replies_are_carried_in_other_words_stay_two() {
+    let story = |third: &str, fourth: &str| {
+        format!(
+            "
+            > r1 agent/Read | u:do it
+            < r1 <think>one</think>the alpha is done
+            > r2 agent/Read | u:do it
+            < r2 <think>two</think>the beta is done
+            > r3 agent/Read | u:do it | a:{third} | u:go on
+            < r3 more of {third}
+            > r4 agent/Read | u:do it | a:{fourth} | u:go on
+            < r4 more of {fourth}
+            "
+        )
+    };
+    let in_order = || {
+        expect![[r#"
+        main, 1:r1, 2:r3 Rewrite
+        main-2, 1:r2, 2:r4 Rewrite
+    "#]]
+    };
+    check(&story("the alpha is done", "the beta is done"), in_order());
+    // Not a word of it is there any more: the oldest goes on first.
+    check(&story("fertig", "erledigt"), in_order());
+    let crossed = || {
+        expect![[r#"
+        main, 1:r1, 2:r4 Rewrite
+        main-2, 1:r2, 2:r3 Rewrite
+    "#]]
+    };
+    check(&story("the beta is done", "the alpha is done"), crossed());
+    check(&story("so the beta is over", "so the alpha is over"), crossed());
+}
+
+#[test]
 fn text_put_before_a_reply_is_noticed() {
     check(
         "
@@ -555,6 +590,28 @@ fn who_carries_a_history_without_its_tools_is_not_the_agent() {
             side-2, 1:r4
         "#]],
     );
+}
+
+#[test]
+fn who_names_an_agent_that_is_done_is_not_the_agent() {
+    for system in ["agent", ""] {
+        check(
+            &format!(
+                "
+                > r1 {system}/Read | u:do it
+                < r1 #a()
+                > r2 {system}/Read | u:do it | a:#a | r:a=1
+                < r2 all is done
+                > r3 {system}/ | u:do it | a:#a | r:a=1 | a:all is done | u:name this
+                < r3 a fine name
+                "
+            ),
+            expect![[r#"
+                main, 1:r1, 2:r2
+                side-1, 1:r3
+            "#]],
+        );
+    }
 }
 
 #[test]

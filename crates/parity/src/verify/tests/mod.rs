@@ -245,6 +245,44 @@ fn what_is_called_an_id_is_one_whatever_it_looks_like() {
     .assert_eq(&told);
 }
 
+#[test]
+fn a_name_that_says_something_is_no_id_whatever_it_is_called() {
+    let said = |text: &str, other: &str| {
+        let mut story = story(Dialect::AnthropicMessages);
+        let results = &mut story.told("r5").body["messages"][2]["content"];
+        results[0]["content"][0]["text"] = text.into();
+        results[1]["content"][0]["text"] = other.into();
+        story
+    };
+    let mut missed = String::new();
+    for (frame, golden, candidate) in [
+        ("job_id: NAME\nschedule: daily", "nightly-backup", "weekly-purge"),
+        ("task_id: NAME", "fix-login-bug", "drop-users-table"),
+        ("task_id: NAME", "fix_login_bug", "drop_users_table"),
+        ("agent_id: NAME", "repo-scanner", "grep-summarizer"),
+        ("Error: thread id: NAME deadlocked", "main-thread", "io-thread"),
+        ("Deployed. ID: NAME", "us-east-1", "eu-west-1"),
+        ("ID: NAME is closed", "JIRA-1234", "JIRA-9999"),
+        ("message ID: NAME", "Error404", "Error500"),
+        ("ID=NAME", "debian-12", "centos-7x"),
+        ("Check the call id NAME.", "before-commit", "after-commit"),
+        ("Check the call id NAME.", "bqrhim1zk", "bnv2plzqt"),
+    ] {
+        let texts = [golden, candidate].map(|name| frame.replace("NAME", name));
+        let verdict = judged(&said(&texts[0], ""), &said(&texts[1], ""), "format = 1", Level::E3);
+        if verdict.level != Some(Level::E2) {
+            missed.push_str(&format!("{} / {}: {}", texts[0], texts[1], told(&verdict)));
+        }
+        // Where another text has it too it is no more of an id.
+        let is_name = golden.contains(['-', '_']);
+        let verdict = judged(&said(&texts[0], golden), &said(&texts[1], candidate), "format = 1", Level::E3);
+        if is_name && verdict.level != Some(Level::E2) {
+            missed.push_str(&format!("twice: {} / {}: {}", texts[0], texts[1], told(&verdict)));
+        }
+    }
+    assert!(missed.is_empty(), "{missed}");
+}
+
 /// A line of the table.
 struct Mutation {
     line: &'static str,
