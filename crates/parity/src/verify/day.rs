@@ -34,6 +34,18 @@ impl Day {
         day.or_else(|| Some(Self { year: year.as_str().parse().ok()?, number: None }))
     }
 
+    /// The day of a clock's count since 1970, in seconds or in any smaller unit: seconds have ten digits from 2001 on.
+    pub(super) fn of_epoch(count: &str) -> Option<Self> {
+        const SECONDS: usize = 10;
+        if !(SECONDS..=19).contains(&count.len()) || !count.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let days = count[..SECONDS].parse::<i64>().ok()? / 86_400;
+        // Of the 146 097 days of 400 years, in months of 31 days as above.
+        let number = 1970 * 372 + 31 + 1 + days * 372 * 400 / 146_097;
+        Some(Self { year: number / 372, number: Some(number) })
+    }
+
     pub(super) fn is_far_from(self, other: Self) -> bool {
         match (self.number, other.number) {
             (Some(mine), Some(theirs)) => (mine - theirs).abs() > NEAR,
@@ -64,5 +76,21 @@ mod tests {
             assert_eq!(far(date), Some(true), "{date}");
         }
         assert_eq!((far("12:30:01"), far("Mon Nov 16")), (None, None));
+    }
+
+    #[test]
+    fn a_clocks_count_is_a_day_in_any_unit() {
+        let today = Day::of_timestamp("2026-11-15T12:00:00Z").expect("a day");
+        let far = |count: &str| Day::of_epoch(count).map(|day| today.is_far_from(day));
+        for count in ["1794744000", "1794744000123", "1794744000123456", "1794744000123456789", "1793534400"]
+        {
+            assert_eq!(far(count), Some(false), "{count}");
+        }
+        for count in ["1700000000", "1234567890", "9999999999999"] {
+            assert_eq!(far(count), Some(true), "{count}");
+        }
+        for count in ["179474400", "17947440001234567890", "1794744000.5", "-1794744000"] {
+            assert_eq!(far(count), None, "{count}");
+        }
     }
 }

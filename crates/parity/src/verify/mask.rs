@@ -109,7 +109,7 @@ pub(super) struct Masks {
     /// For each surface one pattern of all masks that apply there, and the masks of its groups.
     by_surface: Vec<Arc<(Regex, Vec<MaskNumber>)>>,
     /// The day on which the recording began.
-    day: Option<Day>,
+    pub(super) day: Option<Day>,
 }
 
 /// A text with its marks.

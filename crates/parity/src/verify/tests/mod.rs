@@ -760,6 +760,23 @@ fn only_what_is_called_an_id_or_looks_like_one_is_one() {
 }
 
 #[test]
+fn a_clocks_count_among_what_says_who_asks_is_a_time() {
+    for line in [
+        r#"add /metadata/ts "T""#,
+        r#"add /metadata/ts "T123""#,
+        "add /metadata/ts T123456",
+        "header x-timestamp T",
+        "header x-session-start T123",
+    ] {
+        let level = |golden: &str, candidate: &str| {
+            with_each(&line.replace('T', golden), &line.replace('T', candidate))
+        };
+        assert_eq!(level("1794744000", "1794830400"), Some(Level::E3), "{line}");
+        assert!(level("1794744000", "1234567890") < Some(Level::E3), "{line}");
+    }
+}
+
+#[test]
 fn a_surface_that_holds_nothing_is_not_one_with_nothing_in_it() {
     let golden = story(Dialect::AnthropicMessages);
     let mut candidate = golden.clone();
