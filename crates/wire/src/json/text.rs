@@ -44,7 +44,7 @@ fn escape(rest: &str) -> (usize, char) {
         Some(b'r') => '\r',
         Some(b't') => '\t',
         Some(b'u') => return unicode_escape(rest),
-        Some(&other) if other.is_ascii() => other as char,
+        Some(&itself @ (b'"' | b'\\' | b'/')) => itself as char,
         _ => return (1, '\\'),
     };
     (2, simple)

@@ -80,6 +80,20 @@ fn escaped_and_other_line_ends() {
     }
 }
 
+/// Backslashes that escape nothing are read by both looks as they stand.
+#[test]
+fn patterns_of_addresses_can_be_sealed() {
+    for pattern in [r"re.compile(r'^https?://\w+:\w+@\w+')", r#"grep -E "postgres://\w+:\S+@\S+""#] {
+        let quoted = format!("{{\"content\":{}}}", crate::json::quote(pattern));
+        for text in [pattern, &quoted] {
+            let mut redactor = redactor();
+            let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+            assert_eq!(String::from_utf8_lossy(&out), *text);
+            assert_eq!(redactor.residual("f", &out), [], "{text}");
+        }
+    }
+}
+
 /// Lines of base64 that hold nothing stay, and so do words that only meet over a line's end.
 #[test]
 fn other_lines_stay() {
