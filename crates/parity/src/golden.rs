@@ -23,7 +23,6 @@ use crate::verify::RULES_FORMAT;
 /// The version that is written.
 pub const GOLDEN_FORMAT: u32 = 1;
 /// The file that names the accepted run.
-/// The file that names the accepted run.
 pub const GOLDEN: &str = "golden.json";
 /// The file with the rules for comparing.
 const RULES: &str = "parity.toml";

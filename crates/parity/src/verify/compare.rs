@@ -195,8 +195,7 @@ impl Comparison<'_> {
                     self.turn(&mut work, mine, theirs);
                 }
                 // What a lane that is missing brings is said by its missing.
-                _ if golden.is_none() || candidate.is_none() => {}
-                _ if is_side => {}
+                _ if is_side || golden.is_none() || candidate.is_none() => {}
                 (Some(mine), None) => self.lonely_turn(&mut work, 0, mine),
                 (None, Some(theirs)) => self.lonely_turn(&mut work, 1, theirs),
                 (None, None) => {}

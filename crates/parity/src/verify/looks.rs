@@ -26,7 +26,7 @@ pub(super) struct Looks<'l, 'c> {
 struct Look {
     /// Digest of its body.
     body: u64,
-    /// Its units in order.
+    /// Its units.
     units: HashSet<u64>,
     /// The words of a side call, which has little else. Words with digits are none: most are ids, dates and folders.
     words: HashSet<u64>,

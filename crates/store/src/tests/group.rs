@@ -216,3 +216,29 @@ async fn a_full_disk_is_said_and_nothing_is_lost() {
     assert_eq!(room.reopened().said("m").len(), said.len() + 1);
     assert!(room.store.check().expect("checked").problems.is_empty());
 }
+
+/// Whoever is undone with its neighbours says the same when it is run again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_that_ends_beside_a_failing_member_keeps_its_last_words() {
+    let room = room();
+    room.store.start_run(main_run("m", "start"), ME).await.expect("started");
+    let release = hold_writer(&room.store).await;
+    let store = room.store.clone();
+    let left = Left { final_text: Some("so far".to_owned()), fork: None };
+    let ends = queued(async move {
+        store.end_tree(&run_id("m"), Whom::Tree, NOW, [(run_id("m"), left)].into(), |_, _| Vec::new()).await
+    })
+    .await;
+    let store = room.store.clone();
+    // It has something to undo, so all of them are undone with it.
+    let work = |conn: &rusqlite::Connection| {
+        conn.execute("UPDATE runs SET final_text = 'never'", [])?;
+        Err::<(), _>(StoreError::Misuse("it fails"))
+    };
+    let fails = queued(async move { store.write(work).await }).await;
+    drop(release);
+    assert_eq!(ends.await.expect("joined").expect("ended"), [run_id("m")]);
+    fails.await.expect("joined").expect_err("it fails");
+    let row = room.store.run(&run_id("m")).row().expect("a row");
+    assert_eq!(row.final_text.as_deref(), Some("so far"));
+}

@@ -49,7 +49,7 @@ impl Store {
         run: &RunId,
         whom: Whom,
         at: Millis,
-        mut left: HashMap<RunId, Left>,
+        left: HashMap<RunId, Left>,
         news: impl Fn(&RunId, &Ending) -> Vec<u8> + Send + 'static,
     ) -> Result<Vec<RunId>, StoreError> {
         let run = run.clone();
@@ -72,7 +72,7 @@ impl Store {
                 }
                 let by_whom =
                     if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-                let Left { final_text, fork } = left.remove(&id).unwrap_or_default();
+                let Left { final_text, fork } = left.get(&id).cloned().unwrap_or_default();
                 let ending = Ending { status: by_whom, final_text, error: None, misfits: false, fork, at };
                 match parent_owed(conn, &id)? {
                     Some(parent) => finish(conn, &id, parent, &ending, news(&id, &ending)).map(drop)?,
