@@ -33,14 +33,9 @@ fn closes(behind: &str) -> bool {
     MARKS.iter().any(|mark| mark.eq_ignore_ascii_case(name))
 }
 
-/// Whether people see it as a model reads it: no control character, and nothing that turns the direction of writing or
-/// has no width.
+/// Whether people see it as a model reads it.
 fn is_seen(c: char) -> bool {
-    let is_hidden = matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180e}' | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{ffa0}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
-    matches!(c, '\n' | '\t') || !(c.is_control() || is_hidden)
+    matches!(c, '\n' | '\t') || !(c.is_control() || session::is_unseen(c))
 }
 
 #[cfg(test)]

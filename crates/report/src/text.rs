@@ -85,14 +85,7 @@ pub fn harmless_json(value: &impl serde::Serialize) -> String {
 }
 
 pub(crate) fn is_harmless(c: char) -> bool {
-    // What breaks lines, turns the direction of writing, or is not seen at all: a model reads it, and nobody else. The
-    // selector behind many an emoji, U+FE0F, is what people write.
-    let is_hidden = matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}'
-        | '\u{2800}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}');
-    !c.is_control() && !is_hidden
+    !c.is_control() && !session::is_unseen(c)
 }
 
 /// As much of a line as fits, with a sign that there is more.

@@ -6,8 +6,10 @@
 mod id;
 mod message;
 pub mod model;
+mod unseen;
 mod usage;
 
 pub use id::{CallId, RequestId, RunId, TaskId, ThreadId};
 pub use message::{Block, ImageSource, Message, Reply, Role, StopReason, ToolCall, ToolResult};
+pub use unseen::is_unseen;
 pub use usage::Usage;
