@@ -4,11 +4,11 @@ use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::StoreError;
 
@@ -64,16 +64,20 @@ pub(crate) fn writing(path: &Path, options: Options) -> Result<Connection, Store
     if rusqlite::version_number() < OLDEST.0 {
         return Err(StoreError::SqliteTooOld { found: rusqlite::version(), wanted: OLDEST.1 });
     }
-    connect(path, options, FILE).and_then(for_writing).map_err(|error| StoreError::from_sqlite(path, error))
+    connect(path, options, FILE)
+        .and_then(|conn| for_writing(conn, options))
+        .map_err(|error| StoreError::from_sqlite(path, error))
 }
 
 /// The connection that writes to a database in memory; it is there as long as somebody has it open.
 pub(crate) fn writing_memory(name: &Path, options: Options) -> Result<Connection, StoreError> {
-    connect(name, options, MEMORY).and_then(for_writing).map_err(|error| StoreError::from_sqlite(name, error))
+    connect(name, options, MEMORY)
+        .and_then(|conn| for_writing(conn, options))
+        .map_err(|error| StoreError::from_sqlite(name, error))
 }
 
-fn for_writing(conn: Connection) -> rusqlite::Result<Connection> {
-    conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+fn for_writing(conn: Connection, options: Options) -> rusqlite::Result<Connection> {
+    keep_a_log(&conn, options.busy_timeout)?;
     conn.pragma_update(None, "synchronous", "full")?;
     conn.pragma_update(None, "foreign_keys", true)?;
     // In KiB: enough for a large group, whose pages would otherwise come and go.
@@ -83,6 +87,22 @@ fn for_writing(conn: Connection) -> rusqlite::Result<Connection> {
     // The text of a deleted run is gone from the file, too.
     conn.pragma_update(None, "secure_delete", "fast")?;
     Ok(conn)
+}
+
+/// Sets the journal's mode; of two that do so at once SQLite sends one away without waiting.
+fn keep_a_log(conn: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
+    let began = Instant::now();
+    loop {
+        match conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())) {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && began.elapsed() < busy_timeout =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            done => return done,
+        }
+    }
 }
 
 /// A connection that reads everything and writes nothing.

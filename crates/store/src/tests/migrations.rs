@@ -165,14 +165,16 @@ async fn a_step_that_fails_changes_nothing() {
 }
 
 #[test]
-fn two_that_open_at_once_migrate_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("store.db");
-    std::thread::scope(|scope| {
-        let openers: Vec<_> = (0..8).map(|_| scope.spawn(|| open(&path).map(drop))).collect();
-        for opener in openers {
-            opener.join().expect("joined").expect("opened");
-        }
-    });
-    assert_eq!(open(&path).expect("opens").check().expect("checked").version, 4);
+fn many_that_open_at_once_migrate_once_and_all_get_in() {
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store.db");
+        std::thread::scope(|scope| {
+            let openers: Vec<_> = (0..8).map(|_| scope.spawn(|| open(&path).map(drop))).collect();
+            for opener in openers {
+                opener.join().expect("joined").expect("opened");
+            }
+        });
+        assert_eq!(open(&path).expect("opens").check().expect("checked").version, 4);
+    }
 }
