@@ -58,6 +58,11 @@ impl Event {
             Self::Arrived { .. } | Self::Answered { .. } => 0,
         }
     }
+
+    /// Whether it ends something, so that there is work to do. The rest can wait for that, or for a moment.
+    pub(crate) fn is_urgent(&self) -> bool {
+        matches!(self, Self::Asked { .. } | Self::Ended { .. })
+    }
 }
 
 /// An exchange that has not ended.
@@ -97,8 +102,8 @@ impl Assembly {
     pub(crate) fn new(redactor: Redactor, queue: Queue, surroundings: Surroundings) -> Self {
         let started_at = iso(surroundings.started_at);
         let opened = Record::Opened(Opened { format: log::LOG_FORMAT, started_at });
-        let owner = Owner { id: None, what: "log" };
-        queue.push(Op::Log { owner, record: log::encode(&opened), needs: None, ends: false });
+        let owner = Owner { n: None, what: "log" };
+        queue.push([Op::Log { owner, record: log::encode(opened), needs: None, ends: false }]);
         Self {
             redactor,
             queue,
@@ -148,11 +153,11 @@ impl Assembly {
         // The headers first: they teach the redactor what must not stand in the address.
         let headers = self.redactor.headers("request headers", headers);
         let url = self.redactor.url("request address", url);
-        let mut request = ArrivingBody::new(&id, "request body");
+        let mut request = ArrivingBody::new(n, "request body");
         request.described(&headers);
-        let response = ArrivingBody::new(&id, "response body");
+        let response = ArrivingBody::new(n, "response body");
         let arrived = Arrived { seq: at.seq, us: at.us, id, method, url, headers };
-        self.log("request head", &arrived.id, &Record::Arrived(arrived.clone()));
+        self.log("request head", n, Record::Arrived(arrived.clone()));
         self.counts.exchanges += 1;
         let open = Open {
             arrived,
@@ -193,8 +198,7 @@ impl Assembly {
             what: ["request body", "request dump"],
             blob,
         };
-        let id = open.arrived.id.clone();
-        self.keep(file, &id, &Record::Asked(asked));
+        self.keep(file, n, Record::Asked(asked));
     }
 
     fn answered(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
@@ -204,7 +208,7 @@ impl Assembly {
         open.response.described(&headers);
         let answered = Answered { seq: at.seq, us: at.us, id, status, headers };
         open.answered = Some(answered.clone());
-        self.log("response head", &answered.id.clone(), &Record::Answered(answered));
+        self.log("response head", n, Record::Answered(answered));
     }
 
     fn ended(&mut self, n: u64, at: Moment, ending: Ending, error: Option<String>, trailers: &[RawHeader]) {
@@ -227,7 +231,7 @@ impl Assembly {
             what: ["response body", "response dump"],
             blob,
         };
-        self.keep(file, &open.arrived.id, &Record::Ended(ended));
+        self.keep(file, n, Record::Ended(ended));
     }
 
     fn redact_line(&mut self, place: &str, line: &str) -> String {
@@ -244,28 +248,31 @@ impl Assembly {
         *count += 1;
     }
 
-    fn log(&mut self, what: &'static str, id: &str, record: &Record) {
+    fn log(&mut self, what: &'static str, n: u64, record: Record) {
         self.knew_at_first.get_or_insert(self.redactor.generation());
-        let owner = Owner { id: Some(id.to_owned()), what };
-        self.queue.push(Op::Log { owner, record: log::encode(record), needs: None, ends: false });
+        let owner = Owner { n: Some(n), what };
+        self.queue.push([Op::Log { owner, record: log::encode(record), needs: None, ends: false }]);
     }
 
     /// Hands a dump to the disk, and behind it the record that counts on it (or on the blob).
-    fn keep(&self, file: Dumped, id: &str, record: &Record) {
+    fn keep(&self, file: Dumped, n: u64, record: Record) {
         let Dumped { name, bytes, what: [body, dump_alone], blob } = file;
-        let owner = |what| Owner { id: Some(id.to_owned()), what };
+        let owner = |what| Owner { n: Some(n), what };
         let what = if blob.is_none() { body } else { dump_alone };
         let needs = Some(blob.unwrap_or_else(|| name.clone()));
-        self.queue.push(Op::File { owner: owner(what), name, bytes });
         let ends = matches!(record, Record::Ended(_));
-        self.queue.push(Op::Log { owner: owner(body), record: log::encode(record), needs, ends });
+        let record = log::encode(record);
+        self.queue.push([
+            Op::File { owner: owner(what), name, bytes },
+            Op::Log { owner: owner(body), record, needs, ends },
+        ]);
     }
 
     fn print(&mut self, output: Output, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             self.knew_at_first.get_or_insert(self.redactor.generation());
-            let owner = Owner { id: None, what: output.file() };
-            self.queue.push(Op::Part { owner, name: output.file().to_owned(), bytes });
+            let owner = Owner { n: None, what: output.file() };
+            self.queue.push([Op::Part { owner, name: output.file().to_owned(), bytes }]);
         }
     }
 }

@@ -60,9 +60,9 @@ pub(crate) struct FinishedBody {
 }
 
 impl ArrivingBody {
-    pub(crate) fn new(id: &str, what: &'static str) -> Self {
+    pub(crate) fn new(n: u64, what: &'static str) -> Self {
         Self {
-            owner: Owner { id: Some(id.to_owned()), what },
+            owner: Owner { n: Some(n), what },
             content_type: None,
             content_encoding: None,
             state: State::Held { pieces: Vec::new(), bytes: 0 },
@@ -103,7 +103,7 @@ impl ArrivingBody {
     }
 
     fn long_body(&self) -> LongBody {
-        let id = self.owner.id.as_deref().unwrap_or_default();
+        let id = self.owner.id().unwrap_or_default();
         let name = format!("{}/.unfinished-{id}-{}", folder::BLOBS, self.owner.what.replace(' ', "-"));
         let window = Window::new(self.owner.what, self.content_type.as_deref());
         LongBody { window, name, hasher: Sha256::new(), stored: 0 }
@@ -112,7 +112,7 @@ impl ArrivingBody {
     fn pass_on(&mut self, bytes: &[u8], redactor: &mut Redactor, queue: &Queue) {
         let State::Long(long) = &mut self.state else { return };
         let ready = long.window.push(redactor, bytes);
-        long.keep(ready, &self.owner, queue);
+        long.keep(ready, self.owner, queue);
     }
 
     /// No more bytes will come.
@@ -149,11 +149,11 @@ impl ArrivingBody {
             }
             State::Long(mut long) => {
                 let ready = long.window.finish(redactor);
-                long.keep(ready, &self.owner, queue);
+                long.keep(ready, self.owner, queue);
                 let LongBody { window, name, hasher, stored } = *long;
                 let sha256 = hex(hasher.finalize());
                 let to = folder::blob(&sha256);
-                queue.push(Op::Finish { owner: self.owner, name: name.clone(), to, bytes: stored });
+                queue.push([Op::Finish { owner: self.owner, name: name.clone(), to, bytes: stored }]);
                 let stored = StoredBody { at: Place::Blob, sha256, bytes: stored, decoded_from: None };
                 FinishedBody {
                     stored,
@@ -188,16 +188,16 @@ fn blob_of(
 ) -> FinishedBody {
     let sha256 = hex(Sha256::digest(&bytes));
     let (name, stored) = (folder::blob(&sha256), bytes.len() as u64);
-    queue.push(Op::File { owner, name: name.clone(), bytes });
+    queue.push([Op::File { owner, name: name.clone(), bytes }]);
     let stored = StoredBody { at: Place::Blob, sha256, bytes: stored, decoded_from };
     FinishedBody { stored, bytes: Vec::new(), blob: Some(name), edits, unsearched }
 }
 
 impl LongBody {
-    fn keep(&mut self, bytes: Vec<u8>, owner: &Owner, queue: &Queue) {
+    fn keep(&mut self, bytes: Vec<u8>, owner: Owner, queue: &Queue) {
         self.hasher.update(&bytes);
         self.stored += bytes.len() as u64;
-        queue.push(Op::Part { owner: owner.clone(), name: self.name.clone(), bytes });
+        queue.push([Op::Part { owner, name: self.name.clone(), bytes }]);
     }
 }
 
@@ -228,5 +228,6 @@ pub fn sha256(bytes: &[u8]) -> String {
 }
 
 pub(crate) fn hex(digest: impl AsRef<[u8]>) -> String {
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    digest.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

@@ -10,6 +10,7 @@ use wire::{Ending, Header};
 
 use crate::hints::Hints;
 use crate::log::{Answered, Arrived, Asked, Ended, Place, StoredBody};
+use crate::reads;
 use crate::time::iso;
 
 /// The version that is written.
@@ -69,7 +70,9 @@ macro_rules! dump {
             /// The file's text.
             pub(crate) fn into_json(mut self) -> Vec<u8> {
                 let text = self.body.text.as_mut().map(std::mem::take);
-                spliced(serde_json::to_vec(&self).expect("a dump has only string keys"), text)
+                let reads = self.take_reads();
+                let dump = serde_json::to_vec(&self).expect("a dump has only string keys");
+                spliced(&dump, text.as_deref(), &reads)
             }
 
             /// Reads a dump of any version that was ever written.
@@ -249,18 +252,43 @@ pub enum DumpError {
     Malformed(#[from] serde_json::Error),
 }
 
-/// Puts the body's text between its quotes in a dump that was written without it: the text is most
-/// of a dump, and `wire` escapes it several times faster than a serializer does.
-fn spliced(dump: Vec<u8>, text: Option<String>) -> Vec<u8> {
-    // In a string the quotes would be escaped, so this stands only where the body's text begins.
-    const BEGIN: &[u8] = br#""body":{"text":""#;
-    let Some(text) = text else { return dump };
-    let begin = dump.windows(BEGIN.len()).position(|window| window == BEGIN);
-    let at = begin.expect("a dump with a text has one") + BEGIN.len();
-    let mut out = Vec::with_capacity(dump.len() + text.len() * 5 / 4);
-    out.extend_from_slice(&dump[..at]);
-    wire::json::escape_into(&mut out, &text);
-    out.extend_from_slice(&dump[at..]);
+impl RequestDump {
+    fn take_reads(&mut self) -> Vec<wire::Read> {
+        Vec::new()
+    }
+}
+
+impl ResponseDump {
+    fn take_reads(&mut self) -> Vec<wire::Read> {
+        std::mem::take(&mut self.chunks)
+    }
+}
+
+/// Puts the body's text between its quotes, and the reads between their brackets, in a dump that was written without
+/// them: they are most of a dump, and a serializer takes several times as long for them.
+fn spliced(dump: &[u8], text: Option<&str>, reads: &[wire::Read]) -> Vec<u8> {
+    // In a string the quotes would be escaped, so these stand only where the body's text and the reads begin.
+    const TEXT: &[u8] = br#""body":{"text":""#;
+    const READS: &[u8] = br#","chunks":["#;
+    const LONGEST_READ: usize = 64;
+    let escaped = text.map_or(0, |text| text.len() + text.len() / 4);
+    let mut out = Vec::with_capacity(dump.len() + escaped + reads.len() * LONGEST_READ);
+    let mut from = 0;
+    if let Some(text) = text {
+        let begin = dump.windows(TEXT.len()).position(|window| window == TEXT);
+        from = begin.expect("a dump with a text has one") + TEXT.len();
+        out.extend_from_slice(&dump[..from]);
+        wire::json::escape_into(&mut out, text);
+    }
+    if !reads.is_empty() {
+        // Nearer to the end, and a body that is no text stands before it.
+        let begin = dump.windows(READS.len()).rposition(|window| window == READS);
+        let at = begin.expect("a dump with reads has their list") + READS.len();
+        out.extend_from_slice(&dump[from..at]);
+        reads::write(&mut out, reads);
+        from = at;
+    }
+    out.extend_from_slice(&dump[from..]);
     out
 }
 
@@ -305,5 +333,41 @@ mod tests {
         };
         assert_eq!(dump.clone().into_json(), serde_json::to_vec(&dump).expect("serializes"));
         assert_eq!(RequestDump::read(&dump.clone().into_json()).expect("reads back"), dump);
+        for reads in [0, 1, 3] {
+            for body in [dump.body.clone(), BodyDump { base64: Some("AAAA".into()), ..BodyDump::default() }] {
+                let dump = answer(&dump, body, reads);
+                assert_eq!(dump.clone().into_json(), serde_json::to_vec(&dump).expect("serializes"));
+                assert_eq!(ResponseDump::read(&dump.clone().into_json()).expect("reads back"), dump);
+            }
+        }
+    }
+
+    /// An answer to `asked` in so many reads, with headers that say what the splices look for.
+    fn answer(asked: &RequestDump, body: BodyDump, reads: u64) -> ResponseDump {
+        let tricky = |value: &str| Header::Plain { name: "x".into(), value: value.into() };
+        ResponseDump {
+            format: DUMP_FORMAT,
+            request_id: asked.request_id.clone(),
+            timestamp: String::new(),
+            phase: "response".into(),
+            provider_id: None,
+            model_id: None,
+            target_url: String::new(),
+            method: "POST".into(),
+            workspace_path: None,
+            session_id: None,
+            agent_id: None,
+            message_id: None,
+            headers: vec![tricky(r#","chunks":["#), tricky(r#""body":{"text":""#)],
+            body,
+            body_sha256: String::new(),
+            status: Some(200),
+            chunks: (0..reads).map(|n| wire::Read { seq: n, offset: 9 * n, us: u64::MAX - n }).collect(),
+            trailers: vec![tricky(r#","chunks":["#)],
+            first_byte_us: Some(1),
+            end_us: 2,
+            ending: Ending::Complete,
+            error: Some(r#","chunks":["#.into()),
+        }
     }
 }

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wire::{Ending, Header, Read};
 
+use crate::reads;
+
 /// The version that is written.
 pub const LOG_FORMAT: u32 = 1;
 
@@ -189,10 +191,21 @@ pub enum LogError {
 }
 
 /// The bytes of a record.
-pub(crate) fn encode(record: &Record) -> Vec<u8> {
+pub(crate) fn encode(mut record: Record) -> Vec<u8> {
     const CRC: usize = "00000000 ".len();
     let mut line = vec![b' '; CRC];
-    serde_json::to_writer(&mut line, record).expect("records have only string keys");
+    let reads = match &mut record {
+        Record::Ended(ended) => std::mem::take(&mut ended.reads),
+        _ => Vec::new(),
+    };
+    serde_json::to_writer(&mut line, &record).expect("records have only string keys");
+    if !reads.is_empty() {
+        // The reads are the end of a record, and most of it.
+        let list = line.strip_suffix(b"]}").expect("a record with reads ends with their list").len();
+        line.truncate(list);
+        reads::write(&mut line, &reads);
+        line.extend_from_slice(b"]}");
+    }
     let crc = format!("{:08x}", crc32fast::hash(&line[CRC..]));
     line[..crc.len()].copy_from_slice(crc.as_bytes());
     line.push(b'\n');
@@ -206,7 +219,7 @@ pub(crate) fn without_body(record: &[u8]) -> Option<Vec<u8>> {
         Record::Asked(Asked { body, .. }) | Record::Ended(Ended { body, .. }) => *body = StoredBody::lost(),
         Record::Opened(_) | Record::Arrived(_) | Record::Answered(_) => return None,
     }
-    Some(encode(&record))
+    Some(encode(record))
 }
 
 /// Reads records one after the other until the end, or until the first one that is not whole.
@@ -301,7 +314,7 @@ mod tests {
     }
 
     fn written() -> Vec<u8> {
-        sample().iter().flat_map(encode).collect()
+        sample().into_iter().flat_map(encode).collect()
     }
 
     fn read(bytes: &[u8]) -> (Vec<Record>, bool) {
@@ -319,19 +332,39 @@ mod tests {
     }
 
     #[test]
+    fn a_record_is_what_a_serializer_would_have_written() {
+        for count in [0, 1, 3] {
+            let read = |n| Read { seq: n, offset: 7 * n, us: u64::MAX - n };
+            let ended = Record::Ended(Ended {
+                seq: 9,
+                us: 10,
+                id: "r000001".into(),
+                ending: Ending::Complete,
+                error: Some("]}".into()),
+                body: StoredBody::lost(),
+                trailers: Vec::new(),
+                reads: (0..count).map(read).collect(),
+            });
+            let line = encode(ended.clone());
+            let json = whole(&line).expect("its checksum is right");
+            assert_eq!(json, serde_json::to_string(&ended).expect("serializes"));
+        }
+    }
+
+    #[test]
     fn a_record_can_lose_its_body_and_nothing_else() {
         let [opened, asked, _] = &sample()[..] else { unreachable!("there are three") };
-        assert_eq!(without_body(&encode(opened)), None);
+        assert_eq!(without_body(&encode(opened.clone())), None);
         let Record::Asked(asked) = asked.clone() else { unreachable!("it is the second") };
         let bare = Record::Asked(Asked { body: StoredBody::lost(), ..asked.clone() });
-        assert_eq!(without_body(&encode(&Record::Asked(asked))), Some(encode(&bare)));
+        assert_eq!(without_body(&encode(Record::Asked(asked))), Some(encode(bare)));
     }
 
     #[test]
     fn a_log_cut_anywhere_keeps_every_whole_record() {
         let log = written();
         let ends: Vec<usize> =
-            (1..=3).map(|n| sample()[..n].iter().map(|record| encode(record).len()).sum()).collect();
+            (1..=3).map(|n| sample().into_iter().take(n).map(|record| encode(record).len()).sum()).collect();
         for cut in 0..=log.len() {
             let (found, torn) = read(&log[..cut]);
             assert_eq!(found.len(), ends.iter().filter(|end| **end <= cut).count(), "cut at {cut}");

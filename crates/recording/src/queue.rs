@@ -4,14 +4,16 @@
 //! whose body does not fit is written without it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use session::RequestId;
 
 use crate::disk::Disk;
+use crate::doze::{Awaited, Bell, Rest};
 use crate::folder;
+use crate::kept::Kept;
 use crate::log;
 use crate::loss::Loss;
 
@@ -26,22 +28,30 @@ const AT_WORK: Duration = Duration::from_millis(500);
 /// Room on top of it for what is small and says what happened: heads and endings.
 const HEADROOM: usize = 2 << 20;
 const SMALL: usize = 16 << 10;
+/// Bytes that are written in one go, more or less.
+const GROUP: usize = 1 << 20;
 
 /// Whose bytes they are, for the list of losses.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
-    pub(crate) id: Option<String>,
+    /// The exchange's number.
+    pub(crate) n: Option<u64>,
     pub(crate) what: &'static str,
 }
 
 impl Owner {
-    pub(crate) fn loss(&self, bytes: u64, reason: &str) -> Loss {
-        Loss { request_id: self.id.clone(), what: self.what.to_owned(), bytes, reason: reason.to_owned() }
+    /// The exchange's id, as in `r000007`.
+    pub(crate) fn id(self) -> Option<String> {
+        self.n.map(|n| RequestId::nth(n).to_string())
+    }
+
+    pub(crate) fn loss(self, bytes: u64, reason: &str) -> Loss {
+        Loss { request_id: self.id(), what: self.what.to_owned(), bytes, reason: reason.to_owned() }
     }
 
     /// As in `r000007 request body: why`.
-    pub(crate) fn describe(&self, why: &str) -> String {
-        format!("{} {}: {why}", self.id.as_deref().unwrap_or("command"), self.what)
+    pub(crate) fn describe(self, why: &str) -> String {
+        format!("{} {}: {why}", self.id().as_deref().unwrap_or("command"), self.what)
     }
 }
 
@@ -59,15 +69,6 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    fn owner(&self) -> &Owner {
-        match self {
-            Self::Log { owner, .. }
-            | Self::File { owner, .. }
-            | Self::Part { owner, .. }
-            | Self::Finish { owner, .. } => owner,
-        }
-    }
-
     fn size(&self) -> usize {
         match self {
             Self::Log { record, .. } => record.len(),
@@ -75,21 +76,37 @@ impl Op {
             Self::Finish { .. } => 0,
         }
     }
+
+    /// The bytes of a record.
+    fn record(&self) -> Option<&[u8]> {
+        match self {
+            Self::Log { record, .. } => Some(record),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the last record of its exchange.
+    fn ends(&self) -> bool {
+        matches!(self, Self::Log { ends: true, .. })
+    }
+
+    /// A head alone can wait a moment for something to come along with it.
+    fn is_urgent(&self) -> bool {
+        !matches!(self, Self::Log { needs: None, ends: false, .. })
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
-    ops: VecDeque<Op>,
-    /// Bytes in `ops` and in what the disk thread is writing right now.
+    /// Those that the disk's thread is writing right now stand at the front, in the order in which it writes them.
+    ops: VecDeque<Arc<Op>>,
+    /// Bytes in `ops`.
     waiting: usize,
-    /// What the disk's thread has in its hands: whose, and how many bytes.
-    writing: Option<(Owner, u64)>,
     /// When the disk last took something.
     took_at: Option<Instant>,
     /// Since when the disk has had something to do and has taken nothing.
     busy_since: Option<Instant>,
-    /// The disk's thread waits to be woken.
-    idle: bool,
+    rest: Rest,
     closed: bool,
     finished: bool,
     losses: Vec<Loss>,
@@ -97,19 +114,31 @@ struct State {
     broken: HashMap<String, usize>,
 }
 
+impl Awaited for State {
+    fn has_work(&self) -> bool {
+        self.closed || !self.ops.is_empty()
+    }
+
+    fn rest(&mut self) -> &mut Rest {
+        &mut self.rest
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    shared: Arc<(Mutex<State>, Condvar)>,
+    shared: Arc<Shared>,
     /// The disk is at work and more waits for it than should.
     late: Arc<AtomicBool>,
     kept: Arc<Kept>,
 }
 
-/// How many exchanges have ended on the disk, in the order in which they ended.
 #[derive(Debug, Default)]
-struct Kept {
-    count: AtomicU64,
-    more: Notify,
+struct Shared {
+    state: Mutex<State>,
+    /// Something came.
+    bell: Bell,
+    /// Everything is written.
+    finished: Condvar,
 }
 
 impl Queue {
@@ -122,30 +151,19 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.0.lock().expect("no thread panics while it holds the queue")
+        self.shared.state.lock().expect("no thread panics while it holds the queue")
     }
 
-    /// Puts `op` into the queue, or names what is lost. Never waits for the disk.
-    pub(crate) fn push(&self, op: Op) {
+    /// Puts `ops` into the queue, or names what is lost. Never waits for the disk.
+    pub(crate) fn push(&self, ops: impl IntoIterator<Item = Op>) {
         let mut state = self.state();
-        let size = op.size();
-        let limit = if state.is_at_work() { LIMIT_AT_WORK } else { LIMIT };
-        let headroom = if size <= SMALL { HEADROOM } else { 0 };
-        if state.waiting + size <= limit + headroom {
-            state.waiting += size;
-            self.late.store(state.waiting > LATE, Ordering::Relaxed);
-            state.ops.push_back(op);
-            if std::mem::take(&mut state.idle) {
-                state.busy_since = Some(Instant::now());
-                self.shared.1.notify_all();
-            }
-            return;
+        let mut urgent = false;
+        for op in ops {
+            urgent |= op.is_urgent();
+            state.take_in(op);
         }
-        let reason = format!("the disk was too slow: {} MiB were waiting for it", limit >> 20);
-        if let Some(bare) = state.lose(op, &reason) {
-            state.waiting += bare.size();
-            state.ops.push_back(bare);
-        }
+        self.late.store(state.waiting > LATE, Ordering::Relaxed);
+        self.shared.bell.ring(&mut state.rest, urgent);
     }
 
     /// Whether the disk is at work and cannot keep up.
@@ -156,20 +174,11 @@ impl Queue {
     /// Waits until so many exchanges have ended on the disk, or could not be kept. Never waits for a
     /// disk that stands still, and for none longer than [`AT_WORK`].
     pub(crate) async fn has_kept(&self, count: u64) {
-        let has_kept = || self.kept.count.load(Ordering::Acquire) >= count;
-        if has_kept() || self.state().stands_still() {
+        if self.state().stands_still() {
             return;
         }
-        let keeping = async {
-            loop {
-                let more = self.kept.more.notified();
-                if has_kept() {
-                    return;
-                }
-                more.await;
-            }
-        };
-        let _ = tokio::time::timeout(AT_WORK, keeping).await; // late is late: the traffic goes on
+        let Some(turn) = self.kept.turn(count) else { return };
+        let _ = tokio::time::timeout(AT_WORK, turn).await; // late is late: the traffic goes on
     }
 
     /// Names a loss that happened before the queue.
@@ -185,59 +194,73 @@ impl Queue {
     /// Waits until everything is written, at most until `deadline`; what is still waiting then is
     /// lost by name.
     pub(crate) fn close(&self, deadline: Duration) {
-        let until = Instant::now() + deadline;
         let mut state = self.state();
         state.closed = true;
-        self.shared.1.notify_all();
-        while !state.finished {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let reason = "the disk did not take it in time";
-                if let Some((owner, bytes)) = state.writing.take() {
-                    state.losses.push(owner.loss(bytes, reason));
-                }
-                for op in std::mem::take(&mut state.ops) {
-                    state.lose(op, reason);
-                }
-                return;
-            }
-            state = self.shared.1.wait_timeout(state, left).expect("no thread panics with the queue").0;
+        self.shared.bell.ring(&mut state.rest, true);
+        let waited = self.shared.finished.wait_timeout_while(state, deadline, |state| !state.finished);
+        let mut state = waited.expect("no thread panics with the queue").0;
+        for op in std::mem::take(&mut state.ops) {
+            state.lose(&op, "the disk did not take it in time");
         }
     }
 
     fn run(self, mut disk: Box<dyn Disk>) {
-        let mut state = self.state();
         loop {
-            while state.ops.is_empty() && !state.closed {
-                state.idle = true;
+            let mut state = self.state();
+            if state.ops.is_empty() {
                 state.busy_since = None;
-                state = self.shared.1.wait(state).expect("no thread panics while it holds the queue");
+                state = self.shared.bell.wait(state);
             }
-            let Some(op) = state.ops.pop_front() else {
-                state.finished = true;
-                self.shared.1.notify_all();
-                return;
-            };
-            let size = op.size();
-            let ends = matches!(op, Op::Log { ends: true, .. });
-            state.writing = Some((op.owner().clone(), size as u64));
+            state.busy_since.get_or_insert_with(Instant::now);
+            let group = state.next_group();
             drop(state);
-            self.write_one(op, disk.as_mut());
-            if ends {
-                self.kept.count.fetch_add(1, Ordering::Release);
-                self.kept.more.notify_waiters();
+            if group.is_empty() {
+                break;
             }
-            state = self.state();
-            state.writing = None;
-            state.waiting -= size;
-            let now = Instant::now();
-            (state.took_at, state.busy_since) = (Some(now), Some(now));
-            self.late.store(state.waiting > LATE, Ordering::Relaxed);
+            self.write(&group, disk.as_mut());
         }
+        self.state().finished = true;
+        self.shared.finished.notify_all();
     }
 
-    fn write_one(&self, op: Op, disk: &mut dyn Disk) {
-        let written = match &op {
+    /// Writes a group: its files, and then the records that count on them, which go into the log together.
+    fn write(&self, group: &[Arc<Op>], disk: &mut dyn Disk) {
+        let (files, records) = group.split_at(group.partition_point(|op| op.record().is_none()));
+        for file in files {
+            self.write_one(file, disk);
+            if !self.wrote(1) {
+                return; // too late: all of it is named as lost
+            }
+        }
+        self.write_records(records, disk);
+        self.kept.add(records.iter().filter(|record| record.ends()).count() as u64);
+        self.wrote(records.len());
+    }
+
+    /// The first `count` ops are written, or lost; whether the others still matter.
+    fn wrote(&self, count: usize) -> bool {
+        let mut state = self.state();
+        let count = count.min(state.ops.len());
+        state.waiting -= state.ops.drain(..count).map(|op| op.size()).sum::<usize>();
+        let now = Instant::now();
+        (state.took_at, state.busy_since) = (Some(now), Some(now));
+        self.late.store(state.waiting > LATE, Ordering::Relaxed);
+        !state.ops.is_empty()
+    }
+
+    fn write_records(&self, records: &[Arc<Op>], disk: &mut dyn Disk) {
+        if records.len() > 1 && self.state().broken.is_empty() {
+            let joined: Vec<&[u8]> = records.iter().filter_map(|record| record.record()).collect();
+            if disk.append(folder::LOG, &joined.concat()).is_ok() {
+                return;
+            }
+        }
+        // Each by itself: one may have lost its file, or be what there is still room for.
+        records.iter().for_each(|record| self.write_one(record, disk));
+    }
+
+    fn write_one(&self, op: &Op, disk: &mut dyn Disk) {
+        let written = match op {
             Op::Log { needs: Some(file), .. } if self.state().broken.contains_key(file) => {
                 Err(std::io::Error::other("a part of it could not be kept"))
             }
@@ -258,12 +281,43 @@ impl Queue {
             && let Op::Log { record, .. } = &bare
             && let Err(error) = disk.append(folder::LOG, record)
         {
-            self.state().lose(bare, &error.to_string());
+            self.state().lose(&bare, &error.to_string());
         }
     }
 }
 
 impl State {
+    fn take_in(&mut self, op: Op) {
+        let size = op.size();
+        let limit = if self.is_at_work() { LIMIT_AT_WORK } else { LIMIT };
+        let headroom = if size <= SMALL { HEADROOM } else { 0 };
+        let fits = self.waiting + size <= limit + headroom;
+        let op = if fits {
+            Some(op)
+        } else {
+            let reason = format!("the disk was too slow: {} MiB were waiting for it", limit >> 20);
+            self.lose(&op, &reason)
+        };
+        if let Some(op) = op {
+            self.waiting += op.size();
+            self.ops.push_back(Arc::new(op));
+        }
+    }
+
+    /// What is written next, files before records; it stays at the front until it is written.
+    fn next_group(&mut self) -> Vec<Arc<Op>> {
+        let mut bytes = 0;
+        let fits = |op: &&Arc<Op>| {
+            let fits = bytes < GROUP;
+            bytes += op.size();
+            fits
+        };
+        let length = self.ops.iter().take_while(fits).count();
+        let group = &mut self.ops.make_contiguous()[..length];
+        group.sort_by_key(|op| op.record().is_some());
+        group.to_vec()
+    }
+
     fn is_at_work(&self) -> bool {
         self.took_at.is_some_and(|took| took.elapsed() < AT_WORK)
     }
@@ -288,26 +342,26 @@ impl State {
     }
 
     /// Names what is lost with `op`; gives back the record without its body, where that is left.
-    fn lose(&mut self, op: Op, reason: &str) -> Option<Op> {
+    fn lose(&mut self, op: &Op, reason: &str) -> Option<Op> {
         let bytes = op.size() as u64;
         let (owner, bare) = match op {
             Op::Log { owner, record, needs: Some(file), ends } => {
-                let bare = log::without_body(&record);
-                let bare = bare.map(|record| Op::Log { owner: owner.clone(), record, needs: None, ends });
+                let bare = log::without_body(record);
+                let bare = bare.map(|record| Op::Log { owner: *owner, record, needs: None, ends: *ends });
                 // A file that is broken was named when it broke.
-                if self.broken.contains_key(&file) {
+                if self.broken.contains_key(file) {
                     return bare;
                 }
-                (owner, bare)
+                (*owner, bare)
             }
-            Op::Log { owner, .. } => (Owner { what: "record of it", ..owner }, None),
+            Op::Log { owner, .. } => (Owner { what: "record of it", ..*owner }, None),
             Op::File { owner, name, .. } | Op::Part { owner, name, .. } | Op::Finish { owner, name, .. } => {
                 // However many of its parts are lost, it is one thing that is lost.
-                if self.loses_more(&name, bytes) {
+                if self.loses_more(name, bytes) {
                     return None;
                 }
-                self.broken.insert(name, self.losses.len());
-                (owner, None)
+                self.broken.insert(name.clone(), self.losses.len());
+                (*owner, None)
             }
         };
         self.losses.push(owner.loss(bytes, reason));
@@ -318,38 +372,147 @@ impl State {
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::sync::mpsc::{self, Receiver, Sender};
+
+    use expect_test::{Expect, expect};
 
     use super::*;
 
-    struct Full;
+    /// A disk that tells what it is asked to do, does it when it may, and has room for so many bytes.
+    struct Told {
+        calls: Sender<String>,
+        may: Receiver<()>,
+        room: usize,
+    }
 
-    impl Disk for Full {
-        fn append(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
-            Err(io::ErrorKind::StorageFull.into())
+    impl Told {
+        fn call(&mut self, call: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
+            let left = self.room.checked_sub(bytes.len());
+            self.room = left.unwrap_or(self.room);
+            let end = if left.is_some() { "" } else { ": full" };
+            let bytes = String::from_utf8_lossy(bytes);
+            self.calls.send(format!("{call} {name} {bytes}{end}")).expect("somebody listens");
+            self.may.recv().expect("somebody lets it go on");
+            left.map(drop).ok_or(io::ErrorKind::StorageFull.into())
+        }
+    }
+
+    impl Disk for Told {
+        fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+            self.call("append", name, bytes)
         }
 
-        fn write(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
-            Err(io::ErrorKind::StorageFull.into())
+        fn write(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+            self.call("write", name, bytes)
         }
 
-        fn rename(&mut self, _: &str, _: &str) -> io::Result<()> {
-            Ok(())
+        fn rename(&mut self, _: &str, to: &str) -> io::Result<()> {
+            self.call("rename", to, b"")
         }
 
-        fn remove(&mut self, _: &str) -> io::Result<()> {
-            Ok(())
+        fn remove(&mut self, name: &str) -> io::Result<()> {
+            self.call("remove", name, b"")
+        }
+    }
+
+    /// A queue to such a disk, what the disk says, and what lets it go on.
+    fn queue(room: usize) -> (Queue, Receiver<String>, Sender<()>) {
+        let (calls, told) = mpsc::channel();
+        let (go_on, may) = mpsc::channel();
+        (Queue::start(Box::new(Told { calls, may, room })).expect("a thread"), told, go_on)
+    }
+
+    fn head(n: u64) -> Op {
+        let owner = Owner { n: Some(n), what: "request head" };
+        Op::Log { owner, record: format!("head {n};").into(), needs: None, ends: false }
+    }
+
+    fn file(n: u64) -> Op {
+        let owner = Owner { n: Some(n), what: "request body" };
+        Op::File { owner, name: format!("file {n}"), bytes: "-".repeat(8).into() }
+    }
+
+    fn record(n: u64) -> Op {
+        let owner = Owner { n: Some(n), what: "request body" };
+        Op::Log { owner, record: format!("record {n};").into(), needs: Some(format!("file {n}")), ends: true }
+    }
+
+    /// What the disk is asked to do with all that came while it was busy with something else, and what is lost.
+    fn check(room: usize, ops: impl IntoIterator<Item = Op>, expected: Expect) {
+        let (queue, told, go_on) = queue(room);
+        queue.push([Op::Part { owner: Owner { n: None, what: "out" }, name: "out".into(), bytes: vec![] }]);
+        told.recv().expect("the disk has it in its hands");
+        queue.push(ops);
+        (0..20).for_each(|_| go_on.send(()).expect("the disk listens"));
+        queue.close(Duration::from_secs(30));
+        let lost = queue.losses().into_iter().map(|loss| format!("lost {loss}"));
+        let said: Vec<String> = told.try_iter().chain(lost).collect();
+        expected.assert_eq(&said.join("\n"));
+    }
+
+    #[test]
+    fn records_go_into_the_log_together_behind_their_files() {
+        check(
+            usize::MAX,
+            [head(1), head(2), file(1), record(1), head(3), file(2), record(2)],
+            expect![[r#"
+                write file 1 --------
+                write file 2 --------
+                append exchanges.log head 1;head 2;record 1;head 3;record 2;"#]],
+        );
+    }
+
+    #[test]
+    fn of_records_that_do_not_fit_together_each_is_kept_or_lost_by_itself() {
+        check(
+            24,
+            [head(1), head(2), head(3), head(4)],
+            expect![[r#"
+                append exchanges.log head 1;head 2;head 3;head 4;: full
+                append exchanges.log head 1;
+                append exchanges.log head 2;
+                append exchanges.log head 3;
+                append exchanges.log head 4;: full
+                lost r000004: record of it (7 bytes): no storage space"#]],
+        );
+    }
+
+    #[test]
+    fn a_body_that_the_disk_does_not_take_in_time_is_one_loss() {
+        let (queue, _told, _go_on) = queue(usize::MAX);
+        queue.push([file(1), record(1)]);
+        queue.close(Duration::ZERO);
+        let lost: Vec<String> = queue.losses().iter().map(Loss::to_string).collect();
+        assert_eq!(lost, ["r000001: request body (8 bytes): the disk did not take it in time"]);
+    }
+
+    /// A head wakes nobody who dozes, and nothing else comes.
+    #[test]
+    fn a_head_alone_gets_to_the_disk() {
+        let (queue, told, go_on) = queue(usize::MAX);
+        for n in 1..=3 {
+            while n > 1 && queue.state().rest == Rest::Working {
+                std::thread::yield_now(); // it puts the last one down
+            }
+            queue.push([head(n)]);
+            let asked = told.recv_timeout(Duration::from_secs(30)).expect("the disk was asked");
+            assert_eq!(asked, format!("append exchanges.log head {n};"));
+            go_on.send(()).expect("the disk listens");
         }
     }
 
     #[test]
     fn every_byte_of_an_output_that_breaks_is_counted_in_one_loss() {
-        let queue = Queue::start(Box::new(Full)).expect("a thread");
-        for _ in 0..3 {
-            let owner = Owner { id: None, what: "stdout.txt" };
-            queue.push(Op::Part { owner, name: "stdout.txt".into(), bytes: vec![0; 10] });
-        }
-        queue.close(Duration::from_secs(30));
-        let lost: Vec<_> = queue.losses().into_iter().map(|loss| (loss.what, loss.bytes)).collect();
-        assert_eq!(lost, [("stdout.txt".to_owned(), 30)]);
+        let part = || {
+            let owner = Owner { n: None, what: "stdout.txt" };
+            Op::Part { owner, name: "stdout.txt".into(), bytes: b"0123456789".into() }
+        };
+        check(
+            9,
+            [part(), part(), part()],
+            expect![[r#"
+                append stdout.txt 0123456789: full
+                lost command: stdout.txt (30 bytes): no storage space"#]],
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,6 +16,7 @@ use crate::assembly::{Assembled, Assembly, Event, Moment, RawHeader};
 use crate::disk::Disk;
 use crate::dump::Surroundings;
 use crate::folder;
+use crate::line::Line;
 use crate::loss::Loss;
 use crate::manifest::{Counts, MANIFEST_FORMAT, Manifest};
 use crate::queue::Queue;
@@ -92,20 +93,12 @@ struct Shared {
     /// Numbers for what happens. Those of the log's records are taken while the line is held, so that
     /// the log is in order.
     next_seq: AtomicU64,
-    line: Mutex<Line>,
+    line: Arc<Line>,
     unsearched: Arc<Unsearched>,
     queue: Queue,
     /// What is in flight is being cut, and not by the harness.
     cutting: AtomicBool,
     assembly: Mutex<Option<JoinHandle<Assembled>>>,
-}
-
-#[derive(Debug)]
-struct Line {
-    next_exchange: u64,
-    /// How many exchanges have ended.
-    ended: u64,
-    events: Option<mpsc::Sender<Event>>,
 }
 
 #[derive(Debug, Default)]
@@ -142,23 +135,24 @@ impl Recorder {
             if empty { Ok(()) } else { Err(CreateError::NotEmpty { dir: settings.dir.clone() }) }
         })?;
         let queue = Queue::start(make_disk(&settings.dir)).map_err(failed)?;
-        let (sender, receiver) = mpsc::channel::<Event>();
+        let line = Arc::new(Line::default());
         let unsearched = Arc::new(Unsearched::default());
         let surroundings = Surroundings {
             started_at: settings.started_at,
             workspace: settings.manifest.command.as_ref().map(|command| command.cwd.clone()),
         };
         let mut assembly = Assembly::new(redactor, queue.clone(), surroundings);
-        let searched = unsearched.clone();
+        let (searched, coming) = (unsearched.clone(), line.clone());
         let thread = std::thread::Builder::new().name("redact".into()).spawn(move || {
-            while let Ok(event) = receiver.recv() {
-                let size = event.size();
-                assembly.take(event);
-                searched.shrink(size);
+            while let Some(events) = coming.take() {
+                for event in events {
+                    let size = event.size();
+                    assembly.take(event);
+                    searched.shrink(size);
+                }
             }
             assembly.finish()
         });
-        let line = Mutex::new(Line { next_exchange: 1, ended: 0, events: Some(sender) });
         let assembly = Mutex::new(Some(thread.map_err(failed)?));
         Ok(Self {
             shared: Arc::new(Shared {
@@ -175,13 +169,9 @@ impl Recorder {
 
     /// A request's head arrived. `url` is where it goes.
     pub fn arrived(&self, method: &str, url: &str, headers: Vec<RawHeader>) -> ExchangeTap {
-        let mut line = self.line();
-        let n = line.next_exchange;
-        line.next_exchange += 1;
-        let at = self.moment();
-        line.send(Event::Arrived { n, at, method: method.to_owned(), url: url.to_owned(), headers });
-        drop(line);
-        ExchangeTap::new(self.clone(), n)
+        let (method, url) = (method.to_owned(), url.to_owned());
+        let arrived = |n| Event::Arrived { n, at: self.moment(), method, url, headers };
+        ExchangeTap::new(self.clone(), self.shared.line.begin(arrived))
     }
 
     /// The command printed something.
@@ -243,7 +233,7 @@ impl Recorder {
     /// Ends the recording's writing: what happened is searched and written, within `deadline`.
     /// `None` when it was finished before.
     pub fn finish(&self, deadline: Duration) -> Option<Finished> {
-        self.line().events = None;
+        self.shared.line.close();
         let thread = self.shared.assembly.lock().expect("nobody panics with it").take()?;
         let Assembled { redactor, counts, unsearched, learned_late } = thread.join().ok()?;
         self.shared.queue.close(deadline);
@@ -253,16 +243,16 @@ impl Recorder {
     /// Hands over something that has no place of its own in the log.
     pub(crate) fn hand_over(&self, event: Event) {
         self.shared.unsearched.grow(event.size());
-        self.line().send(event);
+        self.shared.line.put(|| event);
     }
 
     /// Hands over something that has its own place in the log; how many exchanges have ended with it.
     pub(crate) fn happened(&self, make: impl FnOnce(Moment) -> Event) -> u64 {
-        let mut line = self.line();
-        let event = make(self.moment());
-        self.shared.unsearched.grow(event.size());
-        line.send(event);
-        line.ended
+        self.shared.line.put(|| {
+            let event = make(self.moment());
+            self.shared.unsearched.grow(event.size());
+            event
+        })
     }
 
     /// The next place in the one order, and the time.
@@ -275,19 +265,11 @@ impl Recorder {
     pub(crate) fn is_cutting(&self) -> bool {
         self.shared.cutting.load(Ordering::Relaxed)
     }
-
-    fn line(&self) -> std::sync::MutexGuard<'_, Line> {
-        self.shared.line.lock().expect("nobody panics while holding the line")
-    }
 }
 
-impl Line {
-    /// After the end nobody listens, and nothing more is recorded.
-    fn send(&mut self, event: Event) {
-        if let Some(events) = &self.events {
-            self.ended += u64::from(matches!(event, Event::Ended { .. }));
-            let _ = events.send(event); // fails only when the searching thread is gone
-        }
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.line.close(); // nobody is left who could hand over more
     }
 }
 

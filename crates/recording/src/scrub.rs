@@ -198,7 +198,7 @@ fn rewrite_log(dir: &Path, scrubbed: &HashMap<String, Entry>) -> Result<(), Seal
             Record::Ended(old) => of(&old.id).and_then(|entry| entry.ended.clone()).map(Record::Ended),
         };
         if let Some(record) = record {
-            output.write_all(&log::encode(&record)).map_err(failed)?;
+            output.write_all(&log::encode(record)).map_err(failed)?;
         }
     }
     output.flush().map_err(failed)?;

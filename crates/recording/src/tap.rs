@@ -12,7 +12,9 @@ use crate::recorder::Recorder;
 /// for each piece of a stream costs more than the piece, and it can do nothing with it anyway.
 const PART: usize = 64 << 10;
 /// Room for the first bytes of a part: most streams are no longer.
-const FIRST: usize = 16 << 10;
+const FIRST: usize = 48 << 10;
+/// Room behind the first bytes: a body that is read nearly at once mostly has a little left.
+const REST: usize = 4 << 10;
 
 /// The recorder's end of one exchange. Dropped before its end, it means that the harness left.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ struct Gathered {
 impl Gathered {
     fn push(&mut self, bytes: &[u8]) {
         if self.part.bytes.capacity() == 0 {
-            self.part.bytes.reserve(FIRST.max(bytes.len()));
+            self.part.bytes.reserve(FIRST.max(bytes.len() + REST));
         }
         self.part.bytes.extend_from_slice(bytes);
         self.came += bytes.len() as u64;

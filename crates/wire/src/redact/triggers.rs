@@ -41,8 +41,8 @@ struct Entry {
 /// All triggers of all rules.
 pub(super) struct Triggers {
     entries: Vec<Entry>,
-    /// One bit for each hash that some trigger begins with.
-    bits: Box<[u64; HASHES / 64]>,
+    /// Not zero for each hash that some trigger begins with.
+    marks: Box<[u8; HASHES]>,
     /// Entries by that hash, and how far into the entry's text the three bytes stand.
     begins: Vec<Vec<(u16, u8)>>,
 }
@@ -66,15 +66,15 @@ const HASHES: usize = 1 << 16;
 /// Every letter's bit for small letters: with it, both cases are the same.
 const SMALL: u64 = 0x2020_2020_2020_2020;
 
-/// The hash of the first three of four bytes that [`SMALL`] was laid over, in the upper half.
-fn hash(word: u32) -> u32 {
-    (word << 8).wrapping_mul(0x9e37_79b1)
+/// The hash of the first three of four bytes that [`SMALL`] was laid over.
+fn hash(word: u32) -> usize {
+    ((word << 8).wrapping_mul(0x9e37_79b1) >> 16) as usize
 }
 
 impl Triggers {
     fn new(entries: Vec<Entry>) -> Self {
         let mut triggers =
-            Self { entries: Vec::new(), bits: Box::new([0; HASHES / 64]), begins: vec![Vec::new(); HASHES] };
+            Self { entries: Vec::new(), marks: Box::new([0; HASHES]), begins: vec![Vec::new(); HASHES] };
         for (index, entry) in entries.iter().enumerate() {
             match *entry.text.as_bytes() {
                 [a, b, c] => {
@@ -95,9 +95,8 @@ impl Triggers {
     }
 
     fn begin(&mut self, [a, b, c]: [u8; 3], index: usize, lead: u8) {
-        let hash = hash(u32::from_le_bytes([a, b, c, 0]) | SMALL as u32) >> 16;
-        let hash = hash as usize;
-        self.bits[hash / 64] |= 1 << (hash % 64);
+        let hash = hash(u32::from_le_bytes([a, b, c, 0]) | SMALL as u32);
+        self.marks[hash] = 1;
         let begin = (index as u16, lead);
         if !self.begins[hash].contains(&begin) {
             self.begins[hash].push(begin);
@@ -106,28 +105,29 @@ impl Triggers {
 
     /// Calls `found` with every trigger in `text`, in whatever case, with its start and its end.
     pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(&Row, usize, usize)) {
-        let mut look = |word: u32, at: usize| {
-            let hash = hash(word);
-            if self.bits[(hash >> 22) as usize] >> (hash >> 16 & 63) & 1 == 1 {
-                self.at(text, (hash >> 16) as usize, at, &mut found);
+        let mut look = |hash: usize, at: usize| {
+            if self.marks[hash] != 0 {
+                self.at(text, hash, at, &mut found);
             }
         };
         let mut at = 0;
-        // Four places at a time, out of two loads.
+        // Four places at a time, out of two loads and with one question: there is nearly always nothing.
         while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<10>()) {
             let [first, last] = [&chunk[..8], &chunk[2..]]
                 .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes of ten")) | SMALL);
-            look(first as u32, at);
-            look((first >> 16) as u32, at + 2);
-            look((first >> 32) as u32, at + 4);
-            look((last >> 32) as u32, at + 6);
+            let words = [first as u32, (first >> 16) as u32, (first >> 32) as u32, (last >> 32) as u32];
+            let hashes = words.map(hash);
+            if hashes.iter().fold(0, |any, &hash| any | self.marks[hash]) != 0 {
+                hashes.into_iter().enumerate().for_each(|(place, hash)| look(hash, at + 2 * place));
+            }
             at += 8;
         }
         // The last places, with a space behind the end: that ends a trigger of three bytes too.
         let rest = &text[at.min(text.len())..];
         for (past, _) in rest.iter().enumerate().step_by(2) {
             let byte = |index: usize| rest.get(past + index).copied().unwrap_or(b' ');
-            look(u32::from_le_bytes([byte(0), byte(1), byte(2), 0]) | SMALL as u32, at + past);
+            let word = u32::from_le_bytes([byte(0), byte(1), byte(2), 0]) | SMALL as u32;
+            look(hash(word), at + past);
         }
     }
 

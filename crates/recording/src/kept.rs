@@ -1,0 +1,61 @@
+//! How many exchanges have ended on the disk, and who waits for that.
+
+use std::sync::Mutex;
+
+use tokio::sync::oneshot;
+
+/// Counts exchanges in the order in which they ended.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(Mutex<Count>);
+
+#[derive(Debug, Default)]
+struct Count {
+    kept: u64,
+    /// Each is woken when so many are kept, and not for those before.
+    waiting: Vec<(u64, oneshot::Sender<()>)>,
+}
+
+impl Kept {
+    /// So many more are kept, or will not be.
+    pub(crate) fn add(&self, more: u64) {
+        if more == 0 {
+            return;
+        }
+        let mut count = self.0.lock().expect("no thread panics with the count");
+        count.kept += more;
+        let kept = count.kept;
+        let due: Vec<_> = count.waiting.extract_if(.., |(turn, _)| *turn <= kept).collect();
+        drop(count);
+        for (_, turn) in due {
+            let _ = turn.send(()); // who waited too long has gone on
+        }
+    }
+
+    /// What comes when so many are kept; `None` where they are.
+    pub(crate) fn turn(&self, kept: u64) -> Option<oneshot::Receiver<()>> {
+        let mut count = self.0.lock().expect("no thread panics with the count");
+        (count.kept < kept).then(|| {
+            let (turn, comes) = oneshot::channel();
+            count.waiting.push((kept, turn));
+            comes
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_those_are_woken_whose_turn_it_is() {
+        let kept = Kept::default();
+        let mut turns = [3, 1, 2].map(|turn| kept.turn(turn).expect("not kept yet"));
+        let mut came = || turns.each_mut().map(|turn| turn.try_recv().is_ok());
+        assert_eq!(came(), [false, false, false]);
+        kept.add(1);
+        assert_eq!(came(), [false, true, false]);
+        kept.add(2);
+        assert_eq!(came(), [true, false, true]);
+        assert!(kept.turn(3).is_none() && kept.turn(4).is_some());
+    }
+}
