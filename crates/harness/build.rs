@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    // Asked for when it runs: a build folder that checkouts share may hold the script of another.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let root = Path::new(&here).join("../../scenarios");
     println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
     collect(&root, &mut files);
@@ -23,8 +25,9 @@ fn main() {
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     println!("cargo::rerun-if-changed={}", folder.display());
-    for entry in std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
-        let path = entry.path();
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    for entry in entries {
+        let path = entry.expect("a folder of the repository can be read").path();
         if path.is_dir() {
             collect(&path, files);
         } else {
