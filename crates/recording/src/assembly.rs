@@ -59,9 +59,10 @@ impl Event {
         }
     }
 
-    /// Whether it ends something, so that there is work to do. The rest can wait for that, or for a moment.
-    pub(crate) fn is_urgent(&self) -> bool {
-        matches!(self, Self::Asked { .. } | Self::Ended { .. })
+    /// Whether there is work to do now: an end, for which somebody waits, or the request of an exchange that is `alone`,
+    /// so that nothing else ends soon. The rest can wait for that, or for a moment.
+    pub(crate) fn is_urgent(&self, alone: bool) -> bool {
+        matches!(self, Self::Ended { .. }) || (alone && matches!(self, Self::Asked { .. }))
     }
 }
 

@@ -75,7 +75,7 @@ impl Waiting {
             return;
         }
         self.ended += u64::from(matches!(event, Event::Ended { .. }));
-        let urgent = event.is_urgent();
+        let urgent = event.is_urgent(self.begun.saturating_sub(self.ended) <= 1);
         self.events.push(event);
         bell.ring(&mut self.rest, urgent);
     }

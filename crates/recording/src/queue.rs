@@ -90,9 +90,9 @@ impl Op {
         matches!(self, Self::Log { ends: true, .. })
     }
 
-    /// A head alone can wait a moment for something to come along with it.
+    /// What somebody waits for, or what more of is to come. Heads and requests can wait a moment for their answer.
     fn is_urgent(&self) -> bool {
-        !matches!(self, Self::Log { needs: None, ends: false, .. })
+        self.ends() || matches!(self, Self::Part { .. } | Self::Finish { .. })
     }
 }
 

@@ -148,7 +148,8 @@ impl Said {
 
 /// A proxy without a command, running.
 pub(crate) struct Proxy {
-    pub(crate) child: Child,
+    /// Until it was ended.
+    child: Option<Child>,
     pub(crate) addr: SocketAddr,
 }
 
@@ -164,23 +165,33 @@ impl Proxy {
         let Some(addr) = line.trim().strip_prefix("http://").and_then(|addr| addr.parse().ok()) else {
             panic!("no address: {line:?} {:?}", Said::of(child.wait_with_output().unwrap()));
         };
-        Self { child, addr }
+        Self { child: Some(child), addr }
     }
 
     pub(crate) fn signal(&self, signal: i32) {
-        let sent = Command::new("kill").arg(format!("-{signal}")).arg(self.child.id().to_string()).status();
+        let pid = self.child.as_ref().unwrap().id().to_string();
+        let sent = Command::new("kill").arg(format!("-{signal}")).arg(pid).status();
         assert!(sent.unwrap().success());
     }
 
     /// Ends it like Ctrl-C does.
-    pub(crate) fn interrupt(self) -> Said {
+    pub(crate) fn interrupt(mut self) -> Said {
         self.signal(2);
-        Said::of(self.child.wait_with_output().unwrap())
+        Said::of(self.child.take().unwrap().wait_with_output().unwrap())
     }
 
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+}
+
+/// A test that forgets it, or fails, leaves no process behind.
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill(); // it may have ended by itself
+            let _ = child.wait();
+        }
     }
 }
 
