@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use session::{RunId, ToolResult};
-use store::{CallStatus, FinishedCall, Policy, RunStatus, SeenFile, StoreError, ToolCall};
+use store::{CallStatus, FinishedCall, Millis, Policy, RunStatus, SeenFile, Store, StoreError, ToolCall};
 
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
@@ -230,11 +230,12 @@ async fn judged(
 /// same, and whom it had started works on.
 async fn refuse(run: &Arc<Run>, call: ToolCall, why: String) -> Result<ToolCall, RunError> {
     let begun = call.status == CallStatus::Running && call.policy != Policy::Pure;
-    if !begun || starts(&call) && started(run, &call)?.is_none() {
+    if !begun || starts(&call) && started(&run.kernel.store, &call)?.is_none() {
         let result = placeholder(&call, &words::refused(&why));
         return finish(run, call, CallStatus::Denied, Some(why), result).await;
     }
-    let works_on = started(run, &call)?.filter(|row| starts(&call) && jobs::goes_on(row.status));
+    let works_on =
+        started(&run.kernel.store, &call)?.filter(|row| starts(&call) && jobs::goes_on(row.status));
     let call = give_up(run, call).await?;
     if let Some(child) = works_on {
         jobs::again(run, &child.id, true).await?;
@@ -248,8 +249,8 @@ fn starts(call: &ToolCall) -> bool {
 }
 
 /// The run that a call has started.
-fn started(run: &Run, call: &ToolCall) -> Result<Option<store::Run>, StoreError> {
-    match run.kernel.store.run(&spawn::id(&call.key)).row() {
+fn started(store: &Store, call: &ToolCall) -> Result<Option<store::Run>, StoreError> {
+    match store.run(&spawn::id(&call.key)).row() {
         Err(StoreError::NoRun(_)) => Ok(None),
         row => row.map(Some),
     }
@@ -346,7 +347,7 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     let child = spawn::id(&call.key);
     // Looked for before its row is read: who is seen at work there ends by itself.
     let is_here = run.tree.member(&child).is_some();
-    let output = match started(run, &call)? {
+    let output = match started(&run.kernel.store, &call)? {
         None => Output::error(words::NO_RESULT),
         Some(row) if run.stop.wish() == Wish::Cancel => {
             if !is_here && jobs::goes_on(row.status) {
@@ -361,20 +362,51 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
         }
         Some(row) => answered(&ended(row), None),
     };
-    let status = if output.is_error { CallStatus::Failed } else { CallStatus::Done };
-    let Output { blocks, is_error, .. } = output;
-    let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
+    let (status, result) = said(&call, output);
     finish(run, call, status, None, result).await
+}
+
+fn said(call: &ToolCall, output: Output) -> (CallStatus, ToolResult) {
+    let Output { blocks, is_error, .. } = output;
+    let status = if is_error { CallStatus::Failed } else { CallStatus::Done };
+    (status, ToolResult { call: call.call.clone(), blocks, is_error, server: false })
 }
 
 /// Gives a call a result that it will never get by being run.
 pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
+    if call.status == CallStatus::Running && starts(&call) {
+        return leave(run, call).await;
+    }
+    let (status, result) = given_up(&call);
+    finish(run, call, status, None, result).await
+}
+
+/// The results that calls of a run get which is ended while nobody is at work on it, together with all below it.
+pub(crate) fn left_open(store: &Store, run: &RunId, at: Millis) -> Result<Vec<FinishedCall>, StoreError> {
+    let mut calls = store.run(run).tool_calls()?;
+    calls.retain(|call| call.status.is_open());
+    let finished = calls.into_iter().map(|call| {
+        let row = if starts(&call) { started(store, &call)? } else { None };
+        let (status, result) = match row {
+            None => given_up(&call),
+            Some(row) if jobs::goes_on(row.status) => {
+                let with_it = spawned(&row.id, RunStatus::CancelledByParent, words::ENDED_WITH_YOU);
+                said(&call, Output::error(with_it))
+            }
+            Some(row) => said(&call, answered(&ended(row), None)),
+        };
+        let preview = preview::decide(&result);
+        Ok(FinishedCall { key: call.key, status, result, preview, seen: Vec::new(), at })
+    });
+    finished.collect()
+}
+
+fn given_up(call: &ToolCall) -> (CallStatus, ToolResult) {
     let (status, sentence) = match (call.status, call.policy) {
-        (CallStatus::Running, _) if starts(&call) => return leave(run, call).await,
+        (CallStatus::Running, _) if starts(call) => (CallStatus::Failed, words::NO_RESULT),
         (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::NO_RESULT),
         (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
         _ => (CallStatus::Failed, words::NO_RESULT),
     };
-    let result = placeholder(&call, sentence);
-    finish(run, call, status, None, result).await
+    (status, placeholder(call, sentence))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use session::RunId;
 use store::{Child, Ending, Filter, Left, Millis, RunKind, RunStatus, Store, StoreError, Whom};
 
+use crate::calls;
 use crate::conversation::Conversation;
 use crate::crash;
 use crate::error::RunError;
@@ -136,7 +137,7 @@ async fn end_runs(
             if found.id == *run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
         let ms = u64::try_from(at.0 - found.created_at.0).unwrap_or_default();
         let final_text = Spoken::of(&store.run(&found.id).messages()?).last().map(str::to_owned);
-        let mut of_it = Left { final_text, fork: None };
+        let mut of_it = Left { final_text, fork: None, results: calls::left_open(store, &found.id, at)? };
         if found.kind == RunKind::Fork
             && let Some((end, told)) = fork::ended(store, &store.run(&found.id).row()?, by_whom, ms)
         {

@@ -261,6 +261,8 @@ pub struct Left {
     pub final_text: Option<String>,
     /// What is kept of it, where it is a fork.
     pub fork: Option<ForkEnd>,
+    /// What is said of its calls that have no result and will get none by being run.
+    pub results: Vec<FinishedCall>,
 }
 
 /// The end of a fork.

@@ -224,7 +224,7 @@ async fn a_tree_that_ends_beside_a_failing_member_keeps_its_last_words() {
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     let release = hold_writer(&room.store).await;
     let store = room.store.clone();
-    let left = Left { final_text: Some("so far".to_owned()), fork: None };
+    let left = Left { final_text: Some("so far".to_owned()), ..Left::default() };
     let ends = queued(async move {
         store.end_tree(&run_id("m"), Whom::Tree, NOW, [(run_id("m"), left)].into(), |_, _| Vec::new()).await
     })

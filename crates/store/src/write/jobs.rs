@@ -72,7 +72,13 @@ impl Store {
                 }
                 let by_whom =
                     if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-                let Left { final_text, fork } = left.get(&id).cloned().unwrap_or_default();
+                let Left { final_text, fork, results } = left.get(&id).cloned().unwrap_or_default();
+                for result in &results {
+                    match calls::finish(conn, result, &calls::encode(result)?) {
+                        Err(StoreError::AlreadyFinished(_)) => {} // what it came to stays
+                        finished => finished?,
+                    }
+                }
                 let ending = Ending { status: by_whom, final_text, error: None, misfits: false, fork, at };
                 match parent_owed(conn, &id)? {
                     Some(parent) => finish(conn, &id, parent, &ending, news(&id, &ending)).map(drop)?,

@@ -74,6 +74,10 @@ async fn a_tree_that_was_broken_off_can_be_ended_from_outside() {
         stage.runs(),
         [("m".into(), RunStatus::CancelledByUser), ("m-2-0".into(), by_parent), ("m-4-0".into(), by_parent)]
     );
+    let calls = stage.store().run(&RunId::new("m")).tool_calls().expect("calls");
+    let last = calls.last().expect("it started two");
+    assert_eq!(last.status, store::CallStatus::Failed, "no call of a run that has ended is shown as at work");
+    assert!(format!("{:?}", last.result).contains(words::ENDED_WITH_YOU), "{last:?}");
 }
 
 #[tokio::test]
