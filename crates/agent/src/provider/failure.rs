@@ -83,7 +83,7 @@ impl Failure {
         if is_too_long(error) {
             return Self::new(FailureKind::RequestTooLarge, message, Retry::No);
         }
-        if KEY.iter().any(|sign| error.kind.contains(sign)) {
+        if KEY.iter().any(|sign| called(error).contains(sign)) {
             return Self::new(FailureKind::Auth, message, Retry::No);
         }
         let retry = if is_hopeless(error) { Retry::No } else { Retry::Yes };
@@ -113,13 +113,24 @@ const HOPELESS: &[&str] = &[
 
 /// Whether the provider's words say that trying again is no use.
 pub(super) fn is_hopeless(error: &ProviderError) -> bool {
-    let words = format!("{} {}", error.kind, error.message).to_lowercase();
-    HOPELESS.iter().any(|sign| words.contains(sign))
+    says(error, HOPELESS)
+}
+
+/// Whether one of these signs stands anywhere in what the provider says.
+fn says(error: &ProviderError, signs: &[&str]) -> bool {
+    let words = format!("{} {}", called(error), error.message).to_lowercase();
+    signs.iter().any(|sign| words.contains(sign))
+}
+
+/// What the provider calls it, in one word or two.
+fn called(error: &ProviderError) -> String {
+    error.code.as_ref().map_or_else(|| error.kind.clone(), |code| format!("{}: {code}", error.kind))
 }
 
 /// The same by what the error is called alone: many who refuse for a minute write of plans and billing.
 pub(super) fn is_hopeless_kind(error: &ProviderError) -> bool {
-    HOPELESS.iter().any(|sign| error.kind.to_lowercase().contains(sign))
+    let word = called(error).to_lowercase();
+    HOPELESS.iter().any(|sign| word.contains(sign))
 }
 
 /// Signs that somebody has to pay first.
@@ -127,8 +138,7 @@ const UNPAID: &[&str] = &["billing", "credit balance", "insufficient_quota", "pa
 
 /// Whether the provider's words say that there is no money.
 pub(super) fn is_unpaid(error: &ProviderError) -> bool {
-    let words = format!("{} {}", error.kind, error.message).to_lowercase();
-    UNPAID.iter().any(|sign| words.contains(sign))
+    says(error, UNPAID)
 }
 
 /// Signs that a request holds more than the model can take.
@@ -146,13 +156,12 @@ const TOO_LONG: &[&str] = &[
 
 /// Whether the provider's words say that a shorter request would do.
 pub(super) fn is_too_long(error: &ProviderError) -> bool {
-    let words = format!("{} {}", error.kind, error.message).to_lowercase();
-    TOO_LONG.iter().any(|sign| words.contains(sign))
+    says(error, TOO_LONG)
 }
 
 /// The provider's words, fit for a terminal.
 pub(super) fn said(error: &ProviderError) -> String {
-    match (plain(&error.kind).as_str(), plain(&error.message).as_str()) {
+    match (plain(&called(error)).as_str(), plain(&error.message).as_str()) {
         ("", "") => "no reason given".to_owned(),
         ("", message) => message.to_owned(),
         (kind, "") => format!("`{kind}`"),
@@ -196,6 +205,9 @@ mod tests {
     #[test]
     fn what_is_too_long_is_known_by_every_provider_s_words() {
         let kind = |kind: &str, message: &str| Failure::in_stream(&ProviderError::new(kind, message)).kind;
+        let mut coded = ProviderError::new("invalid_request_error", "no");
+        coded.code = Some("context_length_exceeded".to_owned());
+        assert_eq!(Failure::in_stream(&coded).kind, FailureKind::RequestTooLarge);
         for (word, message) in [
             ("invalid_request_error", "prompt is too long: 212345 tokens > 200000 maximum"),
             (

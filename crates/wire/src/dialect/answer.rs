@@ -41,6 +41,8 @@ pub struct Answer {
 pub struct ProviderError {
     /// The provider's word for it, as in `overloaded_error`.
     pub kind: String,
+    /// A finer word, where it has two, as in `context_length_exceeded`.
+    pub code: Option<String>,
     /// What it says.
     pub message: String,
 }
@@ -48,6 +50,6 @@ pub struct ProviderError {
 impl ProviderError {
     /// An error of that kind.
     pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), message: message.into() }
+        Self { kind: kind.into(), code: None, message: message.into() }
     }
 }

@@ -48,7 +48,9 @@ impl Gather for Gathered {
     }
 
     fn event(&mut self, frame: &Frame, data: &Cursor<'_, '_>, log: &mut Log) {
-        if let Some(error) = data.get("error") {
+        // Some say it of the answer, and some of a choice.
+        let of_choice = || data.get("choices")?.items().next()?.get("error");
+        if let Some(error) = data.get("error").or_else(of_choice) {
             self.error = Some(decode_error(&error));
         }
         if data.value.get("choices").is_none() {

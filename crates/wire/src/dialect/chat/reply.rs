@@ -21,6 +21,9 @@ pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<Outcome, DecodeErr
     let mut unknown = Vec::new();
     // The first choice is the reply; the others, where they were asked for, stay in the body.
     let choice = choices.items().next();
+    if let Some(error) = choice.as_ref().and_then(|choice| choice.get("error")) {
+        return Ok(Outcome::Error(decode_error(&error)));
+    }
     let message = choice.as_ref().and_then(|choice| choice.get("message"));
     let parts = message.map(|message| said(&message, &mut unknown)).unwrap_or_default();
     let refused = parts.iter().any(|part| matches!(part.block, Block::Refusal { .. }));
@@ -43,9 +46,13 @@ pub(in crate::dialect) fn decode_error(error: &Cursor<'_, '_>) -> ProviderError 
             if value.kind() == Kind::String { value.as_str()?.into_owned() } else { value.raw().to_owned() };
         Some(word).filter(|word| !word.is_empty())
     };
-    let kind = word("type").or_else(|| word("code")).unwrap_or_else(|| "error".to_owned());
+    let (kind, code) = match (word("type"), word("code")) {
+        (Some(kind), code) => (kind, code),
+        (None, code) => (code.unwrap_or_else(|| "error".to_owned()), None),
+    };
+    let code = code.filter(|code| *code != kind);
     let message = error.value.as_str().map(|text| text.into_owned());
-    ProviderError { kind, message: message.unwrap_or_else(|| error.text_or_empty("message")) }
+    ProviderError { kind, code, message: message.unwrap_or_else(|| error.text_or_empty("message")) }
 }
 
 fn stop_reason(reason: String, refused: bool, unknown: &mut Vec<Unknown>) -> StopReason {
@@ -162,5 +169,6 @@ pub(super) fn head(reply: &Reply, object: &str) -> Object {
 
 pub(in crate::dialect) fn encode_error(error: &ProviderError) -> String {
     let inner = Object::new().text("message", &error.message).text("type", &error.kind);
-    Object::new().raw("error", inner.raw("param", "null").raw("code", "null").json()).json()
+    let code = error.code.as_deref().map_or("null".into(), quote);
+    Object::new().raw("error", inner.raw("param", "null").raw("code", code).json()).json()
 }

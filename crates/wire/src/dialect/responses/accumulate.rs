@@ -106,7 +106,7 @@ impl Gather for Gathered {
                 let nested = data.get("error");
                 let mut error = decode_error(nested.as_ref().unwrap_or(data));
                 if nested.is_none() {
-                    error.kind = data.text("code").unwrap_or(error.kind); // its `type` is `error`
+                    error.kind = error.code.take().unwrap_or(error.kind); // its `type` is `error`
                 }
                 self.error = Some(error);
             }

@@ -198,7 +198,7 @@ fn replies_usage_and_errors() {
     reply(
         r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_1"}"#,
         expect![[r#"
-            Error(ProviderError { kind: "overloaded_error", message: "Overloaded" })
+            Error(ProviderError { kind: "overloaded_error", code: None, message: "Overloaded" })
         "#]],
     );
     reply(
@@ -303,13 +303,13 @@ fn errors_and_surprises_in_a_stream() {
             event 3 `/delta/type`: unknown delta type `smell_delta`
             event 4 `/index`: unknown block 7, which never started
             event 5 `/type`: unknown event type `weather`
-            Failed(ProviderError { kind: "overloaded_error", message: "Overloaded" })
+            Failed(ProviderError { kind: "overloaded_error", code: None, message: "Overloaded" })
         "#]],
     );
     stream(
         &[r#"{"type":"error","error":{"type":"api_error","message":"no"}}"#],
         expect![[r#"
-        Failed(ProviderError { kind: "api_error", message: "no" })
-    "#]],
+            Failed(ProviderError { kind: "api_error", code: None, message: "no" })
+        "#]],
     );
 }

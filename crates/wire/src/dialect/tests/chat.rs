@@ -143,20 +143,20 @@ fn replies_usage_and_errors() {
     reply(
         r#"{"error":{"message":"bad key","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#,
         expect![[r#"
-            Error(ProviderError { kind: "invalid_request_error", message: "bad key" })
+            Error(ProviderError { kind: "invalid_request_error", code: Some("invalid_api_key"), message: "bad key" })
         "#]],
     );
     reply(
         r#"{"error":{"code":429,"message":"slow down","metadata":{}}}"#,
         expect![[r#"
-        Error(ProviderError { kind: "429", message: "slow down" })
-    "#]],
+            Error(ProviderError { kind: "429", code: None, message: "slow down" })
+        "#]],
     );
     reply(
         r#"{"error":"just words"}"#,
         expect![[r#"
-        Error(ProviderError { kind: "error", message: "just words" })
-    "#]],
+            Error(ProviderError { kind: "error", code: None, message: "just words" })
+        "#]],
     );
 }
 
@@ -323,7 +323,7 @@ fn errors_and_surprises_in_a_stream() {
             event 1 `/choices/0/delta`: unknown delta `smell`
             event 2 ``: unknown event without choices
             event 3 ``: unknown data that is not a JSON object
-            Failed(ProviderError { kind: "server_error", message: "gone" })
+            Failed(ProviderError { kind: "server_error", code: Some("502"), message: "gone" })
         "#]],
     );
     stream(
@@ -335,7 +335,19 @@ fn errors_and_surprises_in_a_stream() {
             c1  Some(Other("error"))
             Usage { input: 0, output: 0, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0, reasoning: 0 }
             /choices/0/message/content <- event 0 ""
-            Failed(ProviderError { kind: "502", message: "upstream" })
+            Failed(ProviderError { kind: "502", code: None, message: "upstream" })
+        "#]],
+    );
+    stream(
+        &[
+            r#"{"id":"c1","choices":[{"index":0,"delta":{"content":"so f"}}]}"#,
+            r#"{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"error","error":{"code":"context_length_exceeded","type":"invalid_request_error","message":"too much"}}]}"#,
+        ],
+        expect![[r#"
+            {"id":"c1","choices":[{"index":0,"message":{"content":"so f"},"finish_reason":"error","error":{"code":"context_length_exceeded","type":"invalid_request_error","message":"too much"}}]}
+            Error(ProviderError { kind: "invalid_request_error", code: Some("context_length_exceeded"), message: "too much" })
+            /choices/0/message/content <- event 0 "so f"
+            Failed(ProviderError { kind: "invalid_request_error", code: Some("context_length_exceeded"), message: "too much" })
         "#]],
     );
 }

@@ -216,7 +216,7 @@ fn replies_usage_and_errors() {
     reply(
         r#"{"id":"r","model":"m","status":"failed","error":{"code":"server_error","message":"oops"},"output":[]}"#,
         expect![[r#"
-            Error(ProviderError { kind: "server_error", message: "oops" })
+            Error(ProviderError { kind: "server_error", code: None, message: "oops" })
         "#]],
     );
 }
@@ -306,7 +306,15 @@ fn errors_and_surprises_in_a_stream() {
             Usage { input: 0, output: 0, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0, reasoning: 0 }
             event 1 `/type`: unknown event type `response.weather`
             event 2 `/output_index`: unknown item 7, which was never added
-            Failed(ProviderError { kind: "rate_limit_exceeded", message: "slow down" })
+            Failed(ProviderError { kind: "rate_limit_exceeded", code: None, message: "slow down" })
+        "#]],
+    );
+    stream(
+        &[
+            r#"{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"too much","param":"input"}}"#,
+        ],
+        expect![[r#"
+            Failed(ProviderError { kind: "invalid_request_error", code: Some("context_length_exceeded"), message: "too much" })
         "#]],
     );
     stream(
@@ -316,8 +324,8 @@ fn errors_and_surprises_in_a_stream() {
         ],
         expect![[r#"
             {"id":"resp_1","status":"failed","model":"m","output":[],"error":{"code":"server_error","message":"oops"}}
-            Error(ProviderError { kind: "server_error", message: "oops" })
-            Failed(ProviderError { kind: "server_error", message: "oops" })
+            Error(ProviderError { kind: "server_error", code: None, message: "oops" })
+            Failed(ProviderError { kind: "server_error", code: None, message: "oops" })
         "#]],
     );
     stream(
