@@ -180,16 +180,19 @@ fn answered(evidence: &Evidence) -> Finding {
         let exchange = evidence.ordered.exchanges.iter().find(|exchange| Some(&exchange.id) == last);
         exchange.is_some_and(|exchange| exchange.ending == Some(wire::Ending::CutByHarness))
     };
-    let open: Vec<String> = turns
-        .iter()
-        .filter(|(_, turn)| !turn.whole && !aborted(turn))
-        .map(|(lane, turn)| format!("turn {} of {}", turn.turn, lane.id))
-        .collect();
-    match (turns.len(), open.len()) {
-        (0, _) => no("no model was asked"),
-        (1, 0) => yes("the only turn"),
-        (n, 0) => yes(format!("all {n} turns")),
-        _ => no(format!("not answered: {}", some_of(&open))),
+    let named = |turns: &[&(&Lane, &Turn)]| -> Vec<String> {
+        turns.iter().map(|(lane, turn)| format!("turn {} of {}", turn.turn, lane.id)).collect()
+    };
+    let (left, open): (Vec<_>, Vec<_>) =
+        turns.iter().filter(|(_, turn)| !turn.whole).partition(|(_, turn)| aborted(turn));
+    match (turns.len(), left.len(), open.len()) {
+        (0, ..) => no("no model was asked"),
+        (.., 1..) => no(format!("not answered: {}", some_of(&named(&open)))),
+        (_, 1.., _) => {
+            yes(format!("all that the harness waited for; it broke off {}", some_of(&named(&left))))
+        }
+        (1, ..) => yes("the only turn"),
+        (n, ..) => yes(format!("all {n} turns")),
     }
 }
 
