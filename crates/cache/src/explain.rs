@@ -83,14 +83,20 @@ fn moved(asks: &[Ask], played: &Played) -> Option<Vec<u64>> {
         let Some(reported) = &asks[n].reported else { continue };
         let (at, predicted) = (asks[n].at_us, request.predicted.cache_read);
         // In a lane, and where it was forked from, one asks when the other has its answer.
-        let is_free = |ask: &&Ask| ask.lane != asks[n].lane && asks[n].fork_of.as_ref() != Some(&ask.lane);
-        let others = asks.iter().filter(is_free).filter_map(|ask| ask.begun_us);
+        let (own, others): (Vec<&Ask>, Vec<&Ask>) = asks.iter().partition(|ask| ask.lane == asks[n].lane);
+        let others = others.iter().filter(|ask| asks[n].fork_of.as_ref() != Some(&ask.lane));
+        let others = others.filter_map(|ask| ask.begun_us);
         let time = match reported.cache_read > predicted {
-            true => others.filter(|begun| (at..=at + CLOSE_US).contains(begun)).max(),
-            false => others
-                .filter(|begun| (at.saturating_sub(CLOSE_US)..=at).contains(begun))
-                .min()
-                .map(|begun| begun.saturating_sub(1)),
+            true => {
+                let next = own.iter().map(|ask| ask.at_us).filter(|next| *next > at).min();
+                let until = (at + CLOSE_US).min(next.map_or(u64::MAX, |next| next - 1));
+                others.filter(|begun| (at..=until).contains(begun)).max()
+            }
+            false => {
+                let before = own.iter().filter_map(|ask| ask.begun_us).filter(|begun| *begun <= at).max();
+                let since = at.saturating_sub(CLOSE_US).max(before.map_or(0, |begun| begun + 2));
+                others.filter(|begun| (since..=at).contains(begun)).min().map(|begun| begun.saturating_sub(1))
+            }
         };
         if let Some(time) = time {
             (times[n], is_moved) = (time, true);

@@ -172,3 +172,28 @@ fn of_two_at_once_the_usage_says_who_was_first() {
     let far = explain(vec![root(1, 0, 400_000, used(2000, 0)), root(2, 2_000, 300_000, used(0, 2000))]);
     assert_eq!(far.requests[0].sure, Sure::Contradicted);
 }
+
+/// However near others are: what a lane asks next comes after what it asked before.
+#[test]
+fn nobody_is_moved_past_the_next_question_of_its_own_lane() {
+    let used =
+        |cache_read, cache_write_5m| Some(Usage { input: 1, cache_read, cache_write_5m, ..Usage::default() });
+    let root = |lane: &str, n: u32, at_us, begun_us, body: &Body, reported| Ask {
+        lane: lane.to_owned(),
+        at_us,
+        begun_us: Some(begun_us),
+        reported,
+        ..ask(n, 0, body)
+    };
+    let first = || Body::new().system(&long("be good ", 2_000), MARK).says(user(&long("look ", 100), MARK));
+    let next = first().says(assistant("yes?")).says(user(&long("more ", 100), MARK));
+    let asks = vec![
+        root("a", 1, 0, 5_000, &first(), used(2000, 100)),
+        root("b", 2, 2_000, 10_000, &body(), used(0, 2000)),
+        root("a", 3, 16_000, 20_000, &next, None),
+        root("c", 4, 18_000, 40_000, &body(), used(2000, 0)),
+    ];
+    let told: Vec<_> = explain(asks).requests.iter().map(|it| (it.id.to_string(), it.reason)).collect();
+    let expected = [("r000001", None), ("r000002", Some(Reason::Cold)), ("r000003", None), ("r000004", None)];
+    assert_eq!(told, expected.map(|(id, reason)| (id.to_owned(), reason)));
+}
