@@ -180,6 +180,7 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             tokio::time::timeout(LISTEN_TO_THE_END, self.listen(request, &tap)).await.unwrap_or(false);
         tap.request_ended(whole, Vec::new());
         tap.ended(Ending::NoResponse, Some(message.to_owned()), Vec::new());
+        tap.is_kept().await;
         let _ = self.harness.write_all(&refusal::response(status, reason, message)).await;
     }
 

@@ -17,6 +17,10 @@ use crate::hangup::Ends;
 const READ: usize = 64 << 10;
 /// How long the rest of a request is passed on that was answered before its end.
 const REST: Duration = Duration::from_secs(30);
+/// How long an answer waits for the end of its request, which has mostly been read and is only not passed on yet.
+const EARLY: Duration = Duration::from_millis(20);
+/// How long an answer waits for the disk before all but its last byte goes on.
+const SOON: Duration = Duration::from_millis(2);
 
 /// Bytes that were read and not used yet.
 pub(crate) type Buffer = BytesMut;
@@ -137,7 +141,12 @@ where
             tap.ended(Ending::Complete, None, trailers);
         }
         let closes = request.head.closes() || !asking.is_done();
-        conclude(heard, answered, closes, &tap)
+        let is_whole = matches!(heard, Heard::Whole(_));
+        let outcome = conclude(heard, answered, closes, &tap);
+        if !is_whole {
+            tap.is_kept().await; // before the harness hears of the end
+        }
+        outcome
     }
 }
 
@@ -290,12 +299,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         loop {
             let body_bytes = &self.buffer[head_left..];
             let taken = self.tap.response_data(|keep| decoder.push(body_bytes, keep));
-            if decoder.is_done() {
-                self.complete(decoder.take_trailers()).await;
-            }
             // Where the framing is broken, the harness gets what the provider said, as it is.
             let passed_on = taken.as_ref().map_or(self.buffer.len(), |taken| head_left + taken);
-            let sent = self.send(passed_on).await;
+            let sent = match decoder.is_done() {
+                true => self.complete(decoder.take_trailers(), passed_on).await,
+                false => self.send(passed_on).await,
+            };
             head_left = 0;
             if let Err(error) = taken {
                 return Heard::Cut { error: error.to_string(), reset: false };
@@ -309,7 +318,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
             self.tap.recorder().room().await;
             match fill(self.from, self.buffer).await {
                 Ok(0) if decoder.ends_well_at_close() => {
-                    self.complete(Vec::new()).await;
+                    self.complete(Vec::new(), 0).await;
                     return Heard::Whole(head);
                 }
                 Ok(0) => {
@@ -325,15 +334,23 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         }
     }
 
-    /// The whole answer is here: it is on the disk before the harness gets the last of it. But an exchange is not over
-    /// before its request is.
-    async fn complete(&mut self, trailers: Vec<(String, Vec<u8>)>) {
-        if !*self.is_passed.borrow() {
+    /// The whole answer is here, and so many bytes of it are still to be passed on: it is on the disk before the harness
+    /// gets the last of them. But an exchange is not over before its request is. Whether the harness took them.
+    async fn complete(&mut self, trailers: Vec<(String, Vec<u8>)>, left: usize) -> bool {
+        let passed = tokio::time::timeout(EARLY, self.is_passed.wait_for(|passed| *passed)).await;
+        if !passed.is_ok_and(|passed| passed.is_ok()) {
             self.untold = Some(trailers);
-            return;
+            return self.send(left).await;
         }
         self.tap.ended(Ending::Complete, None, trailers);
+        let is_kept = tokio::time::timeout(SOON, self.tap.is_kept()).await.is_ok();
+        if is_kept || left == 0 {
+            return self.send(left).await;
+        }
+        // Nobody waits for a slow disk with more than the last byte.
+        let begun = self.send(left - 1).await;
         self.tap.is_kept().await;
+        begun && self.send(1).await
     }
 
     /// Comes back when nothing more comes; what was said ahead of time is kept, within reason.

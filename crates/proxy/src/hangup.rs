@@ -6,14 +6,19 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// A socket that is being closed is held until just after its last packet.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// How soon we hear that a harness which only listened is gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// The kernel's table is long where many connections come and go, and is not read more often than this.
+const APART: Duration = Duration::from_millis(100);
 
 /// Both ends of a harness's connection.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +34,17 @@ impl Ends {
 
     /// Comes back when nobody holds the harness's end any more, or nobody can say.
     pub(crate) async fn let_go(self) {
-        tokio::time::sleep(FIRST_LOOK).await;
-        while self.is_held() {
-            tokio::time::sleep(LOOK_AGAIN).await;
+        sleep(FIRST_LOOK).await;
+        while self.is_held().await {
+            sleep(LOOK_AGAIN).await;
         }
     }
 
-    fn is_held(self) -> bool {
-        let table = if self.harness.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
-        std::fs::read_to_string(table).is_ok_and(|table| self.is_held_in(&table))
+    async fn is_held(self) -> bool {
+        static V4: Table = Table::new("/proc/net/tcp");
+        static V6: Table = Table::new("/proc/net/tcp6");
+        let table = if self.harness.is_ipv4() { &V4 } else { &V6 };
+        table.from_now_on().await.is_some_and(|table| self.is_held_in(&table))
     }
 
     /// Whether a line of the kernel's table has these ends and a socket's number behind them.
@@ -49,6 +56,37 @@ impl Ends {
             words.nth(6).filter(|_| ends)
         });
         inode.is_some_and(|inode| inode != "0")
+    }
+}
+
+/// One of the kernel's tables, read once for all who want to look at it, and never on a thread that others wait for.
+struct Table {
+    path: &'static str,
+    /// What it said, and when that was asked for.
+    last: Mutex<Option<(Instant, Arc<str>)>>,
+}
+
+impl Table {
+    const fn new(path: &'static str) -> Self {
+        Self { path, last: Mutex::const_new(None) }
+    }
+
+    /// What it says now, or a moment later; `None` where it cannot be read. What was read before a connection was made
+    /// would say that nobody holds it.
+    async fn from_now_on(&self) -> Option<Arc<str>> {
+        let now = Instant::now();
+        let mut last = self.last.lock().await;
+        if let Some((_, table)) = last.as_ref().filter(|(asked, _)| *asked >= now) {
+            return Some(table.clone());
+        }
+        if let Some((asked, _)) = *last {
+            sleep_until(asked + APART).await;
+        }
+        let (asked, path) = (Instant::now(), self.path);
+        let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(path)).await;
+        let table: Arc<str> = read.ok()?.ok()?.into();
+        *last = Some((asked, table.clone()));
+        Some(table)
     }
 }
 

@@ -231,3 +231,32 @@ fn a_body_that_unpacks_to_too_much_is_not_kept_and_named() {
     assert!(loss.reason.contains("cannot be searched for secrets"), "{loss}");
     assert_eq!(opened.only().response.unwrap().body, Body::Lost);
 }
+
+/// A blob has its digest for a name: what became of one with the same bytes says nothing of the next.
+#[test]
+fn a_packed_body_that_the_disk_refused_is_kept_when_it_comes_again() {
+    let noise: Vec<u8> = (0..2_000_000u32).map(|n| (n.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+    let packed = [b"\x28\xb5\x2f\xfd", &noise[..]].concat();
+    let length = packed.len();
+    let answer = packed.clone();
+    let provider = provider(move |mut tcp| {
+        read_until(&mut tcp, b"end");
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+        tcp.write_all(head.as_bytes()).unwrap();
+        tcp.write_all(&answer).unwrap();
+    });
+    let gate = Arc::new(Gate::default());
+    gate.open();
+    let room = Arc::new(Mutex::new(1_000_000));
+    let station = station(provider, &gate, &room);
+    assert_eq!(clients(&station, 1), [length]);
+    wait_until(|| !station.recorder.losses().is_empty());
+    *room.lock().unwrap() = u64::MAX;
+    assert_eq!((clients(&station, 1), clients(&station, 1)), (vec![length], vec![length]));
+    let opened = station.seal();
+    let lost: Vec<_> = opened.sealed.losses.iter().map(|loss| loss.request_id.as_deref()).collect();
+    assert_eq!(lost, [Some("r000001")]);
+    for exchange in &opened.exchanges()[1..] {
+        assert_eq!(opened.response_body(exchange), packed, "{}", exchange.id);
+    }
+}

@@ -372,3 +372,36 @@ fn an_unsealed_recording_opens_and_says_so() {
     assert_eq!(recording.state(), &recording::State::Unsealed { because });
     assert_eq!(recording.exchanges().next().unwrap().unwrap().ending, Ending::Complete);
 }
+
+/// Whatever the harness has seen end is on the disk, however it ended.
+#[test]
+fn whatever_ends_is_kept_before_the_harness_hears_of_it() {
+    let cases: [(&str, &[u8]); 4] = [
+        ("whole", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        ("cut", STREAM),
+        ("nothing", b""),
+        ("garbage", b"what is this\r\n\r\n"),
+    ];
+    for (case, said) in cases.into_iter().cycle().take(12) {
+        let (provider, _) = provider_once(move |mut tcp| {
+            read_until(&mut tcp, b"{}");
+            tcp.write_all(said).unwrap();
+        });
+        kept_at_its_end(case, &Station::before(provider), REQUEST);
+    }
+    for _ in 0..3 {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        kept_at_its_end("unreachable", &Station::before(nobody), REQUEST);
+        let station = Station::new(&["/a=http://127.0.0.1:1", "/b=http://127.0.0.1:1"]);
+        kept_at_its_end("no prefix", &station, b"GET /c HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+}
+
+fn kept_at_its_end(case: &str, station: &Station, request: &[u8]) {
+    let mut harness = connect(station.addr);
+    harness.write_all(request).unwrap();
+    harness.shutdown(std::net::Shutdown::Write).unwrap();
+    read_to_close(&mut harness);
+    let log = std::fs::read_to_string(station.dir().join("exchanges.log")).unwrap();
+    assert!(log.contains(r#""type":"ended""#), "{case}: {log}");
+}

@@ -103,8 +103,7 @@ impl ArrivingBody {
     }
 
     fn long_body(&self) -> LongBody {
-        let id = self.owner.id().unwrap_or_default();
-        let name = format!("{}/.unfinished-{id}-{}", folder::BLOBS, self.owner.what.replace(' ', "-"));
+        let name = unfinished(self.owner);
         let window = Window::new(self.owner.what, self.content_type.as_deref());
         LongBody { window, name, hasher: Sha256::new(), stored: 0 }
     }
@@ -137,7 +136,9 @@ impl ArrivingBody {
                     Cow::Borrowed(_) => held,
                 };
                 if bytes.len() > LONG {
-                    return blob_of(self.owner, bytes, decoded_from, edits, unsearched, queue);
+                    let stored = blob_of(self.owner, bytes, decoded_from, queue);
+                    let blob = Some(unfinished(self.owner));
+                    return FinishedBody { stored, bytes: Vec::new(), blob, edits, unsearched };
                 }
                 let stored = StoredBody {
                     at: Place::Dump,
@@ -177,20 +178,20 @@ fn not_kept(owner: Owner, bytes: u64, reason: &str, queue: &Queue) -> FinishedBo
     FinishedBody { stored: StoredBody::lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
 }
 
-/// A body that was held although it is long: it was compressed.
-fn blob_of(
-    owner: Owner,
-    bytes: Vec<u8>,
-    decoded_from: Option<String>,
-    edits: Option<wire::json::Edits>,
-    unsearched: Option<String>,
-    queue: &Queue,
-) -> FinishedBody {
+/// A body that was held although it is long: it was compressed. Another one may have the same bytes, so it is written
+/// beside that and takes its place when it is whole.
+fn blob_of(owner: Owner, bytes: Vec<u8>, decoded_from: Option<String>, queue: &Queue) -> StoredBody {
     let sha256 = hex(Sha256::digest(&bytes));
-    let (name, stored) = (folder::blob(&sha256), bytes.len() as u64);
-    queue.push([Op::File { owner, name: name.clone(), bytes }]);
-    let stored = StoredBody { at: Place::Blob, sha256, bytes: stored, decoded_from };
-    FinishedBody { stored, bytes: Vec::new(), blob: Some(name), edits, unsearched }
+    let (name, to, length) = (unfinished(owner), folder::blob(&sha256), bytes.len() as u64);
+    queue
+        .push([Op::Part { owner, name: name.clone(), bytes }, Op::Finish { owner, name, to, bytes: length }]);
+    StoredBody { at: Place::Blob, sha256, bytes: length, decoded_from }
+}
+
+/// The file that a blob is written to until it is whole.
+fn unfinished(owner: Owner) -> String {
+    let id = owner.id().unwrap_or_default();
+    format!("{}/.unfinished-{id}-{}", folder::BLOBS, owner.what.replace(' ', "-"))
 }
 
 impl LongBody {

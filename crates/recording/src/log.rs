@@ -212,11 +212,12 @@ pub(crate) fn encode(mut record: Record) -> Vec<u8> {
     line
 }
 
-/// The bytes of the same record with its body lost; `None` where it has none.
+/// The bytes of the same record with its body lost, and with it when its pieces came; `None` where it has none.
 pub(crate) fn without_body(record: &[u8]) -> Option<Vec<u8>> {
     let mut record = parse(whole(record)?, 0).ok()?;
     match &mut record {
-        Record::Asked(Asked { body, .. }) | Record::Ended(Ended { body, .. }) => *body = StoredBody::lost(),
+        Record::Asked(Asked { body, .. }) => *body = StoredBody::lost(),
+        Record::Ended(Ended { body, reads, .. }) => (*body, *reads) = (StoredBody::lost(), Vec::new()),
         Record::Opened(_) | Record::Arrived(_) | Record::Answered(_) => return None,
     }
     Some(encode(record))

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// More losses than this are told together.
 const MANY: usize = 200;
+/// What a manifest on a full disk has room for.
+const FEW: usize = 500;
 
 /// One thing that the recording should hold and does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +62,20 @@ pub(crate) fn compact(losses: Vec<Loss>) -> Vec<Loss> {
     runs
 }
 
+/// As many of them as surely fit into what is kept free on a disk, and how much the others were.
+pub(crate) fn few(mut losses: Vec<Loss>) -> Vec<Loss> {
+    let others = losses.split_off(losses.len().min(FEW));
+    if !others.is_empty() {
+        losses.push(Loss {
+            request_id: None,
+            what: format!("{} more losses", others.len()),
+            bytes: others.iter().map(|loss| loss.bytes).sum(),
+            reason: "there is no room to name them".to_owned(),
+        });
+    }
+    losses
+}
+
 fn continues(run: &Loss, next: &Loss) -> bool {
     let number = |id: &Option<String>| id.as_deref()?.rsplit('r').next()?.parse::<u64>().ok();
     let follows = number(&run.request_id).is_some_and(|last| number(&next.request_id) == Some(last + 1));
@@ -69,6 +85,22 @@ fn continues(run: &Loss, next: &Loss) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn those_that_no_room_is_left_for_are_counted() {
+        let loss = |n: u64| Loss {
+            request_id: Some(format!("r{n:06}")),
+            what: "request body".into(),
+            bytes: n,
+            reason: "full".into(),
+        };
+        let losses: Vec<Loss> = (1..=700).map(loss).collect();
+        assert_eq!(few(losses[..500].to_vec()), losses[..500]);
+        let few = few(losses.clone());
+        assert_eq!((few.len(), &few[..500]), (501, &losses[..500]));
+        let told = few[500].to_string();
+        assert_eq!(told, "command: 200 more losses (120100 bytes): there is no room to name them");
+    }
 
     #[test]
     fn many_losses_are_told_in_few_lines_and_every_byte_is_counted() {

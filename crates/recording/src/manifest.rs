@@ -11,7 +11,7 @@ use wire::redact::{Redactor, Report};
 use crate::body::sha256;
 use crate::folder;
 use crate::lanes::{Lane, LaneKind};
-use crate::loss::Loss;
+use crate::loss::{self, Loss};
 
 /// The version that is written.
 pub const MANIFEST_FORMAT: u32 = 1;
@@ -296,6 +296,20 @@ impl Manifest {
                 Ok(manifest) => Reading::Good(Box::new(manifest)),
                 Err(error) => Reading::Bad(error.to_string()),
             },
+        }
+    }
+
+    /// What there is room for on a full disk: how many exchanges there were, and what could not be kept of them.
+    pub(crate) fn bare(self, because: String) -> Self {
+        Self {
+            sealed: false,
+            unsealed_because: Some(because),
+            lanes: Vec::new(),
+            lost: loss::few(self.lost),
+            unsearched: Vec::new(),
+            suspicious: Vec::new(),
+            digests: BTreeMap::new(),
+            ..self
         }
     }
 

@@ -288,19 +288,19 @@ impl Queue {
 
 impl State {
     fn take_in(&mut self, op: Op) {
-        let size = op.size();
         let limit = if self.is_at_work() { LIMIT_AT_WORK } else { LIMIT };
-        let headroom = if size <= SMALL { HEADROOM } else { 0 };
-        let fits = self.waiting + size <= limit + headroom;
-        let op = if fits {
-            Some(op)
-        } else {
-            let reason = format!("the disk was too slow: {} MiB were waiting for it", limit >> 20);
-            self.lose(&op, &reason)
-        };
-        if let Some(op) = op {
-            self.waiting += op.size();
-            self.ops.push_back(Arc::new(op));
+        let mut next = Some(op);
+        // What does not fit may do so without its body.
+        while let Some(op) = next.take() {
+            let size = op.size();
+            let headroom = if size <= SMALL { HEADROOM } else { 0 };
+            if self.waiting + size <= limit + headroom {
+                self.waiting += size;
+                self.ops.push_back(Arc::new(op));
+            } else {
+                let reason = format!("the disk was too slow: {} MiB were waiting for it", limit >> 20);
+                next = self.lose(&op, &reason);
+            }
         }
     }
 
@@ -484,6 +484,39 @@ mod tests {
         queue.close(Duration::ZERO);
         let lost: Vec<String> = queue.losses().iter().map(Loss::to_string).collect();
         assert_eq!(lost, ["r000001: request body (8 bytes): the disk did not take it in time"]);
+    }
+
+    /// What is left of a record when its body is refused needs room, too.
+    #[test]
+    fn what_waits_for_a_disk_that_stands_still_is_bounded() {
+        let (queue, told, _go_on) = queue(usize::MAX);
+        queue.push([head(0)]);
+        told.recv().expect("the disk has it in its hands");
+        let reads = (0..2000).map(|n| wire::Read { seq: n, offset: n, us: n }).collect();
+        let ended = log::encode(log::Record::Ended(log::Ended {
+            seq: 1,
+            us: 1,
+            id: "r000001".into(),
+            ending: wire::Ending::Complete,
+            error: None,
+            body: log::StoredBody::lost(),
+            trailers: Vec::new(),
+            reads,
+        }));
+        for n in 1..=2000 {
+            let owner = Owner { n: Some(n), what: "response body" };
+            let (name, bytes) = (format!("file {n}"), vec![0; 64 << 10]);
+            let needs = Some(name.clone());
+            queue.push([
+                Op::File { owner, name, bytes },
+                Op::Log { owner, record: ended.clone(), needs, ends: true },
+            ]);
+        }
+        let waiting = queue.state().waiting;
+        assert!((LIMIT..=LIMIT + HEADROOM).contains(&waiting), "{waiting}");
+        let named =
+            |n: u64| queue.losses().iter().any(|loss| loss.request_id == Owner { n: Some(n), what: "" }.id());
+        assert!(named(2000) && !named(1), "what did not fit is named");
     }
 
     /// A head wakes nobody who dozes, and nothing else comes.

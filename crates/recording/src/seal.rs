@@ -123,7 +123,12 @@ impl Finished {
         }
         manifest.sealed = manifest.unsealed_because.is_none();
         manifest.suspicious.clone_from(&suspicious);
-        write_manifest(dir, &manifest).map_err(failed)?;
+        if let Err(error) = write_manifest(dir, &manifest) {
+            // What could not be kept is worth more than the proof that the rest is whole.
+            let why = format!("its manifest did not fit on the disk: {error}");
+            let _ = write_manifest(dir, &manifest.bare(why)); // the error that matters is the one we return
+            return Err(failed(error));
+        }
         if clean {
             Ok(Sealed { losses: self.losses, unsearched: self.unsearched, suspicious })
         } else {
