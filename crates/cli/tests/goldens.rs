@@ -54,6 +54,15 @@ fn a_run_in_its_place_becomes_the_golden_and_the_old_one_is_kept() {
     assert!(env.path(&a).is_dir());
     let names: Vec<_> = fs::read_dir(env.path(SCENARIO)).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "nothing is left over: {names:?}");
+    // The folder stands for the run that was accepted, wherever a recording is wanted.
+    let said = env.run(&["verify", SCENARIO, &a, "--format", "json"]);
+    let verdict: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(verdict["golden"], b, "{said:?}");
+    assert_eq!(env.run(&["show", SCENARIO]).stdout, env.run(&["show", &b]).stdout);
+    fs::write(env.path(&b).join("recording.json"), "{}").unwrap();
+    let said = env.run(&["check", SCENARIO]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("is not the recording that was accepted"), "{said:?}");
 }
 
 #[test]

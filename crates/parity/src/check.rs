@@ -106,6 +106,11 @@ fn expects(evidence: &Evidence) -> Expects {
     evidence.scenario.as_ref().map(|scenario| scenario.expects.clone()).unwrap_or_default()
 }
 
+/// Nothing to look for: so says the scenario, where there is one.
+fn unexpected(evidence: &Evidence, says: &str) -> Finding {
+    not_applicable(if evidence.scenario.is_some() { says } else { "no scenario says what to expect" })
+}
+
 fn main_lanes(evidence: &Evidence) -> impl Iterator<Item = &Lane> {
     evidence.ordered.lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Main)
 }
@@ -276,7 +281,7 @@ fn sub_agent_lanes(evidence: &Evidence) -> Finding {
 
 fn background(evidence: &Evidence) -> Finding {
     if !expects(evidence).background {
-        return not_applicable("the scenario starts nothing in the background");
+        return unexpected(evidence, "the scenario starts nothing in the background");
     }
     let finding = match evidence.jobs.iter().filter(|job| job.background).count() {
         0 => no("no agent was still at work when its launch was acknowledged"),
@@ -288,7 +293,7 @@ fn background(evidence: &Evidence) -> Finding {
 fn polling_or_wake_up(evidence: &Evidence) -> Finding {
     let Expects { polling, wakeup, .. } = expects(evidence);
     if !polling && !wakeup {
-        return not_applicable("the scenario has neither");
+        return unexpected(evidence, "the scenario has neither");
     }
     let polls = evidence.jobs.iter().flat_map(|job| &job.touches).filter(|touch| !touch.cancels).count();
     let notices = evidence.jobs.iter().flat_map(|job| &job.notices).count();
@@ -304,7 +309,7 @@ fn polling_or_wake_up(evidence: &Evidence) -> Finding {
 
 fn cancel(evidence: &Evidence) -> Finding {
     if !expects(evidence).cancel {
-        return not_applicable("the scenario cancels nothing");
+        return unexpected(evidence, "the scenario cancels nothing");
     }
     let cancels = evidence.jobs.iter().flat_map(|job| &job.touches).filter(|touch| touch.cancels).count();
     let finding = match cancels {
@@ -317,7 +322,7 @@ fn cancel(evidence: &Evidence) -> Finding {
 /// A call of the main agent that names a job nobody started, and came back.
 fn unknown_job(evidence: &Evidence) -> Finding {
     if !expects(evidence).unknown_job {
-        return not_applicable("the scenario asks for no job that does not exist");
+        return unexpected(evidence, "the scenario asks for no job that does not exist");
     }
     let known = |id: &session::CallId| {
         let touched = evidence.jobs.iter().flat_map(|job| &job.touches).any(|touch| touch.call == *id);
@@ -345,7 +350,7 @@ fn unknown_job(evidence: &Evidence) -> Finding {
 
 fn denied_write(evidence: &Evidence) -> Finding {
     if !expects(evidence).denied_write {
-        return not_applicable("the scenario tries no write");
+        return unexpected(evidence, "the scenario tries no write");
     }
     let writes = |name: &str| {
         let name = name.to_ascii_lowercase();

@@ -33,13 +33,13 @@ Exit codes: 0 it was explained, and --lint found nothing; 1 --lint found
 something; 2 you can fix it; 3 the journal or the disk failed.")]
 pub(crate) struct Arguments {
     /// The recording's folder, a folder of dumps, or a run with all below it; the beginning of its id is enough
-    #[arg(value_name = "RECORDING|RUN")]
+    #[arg(value_name = "RECORDING|RUN", value_parser = super::recording_or_run)]
     what: String,
     /// Fail on what keeps prompts from being cached: new breaks, dead markers, volatile text, cold forks
     #[arg(long)]
     lint: bool,
     /// The recording whose breaks are accepted; without it that of golden.json, and without that every break is new
-    #[arg(long, value_name = "DIR", requires = "lint")]
+    #[arg(long, value_name = "DIR", requires = "lint", value_parser = super::recording_at)]
     golden: Option<PathBuf>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]

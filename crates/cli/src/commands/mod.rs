@@ -27,9 +27,9 @@ pub(crate) mod tasks;
 pub(crate) mod verify;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use parity::Rules;
+use parity::{GOLDEN, Rules, ScenarioFolder};
 use recording::source::Source;
 use recording::{LogError, OpenError};
 use session::RunId;
@@ -57,6 +57,25 @@ pub(crate) fn run_or_folder(store: &Store, beginning: &str) -> anyhow::Result<Ru
         let hint = "give a recording's folder, or a run: `offshoot ps` lists them".to_owned();
         marked(Kind::Usage, Some(hint), anyhow::anyhow!("there is no folder `{beginning}`, and {error}"))
     })
+}
+
+/// The folder of a recording as it was typed: where it is the folder of a golden, the run that was accepted.
+pub(crate) fn recording_at(typed: &str) -> Result<PathBuf, String> {
+    let dir = Path::new(typed);
+    let is_golden = dir.join(GOLDEN).is_file() && !dir.join("recording.json").exists();
+    match is_golden {
+        true => ScenarioFolder::new(dir).accepted().map_err(|error| error.to_string()),
+        false => Ok(dir.to_owned()),
+    }
+}
+
+/// The same where it may be the id of a run, too.
+pub(crate) fn recording_or_run(typed: &str) -> Result<String, String> {
+    let at = recording_at(typed)?;
+    if at == Path::new(typed) {
+        return Ok(typed.to_owned());
+    }
+    at.into_os_string().into_string().map_err(|at| format!("`{}` is not UTF-8", at.display()))
 }
 
 /// Opens a recording or a folder of dumps, and says so where that takes its time.

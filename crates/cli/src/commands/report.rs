@@ -32,10 +32,10 @@ const LONGEST_VERDICT: u64 = 1 << 30;
   offshoot report verdict.json")]
 pub(crate) struct Arguments {
     /// A recording's folder, a folder of dumps, a run, or the file that `verify --format json` wrote
-    #[arg(value_name = "RECORDING|RUN|VERDICT")]
+    #[arg(value_name = "RECORDING|RUN|VERDICT", value_parser = super::recording_or_run)]
     what: String,
     /// Compare the recording with this one, and show the verdict too
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = super::recording_at)]
     golden: Option<PathBuf>,
     /// How far they must agree for the verdict to be a match
     #[arg(long, value_name = "LEVEL", default_value_t = Level::E3, requires = "golden")]

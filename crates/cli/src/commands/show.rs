@@ -25,7 +25,7 @@ use crate::journal;
   offshoot show 1m7g0c8g --events --after 120")]
 pub(crate) struct Arguments {
     /// The recording's folder, a folder of dumps, or a run; the beginning of its id is enough
-    #[arg(value_name = "RECORDING|RUN")]
+    #[arg(value_name = "RECORDING|RUN", value_parser = super::recording_or_run)]
     what: String,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]

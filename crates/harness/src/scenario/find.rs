@@ -42,6 +42,12 @@ fn from_folder(folder: &Path) -> Result<Scenario, HarnessError> {
 
 fn from_shipped(name: &str, config_dir: Option<&Path>) -> Result<Scenario, HarnessError> {
     if !shipped().contains(&name) {
+        if Path::new(name).is_dir() {
+            return Err(HarnessError::you(
+                format!("the folder `{name}` is no scenario: there is no `scenario.yaml` in it"),
+                "`offshoot init` writes a first one; docs/scenarios.md says what it holds",
+            ));
+        }
         let users = config_dir
             .map_or_else(String::new, |config| format!(", `{}`", config.join("scenarios").display()));
         return Err(HarnessError::you(
