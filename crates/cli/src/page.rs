@@ -348,8 +348,9 @@ fn facts(read: &Read<'_>, damage: &[String]) -> Vec<(String, String)> {
     let (source, ordered) = (read.source, read.ordered());
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+    let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let (exchanges, lanes) = (ordered.exchanges.len(), ordered.lanes.lanes.len());
-    fact("holds", format!("{exchanges} exchanges in {lanes} lanes"));
+    fact("holds", format!("{} in {}", counted(exchanges, "exchange"), counted(lanes, "lane")));
     if let Some(State::Unsealed { because }) = source.recording().map(Recording::state) {
         fact("unsealed because", because.clone());
     }

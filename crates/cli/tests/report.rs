@@ -276,6 +276,28 @@ fn a_verdict_is_a_page_with_or_without_its_recordings() {
     let mut browser = Browser::open(&env.path("alone.html"), 1280, 800);
     assert!(count(&mut browser, "[data-difference]") > 0);
     is_in_order(&mut browser, "a verdict alone");
+    // Rows far below, in groups that are not laid out yet, are gone to all the same.
+    let mut told: Value = serde_json::from_str(&verdict.stdout).unwrap();
+    let mut one = told["differences"][0].clone();
+    (one["golden"], one["candidate"]) = (json!("a\n".repeat(30)), json!("b\n".repeat(30)));
+    let many = (0..300).map(|n| {
+        let mut it = one.clone();
+        it["turn"] = json!(1 + n / 100);
+        it
+    });
+    told["differences"] = many.collect();
+    env.write("many.json", &told.to_string());
+    report(&env, &["many.json"], "many.html");
+    let page = env.path("many.html").canonicalize().unwrap();
+    for n in [12, 150, 290] {
+        browser.go("about:blank");
+        browser.go(&format!("file://{}#difference={n}", page.display()));
+        browser.eval("offshootReport.idle()");
+        let seen = browser.eval(&format!(
+            "(() => {{ const box = document.querySelector(\"[data-difference='{n}'] > summary\").getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }})()"
+        ));
+        assert_eq!(seen, json!(true), "difference {n} is in sight");
+    }
 }
 
 /// Four turns, or five: the second one has one more in the middle.
@@ -345,6 +367,12 @@ fn a_run_that_was_killed_is_a_page_with_what_was_on_its_way() {
     let ends: Vec<bool> =
         index["exchanges"].as_array().unwrap().iter().map(|it| it["end"].is_null()).collect();
     assert_eq!(ends, [false, true], "the second is on its way");
+    visit(&mut browser, "view=timeline");
+    let wide = browser
+        .eval("[...document.querySelectorAll('.request.open rect')].map(it => it.getAttribute('width') > 4)");
+    assert_eq!(wide, json!([true]), "it goes on to the edge");
+    assert!(text(&mut browser, ".says").contains("1 without an end"));
+    assert!(text(&mut browser, "tr[data-lane]").contains("1 open of"));
     for hash in
         ["view=timeline", "view=lanes", &format!("turn={run}:2"), &format!("lane={run}"), "view=cache"]
     {

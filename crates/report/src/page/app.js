@@ -95,11 +95,29 @@ function routeOf(hash) {
 }
 
 function viewForRoute(route) {
+  const wanted = wantedView(route);
+  if (wanted === "search") return wanted;
+  if (wanted === "lanes" && route.view === undefined) return report.turns.length || report.exchanges.length ? wanted : firstView();
+  return VIEWS.find((view) => view.id === wanted)?.is() ? wanted : firstView();
+}
+
+function wantedView(route) {
   if (route.search !== undefined) return "search";
-  if (route.turn !== undefined || route.lane !== undefined || route.exchange !== undefined) return report.turns.length || report.exchanges.length ? "lanes" : firstView();
-  if (route.difference !== undefined) return report.verdict ? "verdict" : firstView();
-  const wanted = VIEWS.find((view) => view.id === route.view);
-  return wanted?.is() ? wanted.id : firstView();
+  if (route.turn !== undefined || route.lane !== undefined || route.exchange !== undefined) return "lanes";
+  return route.difference !== undefined ? "verdict" : route.view;
+}
+
+// An address may ask for a view that this page has nothing for: the one that is shown instead says so.
+function sayWhatIsMissing(route, id) {
+  const wanted = wantedView(route);
+  const view = VIEWS.find((it) => it.id === wanted);
+  say(wanted !== undefined && wanted !== id && (view ? "This page holds no " + view.title.toLowerCase() + "." : ["This page has nothing called ", h("code", null, wanted), "."]));
+}
+
+function say(...what) {
+  page.notice.replaceChildren();
+  fill(page.notice, what);
+  page.notice.hidden = !page.notice.hasChildNodes();
 }
 
 function go(places, replace = false) {
@@ -116,13 +134,14 @@ function onRoute() {
   const shown = ++page.shown;
   const main = page.main;
   const view = viewOf(id);
-  const changed = main.firstChild !== view;
-  if (changed) {
-    if (main.firstChild) main.firstChild.scrolled = window.scrollY;
-    main.replaceChildren(view);
+  const before = main.querySelector(":scope > .view");
+  if (before !== view) {
+    if (before) before.scrolled = window.scrollY;
+    main.replaceChildren(page.notice, view);
     main.dataset.view = id;
     window.scrollTo(0, view.scrolled ?? 0);
   }
+  sayWhatIsMissing(route, id);
   for (const tab of document.querySelectorAll(".tabs a")) {
     if (tab.dataset.view === id) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
@@ -172,7 +191,7 @@ async function markInTree(turn, lane) {
   if (asked !== marked) return;
   for (const old of page.tree.querySelectorAll("[aria-current]")) old.removeAttribute("aria-current");
   row?.setAttribute("aria-current", "true");
-  row?.scrollIntoView({ block: "nearest" });
+  if (row) await bring(row, "nearest", () => asked === marked);
 }
 
 async function followCache(route, stillWanted) {
@@ -183,20 +202,20 @@ async function followCache(route, stillWanted) {
   if (!row) return;
   row.hidden = false;
   row.open = true;
-  row.scrollIntoView({ block: "center" });
   mark(row);
+  await bring(row, "center", stillWanted);
 }
 
 async function followVerdict(route, stillWanted) {
   if (route.difference === undefined) return;
   await viewOf("verdict").querySelector(".differences")?.complete;
   if (!stillWanted()) return;
-  page.difference = Number(route.difference);
   const row = viewOf("verdict").querySelector(".difference[data-difference=\"" + CSS.escape(route.difference) + "\"]");
-  if (!row) return;
+  if (!row) return say("This page has no difference ", h("code", null, route.difference), ".");
+  page.difference = Number(route.difference) - 1;
   row.open = true;
-  row.scrollIntoView({ block: "start" });
   mark(row);
+  await bring(row, "start", stillWanted);
 }
 
 function followSearch(route) {
@@ -207,6 +226,14 @@ function followSearch(route) {
 function mark(row) {
   for (const old of document.querySelectorAll(".at-cursor")) old.classList.remove("at-cursor");
   row?.classList.add("at-cursor");
+}
+
+// A key goes on from where the last one led, though that is still on its way.
+let goneTo = null;
+function goTo(row, block) {
+  goneTo = row;
+  mark(row);
+  if (row) busy(bring(row, block, () => goneTo === row));
 }
 
 let typing = 0;
@@ -239,8 +266,7 @@ function step(by) {
   if (view === "lanes") stepInLanes();
   if (view === "cache") {
     const row = page.main.querySelector(".request-row[data-turn=\"" + CSS.escape(turnKey(report.turns[page.cursor])) + "\"]");
-    row?.scrollIntoView({ block: "nearest" });
-    mark(row);
+    goTo(row, "nearest");
   }
 }
 
@@ -257,9 +283,8 @@ function stepDifference(by) {
   const most = report.verdict.differences.length - 1;
   if (most < 0) return;
   page.difference = page.difference === null ? 0 : Math.min(most, Math.max(0, page.difference + by));
-  const row = page.main.querySelector(".difference[data-difference=\"" + page.difference + "\"]");
-  row?.scrollIntoView({ block: "center" });
-  mark(row);
+  const row = page.main.querySelector(".difference[data-difference=\"" + (page.difference + 1) + "\"]");
+  goTo(row, "center");
 }
 
 function stepFind(by) {
@@ -340,6 +365,7 @@ function onKey(event) {
 
 function begin() {
   page.main = h("main", { id: "main" });
+  page.notice = h("p.notice", { role: "status", hidden: true });
   document.getElementById("app").append(h("a.skip", { href: "#main", onclick: (event) => { event.preventDefault(); page.main.querySelector("a, button, summary, [tabindex]")?.focus(); } }, "to the content"), header(), page.main, liveRegion);
   setTheme(storedTheme());
   document.addEventListener("keydown", onKey);
@@ -357,7 +383,7 @@ window.offshootReport = {
       shown = page.shown;
       await page.routing;
       await settle();
-      await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+      await drawn();
     }
   },
 };

@@ -57,7 +57,7 @@ function cacheRow(request, most) {
 const sumOf = (usage) => (usage ? usage.read + usage.write + usage.input : 0);
 
 function cacheTotals(cache) {
-  const rows = [{ ...cache.total, lane: null }, ...cache.lanes];
+  const rows = [{ ...cache.total, lane: null }, ...[...cache.lanes].sort((a, b) => a.lane - b.lane)];
   const share = (usage) => (sumOf(usage) ? Math.round((usage.read / sumOf(usage)) * 100) + " %" : "–");
   const paid = (row) => (row.lane === null ? report.lanes.reduce((sum, lane) => (lane.usd === null ? sum : (sum ?? 0) + lane.usd), null) : report.lanes[row.lane].usd);
   const made = table([{ head: "lane", cell: (row) => (row.lane === null ? h("b", null, "all") : laneLink(row.lane)) },

@@ -3,7 +3,7 @@
 // With more arrows than these in sight they step back behind the bars.
 const MANY_ARROWS = 60;
 
-const LEGEND = [["wait", "waiting for the first byte"], ["stream", "streaming"], ["failed", "failed"], ["tool", "tool"],
+const LEGEND = [["wait", "waiting for the first byte"], ["stream", "streaming"], ["failed", "failed"], ["wait open", "no end seen"], ["tool", "tool"],
   ["tool vague", "tool, times not exact"], ["spawn", "starts"], ["wake", "wakes"], ["result", "result"]];
 
 function pattern(id, name) {
@@ -46,7 +46,7 @@ class Chart {
     this.names = h("div.names");
     this.plot = s("svg.plot", { role: "img", "aria-label": this.summary() });
     this.frame = h("div.frame", { tabindex: "0", role: "group", "aria-label": "timeline; + and - zoom, arrow keys move" },
-      h("div.corner", null, this.model.timed && "in flight, up to " + this.peak), h("div.top", null, this.overview, this.axis), this.names, this.plot);
+      h("div.corner", null, this.model.timed && "in flight, up to " + this.peak, longestNames(model.rows)), h("div.top", null, this.overview, this.axis), this.names, this.plot);
     this.names.style.height = model.height + "px";
     this.plot.setAttribute("height", model.height);
     this.element = h("div.chart", null, this.toolbar(), this.frame, this.tip);
@@ -55,7 +55,9 @@ class Chart {
 
   summary() {
     const what = many(report.exchanges.length, "request") + " in " + many(report.lanes.length, "lane");
-    return this.model.timed ? what + " over " + duration(this.model.end - this.model.start) + ", up to " + this.peak + " at once" : what;
+    if (!this.model.timed) return what;
+    const open = this.model.open ? ", " + count(this.model.open) + " without an end" : "";
+    return what + " over " + duration(this.model.end - this.model.start) + ", up to " + this.peak + " at once" + open;
   }
 
   toolbar() {
@@ -71,6 +73,7 @@ class Chart {
   has(kind) {
     if (["spawn", "wake", "result"].includes(kind)) return this.model.arrows.some((it) => it.kind === kind);
     if (kind === "failed") return report.exchanges.some(hasFailed);
+    if (kind === "wait open") return this.model.open > 0;
     if (kind === "tool") return this.model.timed && report.tools.some((it) => it.exact);
     if (kind === "tool vague") return this.model.timed && report.tools.some((it) => !it.exact);
     return kind === "stream" || this.model.timed;
@@ -186,7 +189,7 @@ class Chart {
     this.cursor = turn;
     const span = this.model.spans[turn === null ? -1 : lastExchange(report.turns[turn])];
     const row = this.model.rows[report.turns[turn]?.lane];
-    if (span && (span.at < this.from || (span.end ?? span.at) > this.to)) {
+    if (span && (span.at < this.from || span.end > this.to)) {
       const half = (this.to - this.from) / 2;
       this.show(span.at - half, span.at + half);
     }
@@ -249,7 +252,7 @@ class Chart {
   }
 
   drawTool(tool, track, width) {
-    const box = this.box(tool.at, tool.end ?? this.model.end, width);
+    const box = this.box(tool.at, tool.end ?? this.whole[1], width);
     if (!box) return [];
     const name = "rect.tool" + (tool.exact ? "" : ".vague") + (tool.error ? ".error" : "");
     return [s(name, { x: box.left, y: 4 + BAR + 3 + track * TRACK, width: box.wide, height: TRACK - 2, rx: 1,
@@ -258,12 +261,13 @@ class Chart {
 
   drawBar(bar, width) {
     const exchange = report.exchanges[bar.exchange];
-    const end = bar.end ?? bar.first ?? bar.at;
+    // What has no end goes out of the drawing.
+    const end = bar.open ? this.whole[1] : bar.end;
     const box = this.box(bar.at, end, width);
     if (!box) return [];
     const failed = hasFailed(exchange);
     const first = Math.min(bar.first ?? end, end);
-    const group = s("g.request" + (failed ? ".failed" : "") + (exchange.turn !== null && exchange.turn === this.cursor ? ".cursor" : ""),
+    const group = s("g.request" + (failed ? ".failed" : "") + (bar.open ? ".open" : "") + (exchange.turn !== null && exchange.turn === this.cursor ? ".cursor" : ""),
       { data: { tip: "exchange:" + bar.exchange, exchange: exchange.id } });
     if (exchange.turn !== null) group.dataset.turn = turnKey(report.turns[exchange.turn]);
     if (first > bar.at || bar.first === null) {
@@ -310,12 +314,19 @@ function chartDefsHolder() {
 function rowName(row) {
   const lane = row.lane === null ? null : report.lanes[row.lane];
   const made = lane
-    ? h("a", { href: address({ lane: lane.id }), title: [lane.id, lane.kind, lane.agent, lane.model].filter(Boolean).join(" · "), data: { lane: lane.id } },
-      h("span.kind." + lane.kind, { "aria-hidden": "true" }), h("b", null, ownName(lane.id)),
-      h("span.faint", null, [lane.agent, lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null].filter(Boolean).join(" · ")))
+    ? h("a", { href: address({ lane: lane.id }), title: [lane.id, aboutLane(lane), lane.model].filter(Boolean).join(" · "), data: { lane: lane.id } },
+      h("span.kind." + lane.kind, { "aria-hidden": "true" }), h("b", null, ownName(lane.id)), h("span.faint", null, aboutLane(lane)))
     : h("span.stray", { title: "requests that belong to no lane" }, h("b", null, "no lane"));
   Object.assign(made.style, { top: row.y + "px", height: row.height + "px", paddingLeft: 8 + Math.min(lane?.depth ?? 0, 8) * 12 + "px" });
   return made;
+}
+
+const aboutLane = (lane) => [lane.agent, lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null].filter(Boolean).join(" · ");
+
+// Names are drawn as they come into sight; the column is as wide as the longest of them, seen or not.
+function longestNames(rows) {
+  const long = ({ lane }) => (lane === null ? 0 : ownName(report.lanes[lane].id).length + aboutLane(report.lanes[lane]).length + 2 * Math.min(report.lanes[lane].depth, 8));
+  return h("div.names.longest", { "aria-hidden": "true", inert: true }, [...rows].sort((a, b) => long(b) - long(a)).slice(0, 4).map(rowName));
 }
 
 function drawOverview(chart, width) {
@@ -327,7 +338,7 @@ function drawOverview(chart, width) {
     d += "L" + x(at).toFixed(1) + "," + height.toFixed(1) + "V" + y(now).toFixed(1);
     height = y(now);
   }
-  const parts = [s("path.flight", { d: d + "V36Z" })];
+  const parts = [s("path.flight", { d: d + "L" + width + "," + height.toFixed(1) + "V36Z" })];
   if (chart.from > first || chart.to < last) {
     parts.push(s("rect.window", { x: x(chart.from), y: 0.5, width: Math.max(2, x(chart.to) - x(chart.from)), height: 37 }));
   }
@@ -360,10 +371,11 @@ function tipOfExchange(exchange, span, model) {
   if (turn?.said) lines.push(h("div", null, oneLine(turn.said, 120)));
   const state = [exchange.status, exchange.ending && exchange.ending !== "complete" ? words(exchange.ending) : null].filter(Boolean).join(" · ");
   if (state) lines.push(h("div", { class: hasFailed(exchange) ? "ink-bad" : "faint" }, state));
+  if (exchange.error) lines.push(h("div.ink-bad", null, oneLine(exchange.error, 200)));
   if (model.timed) {
-    const wait = span.first === null ? null : span.first - span.at;
-    lines.push(h("div", null, wait === null ? (exchange.status === null ? "no byte came" : "when the first byte came is not known") : "waited " + duration(wait),
-      span.end !== null && span.first !== null && " · streamed " + duration(span.end - span.first)));
+    const unknown = exchange.status === null ? "no byte came" + (span.open ? " in " + duration(span.end - span.at) : "") : "when the first byte came is not known";
+    lines.push(h("div", null, span.first === null ? unknown : "waited " + duration(span.first - span.at) + " · streamed " + duration(span.end - span.first)));
+    if (span.open) lines.push(h("div.ink-warn", null, "no end seen"));
     lines.push(h("div.faint", null, "at " + clock(span.at, 1e3) + wallClock(span.at)));
   }
   return [...lines, h("div.faint", null, exchange.id + " · sent " + bytes(exchange.sent) + " · received " + bytes(exchange.received))];

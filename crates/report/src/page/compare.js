@@ -144,5 +144,6 @@ async function compareInto(inside, ids, names, at) {
     h("p", null, changes.length ? tally(changes) : of.unreadable ? "not text, so nothing to align" : "nothing differs",
       of.more && " · there is more; the comparison stopped at a bound"),
     list, !of.changes.length && !of.equal && !of.unreadable ? firstByteThatDiffers(a.text, b.text) : "");
-  if (at) list.querySelector(".change[data-pointer=\"" + CSS.escape(at) + "\"]")?.scrollIntoView({ block: "center" });
+  const goal = at ? list.querySelector(".change[data-pointer=\"" + CSS.escape(at) + "\"]") : null;
+  if (goal) await bring(goal, "center");
 }

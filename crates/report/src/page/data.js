@@ -25,6 +25,14 @@ function hasFailed(exchange) {
   return exchange !== undefined && (exchange.status >= 400 || (exchange.ending !== null && exchange.ending !== "complete"));
 }
 
+// Asked, and no end was seen: who recorded it was broken off, or is still at work.
+const isOpen = (exchange) => exchange !== undefined && exchange.at !== null && exchange.end === null;
+
+// The last moment that anybody knows of; what has no end lasts until then at least.
+const lastMoment = [...report.exchanges, ...report.tools].reduce((last, it) => Math.max(last, it.at ?? 0, it.first ?? 0, it.end ?? 0), 0);
+
+const endOf = (it) => it.end ?? Math.max(lastMoment, it.at);
+
 function turnBefore(turn) {
   const of = turnsOfLane[turn.lane];
   return of[of.indexOf(report.turns.indexOf(turn)) - 1] ?? null;

@@ -129,6 +129,20 @@ async function settle() {
   while (underWay.size) await Promise.allSettled([...underWay]);
 }
 
+// When the page has been drawn once more.
+const drawn = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+
+// How high something is that was out of sight is a guess until it comes near: everything behind it moves then, so that
+// one goes there again until it stands still.
+async function bring(goal, block, stillWanted = () => true) {
+  for (let tries = 0, still = 0; tries < 30 && still < 2 && stillWanted(); tries++) {
+    goal.scrollIntoView({ block });
+    const { top } = goal.getBoundingClientRect();
+    await drawn();
+    still = Math.abs(goal.getBoundingClientRect().top - top) < 1 ? still + 1 : 0;
+  }
+}
+
 async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -178,6 +178,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
             "end": self.end(it),
             "status": it.status,
             "ending": it.ending,
+            "error": it.error.as_deref().map(|text| fit(text, VALUE)),
             "model": it.model,
             "sent": size.map(|size| size.sent),
             "received": size.map(|size| size.received),

@@ -9,7 +9,8 @@ function turnRow(at) {
   const signs = [...turn.marks.map((mark) => chip(words(mark), "warn")),
     turn.exchanges.length > 1 && chip(turn.exchanges.length + " attempts", "warn"),
     turn.errors > 0 && chip(many(turn.errors, "error"), "bad"),
-    hasFailed(report.exchanges[lastExchange(turn)]) && chip("failed", "bad")];
+    hasFailed(report.exchanges[lastExchange(turn)]) && chip("failed", "bad"),
+    isOpen(report.exchanges[lastExchange(turn)]) && chip("no end seen", "warn")];
   return h("a.turn", { href: address({ turn: turnKey(turn) }), data: { turn: turnKey(turn) } },
     h("span.number", null, String(turn.turn)), signs,
     did && h("span.did", null, did), h("span.said", null, turn.said ? oneLine(turn.said, 120) : did ? "" : words(turn.stop ?? "")));
@@ -59,26 +60,28 @@ function usageLine(usage, usd) {
 
 // Where the time of each lane went; null where it has none.
 function timesOfLanes() {
-  const lanes = report.lanes.map(() => ({ from: Infinity, to: -Infinity, wait: 0, stream: 0, tools: 0, requests: 0, failed: 0 }));
+  const lanes = report.lanes.map(() => ({ from: Infinity, to: -Infinity, wait: 0, stream: 0, tools: 0, requests: 0, failed: 0, open: 0 }));
   for (const it of report.exchanges) {
     const lane = lanes[it.lane];
     if (!lane) continue;
     lane.requests++;
     lane.failed += hasFailed(it) ? 1 : 0;
-    if (it.at === null || it.end === null) continue;
+    if (it.at === null) continue;
+    const end = endOf(it);
+    lane.open += isOpen(it) ? 1 : 0;
     lane.from = Math.min(lane.from, it.at);
-    lane.to = Math.max(lane.to, it.end);
-    lane.wait += (it.first ?? it.end) - it.at;
-    lane.stream += it.end - (it.first ?? it.end);
+    lane.to = Math.max(lane.to, end);
+    lane.wait += (it.first ?? end) - it.at;
+    lane.stream += end - (it.first ?? end);
   }
-  for (const it of report.tools) if (it.end !== null) lanes[it.lane].tools += it.end - it.at;
+  for (const it of report.tools) lanes[it.lane].tools += endOf(it) - it.at;
   return lanes;
 }
 
 function laneTimes(at) {
   const it = timesOfLanes()[at];
   if (it.to < it.from) return null;
-  return duration(it.to - it.from) + ": " + duration(it.wait) + " waiting for first bytes, " + duration(it.stream) + " streaming";
+  return duration(it.to - it.from) + ": " + duration(it.wait) + " waiting for first bytes, " + duration(it.stream) + " streaming" + (it.open ? "; " + many(it.open, "request") + " without an end" : "");
 }
 
 function lanesTable(timed) {
@@ -94,7 +97,7 @@ function lanesTable(timed) {
     return cell;
   };
   return table([{ head: "lane", cell: name }, { head: "turns", n: true, cell: (at) => count(turnsOfLane[at].length) },
-    { head: "requests", n: true, cell: (at) => [times[at].failed > 0 && h("span.ink-bad", null, times[at].failed + " failed of "), count(times[at].requests)] },
+    { head: "requests", n: true, cell: (at) => [times[at].failed > 0 && h("span.ink-bad", null, times[at].failed + " failed of "), times[at].open > 0 && h("span.ink-warn", null, times[at].open + " open of "), count(times[at].requests)] },
     ...when, { head: "in", n: true, title: "tokens sent, cached or not", cell: (at) => tokens(report.lanes[at].usage.input + report.lanes[at].usage.read + report.lanes[at].usage.write) },
     { head: "out", n: true, cell: (at) => tokens(report.lanes[at].usage.output) }, { head: "cost", n: true, cell: (at) => dollars(report.lanes[at].usd) }],
   report.lanes.map((_, at) => at), (at) => ({ data: { lane: report.lanes[at].id } }));

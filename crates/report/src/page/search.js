@@ -78,7 +78,7 @@ function indexEntries() {
   report.turns.forEach((turn) => entries.push({ to: { turn: turnKey(turn) }, title: turnKey(turn).replace(/:(\d+)$/, " · $1"), finds: true,
     text: [turnKey(turn), ...turn.exchanges.map((it) => report.exchanges[it].id), ...new Set(turn.calls), ...turn.marks, turn.said].filter(Boolean).join(" · ") }));
   report.exchanges.forEach((it) => it.turn === null && entries.push({ to: { exchange: it.id }, title: it.id, text: it.id }));
-  (report.verdict?.differences ?? []).forEach((it, at) => entries.push({ to: { difference: at }, title: "difference " + (at + 1) + " · " + it.lane + " · " + it.turn,
+  (report.verdict?.differences ?? []).forEach((it, at) => entries.push({ to: { difference: at + 1 }, title: "difference " + (at + 1) + " · " + it.lane + " · " + it.turn,
     text: [it.surface, it.what, it.pointer, it.golden?.slice(0, 20000), it.candidate?.slice(0, 20000)].filter(Boolean).join(" · ") }));
   return entries;
 }
@@ -123,11 +123,76 @@ function placeOf(id, shared) {
   return { exchange: use?.exchange, note: what + (use?.turns > 1 ? " of this and " + many(use.turns - 1, "more turn") : "") };
 }
 
-// Calls `found` for each block that holds it; `wanted` says whether anybody still asks.
-async function searchBlocks(find, { found, progress, wanted }) {
+// The request before each one in its lane, an earlier attempt of the same turn included.
+function requestsBefore() {
+  const before = new Map();
+  for (const turns of turnsOfLane) {
+    turns.flatMap((at) => report.turns[at].exchanges).forEach((at, n, of) => before.set("x" + at, n ? "x" + of[n - 1] : null));
+  }
+  for (const [own, theirs] of Object.entries(report.golden?.of ?? {})) before.set("g" + theirs, goldenOf(before.get("x" + own)));
+  return before;
+}
+
+const goldenOf = (id) => (id ? goldenBlock(id.slice(1)) : null);
+
+// Whether requests hold it, though most of them are told by the one before: only what is new in one has to be looked at.
+class Requests {
+  constructor(find, longest) {
+    Object.assign(this, { find: new RegExp(find.source, "i"), longest, known: new Map(), before: requestsBefore() });
+  }
+
+  // Where it first stands in the request's body, {from, to} in a text of `length`; from is -1 where it does not.
+  async place(id) {
+    if (!this.known.has(id)) this.known.set(id, await this.look(id));
+    return this.known.get(id);
+  }
+
+  async look(id) {
+    const body = (await block(id))?.request.body;
+    const base = body?.base === undefined ? null : await this.place(body.base);
+    if (!base) return this.in(body?.text ?? "");
+    const { head, tail, text } = body;
+    const length = head + text.length + tail;
+    if (base.from >= 0 && base.to <= head) return { ...base, length };
+    const end = base.length - tail;
+    if (base.from >= end) return { from: base.from - base.length + length, to: base.to - base.length + length, length };
+    const whole = (await requestText(id)) ?? "";
+    if (base.from >= 0) return this.in(whole);
+    const start = Math.max(0, head - this.longest);
+    return this.in(whole, start, whole.length - tail + this.longest);
+  }
+
+  in(text, start = 0, end = text.length) {
+    const match = this.find.exec(start || end < text.length ? text.slice(start, end) : text);
+    return match ? { from: start + match.index, to: start + match.index + match[0].length, length: text.length } : { from: -1, to: -1, length: text.length };
+  }
+
+  // Whether it is there, and whether it was in the request before already.
+  async of(id) {
+    if ((await this.place(id)).from < 0) return { isNew: false, isRepeated: false };
+    const before = this.before.get(id) ?? (id[0] === "g" ? (await block(id)).request.body.base : null);
+    const isRepeated = Boolean(before) && (await this.place(before)).from >= 0;
+    return { isNew: !isRepeated, isRepeated };
+  }
+}
+
+// An exchange without what its request repeats: how that is told here was said by nobody.
+async function hitsOf(id, raw, find, isNew) {
+  const inRaw = hitsIn(raw, find);
+  if (!inRaw.total && !isNew) return inRaw;
+  const of = await block(id);
+  const beside = hitsIn(JSON.stringify({ ...of, request: { ...of.request, body: null } }), find);
+  if (!isNew) return beside;
+  const own = hitsIn(JSON.stringify(await requestText(id)), find);
+  return { total: own.total + beside.total, snippets: bestOf([...beside.snippets, ...own.snippets]) };
+}
+
+// Calls `found` for each block that holds it, and for each request that repeats it; `wanted` says whether anybody still asks.
+async function searchBlocks(find, { found, repeated, progress, wanted, longest }) {
   await blocksAreThere;
   const ids = blockIds();
   const shared = new Map();
+  const requests = new Requests(find, longest);
   let read = 0;
   for (const [n, id] of ids.entries()) {
     await breathe();
@@ -135,8 +200,12 @@ async function searchBlocks(find, { found, progress, wanted }) {
     const raw = document.getElementById(id).textContent;
     read += raw.length;
     if (id[0] === "x") noteShared(raw, Number(id.slice(1)), shared);
-    const hits = hitsIn(raw, find);
-    if (hits.total) found({ id, ...hits, ...placeOf(id, shared) });
+    const isExchange = id[0] === "x" || id[0] === "g";
+    const { isNew, isRepeated } = isExchange ? await requests.of(id) : { isNew: false, isRepeated: false };
+    const hits = isExchange ? await hitsOf(id, raw, find, isNew) : hitsIn(raw, find);
+    if (!wanted()) return;
+    if (hits.total) found({ id, ...hits, ...placeOf(id, shared), isNew });
+    if (isRepeated) repeated({ id, ...placeOf(id, shared) });
     if (n % 20 === 0) progress(n / ids.length, read);
   }
   progress(1, read);
@@ -165,9 +234,11 @@ class SearchPage {
     if (!query) return void (this.status.textContent = "type something to look for");
     this.find = needle(query);
     this.groups = new Map();
+    this.turns = new Set();
+    this.said = new Map();
     this.showIndex(inIndex(this.find));
     const wanted = () => this.query === query;
-    busy(searchBlocks(this.find, { wanted, found: (hit) => this.add(hit), progress: (share, read) => this.progress(share, read) }));
+    busy(searchBlocks(this.find, { wanted, longest: 24 * query.length, found: (hit) => this.add(hit), repeated: (hit) => this.again(hit), progress: (share, read) => this.progress(share, read) }));
   }
 
   showIndex(finds) {
@@ -185,7 +256,7 @@ class SearchPage {
   progress(share, read) {
     this.meter.value = share;
     this.meter.hidden = share === 1;
-    const where = many(this.groups.size, "turn");
+    const where = many(this.turns.size, "turn");
     this.status.textContent = share === 1 ? "found in the texts of " + where + "; searched " + bytes(read) : "searching … " + Math.floor(share * 100) + " %, found in " + where;
   }
 
@@ -195,6 +266,9 @@ class SearchPage {
     const turn = exchange?.turn ?? null;
     const key = turn === null ? hit.id : turnKey(report.turns[turn]);
     const known = this.groups.has(key);
+    this.turns.add(key);
+    const after = h("span.line.faint");
+    if (hit.isNew && turn !== null) this.said.set(hit.id[0] + report.turns[turn].lane, { last: key, turns: 0, after });
     if (!known && this.groups.size === MOST_GROUPS) this.deep.append(h("p.more", null, "more turns hold it; only the first " + MOST_GROUPS + " are listed"));
     if (!known) this.groups.set(key, h("section.find", { data: { find: key } }));
     const group = this.groups.get(key);
@@ -205,6 +279,19 @@ class SearchPage {
       this.deep.append(group);
     }
     group.append(h("p", null, link(to, ...hit.snippets.map((it) => h("span.line", null, snippetLine(it)))),
-      h("span.faint", null, [hit.note, hit.total > SNIPPETS ? count(hit.total) + (hit.total >= MOST_COUNTED ? " or more" : "") + " matches" : ""].filter(Boolean).join(" · "))));
+      h("span.faint", null, [hit.note, hit.total > SNIPPETS ? count(hit.total) + (hit.total >= MOST_COUNTED ? " or more" : "") + " matches" : ""].filter(Boolean).join(" · ")), after));
+  }
+
+  // A request that says it again is counted where it was said first.
+  again(hit) {
+    const turn = report.exchanges[hit.exchange]?.turn ?? null;
+    if (turn === null) return;
+    const key = turnKey(report.turns[turn]);
+    this.turns.add(key);
+    const first = this.said.get(hit.id[0] + report.turns[turn].lane);
+    if (!first || first.last === key) return;
+    first.last = key;
+    first.turns++;
+    first.after.textContent = first.turns === 1 ? "and in the request of the turn after it" : "and in the requests of the " + count(first.turns) + " turns after it";
   }
 }

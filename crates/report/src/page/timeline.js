@@ -7,7 +7,7 @@ const MOST_TRACKS = 4;
 // A recording without times is drawn in its order: one step a request.
 function timesOf(of) {
   if (of.exchanges.some((it) => it.at !== null)) {
-    return { timed: true, spans: of.exchanges.map(({ at, first, end }) => (at === null ? null : { at, first, end })) };
+    return { timed: true, spans: of.exchanges.map((it) => (it.at === null ? null : { at: it.at, first: it.first, end: endOf(it), open: isOpen(it) })) };
   }
   const rank = of.exchanges.map((it, at) => [it.turn === null ? Infinity : of.turns[it.turn].seq, it.attempt, at]);
   rank.sort((a, b) => (a[0] === b[0] ? a[1] - b[1] || a[2] - b[2] : a[0] - b[0]));
@@ -63,19 +63,22 @@ function arrowsOf(of, times) {
 function timelineModel(of) {
   const times = timesOf(of);
   const rows = rowsOf(of, times);
-  const points = times.spans.filter(Boolean).flatMap((it) => [it.at, it.end ?? it.first ?? it.at]);
-  if (times.timed) of.tools.forEach((tool) => points.push(tool.at, tool.end ?? tool.at));
+  const points = times.spans.filter(Boolean).flatMap((it) => [it.at, it.end]);
+  if (times.timed) of.tools.forEach((tool) => points.push(tool.at, endOf(tool)));
   const start = points.reduce((a, b) => Math.min(a, b), points.length ? points[0] : 0);
   const end = Math.max(points.reduce((a, b) => Math.max(a, b), start), start + (times.timed ? 1000 : 1));
   const last = rows[rows.length - 1];
-  return { timed: times.timed, spans: times.spans, rows, arrows: arrowsOf(of, times), start, end,
+  return { timed: times.timed, spans: times.spans, open: times.spans.filter((it) => it?.open).length, rows, arrows: arrowsOf(of, times), start, end,
     without: times.spans.filter((it) => !it).length, height: last ? last.y + last.height : 0 };
 }
 
-// How many requests are in flight: [[time, number]…] at each change.
+// How many requests are in flight: [[time, number]…] at each change. What has no end stays.
 function concurrency(spans) {
   const steps = [];
-  for (const span of spans) if (span) steps.push([span.at, 1], [Math.max(span.end ?? span.at, span.at), -1]);
+  for (const span of spans) {
+    if (span?.open) steps.push([span.at, 1]);
+    else if (span && span.end > span.at) steps.push([span.at, 1], [span.end, -1]);
+  }
   steps.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   let now = 0;
   return steps.map(([at, by]) => [at, (now += by)]);

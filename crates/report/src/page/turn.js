@@ -34,7 +34,14 @@ function reply(of, turn, find) {
   if (of.thinking) parts.push(textFold("thinking", of.thinking, { find }));
   if (of.text) parts.push(h("section.part", null, h("h4", null, "says"), longText(of.text, { find, cut: of.text_cut, step: 20000 })));
   parts.push(...of.calls.map((call) => callPart(call, find)));
-  return parts.length ? parts : [h("p.faint", null, "nothing" + (turn.stop ? "; stopped: " + words(turn.stop) : ""))];
+  return parts.length ? parts : [h("p.faint", null, "nothing" + whyNothing(turn))];
+}
+
+function whyNothing(turn) {
+  const exchange = report.exchanges[lastExchange(turn)];
+  if (turn.stop) return "; stopped: " + words(turn.stop);
+  if (hasFailed(exchange)) return ": the request failed";
+  return isOpen(exchange) ? ": no end of the request was seen" : "";
 }
 
 async function systemInto(inside, id, find) {
@@ -60,29 +67,40 @@ async function halfInto(inside, id, half, find) {
   else inside.append(bodyText(body.text, { find }));
 }
 
+// A half with all of its body, also what is told by another request.
+async function halfOf(id, half) {
+  const of = (await block(id))?.[half];
+  return of ? [of.line, of.headers, await bodyOf(id, half)] : "";
+}
+
 // Both halves of one exchange, each in its own fold.
 async function rawFolds(at, find) {
   const id = "x" + at;
-  const of = await block(id);
+  const holding = {};
+  for (const half of find ? ["request", "response"] : []) holding[half] = holds(find, await halfOf(id, half));
   const exchange = report.exchanges[at];
   const made = (half) => fold([half, " ", h("span.faint", null, bytes(half === "request" ? exchange.sent : exchange.received))],
-    (inside) => halfInto(inside, id, half, find), { open: holds(find, of?.[half] ?? ""), data: { half } });
+    (inside) => halfInto(inside, id, half, find), { open: holding[half], data: { half } });
   return h("section.part", { data: { exchange: exchange.id } },
-    h("h4", null, exchange.id, exchange.attempt > 1 && " · attempt " + exchange.attempt, " ", stateChip(exchange)),
+    h("h4", null, exchange.id, exchange.attempt > 1 && " · attempt " + exchange.attempt, " ", stateChip(exchange), errorLine(exchange)),
     made("request"), made("response"));
 }
 
 function stateChip(exchange) {
   const ending = exchange.ending && exchange.ending !== "complete" ? words(exchange.ending) : null;
   const text = [exchange.status, ending].filter(Boolean).join(" · ");
+  if (!text && isOpen(exchange)) return chip("no end seen", "warn");
   return text && chip(text, hasFailed(exchange) ? "bad" : "");
 }
+
+const errorLine = (exchange) => exchange.error && h("span.ink-bad", null, exchange.error);
 
 function timesLine(exchange) {
   if (exchange.at === null) return null;
   const parts = ["at " + clock(exchange.at, 1e3)];
   if (exchange.first !== null) parts.push("waited " + duration(exchange.first - exchange.at));
-  if (exchange.first !== null && exchange.end !== null) parts.push("streamed " + duration(exchange.end - exchange.first));
+  if (exchange.first !== null) parts.push("streamed " + duration(endOf(exchange) - exchange.first));
+  if (isOpen(exchange)) parts.push((exchange.first === null ? "no byte came in " + duration(endOf(exchange) - exchange.at) + ", " : "") + "no end seen");
   return parts.join(" · ") + wallClock(exchange.at);
 }
 
@@ -101,7 +119,7 @@ function differencesOf(turn) {
     (it.lane === (pair?.golden ?? lane) && turnOfDifference(it) === here ? [at] : []));
   if (!found.length) return null;
   return [h("span", null, many(found.length, "difference"), " from the golden: "), found.slice(0, 6).map((at) =>
-    [link({ difference: at }, h("code", null, oneLine(report.verdict.differences[at].pointer || report.verdict.differences[at].what, 60))), " "]),
+    [link({ difference: at + 1 }, h("code", null, oneLine(report.verdict.differences[at].pointer || report.verdict.differences[at].what, 60))), " "]),
   found.length > 6 && "…"];
 }
 
@@ -118,7 +136,7 @@ function turnHead(at) {
     h("span.steps", null, step(of[place - 1], "‹", "turn before"), step(of[place + 1], "›", "next turn"),
       report.exchanges.length > 0 && link({ view: "timeline", at: turnKey(turn) }, "in the timeline")),
     definitions([["request", [exchange.id, " · ", exchange.model ?? report.lanes[turn.lane].model ?? "no model named", " ", stateChip(exchange)]],
-      ["time", timesLine(exchange)], ["tokens", turn.usage && usageLine(turn.usage, turn.usd)],
+      ["error", errorLine(exchange)], ["time", timesLine(exchange)], ["tokens", turn.usage && usageLine(turn.usage, turn.usd)],
       ["cache", missLine(lastExchange(turn))], ["golden", differencesOf(turn)]]));
 }
 
@@ -145,7 +163,7 @@ function sectionsOf(at, own, find, route) {
   }
   list.push({ id: "raw", title: "Raw bytes", note: many(turn.exchanges.length, "exchange"), open: !of,
     fill: async (inside) => inside.append(...(await Promise.all(turn.exchanges.map((exchange) => rawFolds(exchange, find))))),
-    value: async () => (await Promise.all(turn.exchanges.map((it) => block("x" + it)))).map((it) => [it?.request, it?.response]) });
+    value: () => Promise.all(turn.exchanges.flatMap((it) => [halfOf("x" + it, "request"), halfOf("x" + it, "response")])) });
   if (before !== null) {
     const ids = ["x" + lastExchange(report.turns[before]), "x" + last];
     list.push({ id: "before", title: "Compared with turn " + report.turns[before].turn, open: route.compare === "before",
@@ -187,12 +205,12 @@ async function turnInto(inside, at, route, stillWanted) {
   await settle();
   if (!stillWanted()) return;
   const goal = find ? page.querySelector("mark") : wanted && !route.at ? page.querySelector("[data-section=\"" + CSS.escape(wanted) + "\"]") : null;
-  goal?.scrollIntoView({ block: find ? "center" : "start" });
+  if (goal) await bring(goal, find ? "center" : "start", stillWanted);
 }
 
 // An exchange outside of every turn has its bytes only.
 async function exchangeInto(inside, at, find = null) {
   const exchange = report.exchanges[at];
   inside.replaceChildren(h("article", { data: { page: "exchange", exchange: exchange.id } },
-    h("h2", { tabindex: "-1" }, exchange.id), definitions([["model", exchange.model], ["time", timesLine(exchange)]]), await rawFolds(at, find)));
+    h("h2", { tabindex: "-1" }, exchange.id), definitions([["model", exchange.model], ["error", errorLine(exchange)], ["time", timesLine(exchange)]]), await rawFolds(at, find)));
 }

@@ -48,18 +48,18 @@ function differenceBody(difference, at) {
   const compare = turn !== null && goldenBlock(lastExchange(report.turns[turn]));
   return [bothValues(difference.golden, difference.candidate, ["golden", "candidate"]),
     h("p.links", null, compare && turnLink(turn, { compare: "golden", at: difference.pointer }, "compare the requests"), " ",
-      turn !== null && turnLink(turn, null, "open the turn"), " ", link({ difference: at }, "link to this")),
+      turn !== null && turnLink(turn, null, "open the turn"), " ", link({ difference: at + 1 }, "link to this")),
     difference.mask && h("div.mask", null, h("p.label", null, "the rule for parity.toml that would cover it ", copyButton(difference.mask)), h("pre", { tabindex: "0" }, difference.mask))];
 }
 
 function differenceRow(at, open) {
   const difference = report.verdict.differences[at];
   const counted = isCounted(difference, report.verdict.wanted);
-  const title = [h("b.sign", { "aria-hidden": "true" }, counted ? "✗" : "·"), chip(difference.surface), h("span", null, difference.what),
+  const title = [h("b.sign", { "aria-hidden": "true" }, counted ? "✗" : "·"), h("span.number", null, String(at + 1)), chip(difference.surface), h("span", null, difference.what),
     h("code", null, difference.pointer),
     h("span.faint", null, (difference.holds ? difference.holds + " holds" : "nothing holds") + (difference.racy ? ", racy: " + difference.racy : "") + (counted ? "" : ", not counted"))];
   return fold(title, (inside) => fill(inside, differenceBody(difference, at)),
-    { open, name: "details.difference" + (counted ? ".counted" : ""), data: { difference: String(at), surface: difference.surface } });
+    { open, name: "details.difference" + (counted ? ".counted" : ""), data: { difference: String(at + 1), surface: difference.surface } });
 }
 
 function groupsOf(differences) {
