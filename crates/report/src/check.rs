@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use parity::{Answer, Check};
 
-use crate::text::{fit, plain};
+use crate::text::{plain, shown, wrap};
 
 /// One line a criterion, the reason behind it.
 pub fn check_text(check: &Check, width: usize) -> String {
@@ -18,7 +18,8 @@ pub fn check_text(check: &Check, width: usize) -> String {
         };
         let line = format!("{answer:<4} {:<longest$}  {}", criterion.name, plain(&criterion.reason));
         // A reason to say no is never cut off.
-        let line = if criterion.answer == Answer::No { line } else { fit(&line, width) };
+        let cut = if criterion.answer == Answer::No { wrap } else { shown };
+        let line = cut(&line, "n/a  ".len() + longest + 2, width);
         writeln!(text, "{line}").expect("a string takes everything");
     }
     let failed = check.criteria.iter().filter(|criterion| criterion.answer == Answer::No).count();
@@ -29,4 +30,73 @@ pub fn check_text(check: &Check, width: usize) -> String {
     };
     writeln!(text, "{verdict}").expect("a string takes everything");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use parity::Criterion;
+
+    use super::*;
+
+    fn told(width: usize) -> String {
+        let criterion = |name, answer, reason: &str| Criterion { name, answer, reason: reason.to_owned() };
+        let criteria = vec![
+            criterion("files", Answer::Yes, "all 32 are there"),
+            criterion("prompt", Answer::Yes, "1135 bytes of text in the first request of main"),
+            criterion("cancel", Answer::NotApplicable, "the scenario cancels nothing"),
+            criterion(
+                "nothing went round the proxy",
+                Answer::No,
+                "2 connections went past it: 10.0.0.1:443, 10.0.0.2:443",
+            ),
+        ];
+        check_text(&Check { format: 1, ok: false, criteria }, width)
+    }
+
+    #[test]
+    fn eighty_columns_have_a_line_for_each() {
+        expect![[r#"
+            yes  files                         all 32 are there
+            yes  prompt                        1135 bytes of text in the first request of m…
+            n/a  cancel                        the scenario cancels nothing
+            NO   nothing went round the proxy  2 connections went past it: 10.0.0.1:443, 10.0.0.2:443
+            1 criterion does not hold
+        "#]]
+        .assert_eq(&told(80));
+    }
+
+    #[test]
+    fn at_sixty_a_reason_goes_on_under_itself() {
+        expect![[r#"
+            yes  files                         all 32 are there
+            yes  prompt                        1135 bytes of text in the
+                                               first request of main
+            n/a  cancel                        the scenario cancels
+                                               nothing
+            NO   nothing went round the proxy  2 connections went past
+                                               it: 10.0.0.1:443,
+                                               10.0.0.2:443
+            1 criterion does not hold
+        "#]]
+        .assert_eq(&told(60));
+    }
+
+    #[test]
+    fn at_forty_a_reason_has_a_line_of_its_own() {
+        expect![[r#"
+            yes  files
+                 all 32 are there
+            yes  prompt
+                 1135 bytes of text in the first
+                 request of main
+            n/a  cancel
+                 the scenario cancels nothing
+            NO   nothing went round the proxy
+                 2 connections went past it:
+                 10.0.0.1:443, 10.0.0.2:443
+            1 criterion does not hold
+        "#]]
+        .assert_eq(&told(40));
+    }
 }

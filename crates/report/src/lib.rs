@@ -12,6 +12,7 @@ mod page;
 mod place;
 mod runs;
 mod show;
+mod table;
 mod text;
 mod tree;
 mod url;

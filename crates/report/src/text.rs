@@ -97,6 +97,67 @@ pub fn fit(line: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
+/// From so many columns on a line that does not fit is cut; where there are fewer, it goes on below.
+pub(crate) const USUAL: usize = 80;
+/// Under itself goes on what has so much room there, and no word that has not.
+const ROOM: usize = 20;
+/// How far from the edge goes on what has not.
+const EDGE: usize = 5;
+
+/// A line of a table or a list, its last part from `last` on: cut to a usual screen, and whole on a narrow one.
+pub(crate) fn shown(line: &str, last: usize, width: usize) -> String {
+    if width < USUAL { wrap(line, last, width) } else { fit(line, width) }
+}
+
+/// The same of a value of any length: a narrow screen has as much of it as a usual one.
+pub(crate) fn shown_value(line: &str, last: usize, width: usize) -> String {
+    shown(&fit(line, width.max(USUAL)), last, width)
+}
+
+/// A line that is never cut. On a narrow screen its last part, from `last` on, goes on under itself; below the line,
+/// where it has no room there.
+pub(crate) fn wrap(line: &str, last: usize, width: usize) -> String {
+    if width >= USUAL || line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let (head, mut rest) = line.split_at(byte(line, last));
+    let longest = rest.split(' ').map(|word| word.chars().count()).max().unwrap_or_default();
+    let has_room = last + ROOM.max(longest.min(width.saturating_sub(EDGE))) <= width;
+    let indent = if has_room { last } else { last.min(EDGE) };
+    let room = width.saturating_sub(indent).max(1);
+    let mut is_below = !has_room && !head.trim().is_empty();
+    let mut out = match has_room {
+        true => head.to_owned(),
+        false if is_below => head.trim_end().to_owned(),
+        false => " ".repeat(indent),
+    };
+    while !rest.is_empty() {
+        let piece = first(rest, room);
+        if is_below {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+        }
+        out.push_str(piece.trim_end());
+        rest = rest[piece.len()..].trim_start();
+        is_below = true;
+    }
+    out
+}
+
+/// As much of the beginning of a text as fits, in whole words where there is one.
+fn first(text: &str, room: usize) -> &str {
+    let end = byte(text, room);
+    match text[end..].starts_with(' ') || end == text.len() {
+        true => &text[..end],
+        false => text[..end].rfind(' ').map_or(&text[..end], |space| &text[..=space]),
+    }
+}
+
+/// Where the character of this number begins.
+fn byte(text: &str, at: usize) -> usize {
+    text.char_indices().nth(at).map_or(text.len(), |(byte, _)| byte)
+}
+
 /// As in `1.2 s`.
 pub fn duration(us: u64) -> String {
     match us {
@@ -139,6 +200,26 @@ mod tests {
             (duration(12), duration(12_300), duration(2_340_000)),
             ("12 µs".into(), "12 ms".into(), "2.3 s".into())
         );
+    }
+
+    #[test]
+    fn what_does_not_fit_a_narrow_screen_goes_on_below() {
+        let line = "yes  prompt  one word behind  another, as it is";
+        assert_eq!(wrap(line, 13, 33), "yes  prompt  one word behind\n             another, as it is");
+        assert_eq!(wrap(line, 13, 32), "yes  prompt\n     one word behind  another,\n     as it is");
+        assert_eq!(wrap(line, 13, 80), line);
+        assert_eq!(wrap("  /a/pointer/without/a/space", 2, 22), "  /a/pointer/without/a\n  /space");
+        assert_eq!(wrap("at the very beginning of /a/pointer/in/one/piece", 25, 45).lines().count(), 2);
+        assert_eq!(
+            wrap("         /a/pointer/without/a/space", 9, 24),
+            "     /a/pointer/without/\n     a/space"
+        );
+        assert_eq!(wrap("äöü äöü", 0, 1), "ä\nö\nü\nä\nö\nü");
+        assert_eq!(wrap("äöü", 9, 0), "äöü");
+        assert_eq!(shown(line, 13, USUAL), line);
+        assert_eq!(shown(&"word ".repeat(20), 0, USUAL).chars().last(), Some('…'));
+        assert_eq!(shown(&"word ".repeat(20), 0, 79).lines().count(), 2);
+        assert_eq!(shown_value(&"x".repeat(9_000), 0, 40).chars().count(), 81);
     }
 
     #[test]

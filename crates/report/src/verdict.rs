@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use parity::{Difference, LaneVerdict, Level, Outcome, Surface, SurfaceVerdict, Verdict};
+use parity::{Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, Surface, SurfaceVerdict, Verdict};
 
 use crate::diff::{Piece, pieces};
-use crate::text::{fit, plain};
+use crate::table::{Column, GiveUp, Table};
+use crate::text::{fit, plain, shown, shown_value, wrap};
 
 /// Longer values are shown as a word diff.
 const LONG: usize = 60;
@@ -20,18 +21,18 @@ const USUAL: usize = 160;
 /// A verdict, the most important first.
 pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
     let mut out = Page { text: String::new(), width };
-    out.whole(&answer(verdict));
+    out.whole(&wrap(&answer(verdict), 0, width));
     out.side("golden   ", &verdict.golden, &verdict.about[0]);
     out.side("candidate", &verdict.candidate, &verdict.about[1]);
     if !verdict.summary.is_empty() {
-        out.line("");
+        out.whole("");
         for line in &verdict.summary {
             let indent = if line.starts_with(' ') { "    " } else { "" };
-            out.line(&format!("{indent}{}", plain(line.trim_start())));
+            out.part(&format!("{indent}{}", plain(line.trim_start())), indent.len() + 2);
         }
     }
-    out.line("");
-    out.surfaces("surface", &verdict.surfaces);
+    out.whole("");
+    out.surfaces(&verdict.surfaces);
     out.lanes(&verdict.lanes);
     let mut offered = BTreeMap::new();
     for rule in verdict.differences.iter().filter_map(|it| it.mask.as_deref()) {
@@ -53,10 +54,20 @@ struct Page {
 }
 
 impl Page {
-    /// A line that may be cut.
-    fn line(&mut self, line: &str) {
-        let line = fit(line, self.width);
-        writeln!(self.text, "{}", line.trim_end()).expect("a string takes everything");
+    /// A line that a usual screen cuts, and that goes on below on a narrow one: under its last part, from `last` on.
+    fn part(&mut self, line: &str, last: usize) {
+        let line = shown(line, last, self.width);
+        self.whole(&line);
+    }
+
+    /// The same of a value that may be of any length.
+    fn value(&mut self, line: &str, last: usize) {
+        let line = shown_value(line, last, self.width);
+        self.whole(&line);
+    }
+
+    fn lines(&mut self, lines: &[String]) {
+        lines.iter().for_each(|line| self.whole(line));
     }
 
     /// A line that is never cut.
@@ -82,34 +93,32 @@ impl Page {
         let is_compared = |lane: &&LaneVerdict| lane.surfaces.iter().any(|it| it.counts.compared > 0);
         let lanes: Vec<(String, &LaneVerdict)> =
             lanes.iter().filter(is_compared).map(|lane| (lane_name(lane), lane)).collect();
-        let longest = lanes.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().max(4);
-        let row = |name: &str, cell: &dyn Fn(Surface) -> String| {
-            let cells = Surface::ALL.map(|surface| format!("{:<1$}", cell(surface), surface.name().len()));
-            format!("{name:<longest$}  {}", cells.join("  "))
-        };
-        self.line("");
-        self.line(&row("lane", &|surface| surface.name().to_owned()));
-        for (name, lane) in &lanes {
+        let mut columns = vec![Column::text("lane", 0)];
+        columns.extend(Surface::ALL.map(|surface| Column::text(surface.name(), 0)));
+        let row = |(name, lane): (String, &LaneVerdict)| {
             let of = |surface| lane.surfaces.iter().find(|it| it.surface == surface);
-            self.line(&row(name, &|surface| of(surface).map_or_else(String::new, |it| level(it.level))));
-        }
+            let cells =
+                Surface::ALL.map(|surface| of(surface).map_or_else(String::new, |it| level(it.level)));
+            std::iter::once(name).chain(cells).collect()
+        };
+        let rows = lanes.into_iter().map(row).collect();
+        self.whole("");
+        let table = Table { columns, rows, gap: 2, giving_up: vec![GiveUp::spaces()] };
+        self.lines(&table.folded(self.width));
     }
 
-    fn surfaces(&mut self, head: &str, surfaces: &[SurfaceVerdict]) {
-        self.line(&format!("{head:<9} level  compared  equal  masked  excluded  echoed  absent"));
-        for SurfaceVerdict { surface, level: of, counts } in surfaces {
-            self.line(&format!(
-                "{:<9} {:<5}  {:>8}  {:>5}  {:>6}  {:>8}  {:>6}  {:>6}",
-                surface.name(),
-                level(*of),
-                counts.compared,
-                counts.equal,
-                counts.masked,
-                counts.excluded,
-                counts.echoed,
-                counts.absent
-            ));
-        }
+    fn surfaces(&mut self, surfaces: &[SurfaceVerdict]) {
+        let row = |SurfaceVerdict { surface, level: of, counts }: &SurfaceVerdict| {
+            let Counts { compared, equal, masked, excluded, echoed, absent } = counts;
+            let counts = [compared, equal, masked, excluded, echoed, absent].map(u64::to_string);
+            [surface.name().to_owned(), level(*of)].into_iter().chain(counts).collect()
+        };
+        let mut columns = vec![Column::text("surface", "settings".len()), Column::text("level", 0)];
+        let counted = ["compared", "equal", "masked", "excluded", "echoed", "absent"];
+        columns.extend(counted.map(|head| Column::number(head, 0)));
+        let rows = surfaces.iter().map(row).collect();
+        let table = Table { columns, rows, gap: 2, giving_up: vec![GiveUp::spaces()] };
+        self.lines(&table.folded(self.width));
     }
 
     fn difference(&mut self, difference: &Difference) {
@@ -120,10 +129,11 @@ impl Page {
             Some(level) => format!("holds {level}"),
             None => "fails E0".to_owned(),
         };
-        self.line("");
-        self.line(&format!("{}  {}, turn {turn}  {}", surface.name(), plain(lane), plain(pointer)));
+        self.whole("");
+        let place = format!("{}  {}, turn {turn}  ", surface.name(), plain(lane));
+        self.part(&format!("{place}{}", plain(pointer)), place.chars().count());
         let racy = racy.map_or(String::new(), |race| format!("; racy: {}", race.name()));
-        self.line(&format!("  {} ({holds}{racy})", plain(what)));
+        self.part(&format!("  {} ({holds}{racy})", plain(what)), 2);
         match (golden, candidate) {
             (Some(golden), Some(candidate)) if golden.len().max(candidate.len()) > LONG => {
                 self.words(golden, candidate);
@@ -131,8 +141,7 @@ impl Page {
             _ => {
                 for (whose, value) in [("golden   ", golden), ("candidate", candidate)] {
                     if let Some(value) = value {
-                        let width = self.width.min(USUAL);
-                        self.line(&fit(&format!("  {whose}  {}", plain(value)), width));
+                        self.value(&fit(&format!("  {whose}  {}", plain(value)), USUAL), 13);
                     }
                 }
             }
@@ -144,7 +153,7 @@ impl Page {
         match covers {
             Some(1) => {}
             Some(covers) => self.whole(&format!("    # covers {covers} of the differences")),
-            None => return self.line("    (its rule stands above)"),
+            None => return self.whole("    (its rule stands above)"),
         }
         for line in rule.lines() {
             self.whole(&format!("    {line}"));
@@ -170,44 +179,54 @@ impl Page {
         if stretches.len() > STRETCHES {
             line.push_str(" … and more");
         }
-        self.line(&format!("  {}", plain(&line)));
+        self.value(&format!("  {}", plain(&line)), 2);
     }
 
     fn masks(&mut self, verdict: &Verdict) {
         let hit: Vec<_> = verdict.masks.iter().filter(|mask| mask.hits > 0).collect();
         if !hit.is_empty() {
-            self.line("");
-            self.line("mask            hits  differed  covers");
-        }
-        for mask in hit {
-            self.line(&format!("{:<14} {:>5}  {:>8}  {}", mask.name, mask.hits, mask.differed, mask.covers));
+            let columns = vec![
+                Column::text("mask", 14),
+                Column::number("hits", 0),
+                Column::number("differed", 0),
+                Column::text("covers", 0),
+            ];
+            let row = |mask: &&MaskUse| {
+                vec![mask.name.clone(), mask.hits.to_string(), mask.differed.to_string(), mask.covers.clone()]
+            };
+            let rows = hit.iter().map(row).collect();
+            let table = Table { columns, rows, gap: 2, giving_up: Vec::new() };
+            self.whole("");
+            self.lines(&table.wrapped(self.width));
         }
         if !verdict.rules.is_empty() {
-            self.line("");
-            self.line("rules of parity.toml");
+            self.whole("");
+            self.whole("rules of parity.toml");
         }
         for rule in &verdict.rules {
             let stale = if rule.stale { "  STALE: it covers nothing, remove it" } else { "" };
-            self.line(&format!(
+            let line = format!(
                 "  {} {}  {}  {}{stale}",
                 rule.surface.name(),
                 plain(&rule.pointer),
                 counted(rule.hits, "hit"),
                 plain(&rule.reason)
-            ));
+            );
+            self.part(&line, 4);
         }
         if !verdict.ids.is_empty() {
-            self.line("");
-            self.line(&match verdict.ids.len() {
+            self.whole("");
+            self.whole(&match verdict.ids.len() {
                 1 => "1 id stands for another".to_owned(),
                 ids => format!("{ids} ids stand for others"),
             });
         }
         if !verdict.notes.is_empty() {
-            self.line("");
+            self.whole("");
         }
         for note in &verdict.notes {
-            writeln!(self.text, "note: {}", plain(note)).expect("a string takes everything");
+            let width = self.width;
+            self.whole(&wrap(&format!("note: {}", plain(note)), "note: ".len(), width));
         }
     }
 }
@@ -274,7 +293,7 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use parity::{Counts, MaskUse, RuleUse};
+    use parity::RuleUse;
 
     use super::*;
 
@@ -395,6 +414,206 @@ mod tests {
             note: sub-1, sub-2 were compared as a set
         "#]]
         .assert_eq(&verdict_text(&verdict(), usize::MAX));
+    }
+
+    /// The same with lanes on all surfaces, and texts that are long.
+    fn told(width: usize) -> String {
+        let mut verdict = verdict();
+        let counts = Counts { compared: 120, equal: 90, ..verdict.surfaces[0].counts };
+        let surface = |surface| SurfaceVerdict { surface, level: Some(Level::E4), counts };
+        let surfaces = || Surface::ALL.map(surface).to_vec();
+        let lane = |name: &str| LaneVerdict {
+            golden: Some(name.to_owned()),
+            candidate: Some(name.to_owned()),
+            turns: Vec::new(),
+            surfaces: surfaces(),
+        };
+        verdict.surfaces = surfaces();
+        verdict.lanes = ["main", "sub-1", "fork-1"].map(lane).to_vec();
+        verdict.lanes[1].surfaces[5].level = None;
+        verdict.differences[1].pointer = "/tools/0/input_schema/properties/pattern/description".to_owned();
+        verdict.masks[0].covers = "ports that were free when the harness began".to_owned();
+        verdict.rules[0].reason = "it varies with the time of the day".to_owned();
+        verdict_text(&verdict, width)
+    }
+
+    #[test]
+    fn eighty_columns_have_whole_tables() {
+        expect![[r#"
+            they differ: E0 holds, E3 was wanted; 2 differences
+            golden     golden  tern 1.0, tides
+            candidate  out  tern 2.0, tides
+
+            tern 1.0 against tern 2.0
+            tools: Task is now Agent;
+                gone: Glob
+
+            surface   level  compared  equal  masked  excluded  echoed  absent
+            prompt    E4          120     90       2         1       3       1
+            tools     E4          120     90       2         1       3       1
+            settings  E4          120     90       2         1       3       1
+            calls     E4          120     90       2         1       3       1
+            results   E4          120     90       2         1       3       1
+            jobs      E4          120     90       2         1       3       1
+            routing   E4          120     90       2         1       3       1
+
+            lane    prompt  tools  settings  calls  results  jobs  routing
+            main    E4      E4     E4        E4     E4       E4    E4
+            sub-1   E4      E4     E4        E4     E4       -     E4
+            fork-1  E4      E4     E4        E4     E4       E4    E4
+
+            prompt  main, turn 2  /system/0/text
+              the instructions differ (holds E2)
+              A text that is too long to be shown twice, for it [-goes-]{+runs+} on and on…
+                # covers 2 of the differences
+                [[mask]]
+                surface = "prompt"
+
+            tools  main, turn 2  /tools/0/input_schema/properties/pattern/description
+              the tool `Glob` is gone (holds nothing above E0)
+              golden     {}
+                (its rule stands above)
+
+            mask            hits  differed  covers
+            port               4         1  ports that were free when the harness began
+
+            rules of parity.toml
+              results /a  0 hits  it varies with the time of the day  STALE: it covers noth…
+
+            1 id stands for another
+
+            note: sub-1, sub-2 were compared as a set
+        "#]]
+        .assert_eq(&told(80));
+    }
+
+    #[test]
+    fn sixty_columns_have_all_that_eighty_have() {
+        expect![[r#"
+            they differ: E0 holds, E3 was wanted; 2 differences
+            golden     golden  tern 1.0, tides
+            candidate  out  tern 2.0, tides
+
+            tern 1.0 against tern 2.0
+            tools: Task is now Agent;
+                gone: Glob
+
+            surface  level compared equal masked excluded echoed absent
+            prompt   E4         120    90      2        1      3      1
+            tools    E4         120    90      2        1      3      1
+            settings E4         120    90      2        1      3      1
+            calls    E4         120    90      2        1      3      1
+            results  E4         120    90      2        1      3      1
+            jobs     E4         120    90      2        1      3      1
+            routing  E4         120    90      2        1      3      1
+
+            lane   prompt tools settings calls results jobs routing
+            main   E4     E4    E4       E4    E4      E4   E4
+            sub-1  E4     E4    E4       E4    E4      -    E4
+            fork-1 E4     E4    E4       E4    E4      E4   E4
+
+            prompt  main, turn 2  /system/0/text
+              the instructions differ (holds E2)
+              A text that is too long to be shown twice, for it
+              [-goes-]{+runs+} on and on…
+                # covers 2 of the differences
+                [[mask]]
+                surface = "prompt"
+
+            tools  main, turn 2
+                 /tools/0/input_schema/properties/pattern/description
+              the tool `Glob` is gone (holds nothing above E0)
+              golden     {}
+                (its rule stands above)
+
+            mask            hits  differed  covers
+            port               4         1  ports that were free when
+                                            the harness began
+
+            rules of parity.toml
+              results /a  0 hits  it varies with the time of the day
+                STALE: it covers nothing, remove it
+
+            1 id stands for another
+
+            note: sub-1, sub-2 were compared as a set
+        "#]]
+        .assert_eq(&told(60));
+    }
+
+    #[test]
+    fn at_forty_tables_are_folded() {
+        expect![[r#"
+            they differ: E0 holds, E3 was wanted; 2
+            differences
+            golden     golden  tern 1.0, tides
+            candidate  out  tern 2.0, tides
+
+            tern 1.0 against tern 2.0
+            tools: Task is now Agent;
+                gone: Glob
+
+            surface  level compared equal masked
+            prompt   E4         120    90      2
+            tools    E4         120    90      2
+            settings E4         120    90      2
+            calls    E4         120    90      2
+            results  E4         120    90      2
+            jobs     E4         120    90      2
+            routing  E4         120    90      2
+
+            surface  excluded echoed absent
+            prompt          1      3      1
+            tools           1      3      1
+            settings        1      3      1
+            calls           1      3      1
+            results         1      3      1
+            jobs            1      3      1
+            routing         1      3      1
+
+            lane   prompt tools settings calls
+            main   E4     E4    E4       E4
+            sub-1  E4     E4    E4       E4
+            fork-1 E4     E4    E4       E4
+
+            lane   results jobs routing
+            main   E4      E4   E4
+            sub-1  E4      -    E4
+            fork-1 E4      E4   E4
+
+            prompt  main, turn 2  /system/0/text
+              the instructions differ (holds E2)
+              A text that is too long to be shown
+              twice, for it [-goes-]{+runs+} on and
+              on…
+                # covers 2 of the differences
+                [[mask]]
+                surface = "prompt"
+
+            tools  main, turn 2
+                 /tools/0/input_schema/properties/pa
+                 ttern/description
+              the tool `Glob` is gone (holds nothing
+              above E0)
+              golden     {}
+                (its rule stands above)
+
+            mask            hits  differed  covers
+            port               4         1
+                 ports that were free when the
+                 harness began
+
+            rules of parity.toml
+              results /a  0 hits  it varies with the
+                time of the day  STALE: it covers
+                nothing, remove it
+
+            1 id stands for another
+
+            note: sub-1, sub-2 were compared as a
+                  set
+        "#]]
+        .assert_eq(&told(40));
     }
 
     #[test]

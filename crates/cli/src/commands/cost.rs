@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let runs = store.runs(&Filter { below, ..Filter::default() }).or_fail(Kind::Outside)?;
     let prices_of = session::model::TABLE_OF;
     print(&match arguments.format {
-        Format::Text => report::cost_text(&runs, prices_of),
+        Format::Text => report::cost_text(&runs, prices_of, super::width()),
         Format::Json => format!("{}\n", report::harmless_json(&report::cost_json(&runs, prices_of))),
     });
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ::cache::Finding;
 use serde_json::{Value, json};
 
-use crate::text::{fit, plain};
+use crate::text::{plain, shown};
 
 /// One finding a line, where it is below it.
 pub fn lint_text(findings: &[Finding], width: usize) -> String {
@@ -15,7 +15,7 @@ pub fn lint_text(findings: &[Finding], width: usize) -> String {
         let place = if pointer.is_empty() { String::new() } else { format!(" at {}", plain(pointer)) };
         let lines = [format!("{rule:<12} {}{place}", plain(lane)), format!("             {}", plain(what))];
         for line in lines {
-            writeln!(out, "{}", fit(&line, width)).expect("a string takes everything");
+            writeln!(out, "{}", shown(&line, 13, width)).expect("a string takes everything");
         }
     }
     let verdict = match findings.len() {
@@ -33,4 +33,37 @@ pub fn lint_json(mut cache: Value, findings: &[Finding]) -> Value {
     cache["ok"] = findings.is_empty().into();
     cache["findings"] = findings.iter().map(finding).collect();
     cache
+}
+
+#[cfg(test)]
+mod tests {
+    use ::cache::Rule;
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_finding_goes_on_where_the_screen_is_narrow() {
+        let finding = Finding {
+            rule: Rule::DeadMarker,
+            lane: "general-purpose-1".to_owned(),
+            pointer: "/messages/3/content/0".to_owned(),
+            what: "it is written turn after turn, and never read".to_owned(),
+        };
+        let told = |width| lint_text(std::slice::from_ref(&finding), width);
+        expect![[r#"
+            dead_marker  general-purpose-1 at /messages/3/content/0
+                         it is written turn after turn, and never read
+            1 finding
+        "#]]
+        .assert_eq(&told(80));
+        expect![[r#"
+            dead_marker  general-purpose-1 at
+                         /messages/3/content/0
+                         it is written turn after
+                         turn, and never read
+            1 finding
+        "#]]
+        .assert_eq(&told(40));
+    }
 }

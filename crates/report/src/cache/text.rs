@@ -1,11 +1,10 @@
-//! The same for people, at eighty columns.
-
-use std::fmt::Write as _;
+//! The same for people: at eighty columns, and what counts most at fewer.
 
 use ::cache::{Explanation, Shown, Totals, grouped};
 
 use super::{CacheOf, Counted, LeftOut};
-use crate::text::{fit, plain, short};
+use crate::table::{Column, GiveUp, Table};
+use crate::text::{USUAL, fit, plain, short, shown, shown_value, wrap};
 
 /// How wide a lane's name may be.
 const LANE: usize = 16;
@@ -16,54 +15,38 @@ const INDENT: &str = "     ";
 
 /// What the cache should have done, for people.
 pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
-    let mut out = String::new();
-    let mut line =
-        |text: String| writeln!(out, "{}", fit(text.trim_end(), width)).expect("a string takes everything");
+    let mut lines = Vec::new();
     if of.explained.requests.is_empty() {
-        line("no model was asked".to_owned());
-        left_out(of).into_iter().for_each(line);
-        return out;
+        lines.push("no model was asked".to_owned());
+        lines.extend(left_out(of, width));
+        return lines.join("\n") + "\n";
     }
-    let lane = of
-        .explained
-        .lanes
-        .iter()
-        .map(|(lane, _)| lane.chars().count())
-        .max()
-        .unwrap_or(0)
-        .clamp(ALL.len(), LANE);
-    line(format!(
-        "{:<lane$} {:>4} {:<7} {:>6} {:>6} {:>6} {:>12} {}",
-        "LANE", "TURN", "REQUEST", "READ", "WRITE", "INPUT", "USAGE R+W", "WHY NOT MORE"
-    ));
-    for request in &of.explained.requests {
-        line(row(request, lane));
+    let names = of.explained.lanes.iter().map(|(lane, _)| lane.chars().count());
+    let lane = names.max().unwrap_or(0).clamp(ALL.len(), LANE);
+    let mut rows = requests(of, lane).wrapped(width).into_iter();
+    lines.extend(rows.next());
+    for (request, row) in of.explained.requests.iter().zip(rows) {
+        lines.push(row);
         for text in about(request, of.shown.get(&request.id)) {
-            line(format!("{INDENT}{text}"));
+            lines.push(shown_value(&format!("{INDENT}{text}"), INDENT.len() + "was ".len(), width));
         }
     }
-    line(String::new());
-    line(format!(
-        "{:<lane$} {:>8} {:>6} {:>6} {:>6} {:>6} {:>8} {:>8} {:>9}",
-        "LANE", "REQUESTS", "READ", "WRITE", "INPUT", "MISSED", "INPUT $", "USAGE $", "PERFECT $"
-    ));
-    for (name, totals) in &of.explained.lanes {
-        line(sums(name, totals, lane));
-    }
-    if of.explained.lanes.len() > 1 {
-        line(sums(ALL, &of.explained.total, lane));
-    }
-    left_out(of).into_iter().for_each(&mut line);
-    line(String::new());
-    line(format!("how sure: {}", Counted::of(of.explained).in_words()));
+    lines.push(String::new());
+    lines.extend(sums(of, lane).folded(width));
+    lines.extend(left_out(of, width));
+    lines.push(String::new());
     let rules: Vec<String> = of.explained.rules.iter().map(|(name, of)| format!("{name} ({of})")).collect();
-    line(format!("rules: {}", rules.join("; ")));
-    line(format!("list prices of {}", of.prices_of));
-    out
+    let sure = Counted::of(of.explained).in_words();
+    for (head, text) in
+        [("how sure: ", sure.as_str()), ("rules: ", &rules.join("; ")), ("list prices of ", of.prices_of)]
+    {
+        lines.push(shown(&format!("{head}{text}"), head.len(), width));
+    }
+    lines.join("\n") + "\n"
 }
 
 /// What the sums do not have.
-fn left_out(of: &CacheOf<'_>) -> Vec<String> {
+fn left_out(of: &CacheOf<'_>, width: usize) -> Vec<String> {
     let LeftOut { requests, usage } = of.left_out;
     if requests == 0 {
         return Vec::new();
@@ -71,10 +54,14 @@ fn left_out(of: &CacheOf<'_>) -> Vec<String> {
     let count = if requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
     let written = usage.cache_write_5m + usage.cache_write_1h;
     let [read, written, input] = [usage.cache_read, written, usage.input].map(short);
-    vec![
+    let told = [
         format!("not in the sums: {count} of which only the usage is left, as"),
         format!("of forks without a transcript: {read} read, {written} written, {input} input"),
-    ]
+    ];
+    match width < USUAL {
+        true => vec![wrap(&told.join(" "), 0, width)],
+        false => told.map(|line| fit(&line, width)).to_vec(),
+    }
 }
 
 /// As much of a lane's name as fits. Runs of one tree differ in their ends.
@@ -87,24 +74,49 @@ fn cut(name: &str, width: usize) -> String {
     format!("…{kept}")
 }
 
-fn row(request: &Explanation, lane: usize) -> String {
+/// Request by request. Which turn it was and what nobody could cache count least; of what was read and written
+/// nothing goes for the reason, which has a line of its own where there is no room.
+fn requests(of: &CacheOf<'_>, lane: usize) -> Table {
+    Table {
+        columns: vec![
+            Column::text("LANE", lane),
+            Column::number("TURN", 4),
+            Column::text("REQUEST", 7),
+            Column::number("READ", 6),
+            Column::number("WRITE", 6),
+            Column::number("INPUT", 6),
+            Column::number("USAGE R+W", 12),
+            Column::text("WHY NOT MORE", 0),
+        ],
+        rows: of.explained.requests.iter().map(|request| row(request, lane)).collect(),
+        gap: 1,
+        giving_up: vec![
+            GiveUp::spaces(),
+            GiveUp::column("TURN"),
+            GiveUp::column("INPUT"),
+            GiveUp::column_for("WRITE", 0),
+            GiveUp::column_for("USAGE R+W", 0),
+        ],
+    }
+}
+
+fn row(request: &Explanation, lane: usize) -> Vec<String> {
     let said = request.predicted;
     let written = said.cache_write_5m + said.cache_write_1h;
     let usage = request.reported.map_or("-".to_owned(), |usage| {
         let written = usage.cache_write_5m + usage.cache_write_1h;
         format!("{}+{}", short(usage.cache_read), short(written))
     });
-    format!(
-        "{:<lane$} {:>4} {:<7} {:>6} {:>6} {:>6} {:>12} {}",
+    vec![
         cut(&plain(&request.lane), lane),
-        request.turn,
-        request.id.as_str(),
+        request.turn.to_string(),
+        request.id.to_string(),
         short(said.cache_read),
         short(written),
         short(said.input),
         usage,
-        request.reason.map_or("", ::cache::Reason::word),
-    )
+        request.reason.map_or("", ::cache::Reason::word).to_owned(),
+    ]
 }
 
 /// Where a prefix broke, and what that came to.
@@ -139,17 +151,38 @@ fn cost(usd: Option<f64>) -> String {
     usd.map_or(String::new(), |usd| format!(", ${usd:.4}"))
 }
 
-fn sums(name: &str, totals: &Totals, lane: usize) -> String {
+/// Lane by lane, and all of them. What it cost counts most.
+fn sums(of: &CacheOf<'_>, lane: usize) -> Table {
+    let lanes = of.explained.lanes.iter().map(|(name, totals)| (name.as_str(), totals));
+    let all = (of.explained.lanes.len() > 1).then_some((ALL, &of.explained.total));
+    let heads = [
+        ("REQUESTS", 8),
+        ("READ", 6),
+        ("WRITE", 6),
+        ("INPUT", 6),
+        ("MISSED", 6),
+        ("INPUT $", 8),
+        ("USAGE $", 8),
+        ("PERFECT $", 9),
+    ];
+    let mut columns = vec![Column::text("LANE", lane)];
+    columns.extend(heads.map(|(head, least)| Column::number(head, least)));
+    let mut giving_up = vec![GiveUp::spaces()];
+    giving_up.extend(["REQUESTS", "INPUT", "WRITE", "READ", "MISSED"].map(GiveUp::column));
+    let rows = lanes.chain(all).map(|(name, totals)| sum(name, totals, lane)).collect();
+    Table { columns, rows, gap: 1, giving_up }
+}
+
+fn sum(name: &str, totals: &Totals, lane: usize) -> Vec<String> {
     let dollars = |usd: Option<f64>| usd.map_or("?".to_owned(), |usd| format!("{usd:.4}"));
     let said = totals.predicted;
     let reported = match totals.reported.input_total() {
         0 => "-".to_owned(),
         _ => dollars(totals.reported_usd),
     };
-    format!(
-        "{:<lane$} {:>8} {:>6} {:>6} {:>6} {:>6} {:>8} {:>8} {:>9}",
+    vec![
         cut(&plain(name), lane),
-        totals.requests,
+        totals.requests.to_string(),
         short(said.cache_read),
         short(said.cache_write_5m + said.cache_write_1h),
         short(said.input),
@@ -157,5 +190,164 @@ fn sums(name: &str, totals: &Totals, lane: usize) -> String {
         dollars(totals.predicted_usd),
         reported,
         dollars(totals.perfect_usd),
-    )
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use ::cache::{Explained, Miss, Reason, Section, Sure};
+    use expect_test::expect;
+    use session::{RequestId, Usage};
+
+    use super::*;
+
+    /// A lane that begins, one that broke, and one that read all there was.
+    fn told(width: usize) -> String {
+        let id = |n: u32| RequestId::new(format!("r00000{n}"));
+        let request = |n: u32, lane: &str, reason: Option<Reason>| {
+            let usage = Usage { input: 70, cache_read: 13_500, cache_write_5m: 1_200, ..Usage::default() };
+            Explanation {
+                id: id(n),
+                lane: lane.to_owned(),
+                fork_of: None,
+                turn: n,
+                model: "claude-sonnet-5-5".to_owned(),
+                predicted: usage,
+                reported: Some(usage),
+                perfect: usage,
+                sure: Sure::Exact,
+                reason,
+                miss: None,
+                is_disproved: false,
+                after: None,
+                repeated: 0,
+            }
+        };
+        let mut broke = request(2, "sub-1", Some(Reason::MessagesChanged));
+        broke.miss = Some(Miss {
+            block: 3,
+            section: Section::Messages,
+            pointer: "/messages/3/content/0/content/1/text".to_owned(),
+            spans: [None, None],
+            tokens: 1_985,
+            usd: Some(0.0046),
+            at_stake: None,
+        });
+        broke.after = Some(id(1));
+        let text = "It is late. Keep the cutting wet. Keep the cutting wet.".to_owned();
+        let shown =
+            Shown { pointer: "/messages/3/content/0/text".to_owned(), here: text.clone(), there: text };
+        let requests = vec![request(1, "main", Some(Reason::Cold)), broke, request(3, "sub-2", None)];
+        let lanes = requests.iter().map(|it| (it.lane.clone(), Totals::of(std::iter::once(it)))).collect();
+        let total = Totals::of(requests.iter());
+        let rules = vec![("Anthropic", "2026-08"), ("OpenAI", "2026-08"), ("Google", "2026-08")];
+        let explained = Explained { requests, lanes, total, rules, ..Explained::default() };
+        cache_text(
+            &CacheOf {
+                explained: &explained,
+                shown: &HashMap::from([(id(2), shown)]),
+                prices_of: "2026-11",
+                left_out: LeftOut { requests: 1, ..LeftOut::default() },
+            },
+            width,
+        )
+    }
+
+    #[test]
+    fn eighty_columns_have_everything() {
+        expect![[r#"
+            LANE     TURN REQUEST   READ  WRITE  INPUT    USAGE R+W WHY NOT MORE
+            main        1 r000001  13.5k   1.2k     70   13.5k+1.2k cold
+            sub-1       2 r000002  13.5k   1.2k     70   13.5k+1.2k messages_changed
+                 +1,985 tokens, $0.0046, against r000001
+                 block 3 at /messages/3/content/0/text
+                 was It is late. Keep the cutting wet. Keep the cutting wet.
+                 now It is late. Keep the cutting wet. Keep the cutting wet.
+            sub-2       3 r000003  13.5k   1.2k     70   13.5k+1.2k
+
+            LANE     REQUESTS   READ  WRITE  INPUT MISSED  INPUT $  USAGE $ PERFECT $
+            main            1  13.5k   1.2k     70      0   0.0058   0.0058    0.0058
+            sub-1           1  13.5k   1.2k     70   2.0k   0.0058   0.0058    0.0058
+            sub-2           1  13.5k   1.2k     70      0   0.0058   0.0058    0.0058
+            together        3  40.5k   3.6k    210   2.0k   0.0175   0.0175    0.0175
+            not in the sums: 1 request of which only the usage is left, as
+            of forks without a transcript: 0 read, 0 written, 0 input
+
+            how sure: exact in 3 requests
+            rules: Anthropic (2026-08); OpenAI (2026-08); Google (2026-08)
+            list prices of 2026-11
+        "#]]
+        .assert_eq(&told(80));
+        assert_eq!(told(80), told(usize::MAX));
+    }
+
+    #[test]
+    fn at_sixty_the_reason_stays_and_so_do_the_costs() {
+        expect![[r#"
+            LANE  REQUEST  READ WRITE INPUT  USAGE R+W WHY NOT MORE
+            main  r000001 13.5k  1.2k    70 13.5k+1.2k cold
+            sub-1 r000002 13.5k  1.2k    70 13.5k+1.2k messages_changed
+                 +1,985 tokens, $0.0046, against r000001
+                 block 3 at /messages/3/content/0/text
+                 was It is late. Keep the cutting wet. Keep the cutting
+                     wet.
+                 now It is late. Keep the cutting wet. Keep the cutting
+                     wet.
+            sub-2 r000003 13.5k  1.2k    70 13.5k+1.2k
+
+            LANE      READ WRITE INPUT MISSED INPUT $ USAGE $ PERFECT $
+            main     13.5k  1.2k    70      0  0.0058  0.0058    0.0058
+            sub-1    13.5k  1.2k    70   2.0k  0.0058  0.0058    0.0058
+            sub-2    13.5k  1.2k    70      0  0.0058  0.0058    0.0058
+            together 40.5k  3.6k   210   2.0k  0.0175  0.0175    0.0175
+            not in the sums: 1 request of which only the usage is left,
+            as of forks without a transcript: 0 read, 0 written, 0 input
+
+            how sure: exact in 3 requests
+            rules: Anthropic (2026-08); OpenAI (2026-08); Google
+                   (2026-08)
+            list prices of 2026-11
+        "#]]
+        .assert_eq(&told(60));
+        assert!(told(60).lines().all(|line| line.chars().count() <= 60));
+    }
+
+    #[test]
+    fn at_forty_the_reason_has_a_line_of_its_own() {
+        expect![[r#"
+            LANE  REQUEST  READ WRITE  USAGE R+W
+                 WHY NOT MORE
+            main  r000001 13.5k  1.2k 13.5k+1.2k
+                 cold
+            sub-1 r000002 13.5k  1.2k 13.5k+1.2k
+                 messages_changed
+                 +1,985 tokens, $0.0046, against
+                     r000001
+                 block 3 at
+                     /messages/3/content/0/text
+                 was It is late. Keep the cutting
+                     wet. Keep the cutting wet.
+                 now It is late. Keep the cutting
+                     wet. Keep the cutting wet.
+            sub-2 r000003 13.5k  1.2k 13.5k+1.2k
+
+            LANE     INPUT $ USAGE $ PERFECT $
+            main      0.0058  0.0058    0.0058
+            sub-1     0.0058  0.0058    0.0058
+            sub-2     0.0058  0.0058    0.0058
+            together  0.0175  0.0175    0.0175
+            not in the sums: 1 request of which only
+            the usage is left, as of forks without a
+            transcript: 0 read, 0 written, 0 input
+
+            how sure: exact in 3 requests
+            rules: Anthropic (2026-08); OpenAI
+                   (2026-08); Google (2026-08)
+            list prices of 2026-11
+        "#]]
+        .assert_eq(&told(40));
+        assert!(told(40).lines().all(|line| line.chars().count() <= 40));
+    }
 }

@@ -3,17 +3,17 @@
 use serde_json::{Value, json};
 use store::{RunSummary, Totals};
 
-use super::{FORMAT, columns, dollars, usage, usd};
-use crate::text::{fit, short};
+use super::{FORMAT, dollars, usage, usd};
+use crate::table::{Column, GiveUp, Table};
+use crate::text::{fit, short, wrap};
 
 /// What was spent, for people. What nobody paid for is no part of any sum of what was.
-pub fn cost_text(runs: &[RunSummary], prices_of: &str) -> String {
+pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
     let models = by_model(runs);
     if models.is_empty() {
         return "nothing was spent yet\n".to_owned();
     }
-    let head = ["MODEL", "CALLS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "COST"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut rows = Vec::new();
     let row = |name: String, totals: &Totals| {
         let used = &totals.usage;
         vec![
@@ -35,12 +35,19 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str) -> String {
     }
     let unknown: u64 = sums.iter().map(|sum| sum.unpriced).sum();
     let note = match unknown {
-        0 => String::new(),
-        1 => "1 call has no known cost\n".to_owned(),
-        more => format!("{more} calls have no known cost\n"),
+        0 => None,
+        1 => Some("1 call has no known cost".to_owned()),
+        more => Some(format!("{more} calls have no known cost")),
     };
-    let who = if unpaid > 0 { "not paid: a script or a recording answered\n" } else { "" };
-    format!("{}{note}{who}list prices of {prices_of}\n", columns(&rows))
+    let who = (unpaid > 0).then(|| "not paid: a script or a recording answered".to_owned());
+    let head = ["MODEL", "CALLS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "COST"];
+    let mut giving_up = vec![GiveUp::spaces()];
+    giving_up.extend(["CALLS", "WRITTEN", "CACHED", "OUTPUT", "INPUT"].map(GiveUp::column));
+    let columns = head.map(|head| Column::text(head, 0)).to_vec();
+    let mut lines = Table { columns, rows, gap: 2, giving_up }.folded(width);
+    let notes = note.into_iter().chain(who).chain([format!("list prices of {prices_of}")]);
+    lines.extend(notes.map(|note| wrap(&note, 0, width)));
+    lines.join("\n") + "\n"
 }
 
 /// A model, and who stood in for it.
@@ -151,7 +158,7 @@ mod tests {
             not paid: a script or a recording answered
             list prices of 2026-11
         "#]]
-        .assert_eq(&cost_text(&runs(), "2026-11"));
+        .assert_eq(&cost_text(&runs(), "2026-11", usize::MAX));
         let json = cost_json(&runs(), "2026-11");
         let told = json["models"].as_array().expect("a list").iter();
         let told: Vec<_> = told.map(|it| (it["model"].clone(), it["stand_in"].clone())).collect();
@@ -167,6 +174,32 @@ mod tests {
             claude-sonnet-5-5  2      1.0k   0       0        20      $0.0010
             list prices of 2026-11
         "#]]
-        .assert_eq(&cost_text(&runs()[3..], "2026-11"));
+        .assert_eq(&cost_text(&runs()[3..], "2026-11", 80));
+    }
+
+    #[test]
+    fn a_narrow_screen_has_what_it_cost() {
+        assert_eq!(cost_text(&runs(), "2026-11", 80), cost_text(&runs(), "2026-11", usize::MAX));
+        expect![[r#"
+            MODEL                      INPUT CACHED OUTPUT COST
+            claude-sonnet-5-5          2.0k  0      40     $0.0015
+            claude-sonnet-5-5 (replay) 1.0k  0      20     $0.0007
+            claude-sonnet-5-5 (script) 1.0k  0      20     $0.0009
+            not paid                   2.0k  0      40     $0.0016
+            not paid: a script or a recording answered
+            list prices of 2026-11
+        "#]]
+        .assert_eq(&cost_text(&runs(), "2026-11", 60));
+        expect![[r#"
+            MODEL                      INPUT COST
+            claude-sonnet-5-5          2.0k  $0.0015
+            claude-sonnet-5-5 (replay) 1.0k  $0.0007
+            claude-sonnet-5-5 (script) 1.0k  $0.0009
+            not paid                   2.0k  $0.0016
+            not paid: a script or a recording
+            answered
+            list prices of 2026-11
+        "#]]
+        .assert_eq(&cost_text(&runs(), "2026-11", 40));
     }
 }

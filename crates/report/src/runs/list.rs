@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use session::Usage;
 use store::{Millis, RunKind, RunStatus, RunSummary};
 
-use super::{FORMAT, columns, dollars, usage, usd};
+use super::{FORMAT, dollars, usage, usd};
+use crate::table::{self, GiveUp, Table};
 use crate::text::{fit, plain, short};
 
 /// The runs for people: each behind its parent, newest roots first. Of many brothers only those are listed that are at
@@ -20,28 +21,22 @@ pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, brothers: usize) 
     for root in &places.roots {
         places.walk(root, 0, brothers, &mut lines);
     }
-    // What it is about counts most; whose model it was is in `show`, and so is when it began.
-    let mut left_out = Vec::new();
     let any_cached =
         lines.iter().any(|line| matches!(line, Line::Run(run, _) if run.inclusive.usage.cache_read > 0));
-    if !any_cached {
-        left_out.push(Column::Cached);
-    }
-    loop {
-        let text = table(&lines, now, &left_out);
-        let widest = text.lines().next().map_or(0, |head| head.chars().count() - "WHAT".len());
-        let order = [Column::Model, Column::Cached, Column::Age, Column::Tokens];
-        let next = order.into_iter().find(|column| !left_out.contains(column));
-        let room = match next {
-            Some(Column::Model) => WIDE,
-            Some(Column::Cached) => MIDDLE,
-            _ => NARROW,
-        };
-        match next {
-            Some(column) if widest + room > width => left_out.push(column),
-            _ => return text.lines().map(|line| fit(line, width) + "\n").collect(),
-        }
-    }
+    let shown = COLUMNS.iter().filter(|(column, _)| any_cached || *column != Column::Cached);
+    let table = Table {
+        columns: shown.clone().map(|(_, name)| table::Column::text(name, 0)).collect(),
+        rows: lines
+            .iter()
+            .map(|line| shown.clone().map(|(column, _)| cell(line, *column, now)).collect())
+            .collect(),
+        gap: 2,
+        // What it is about counts most; whose model it was is in `show`, and so is when it began.
+        giving_up: [("MODEL", WIDE), ("CACHED", MIDDLE), ("AGE", NARROW), ("TOKENS", NARROW)]
+            .map(|(name, room)| GiveUp::column_for(name, room))
+            .to_vec(),
+    };
+    table.lines(width).1.iter().map(|line| fit(line, width) + "\n").collect()
 }
 
 /// How much room there is for what a run is about before a model's name has any, before the cache has, and before
@@ -78,15 +73,6 @@ enum Line<'r> {
     Run(&'r RunSummary, usize),
     /// So many brothers are not listed, each so far from its root.
     More(usize, usize),
-}
-
-fn table(lines: &[Line<'_>], now: Millis, left_out: &[Column]) -> String {
-    let shown = || COLUMNS.iter().filter(|(column, _)| !left_out.contains(column));
-    let mut rows = vec![shown().map(|(_, name)| (*name).to_owned()).collect::<Vec<_>>()];
-    for line in lines {
-        rows.push(shown().map(|(column, _)| cell(line, *column, now)).collect());
-    }
-    columns(&rows)
 }
 
 /// An id begins with that of its parent, so it tells the place by itself; what a run is about is indented.

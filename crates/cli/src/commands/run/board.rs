@@ -16,6 +16,8 @@ const LINES: usize = 10;
 const BEAT: Duration = Duration::from_millis(250);
 /// How much of a tool's name and of an agent's.
 const NAME: usize = 24;
+/// What stands on a line beside its name and what is said: the spaces, the sign that turns, and the time.
+const BESIDE: usize = 10;
 
 /// The lines. Clones are the same board; without a terminal there are none, and only what ends is said.
 #[derive(Clone)]
@@ -251,11 +253,17 @@ impl Row {
 
     fn draw(&self) {
         let Some(line) = &self.line else { return };
+        let beside = BESIDE + line.prefix().chars().count();
+        line.set_message(self.told(crate::commands::stderr_width().saturating_sub(beside)));
+    }
+
+    /// What is said behind its name, as much of it as there is room for.
+    fn told(&self, room: usize) -> String {
         let doing = match self.tool.as_str() {
             "" => "thinks",
             tool => tool,
         };
-        line.set_message(format!("{}{}", report::fit(doing, NAME), self.used(&self.usage)));
+        report::fit(&format!("{}{}", report::fit(doing, NAME), self.used(&self.usage)), room)
     }
 }
 
@@ -425,6 +433,16 @@ mod tests {
             What::Finished { status, final_text: None, error: None, usage, cost_microusd: None },
         ));
         assert_eq!(says(&last).as_deref(), Some("thinks"));
+    }
+
+    #[test]
+    fn what_does_not_fit_a_line_is_cut_with_a_sign() {
+        let board = Board::new();
+        board.see(&started("m-1-0"));
+        let rows = board.rows();
+        let row = &rows.by_run[&RunId::new("m-1-0")];
+        assert_eq!(row.told(80), "thinks, 0 in, 0 out");
+        assert_eq!(row.told(16), "thinks, 0 in, 0…");
     }
 
     #[test]
