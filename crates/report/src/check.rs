@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use parity::{Answer, Check};
 
-use crate::text::{plain, shown, wrap};
+use crate::text::{plain, wrap};
 
 /// One line a criterion, the reason behind it.
 pub fn check_text(check: &Check, width: usize) -> String {
@@ -17,9 +17,7 @@ pub fn check_text(check: &Check, width: usize) -> String {
             Answer::NotApplicable => "n/a",
         };
         let line = format!("{answer:<4} {:<longest$}  {}", criterion.name, plain(&criterion.reason));
-        // A reason to say no is never cut off.
-        let cut = if criterion.answer == Answer::No { wrap } else { shown };
-        let line = cut(&line, "n/a  ".len() + longest + 2, width);
+        let line = wrap(&line, "n/a  ".len() + longest + 2, width);
         writeln!(text, "{line}").expect("a string takes everything");
     }
     let failed = check.criteria.iter().filter(|criterion| criterion.answer == Answer::No).count();
@@ -55,12 +53,14 @@ mod tests {
     }
 
     #[test]
-    fn eighty_columns_have_a_line_for_each() {
+    fn eighty_columns_have_every_word() {
         expect![[r#"
             yes  files                         all 32 are there
-            yes  prompt                        1135 bytes of text in the first request of m…
+            yes  prompt                        1135 bytes of text in the first request of
+                                               main
             n/a  cancel                        the scenario cancels nothing
-            NO   nothing went round the proxy  2 connections went past it: 10.0.0.1:443, 10.0.0.2:443
+            NO   nothing went round the proxy  2 connections went past it: 10.0.0.1:443,
+                                               10.0.0.2:443
             1 criterion does not hold
         "#]]
         .assert_eq(&told(80));

@@ -2,7 +2,7 @@
 //!
 //! Start at [`Table`]. A table that fits stands as it is; what is given up where it does not, its maker says.
 
-use crate::text::shown;
+use crate::text::wrap;
 
 /// Rows below a head, their cells under each other.
 pub(crate) struct Table {
@@ -88,7 +88,7 @@ impl Table {
     /// The same where the last column is a text: it goes on below where it does not fit.
     pub(crate) fn wrapped(&self, width: usize) -> Vec<String> {
         let (last, lines) = self.lines(width);
-        lines.iter().map(|line| shown(line, last, width)).collect()
+        lines.iter().map(|line| wrap(line, last, width)).collect()
     }
 
     /// The same where all are numbers and words: columns that do not fit stand in a table below, each row with its

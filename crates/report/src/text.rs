@@ -97,27 +97,22 @@ pub fn fit(line: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// From so many columns on a line that does not fit is cut; where there are fewer, it goes on below.
+/// As much of a value as a usual screen has on a line.
 pub(crate) const USUAL: usize = 80;
 /// Under itself goes on what has so much room there, and no word that has not.
 const ROOM: usize = 20;
 /// How far from the edge goes on what has not.
 const EDGE: usize = 5;
 
-/// A line of a table or a list, its last part from `last` on: cut to a usual screen, and whole on a narrow one.
-pub(crate) fn shown(line: &str, last: usize, width: usize) -> String {
-    if width < USUAL { wrap(line, last, width) } else { fit(line, width) }
-}
-
-/// The same of a value of any length: a narrow screen has as much of it as a usual one.
+/// A line with a value of any length, its last part from `last` on: a narrow screen has as much of it as a usual one.
 pub(crate) fn shown_value(line: &str, last: usize, width: usize) -> String {
-    shown(&fit(line, width.max(USUAL)), last, width)
+    wrap(&fit(line, width.max(USUAL)), last, width)
 }
 
-/// A line that is never cut. On a narrow screen its last part, from `last` on, goes on under itself; below the line,
+/// A line that is never cut. Where it does not fit its last part, from `last` on, goes on under itself; below the line,
 /// where it has no room there.
 pub(crate) fn wrap(line: &str, last: usize, width: usize) -> String {
-    if width >= USUAL || line.chars().count() <= width {
+    if line.chars().count() <= width {
         return line.to_owned();
     }
     let (head, mut rest) = line.split_at(byte(line, last));
@@ -216,9 +211,8 @@ mod tests {
         );
         assert_eq!(wrap("äöü äöü", 0, 1), "ä\nö\nü\nä\nö\nü");
         assert_eq!(wrap("äöü", 9, 0), "äöü");
-        assert_eq!(shown(line, 13, USUAL), line);
-        assert_eq!(shown(&"word ".repeat(20), 0, USUAL).chars().last(), Some('…'));
-        assert_eq!(shown(&"word ".repeat(20), 0, 79).lines().count(), 2);
+        assert_eq!(wrap(line, 13, USUAL), line);
+        assert_eq!(wrap(&"word ".repeat(20), 0, USUAL).lines().count(), 2);
         assert_eq!(shown_value(&"x".repeat(9_000), 0, 40).chars().count(), 81);
     }
 

@@ -7,7 +7,7 @@ use parity::{Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, Surface, 
 
 use crate::diff::{Piece, pieces};
 use crate::table::{Column, GiveUp, Table};
-use crate::text::{fit, plain, shown, shown_value, wrap};
+use crate::text::{fit, plain, shown_value, wrap};
 
 /// Longer values are shown as a word diff.
 const LONG: usize = 60;
@@ -56,7 +56,7 @@ struct Page {
 impl Page {
     /// A line that a usual screen cuts, and that goes on below on a narrow one: under its last part, from `last` on.
     fn part(&mut self, line: &str, last: usize) {
-        let line = shown(line, last, self.width);
+        let line = wrap(line, last, self.width);
         self.whole(&line);
     }
 
@@ -478,7 +478,8 @@ mod tests {
             port               4         1  ports that were free when the harness began
 
             rules of parity.toml
-              results /a  0 hits  it varies with the time of the day  STALE: it covers noth…
+              results /a  0 hits  it varies with the time of the day  STALE: it covers
+                nothing, remove it
 
             1 id stands for another
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ::cache::Finding;
 use serde_json::{Value, json};
 
-use crate::text::{plain, shown};
+use crate::text::{plain, wrap};
 
 /// One finding a line, where it is below it.
 pub fn lint_text(findings: &[Finding], width: usize) -> String {
@@ -15,7 +15,7 @@ pub fn lint_text(findings: &[Finding], width: usize) -> String {
         let place = if pointer.is_empty() { String::new() } else { format!(" at {}", plain(pointer)) };
         let lines = [format!("{rule:<12} {}{place}", plain(lane)), format!("             {}", plain(what))];
         for line in lines {
-            writeln!(out, "{}", shown(&line, 13, width)).expect("a string takes everything");
+            writeln!(out, "{}", wrap(&line, 13, width)).expect("a string takes everything");
         }
     }
     let verdict = match findings.len() {

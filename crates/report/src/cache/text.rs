@@ -4,7 +4,7 @@ use ::cache::{Explanation, Shown, Totals, grouped};
 
 use super::{CacheOf, Counted, LeftOut};
 use crate::table::{Column, GiveUp, Table};
-use crate::text::{USUAL, fit, plain, short, shown, shown_value, wrap};
+use crate::text::{USUAL, fit, plain, short, shown_value, wrap};
 
 /// How wide a lane's name may be.
 const LANE: usize = 16;
@@ -40,7 +40,7 @@ pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
     for (head, text) in
         [("how sure: ", sure.as_str()), ("rules: ", &rules.join("; ")), ("list prices of ", of.prices_of)]
     {
-        lines.push(shown(&format!("{head}{text}"), head.len(), width));
+        lines.push(wrap(&format!("{head}{text}"), head.len(), width));
     }
     lines.join("\n") + "\n"
 }
