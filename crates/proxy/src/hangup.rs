@@ -44,7 +44,7 @@ impl Ends {
         static V4: Table = Table::new("/proc/net/tcp");
         static V6: Table = Table::new("/proc/net/tcp6");
         let table = if self.harness.is_ipv4() { &V4 } else { &V6 };
-        table.from_now_on().await.is_some_and(|table| self.is_held_in(&table))
+        table.not_older_than_now().await.is_some_and(|table| self.is_held_in(&table))
     }
 
     /// Whether a line of the kernel's table has these ends and a socket's number behind them.
@@ -73,7 +73,7 @@ impl Table {
 
     /// What it says now, or a moment later; `None` where it cannot be read. What was read before a connection was made
     /// would say that nobody holds it.
-    async fn from_now_on(&self) -> Option<Arc<str>> {
+    async fn not_older_than_now(&self) -> Option<Arc<str>> {
         let now = Instant::now();
         let mut last = self.last.lock().await;
         if let Some((_, table)) = last.as_ref().filter(|(asked, _)| *asked >= now) {
