@@ -157,11 +157,14 @@ impl Queue {
     /// Puts `ops` into the queue, or names what is lost. Never waits for the disk.
     pub(crate) fn push(&self, ops: impl IntoIterator<Item = Op>) {
         let mut state = self.state();
-        let mut urgent = false;
+        let (mut urgent, mut given_up) = (false, 0);
         for op in ops {
             urgent |= op.is_urgent();
-            state.take_in(op);
+            let ends = op.ends();
+            given_up += u64::from(!state.take_in(op) && ends);
         }
+        // Who counts on an end that will not be written waits no longer.
+        self.kept.add(given_up);
         self.late.store(state.waiting > LATE, Ordering::Relaxed);
         self.shared.bell.ring(&mut state.rest, urgent);
     }
@@ -287,7 +290,8 @@ impl Queue {
 }
 
 impl State {
-    fn take_in(&mut self, op: Op) {
+    /// Whether it waits from now on, with its body or without.
+    fn take_in(&mut self, op: Op) -> bool {
         let limit = if self.is_at_work() { LIMIT_AT_WORK } else { LIMIT };
         let mut next = Some(op);
         // What does not fit may do so without its body.
@@ -297,11 +301,12 @@ impl State {
             if self.waiting + size <= limit + headroom {
                 self.waiting += size;
                 self.ops.push_back(Arc::new(op));
-            } else {
-                let reason = format!("the disk was too slow: {} MiB were waiting for it", limit >> 20);
-                next = self.lose(&op, &reason);
+                return true;
             }
+            let reason = format!("the disk was too slow: {} MiB were waiting for it", limit >> 20);
+            next = self.lose(&op, &reason);
         }
+        false
     }
 
     /// What is written next, files before records; it stays at the front until it is written.
@@ -489,10 +494,11 @@ mod tests {
     /// What is left of a record when its body is refused needs room, too.
     #[test]
     fn what_waits_for_a_disk_that_stands_still_is_bounded() {
+        const MANY: u64 = 25_000;
         let (queue, told, _go_on) = queue(usize::MAX);
         queue.push([head(0)]);
         told.recv().expect("the disk has it in its hands");
-        let reads = (0..2000).map(|n| wire::Read { seq: n, offset: n, us: n }).collect();
+        let reads = (0..20).map(|n| wire::Read { seq: n, offset: n, us: n }).collect();
         let ended = log::encode(log::Record::Ended(log::Ended {
             seq: 1,
             us: 1,
@@ -503,7 +509,7 @@ mod tests {
             trailers: Vec::new(),
             reads,
         }));
-        for n in 1..=2000 {
+        for n in 1..=MANY {
             let owner = Owner { n: Some(n), what: "response body" };
             let (name, bytes) = (format!("file {n}"), vec![0; 64 << 10]);
             let needs = Some(name.clone());
@@ -514,9 +520,13 @@ mod tests {
         }
         let waiting = queue.state().waiting;
         assert!((LIMIT..=LIMIT + HEADROOM).contains(&waiting), "{waiting}");
+        let written = queue.state().ops.iter().filter(|op| op.ends()).count() as u64;
+        assert!(written < MANY, "some ends do not even fit without their bodies");
+        queue.kept.add(written);
+        assert!(queue.kept.turn(MANY).is_none(), "and nobody waits for those");
         let named =
             |n: u64| queue.losses().iter().any(|loss| loss.request_id == Owner { n: Some(n), what: "" }.id());
-        assert!(named(2000) && !named(1), "what did not fit is named");
+        assert!(named(MANY) && !named(1), "what did not fit is named");
     }
 
     /// A head wakes nobody who dozes, and nothing else comes.
