@@ -344,13 +344,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Down<'_, R, W> {
         }
         self.tap.ended(Ending::Complete, None, trailers);
         let is_kept = tokio::time::timeout(SOON, self.tap.is_kept()).await.is_ok();
-        if is_kept || left == 0 {
+        if is_kept {
             return self.send(left).await;
         }
-        // Nobody waits for a slow disk with more than the last byte.
-        let begun = self.send(left - 1).await;
+        // Nobody waits for a slow disk with more than the last byte, or the end of the connection.
+        let last = left.min(1);
+        let begun = self.send(left - last).await;
         self.tap.is_kept().await;
-        begun && self.send(1).await
+        begun && self.send(last).await
     }
 
     /// Comes back when nothing more comes; what was said ahead of time is kept, within reason.

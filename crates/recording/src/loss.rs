@@ -37,6 +37,9 @@ pub(crate) fn compact(losses: Vec<Loss>) -> Vec<Loss> {
     if losses.len() <= MANY {
         return losses;
     }
+    // What an exchange lost is the same in whatever order its parts were tried.
+    let mut losses = losses;
+    losses.sort_by(|a, b| a.what.cmp(&b.what));
     let mut by_exchange: BTreeMap<(Option<String>, String), Loss> = BTreeMap::new();
     for loss in losses {
         by_exchange

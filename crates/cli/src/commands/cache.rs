@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     lint: bool,
     /// The recording whose breaks are accepted; without it that of golden.json, and without that every break is new
-    #[arg(long, value_name = "DIR", requires = "lint", value_parser = super::recording_at)]
+    #[arg(long, value_name = "DIR", requires = "lint", value_parser = super::recording_at())]
     golden: Option<PathBuf>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -20,7 +20,7 @@ Exit codes: 0 every criterion holds or does not apply; 1 one does not hold;
 2 you can fix it.")]
 pub(crate) struct Arguments {
     /// The recording's folder
-    #[arg(value_parser = super::recording_at)]
+    #[arg(value_parser = super::recording_at())]
     recording: PathBuf,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]

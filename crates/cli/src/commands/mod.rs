@@ -29,7 +29,8 @@ pub(crate) mod verify;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use parity::{GOLDEN, Rules, ScenarioFolder};
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use parity::{GOLDEN, GoldenError, Rules, ScenarioFolder};
 use recording::source::Source;
 use recording::{LogError, OpenError};
 use session::RunId;
@@ -59,19 +60,20 @@ pub(crate) fn run_or_folder(store: &Store, beginning: &str) -> anyhow::Result<Ru
     })
 }
 
-/// The folder of a recording as it was typed: where it is the folder of a golden, the run that was accepted.
-pub(crate) fn recording_at(typed: &str) -> Result<PathBuf, String> {
-    let dir = Path::new(typed);
+/// Reads the folder of a recording as it was typed.
+pub(crate) fn recording_at() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|typed| accepted_in(&typed))
+}
+
+/// The run that was accepted, where it is the folder of a golden; else the folder itself.
+fn accepted_in(dir: &Path) -> Result<PathBuf, GoldenError> {
     let is_golden = dir.join(GOLDEN).is_file() && !dir.join("recording.json").exists();
-    match is_golden {
-        true => ScenarioFolder::new(dir).accepted().map_err(|error| error.to_string()),
-        false => Ok(dir.to_owned()),
-    }
+    if is_golden { ScenarioFolder::new(dir).accepted() } else { Ok(dir.to_owned()) }
 }
 
 /// The same where it may be the id of a run, too.
 pub(crate) fn recording_or_run(typed: &str) -> Result<String, String> {
-    let at = recording_at(typed)?;
+    let at = accepted_in(Path::new(typed)).map_err(|error| error.to_string())?;
     if at == Path::new(typed) {
         return Ok(typed.to_owned());
     }

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RECORDING|RUN|VERDICT", value_parser = super::recording_or_run)]
     what: String,
     /// Compare the recording with this one, and show the verdict too
-    #[arg(long, value_name = "DIR", value_parser = super::recording_at)]
+    #[arg(long, value_name = "DIR", value_parser = super::recording_at())]
     golden: Option<PathBuf>,
     /// How far they must agree for the verdict to be a match
     #[arg(long, value_name = "LEVEL", default_value_t = Level::E3, requires = "golden")]

@@ -24,10 +24,10 @@ Exit codes: 0 the wanted level holds; 1 it does not, or nobody can say;
 2 you can fix it.")]
 pub(crate) struct Arguments {
     /// The recording that somebody accepted
-    #[arg(value_parser = super::recording_at)]
+    #[arg(value_parser = super::recording_at())]
     golden: PathBuf,
     /// The recording to be judged by it
-    #[arg(value_parser = super::recording_at)]
+    #[arg(value_parser = super::recording_at())]
     candidate: PathBuf,
     /// How far they must agree: E0 (it ran) to E4 (equal to the byte)
     #[arg(long, value_name = "LEVEL", default_value_t = Level::E3)]

@@ -96,7 +96,7 @@ function routeOf(hash) {
 
 function viewForRoute(route) {
   const wanted = wantedView(route);
-  if (wanted === "search") return wanted;
+  if (route.search !== undefined) return "search";
   if (wanted === "lanes" && route.view === undefined) return report.turns.length || report.exchanges.length ? wanted : firstView();
   return VIEWS.find((view) => view.id === wanted)?.is() ? wanted : firstView();
 }

@@ -74,7 +74,7 @@ function timesOfLanes() {
     lane.wait += (it.first ?? end) - it.at;
     lane.stream += end - (it.first ?? end);
   }
-  for (const it of report.tools) lanes[it.lane].tools += endOf(it) - it.at;
+  for (const it of report.tools) if (it.end !== null) lanes[it.lane].tools += it.end - it.at;
   return lanes;
 }
 

@@ -182,8 +182,10 @@ async function hitsOf(id, raw, find, isNew) {
   if (!inRaw.total && !isNew) return inRaw;
   const of = await block(id);
   const beside = hitsIn(JSON.stringify({ ...of, request: { ...of.request, body: null } }), find);
-  if (!isNew) return beside;
-  const own = hitsIn(JSON.stringify(await requestText(id)), find);
+  // Of a request that goes on from another only what it brings; where it is told whole, nothing says what that is.
+  const { base, text } = of.request.body ?? {};
+  const brought = isNew ? await requestText(id) : base === undefined ? null : text;
+  const own = hitsIn(brought === null ? "" : JSON.stringify(brought), find);
   return { total: own.total + beside.total, snippets: bestOf([...beside.snippets, ...own.snippets]) };
 }
 
