@@ -29,7 +29,7 @@ pub(crate) fn run_all() -> Result<()> {
         run(&mut cargo(["nextest", "run", "--workspace"]))?;
     } else {
         eprintln!("cargo-nextest is not installed: the same tests run under cargo test");
-        run(&mut cargo(["test", "--workspace", "--all-targets"]))?;
+        run(&mut cargo(["test", "--workspace", "--all-targets", "--no-fail-fast"]))?;
     }
     // A test that passes prints nothing, so what it could not look at is said here.
     if output(Command::new("unshare").args(["--user", "--map-root-user", "--net", "true"])).is_err() {

@@ -11,6 +11,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{Said, TestEnv};
 use serde_json::{Value, json};
@@ -42,6 +43,8 @@ struct World {
     unix: UnixListener,
     datagrams: UnixDatagram,
     unnamed: UnixListener,
+    /// The name of that one, which no folder has.
+    name: String,
     /// Tells our processes from others.
     mark: String,
     /// Each file with its mode and the time it was last changed in any way, from before.
@@ -86,14 +89,18 @@ impl World {
         env.write("home/.ssh/id_test", SECRET);
         env.write("home/.netrc", SECRET);
         env.write("data/token", SECRET);
-        let name = format!("offshoot-test-{}", std::process::id());
+        // There may be several worlds in one process.
+        static WORLDS: AtomicU32 = AtomicU32::new(10);
+        let number = format!("{}{}", std::process::id(), WORLDS.fetch_add(1, Ordering::Relaxed));
+        let name = format!("offshoot-test-{number}");
         let unnamed = SocketAddr::from_abstract_name(&name).unwrap();
         let world = Self {
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             unix: UnixListener::bind(env.path("w/server.sock")).unwrap(),
             datagrams: UnixDatagram::bind(env.path("w/log.sock")).unwrap(),
             unnamed: UnixListener::bind_addr(&unnamed).unwrap(),
-            mark: format!("4242{}", std::process::id()),
+            mark: format!("4242{number}"),
+            name,
             stamps: NOT_THEIRS.iter().map(|path| (*path, stamp(&env, path))).collect(),
             env,
         };
@@ -113,7 +120,7 @@ impl World {
             .replace("DATA", &path("data"))
             .replace("WORK", &path("w"))
             .replace("PORT", &self.tcp.local_addr().unwrap().port().to_string())
-            .replace("NAME", &format!("offshoot-test-{}", std::process::id()))
+            .replace("NAME", &self.name)
             .replace("MARK", &self.mark)
     }
 
