@@ -14,6 +14,7 @@ use session::model::TABLE_OF;
 use store::{RunStatus, Store};
 use wire::dialect::Dialect;
 
+use crate::commands::proxy::counted;
 use crate::commands::{cache, show};
 use crate::failure::{Kind, OrFail};
 
@@ -348,8 +349,7 @@ fn facts(read: &Read<'_>, damage: &[String]) -> Vec<(String, String)> {
     let (source, ordered) = (read.source, read.ordered());
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
-    let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let (exchanges, lanes) = (ordered.exchanges.len(), ordered.lanes.lanes.len());
+    let (exchanges, lanes) = (ordered.exchanges.len() as u64, ordered.lanes.lanes.len() as u64);
     fact("holds", format!("{} in {}", counted(exchanges, "exchange"), counted(lanes, "lane")));
     if let Some(State::Unsealed { because }) = source.recording().map(Recording::state) {
         fact("unsealed because", because.clone());

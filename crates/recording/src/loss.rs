@@ -33,12 +33,11 @@ impl std::fmt::Display for Loss {
 
 /// Many losses in few lines, for a manifest that must fit on a full disk: one for each exchange and
 /// reason, and one for a run of exchanges that lost the same.
-pub(crate) fn compact(losses: Vec<Loss>) -> Vec<Loss> {
+pub(crate) fn compact(mut losses: Vec<Loss>) -> Vec<Loss> {
     if losses.len() <= MANY {
         return losses;
     }
     // What an exchange lost is the same in whatever order its parts were tried.
-    let mut losses = losses;
     losses.sort_by(|a, b| a.what.cmp(&b.what));
     let mut by_exchange: BTreeMap<(Option<String>, String), Loss> = BTreeMap::new();
     for loss in losses {
@@ -115,8 +114,9 @@ mod tests {
         };
         let few = vec![loss(1, "request body", 1)];
         assert_eq!(compact(few.clone()), few);
-        let mut many: Vec<Loss> =
-            (5..1005).flat_map(|n| [loss(n, "request body", 2), loss(n, "response body", 3)]).collect();
+        let both = |n| [loss(n, "request body", 2), loss(n, "response body", 3)];
+        let turned = |n| if n % 3 == 0 { both(n).into_iter().rev().collect() } else { both(n).to_vec() };
+        let mut many: Vec<Loss> = (5..1005).flat_map(turned).collect();
         many.push(loss(2000, "response body", 7));
         let told: Vec<String> = compact(many).iter().map(Loss::to_string).collect();
         assert_eq!(

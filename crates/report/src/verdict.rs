@@ -21,7 +21,7 @@ const USUAL: usize = 160;
 /// A verdict, the most important first.
 pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
     let mut out = Page { text: String::new(), width };
-    out.whole(&wrap(&answer(verdict), 0, width));
+    out.part(&answer(verdict), 0);
     out.side("golden   ", &verdict.golden, &verdict.about[0]);
     out.side("candidate", &verdict.candidate, &verdict.about[1]);
     if !verdict.summary.is_empty() {
@@ -54,7 +54,7 @@ struct Page {
 }
 
 impl Page {
-    /// A line that a usual screen cuts, and that goes on below on a narrow one: under its last part, from `last` on.
+    /// A line that goes on below where it does not fit: under its last part, from `last` on.
     fn part(&mut self, line: &str, last: usize) {
         let line = wrap(line, last, self.width);
         self.whole(&line);
@@ -225,8 +225,7 @@ impl Page {
             self.whole("");
         }
         for note in &verdict.notes {
-            let width = self.width;
-            self.whole(&wrap(&format!("note: {}", plain(note)), "note: ".len(), width));
+            self.part(&format!("note: {}", plain(note)), "note: ".len());
         }
     }
 }

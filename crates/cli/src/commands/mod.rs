@@ -67,8 +67,7 @@ pub(crate) fn recording_at() -> impl TypedValueParser<Value = PathBuf> {
 
 /// The run that was accepted, where it is the folder of a golden; else the folder itself.
 fn accepted_in(dir: &Path) -> Result<PathBuf, GoldenError> {
-    let is_golden = dir.join(GOLDEN).is_file() && !dir.join("recording.json").exists();
-    if is_golden { ScenarioFolder::new(dir).accepted() } else { Ok(dir.to_owned()) }
+    if dir.join(GOLDEN).is_file() { ScenarioFolder::new(dir).accepted() } else { Ok(dir.to_owned()) }
 }
 
 /// The same where it may be the id of a run, too.

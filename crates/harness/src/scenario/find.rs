@@ -101,6 +101,13 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_is_no_scenario_is_called_a_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = find(folder.path().to_str().expect("UTF-8"), None).expect_err("it is empty");
+        assert!(error.to_string().contains("there is no `scenario.yaml` in it"), "{error}");
+    }
+
+    #[test]
     fn a_name_that_is_nowhere_lists_those_that_are() {
         let error = find("no-such-thing", None).expect_err("nowhere");
         assert!(error.hint().expect("a hint").contains("async-subagents"), "{error}");
