@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_guide_for_continuous_integration_can_be_followed() {
-        let guide = include_str!("../../../docs/ci.md");
+        let guide = include_str!("../../../docs/guide/ci.md");
         let lines = guide.lines().map(|line| line.trim().trim_start_matches("$ "));
         let lines = lines.filter(|line| line.starts_with("offshoot "));
         let spans = guide.split('`').skip(1).step_by(2).filter(|code| code.starts_with("offshoot "));

@@ -34,42 +34,51 @@ macro_rules! documents {
 documents! {
     readme: "README.md",
     index: "docs/README.md",
-    agents: "docs/agents.md",
-    cache: "docs/cache.md",
-    capture: "docs/capture.md",
-    ci: "docs/ci.md",
-    export: "docs/export.md",
-    forks: "docs/forks.md",
-    getting_started: "docs/getting-started.md",
-    goldens: "docs/goldens.md",
-    json: "docs/json.md",
-    lanes: "docs/lanes.md",
-    performance: "docs/performance.md",
-    record: "docs/record.md",
-    recording: "docs/recording.md",
-    replay: "docs/replay.md",
-    report: "docs/report.md",
-    run: "docs/run.md",
-    scenarios: "docs/scenarios.md",
-    script: "docs/script.md",
-    security: "docs/security.md",
-    session: "docs/session.md",
-    soak: "docs/soak.md",
-    subagents: "docs/subagents.md",
-    verify: "docs/verify.md",
+    agents: "docs/guide/agents.md",
+    cache: "docs/guide/cache.md",
+    capture: "docs/guide/capture.md",
+    ci: "docs/guide/ci.md",
+    export: "docs/guide/export.md",
+    forks: "docs/guide/forks.md",
+    getting_started: "docs/guide/getting-started.md",
+    goldens: "docs/guide/goldens.md",
+    json: "docs/reference/json.md",
+    lanes: "docs/reference/lanes.md",
+    performance: "docs/reference/performance.md",
+    record: "docs/guide/record.md",
+    recording: "docs/reference/recording.md",
+    replay: "docs/guide/replay.md",
+    report: "docs/guide/report.md",
+    run: "docs/guide/run.md",
+    scenarios: "docs/reference/scenarios.md",
+    script: "docs/reference/script.md",
+    security: "docs/reference/security.md",
+    session: "docs/guide/session.md",
+    soak: "docs/reference/soak.md",
+    subagents: "docs/guide/subagents.md",
+    verify: "docs/guide/verify.md",
 }
 
 #[test]
 fn every_document_has_its_test() {
-    let mut found = vec!["README.md".to_owned()];
-    for entry in fs::read_dir(project().join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
-            found.push(format!("docs/{name}"));
+    let mut found = Vec::new();
+    let mut folders = vec![project().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                let name = path.strip_prefix(project()).unwrap();
+                found.push(name.to_str().unwrap().to_owned());
+            }
         }
     }
-    found[1..].sort();
-    assert_eq!(found, ALL);
+    found.push("README.md".to_owned());
+    found.sort();
+    let mut tested = ALL.to_vec();
+    tested.sort_unstable();
+    assert_eq!(found, tested);
 }
 
 #[test]

@@ -83,9 +83,9 @@ fn the_first_scenario_runs_offline_and_again() {
     assert!(said.code == Some(2) && said.stderr.contains("hint: cat offshoot.toml"), "{said:?}");
 }
 
-/// The commands of a step of the workflow in docs/ci.md.
+/// The commands of a step of the workflow in docs/guide/ci.md.
 fn step(name: &str) -> String {
-    let guide = include_str!("../../../docs/ci.md");
+    let guide = include_str!("../../../docs/guide/ci.md");
     let step = guide.split_once(&format!("- name: {name}\n        run: |\n")).unwrap().1;
     let lines = step.lines().take_while(|line| line.starts_with("          "));
     lines.map(|line| format!("{}\n", line.trim())).collect()

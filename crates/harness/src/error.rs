@@ -112,8 +112,8 @@ impl HarnessError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Said { hint, .. } => hint.as_deref(),
-            Self::Scenario { .. } => Some("docs/scenarios.md describes the format"),
-            Self::Script(_) => Some("docs/script.md describes the format"),
+            Self::Scenario { .. } => Some("docs/reference/scenarios.md describes the format"),
+            Self::Script(_) => Some("docs/reference/script.md describes the format"),
             Self::Fixture { .. } => Some("give a folder that exists, as in `--fixture-dir ./fixture`"),
             Self::Key(_) => Some("set OFFSHOOT_DATA_DIR to a folder that you can write"),
             Self::Upstream(_) => Some("give it as in `export ANTHROPIC_BASE_URL=https://api.anthropic.com`"),

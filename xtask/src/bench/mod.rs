@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: us and our peers, measured side by side.
 //!
 //! Figures from one machine mean little on the next, and little on the same machine an hour later. So all
-//! targets are measured in turn, round after round, and what we read are the ratios. `docs/performance.md`
+//! targets are measured in turn, round after round, and what we read are the ratios. `docs/reference/performance.md`
 //! says what is measured and how.
 
 mod agent;

@@ -1,4 +1,4 @@
-//! Events as one line of JSON each: stable, versioned, described in docs/run.md.
+//! Events as one line of JSON each: stable, versioned, described in docs/guide/run.md.
 
 use serde_json::{Map, Value, json};
 use session::Usage;

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_docs_say_what_every_tool_takes() {
-        let docs = include_str!("../../../../docs/run.md");
+        let docs = include_str!("../../../../docs/guide/run.md");
         for tool in builtin() {
             let schema: serde_json::Value = serde_json::from_str(tool.schema()).expect("a schema");
             let needed: Vec<&str> = schema["required"]
@@ -192,7 +192,7 @@ mod tests {
             takes.sort();
             let line = docs.lines().find_map(|line| line.strip_prefix(&format!("{} {{", tool.name())));
             let line =
-                line.unwrap_or_else(|| panic!("docs/run.md does not say what `{}` takes", tool.name()));
+                line.unwrap_or_else(|| panic!("docs/guide/run.md does not say what `{}` takes", tool.name()));
             let told = line.trim_end_matches('}').split(", ").filter(|name| !name.is_empty());
             let mut told: Vec<&str> = told.collect();
             told.sort_unstable();

@@ -1,4 +1,4 @@
-//! The table itself. `docs/cache.md` says in words what it has, and what nobody documents.
+//! The table itself. `docs/guide/cache.md` says in words what it has, and what nobody documents.
 
 use session::model::Vendor;
 

@@ -1,4 +1,4 @@
-//! Real providers' usage, kept beside the project and never in it. `docs/cache.md` has the table.
+//! Real providers' usage, kept beside the project and never in it. `docs/guide/cache.md` has the table.
 
 use std::path::Path;
 

@@ -13,7 +13,7 @@ use crate::failure::{Kind, OrFail, hint, marked};
 /// Look at the agents, skills and commands described for this folder
 ///
 /// They are Markdown with front matter, in `.offshoot`, `.claude` and `.opencode` here and in your own configuration
-/// folder; docs/agents.md says more.
+/// folder; docs/guide/agents.md says more.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot agents check

@@ -21,7 +21,7 @@ use crate::progress::Progress;
 /// Explain what the prompt cache should have done, and every miss
 ///
 /// Everything is computed from the bytes, the cache markers, the times and the dated rules of the provider; beside it
-/// stands what the usage says. docs/cache.md has the rules, and how far they can be trusted.
+/// stands what the usage says. docs/guide/cache.md has the rules, and how far they can be trusted.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot cache rec

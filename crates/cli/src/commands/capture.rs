@@ -40,7 +40,7 @@ unsealed and says why.")]
 pub(crate) struct Arguments {
     #[arg(value_name = "HARNESS", value_parser = parse_harness, help = harnesses())]
     harness: String,
-    /// A scenario's folder or name; see docs/scenarios.md
+    /// A scenario's folder or name; see docs/reference/scenarios.md
     #[arg(long, value_name = "S")]
     scenario: String,
     /// Another version than the newest that is tested
@@ -61,10 +61,10 @@ pub(crate) struct Arguments {
     /// Another workspace than the scenario's
     #[arg(long, value_name = "DIR")]
     fixture_dir: Option<PathBuf>,
-    /// Another script than the scenario's; see docs/script.md
+    /// Another script than the scenario's; see docs/reference/script.md
     #[arg(long, value_name = "FILE", conflicts_with = "live")]
     script: Option<PathBuf>,
-    /// The script reports the usage that the provider's prompt cache would come to; see docs/cache.md
+    /// The script reports the usage that the provider's prompt cache would come to; see docs/guide/cache.md
     #[arg(long, conflicts_with = "live")]
     cache_sim: bool,
     /// Use the real provider, with the key from the environment

@@ -98,7 +98,7 @@ pub(crate) fn damage(source: &Source) -> anyhow::Result<Vec<String>> {
 
 /// The exclusions and masks that hold for a golden: those in the file that was named, or those beside it.
 pub(crate) fn rules(golden: &Path, named: Option<&Path>) -> anyhow::Result<Rules> {
-    let hint = || "`docs/verify.md` shows what a `parity.toml` holds".to_owned();
+    let hint = || "`docs/guide/verify.md` shows what a `parity.toml` holds".to_owned();
     Rules::find(golden, named).or_fail_with(Kind::Usage, hint)
 }
 

@@ -36,10 +36,10 @@ pub(crate) struct Arguments {
     /// Where requests go; with a PREFIX only those whose path begins with it (repeatable)
     #[arg(long, value_name = "[PREFIX=]URL", group = "model")]
     upstream: Vec<String>,
-    /// A script that answers in a model's stead; see docs/script.md
+    /// A script that answers in a model's stead; see docs/reference/script.md
     #[arg(long, value_name = "FILE", group = "model")]
     script: Option<PathBuf>,
-    /// The script reports the usage that the provider's prompt cache would come to; see docs/cache.md
+    /// The script reports the usage that the provider's prompt cache would come to; see docs/guide/cache.md
     #[arg(long, conflicts_with = "upstream")]
     cache_sim: bool,
     /// The recording's own folder; must not exist or be empty
@@ -108,7 +108,7 @@ pub(crate) async fn scripted_model(
     cache: Option<Vec<Known>>,
 ) -> anyhow::Result<Option<ScriptedModel>> {
     let Some(path) = path else { return Ok(None) };
-    let hint = || "docs/script.md describes the format, and examples/hello.yaml is one".to_owned();
+    let hint = || "docs/reference/script.md describes the format, and examples/hello.yaml is one".to_owned();
     let script = Script::read(path).or_fail_with(Kind::Usage, hint)?;
     let script = match cache {
         Some(known) => script.with_cache_that_knows(known),

@@ -63,13 +63,13 @@ pub(crate) struct Arguments {
     /// Wait so long wherever the harness gives no sign, instead of looking whether it rests
     #[arg(long, value_name = "MS")]
     settle: Option<u64>,
-    /// Let something go wrong at an exact place (repeatable); see docs/replay.md
+    /// Let something go wrong at an exact place (repeatable); see docs/guide/replay.md
     #[arg(long, value_name = "SPEC")]
     fault: Vec<Fault>,
     /// What a request gets that was not recorded
     #[arg(long, value_name = "error|nearest", default_value = "error", value_parser = parse_on_miss)]
     on_miss: OnMiss,
-    /// Report the usage that the provider's prompt cache would come to now, not the recorded one; see docs/cache.md
+    /// Report the usage that the provider's prompt cache would come to now, not the recorded one; see docs/guide/cache.md
     #[arg(long)]
     cache_sim: bool,
     /// Another version of the recorded harness

@@ -12,7 +12,7 @@ use crate::{output, page};
 
 /// Compare two recordings of one scenario, surface by surface
 ///
-/// The first one is what should be, the second what is judged. docs/verify.md says what the surfaces and levels mean.
+/// The first one is what should be, the second what is judged. docs/guide/verify.md says what the surfaces and levels mean.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot verify goldens/claude-code/2.1.325/wakeup/runs/RUN rec

@@ -93,7 +93,7 @@ pub(crate) fn replays(env: &TestEnv, recording: &str, again: &str) {
     let verdict = env.run(&["verify", recording, again, "--level", "E3", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&verdict.stdout).unwrap();
     // Some harnesses race by themselves, whatever the model does. The verdict says so, by a rule and for each place;
-    // `docs/verify.md` has the rules. Nothing else may differ.
+    // `docs/guide/verify.md` has the rules. Nothing else may differ.
     let holds = |of: &serde_json::Value| matches!(of.as_str(), Some("E3" | "E4"));
     let failing: Vec<&serde_json::Value> =
         json["differences"].as_array().unwrap().iter().filter(|it| !holds(&it["holds"])).collect();

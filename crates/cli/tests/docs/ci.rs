@@ -1,4 +1,4 @@
-//! The recipe of `docs/ci.md` makes a verdict, also of a harness that got worse.
+//! The recipe of `docs/guide/ci.md` makes a verdict, also of a harness that got worse.
 
 use std::fs;
 
@@ -41,7 +41,7 @@ fn the_recipe_judges_a_harness_that_asks_less() {
 /// Runs the steps that are commands of ours, for an agent of one's own, each in a shell of its own as GitHub starts it;
 /// what the first one that fails returns.
 fn recipe(place: &Place) -> (i32, String) {
-    let text = fs::read_to_string(project().join("docs/ci.md")).unwrap();
+    let text = fs::read_to_string(project().join("docs/guide/ci.md")).unwrap();
     let mut lines = text.lines();
     let mut told = String::new();
     let mut steps = 0;

@@ -45,7 +45,7 @@ fn from_shipped(name: &str, config_dir: Option<&Path>) -> Result<Scenario, Harne
         if Path::new(name).is_dir() {
             return Err(HarnessError::you(
                 format!("the folder `{name}` is no scenario: there is no `scenario.yaml` in it"),
-                "`offshoot init` writes a first one; docs/scenarios.md says what it holds",
+                "`offshoot init` writes a first one; docs/reference/scenarios.md says what it holds",
             ));
         }
         let users = config_dir

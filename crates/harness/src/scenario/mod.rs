@@ -1,6 +1,6 @@
 //! One intent: what a harness is asked, in which workspace, and what the scripted model says.
 //!
-//! A scenario is a folder; `docs/scenarios.md` describes it. The shipped ones are carried by the program.
+//! A scenario is a folder; `docs/reference/scenarios.md` describes it. The shipped ones are carried by the program.
 
 mod files;
 mod find;

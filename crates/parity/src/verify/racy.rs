@@ -1,7 +1,7 @@
 //! Races: what no reply of a model decides, so that no order of answers brings it back for certain.
 //!
 //! A golden's own replay shows them. Each rule is about one kind of place; whatever else differs in such a replay is a
-//! difference like any other. `docs/verify.md` lists the rules.
+//! difference like any other. `docs/guide/verify.md` lists the rules.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;

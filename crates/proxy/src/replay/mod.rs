@@ -1,7 +1,7 @@
 //! Standing in for the model: a recording plays the provider it recorded.
 //!
 //! Start at [`Tape`] and [`Player`]. A request's place is found by what the model had said before it, nothing else;
-//! what the harness names anew is put into the replies; the order of everything can be kept. `docs/replay.md` has
+//! what the harness names anew is put into the replies; the order of everything can be kept. `docs/guide/replay.md` has
 //! the rules. Nothing here knows a harness, and nothing is ever forwarded.
 
 mod conductor;

@@ -1,6 +1,6 @@
 //! In which order things go out: the recorded one, or another that is as legal.
 //!
-//! Pure: a tape in, steps out. `docs/replay.md` says why each wait is there.
+//! Pure: a tape in, steps out. `docs/guide/replay.md` says why each wait is there.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What a scripted model says: read from YAML, served like a provider.
 //!
 //! Start at [`Script`] and [`ScriptedModel`]. Lanes and turns are found by the one lane tracker; what
-//! to say is decided without IO in `play`, and `docs/script.md` describes the format. Nothing here
+//! to say is decided without IO in `play`, and `docs/reference/script.md` describes the format. Nothing here
 //! knows a harness.
 
 mod agent;

@@ -1,6 +1,6 @@
 //! Where a request belongs: the questions that are asked of the lanes, in their order.
 //!
-//! Nothing here changes anything. `docs/lanes.md` has the same rules as a table.
+//! Nothing here changes anything. `docs/reference/lanes.md` has the same rules as a table.
 
 use std::collections::{HashMap, HashSet};
 

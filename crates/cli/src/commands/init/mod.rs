@@ -31,7 +31,7 @@ const PROJECT: &str = r#"# What `offshoot run` takes in this folder where nothin
 # The model: opus, sonnet or haiku, a model's id, or PROVIDER/ID.
 #model = "sonnet"
 
-# What the agent may not do here, and what it asks about; see docs/run.md.
+# What the agent may not do here, and what it asks about; see docs/guide/run.md.
 #[permissions]
 #deny = ["bash(git push*)", "read(secrets)"]
 #ask = ["bash"]
@@ -73,7 +73,7 @@ const USER: &str = r#"# What `offshoot run` takes where nothing else is said. A 
 #[web_fetch]
 #allow = ["127.0.0.1:8080"]
 
-# How far a tree of sub-agents may grow; see docs/subagents.md.
+# How far a tree of sub-agents may grow; see docs/guide/subagents.md.
 #[sub_agents]
 # How many work at the same time, and how many requests are open at once.
 #at_once = 16

@@ -58,13 +58,13 @@ pub(crate) struct Arguments {
     /// The agent, as `offshoot agents check` calls it; a resumed run goes on with its own
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     agent: Option<String>,
-    /// A script that answers in a model's stead; see docs/script.md
+    /// A script that answers in a model's stead; see docs/reference/script.md
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// The script reports the usage that the provider's prompt cache would come to; see docs/cache.md
+    /// The script reports the usage that the provider's prompt cache would come to; see docs/guide/cache.md
     #[arg(long, requires = "script")]
     cache_sim: bool,
-    /// Print one event a line as JSON; see docs/run.md
+    /// Print one event a line as JSON; see docs/guide/run.md
     #[arg(long)]
     json: bool,
     /// Which events: those of the main agent, or of all, with replies as they come

@@ -2,7 +2,7 @@
 
 use super::parse;
 
-const DOCS: &str = include_str!("../../../../../docs/script.md");
+const DOCS: &str = include_str!("../../../../../docs/reference/script.md");
 const EXAMPLE: &str = include_str!("../../../../../examples/hello.yaml");
 
 /// The blocks of YAML in a text, in order.
