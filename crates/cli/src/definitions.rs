@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use agent::Ground;
-use agent::definition::{Definitions, Places, State, Trust, TrustError};
+use agent::definition::{Definitions, Places, State, Trust};
 
-use crate::commands::run::check_settings;
-use crate::failure::{Kind, OrFail, marked};
-use crate::paths;
+use crate::failure::{Kind, OrFail};
+use crate::{paths, settings};
 
 /// Everything that is described for agents here.
 pub(crate) struct Described {
@@ -24,11 +23,11 @@ impl Described {
     pub(crate) fn load(folder: &Path) -> anyhow::Result<Self> {
         let project = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let user = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
-        let trust = Trust::read(&trust_path()?).map_err(failure)?;
+        let trust = Trust::read(&settings::trust_path()?).map_err(settings::trust_failure)?;
         let mut tools: Vec<String> =
             agent::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
         // Settings that cannot be read name no servers, and are told of where they matter.
-        if let Ok(settings) = check_settings(&project) {
+        if let Ok(settings) = settings::check_settings(&project) {
             tools.extend(settings.mcp.iter().map(|server| format!("{}_*", server.name)));
         }
         let all = Definitions::load(Places { project: &project, user: &user }, &trust, &tools);
@@ -51,25 +50,11 @@ impl Described {
     }
 }
 
-/// Where it is kept what the user has accepted.
-pub(crate) fn trust_path() -> anyhow::Result<PathBuf> {
-    Ok(data_dir()?.join("trust.json"))
-}
-
 /// Where the servers of a run in that folder stand.
 pub(crate) fn ground(workspace: &Path) -> anyhow::Result<Ground> {
-    Ok(Ground { workspace: workspace.to_owned(), own: data_dir()?.join("mcp"), trust: trust_path()? })
-}
-
-fn data_dir() -> anyhow::Result<PathBuf> {
-    paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())
-}
-
-/// Whose turn it is when that cannot be read or written.
-pub(crate) fn failure(error: TrustError) -> anyhow::Error {
-    let (kind, hint) = match &error {
-        TrustError::Io { path, .. } => (Kind::Outside, format!("ls -l {}", path.display())),
-        TrustError::Format { path, .. } => (Kind::Usage, format!("mv {0} {0}.bad", path.display())),
-    };
-    marked(kind, Some(hint), error.into())
+    Ok(Ground {
+        workspace: workspace.to_owned(),
+        own: settings::data_dir()?.join("mcp"),
+        trust: settings::trust_path()?,
+    })
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use parity::{Level, ScenarioFolder, Verdict};
 
-use crate::commands::{open, rules};
+use crate::recordings::{open, rules};
 
 /// Compares two recordings of one scenario; the scenario's folder has the rules.
 pub(crate) trait Judge {

@@ -23,7 +23,12 @@ mod page;
 mod paths;
 mod progress;
 mod record;
+mod recordings;
+mod run_cache;
+mod run_tree;
+mod settings;
 mod signals;
+mod terminal;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;

@@ -14,9 +14,10 @@ use session::model::TABLE_OF;
 use store::{RunStatus, Store};
 use wire::dialect::Dialect;
 
-use crate::commands::proxy::counted;
-use crate::commands::{cache, show};
 use crate::failure::{Kind, OrFail};
+use crate::run_cache::explain_run;
+use crate::run_tree::load_run_tree;
+use crate::terminal::counted;
 
 /// A recording as a page.
 pub(crate) fn recording(source: &Source, damage: &[String], out: &mut dyn Write) -> io::Result<()> {
@@ -72,13 +73,13 @@ impl Verdict<'_> {
 
 /// A run and everything below it as a page.
 pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Result<()> {
-    let runs = show::below(store, run)?;
+    let runs = load_run_tree(store, run)?;
     let Some(first) = runs.iter().find(|one| one.run.id == *run) else {
         return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(Kind::Usage);
     };
     let dialect = |one: &OneRun| agent::Settings::from_bytes(&one.run.settings).ok().map(|it| it.dialect());
     let ran = report::ran(&runs, dialect);
-    let told = cache::explained(store, run)?;
+    let told = explain_run(store, run)?;
     let cache = CacheOf {
         explained: &told.explained,
         shown: &told.shown,

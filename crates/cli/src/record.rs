@@ -11,9 +11,9 @@ use recording::{
 };
 use wire::redact::Redactor;
 
-use crate::commands::proxy::counted;
 use crate::failure::{Kind, OrFail};
 use crate::signals::Signals;
+use crate::terminal::counted;
 use crate::{child, paths};
 
 /// How long the disk may take to swallow what is left.
@@ -51,7 +51,7 @@ impl Session {
         let begun = self.begin().await?;
         let command = &begun.session.command;
         let code = if command.is_empty() {
-            crate::commands::print(&format!("http://{}\n", begun.addr));
+            crate::terminal::print(&format!("http://{}\n", begun.addr));
             eprintln!("recording to `{}`; Ctrl-C seals it", begun.session.out.display());
             signals.next().await;
             None

@@ -8,8 +8,9 @@ use std::time::SystemTime;
 use parity::{GoldenError, ScenarioFolder, is_name};
 use recording::{Harness, Manifest, State};
 
-use super::{open, print};
 use crate::failure::{Kind, OrFail, marked};
+use crate::recordings::open;
+use crate::terminal::print;
 
 /// Make a recording the golden of its scenario
 ///

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use agent::definition::{Agent, File, GENERAL, Kind as What, Skill, State, Tools, Unused};
 use serde_json::{Value, json};
 
-use super::{Format, print};
+use super::Format;
 use crate::definitions::{self, Described};
 use crate::failure::{Kind, OrFail, hint, marked};
+use crate::terminal::print;
 
 /// Look at the agents, skills and commands described for this folder
 ///
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let described = Described::load(&here)?;
     match &arguments.command {
         Command::Check(check) => {
-            let settings = super::run::check_settings(&described.project).err();
+            let settings = crate::settings::check_settings(&described.project).err();
             print(&match check.format {
                 Format::Text => text(&described) + &settings.as_ref().map(settings_text).unwrap_or_default(),
                 Format::Json => format!("{}\n", report::harmless_json(&json(&described, settings.as_ref()))),
@@ -80,7 +81,7 @@ fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCod
     let check = || "offshoot agents check".to_owned();
     let mut accepted = Vec::new();
     // The files that MCP servers are started from. Settings that cannot be read name none yet.
-    let programs = match super::run::check_settings(&described.project) {
+    let programs = match crate::settings::check_settings(&described.project) {
         Ok(settings) => definitions::ground(&described.project)?.files(&settings.mcp),
         Err(_) => Vec::new(),
     };
@@ -136,7 +137,7 @@ fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCod
             eprintln!("{shown} is your own, and counts without");
         }
     }
-    described.trust.write(&definitions::trust_path()?).map_err(definitions::failure)?;
+    described.trust.write(&crate::settings::trust_path()?).map_err(crate::settings::trust_failure)?;
     for path in accepted {
         eprintln!("accepted {}", report::plain(&path));
     }

@@ -9,12 +9,12 @@ use harness::{Asked, Captured, Harness, HarnessError, Places};
 use parity::Check;
 use recording::{NetworkSeal, Round};
 
-use crate::commands::proxy::counted;
 use crate::failure::{self, Kind, OrFail};
 use crate::paths;
 use crate::progress::Progress;
 use crate::record::tell_suspicious;
 use crate::signals::Signals;
+use crate::terminal::counted;
 
 /// Run a harness through a scenario, and keep the recording
 ///
@@ -131,7 +131,7 @@ pub(crate) fn captured(runtime: &tokio::runtime::Runtime, asked: Asked) -> anyho
 
 /// Makes what is derived from a recording: `normalized/` and the verdict of `check`.
 pub(crate) fn after_sealing(captured: &Captured) -> anyhow::Result<Check> {
-    let source = super::open(&captured.dir)?;
+    let source = crate::recordings::open(&captured.dir)?;
     super::normalize::normalized(&source)?;
     super::check::checked(&source)
 }
@@ -246,7 +246,7 @@ pub(crate) fn conclude(captured: &Captured) -> ExitCode {
     if let Some(spent) = captured.spent_usd {
         eprintln!("it cost about ${spent:.4}, by the prices of {}", harness::PRICES_OF);
     }
-    super::print(&format!("{dir}\n"));
+    crate::terminal::print(&format!("{dir}\n"));
     match &captured.failure {
         Some(failure) => {
             eprintln!("error: {}", failure.what);

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use parity::{Answer, Check, Evidence};
 use recording::source::Source;
 
-use super::{Format, open, print};
+use super::Format;
 use crate::failure::{Kind, OrFail};
 use crate::progress::Progress;
+use crate::recordings::open;
+use crate::terminal::print;
 
 /// Check that a recording is complete and shows what it should
 #[derive(clap::Args)]
@@ -20,7 +22,7 @@ Exit codes: 0 every criterion holds or does not apply; 1 one does not hold;
 2 you can fix it.")]
 pub(crate) struct Arguments {
     /// The recording's folder
-    #[arg(value_parser = super::recording_at())]
+    #[arg(value_parser = crate::recordings::recording_at())]
     recording: PathBuf,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -30,7 +32,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let check = checked(&open(&arguments.recording)?)?;
     print(&match arguments.format {
-        Format::Text => report::check_text(&check, super::width()),
+        Format::Text => report::check_text(&check, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&check)),
     });
     Ok(ExitCode::from(if check.ok { 0 } else { Kind::Verdict as u8 }))

@@ -23,6 +23,6 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut crate::help::command(), "offshoot", &mut text);
-    super::print(&String::from_utf8_lossy(&text));
+    crate::terminal::print(&String::from_utf8_lossy(&text));
     Ok(ExitCode::SUCCESS)
 }

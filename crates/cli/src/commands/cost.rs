@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use store::Filter;
 
-use super::{Format, print};
+use super::Format;
 use crate::failure::{Kind, OrFail};
 use crate::journal;
+use crate::terminal::print;
 
 /// Sum up what our own runs used and cost, by model
 #[derive(clap::Args)]
@@ -27,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let runs = store.runs(&Filter { below, ..Filter::default() }).or_fail(Kind::Outside)?;
     let prices_of = session::model::TABLE_OF;
     print(&match arguments.format {
-        Format::Text => report::cost_text(&runs, prices_of, super::width()),
+        Format::Text => report::cost_text(&runs, prices_of, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&report::cost_json(&runs, prices_of))),
     });
     Ok(ExitCode::SUCCESS)

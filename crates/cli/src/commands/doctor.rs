@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use harness::{Finding, Places};
 
-use super::print;
 use super::report::OPENER;
 use crate::failure::{Kind, OrFail, hint};
+use crate::terminal::print;
 use crate::{child, journal, paths};
 
 /// Say what this machine lacks, and the command that fixes it
@@ -85,14 +85,15 @@ fn journal_finding() -> Finding {
 
 /// The settings that a run in this folder would have.
 fn settings_finding() -> Finding {
-    let read =
-        std::env::current_dir().or_fail(Kind::Outside).and_then(|here| super::run::check_settings(&here));
+    let read = std::env::current_dir()
+        .or_fail(Kind::Outside)
+        .and_then(|here| crate::settings::check_settings(&here));
     Finding {
         name: "settings".to_owned(),
         ok: read.is_ok(),
         needed: true,
         why: "say who answers our own agents, and what they may do".to_owned(),
-        fix: read.is_err().then(|| super::run::ALL_SETTINGS.to_owned()),
+        fix: read.is_err().then(|| crate::settings::ALL_SETTINGS.to_owned()),
         found: Some(read.map_or_else(|error| error.to_string(), |_| "can be read".to_owned())),
     }
 }

@@ -8,7 +8,7 @@ use recording::normalize;
 use recording::source::Source;
 use report::{HarEntry, HarWriter};
 
-use super::{damage, open};
+use crate::recordings::{damage, open};
 use crate::{output, page};
 
 /// Write a recording as a HAR file, a session, or a page
@@ -21,7 +21,7 @@ use crate::{output, page};
   offshoot export hello-recording --format session | jq .lanes[0].final_text")]
 pub(crate) struct Arguments {
     /// The recording's folder, or a folder of dumps
-    #[arg(value_parser = super::recording_at())]
+    #[arg(value_parser = crate::recordings::recording_at())]
     recording: PathBuf,
     /// What to make of it
     #[arg(long, value_enum)]

@@ -11,12 +11,13 @@ use recording::normalize::ENVELOPE;
 use serde_json::json;
 use wire::redact::Redactor;
 
+use super::Format;
 use super::capture::explain;
-use super::proxy::counted;
-use super::{Format, print};
 use crate::failure::{Kind, OrFail};
 use crate::paths;
 use crate::progress::Progress;
+use crate::terminal::counted;
+use crate::terminal::print;
 
 /// How often it is searched anew because the last pass taught something.
 const MOST_PASSES: usize = 4;

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         None => {
             let mut page = Vec::new();
             Man::new(command).render(&mut page).or_fail(Kind::Bug)?;
-            super::print(&String::from_utf8_lossy(&page));
+            crate::terminal::print(&String::from_utf8_lossy(&page));
         }
         Some(dir) => {
             let count = write(command, dir).map_err(|error| {

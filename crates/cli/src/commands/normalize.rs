@@ -7,10 +7,12 @@ use recording::normalize::{NormalizeError, Normalized, normalize};
 use recording::source::Source;
 use serde_json::json;
 
-use super::proxy::counted;
-use super::{Format, open, print};
+use super::Format;
 use crate::failure::{Kind, OrFail};
 use crate::progress::Progress;
+use crate::recordings::open;
+use crate::terminal::counted;
+use crate::terminal::print;
 
 /// Order the exchanges of a recording into lanes and turns
 ///

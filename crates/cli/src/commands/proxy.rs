@@ -138,8 +138,3 @@ fn upstreams(given: &[String]) -> anyhow::Result<Upstreams> {
     let list = given.iter().map(|text| Upstream::parse(text)).collect::<Result<Vec<_>, _>>();
     list.and_then(Upstreams::new).or_fail_with(Kind::Usage, hint)
 }
-
-/// As in `3 exchanges`.
-pub(crate) fn counted(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use store::Filter;
 
-use super::{Format, print};
+use super::Format;
 use crate::failure::{Kind, OrFail};
 use crate::journal;
+use crate::terminal::print;
 
 /// How many roots are listed without `--all`, and how many ended brothers below each.
 const USUAL: u32 = 30;
@@ -44,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Format::Text if runs.is_empty() && arguments.live => "no run is at work\n".to_owned(),
         Format::Text => {
             let brothers = if arguments.all { usize::MAX } else { BROTHERS };
-            report::ps_text(&runs, journal::now(), super::width(), brothers)
+            report::ps_text(&runs, journal::now(), crate::terminal::width(), brothers)
         }
         Format::Json => format!("{}\n", report::harmless_json(&report::ps_json(&runs))),
     });

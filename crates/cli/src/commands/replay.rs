@@ -45,7 +45,7 @@ Exit codes: the command's own when that is not 0; else
   3  the harness or the disk failed")]
 pub(crate) struct Arguments {
     /// A recording, or a folder of dumps
-    #[arg(value_name = "RECORDING", value_parser = super::recording_at())]
+    #[arg(value_name = "RECORDING", value_parser = crate::recordings::recording_at())]
     recording: PathBuf,
     /// The loopback address to listen on; port 0 takes any free one
     #[arg(long, value_name = "ADDR")]
@@ -265,7 +265,7 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
                 .await?
         }
         None if arguments.command.is_empty() => {
-            super::print(&format!("http://{}\n", player.addr()));
+            crate::terminal::print(&format!("http://{}\n", player.addr()));
             eprintln!("replaying `{}`; Ctrl-C ends it", arguments.recording.display());
             signals.next().await;
             ExitCode::SUCCESS

@@ -9,8 +9,9 @@ use std::time::Duration;
 use parity::{Level, VERDICT_FORMAT};
 use serde_json::Value;
 
-use super::{damage, open, print, rules, run_or_folder};
 use crate::failure::{Kind, OrFail};
+use crate::recordings::{damage, open, rules, run_or_folder};
+use crate::terminal::print;
 use crate::{journal, output, page};
 
 /// What a page is handed to.
@@ -32,10 +33,10 @@ const LONGEST_VERDICT: u64 = 1 << 30;
   offshoot report verdict.json")]
 pub(crate) struct Arguments {
     /// A recording's folder, a folder of dumps, a run, or the file that `verify --format json` wrote
-    #[arg(value_name = "RECORDING|RUN|VERDICT", value_parser = super::recording_or_run)]
+    #[arg(value_name = "RECORDING|RUN|VERDICT", value_parser = crate::recordings::recording_or_run)]
     what: String,
     /// Compare the recording with this one, and show the verdict too
-    #[arg(long, value_name = "DIR", value_parser = super::recording_at())]
+    #[arg(long, value_name = "DIR", value_parser = crate::recordings::recording_at())]
     golden: Option<PathBuf>,
     /// How far they must agree for the verdict to be a match
     #[arg(long, value_name = "LEVEL", default_value_t = Level::E3, requires = "golden")]

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use super::{Format, print};
+use super::Format;
 use crate::failure::{Kind, OrFail};
 use crate::journal;
+use crate::terminal::print;
 
 /// Search what you and main agents said, the best match first
 #[derive(clap::Args)]
@@ -35,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let hits =
         store.main().search(&arguments.words.join(" "), arguments.limit as usize).or_fail(Kind::Outside)?;
     print(&match arguments.format {
-        Format::Text => report::search_text(&hits, super::width()),
+        Format::Text => report::search_text(&hits, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&report::search_json(&hits))),
     });
     Ok(ExitCode::SUCCESS)

@@ -1,19 +1,20 @@
 //! `offshoot show`: the lanes of a recording, turn by turn, or what a run of our own did.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::process::ExitCode;
 
 use recording::source::Source;
-use report::{About, OneRun, Told};
+use report::About;
 use session::RunId;
-use store::{Filter, Store};
+use store::Store;
 
-use super::{Format, damage, open, print};
+use super::Format;
 use crate::events;
 use crate::failure::{Kind, OrFail};
 use crate::journal;
+use crate::recordings::{damage, open};
+use crate::run_tree::load_run_tree;
+use crate::terminal::print;
 
 /// Show the lanes of a recording, or what a run of our own did
 ///
@@ -25,7 +26,7 @@ use crate::journal;
   offshoot show 1m7g0c8g --events --after 120")]
 pub(crate) struct Arguments {
     /// The recording's folder, a folder of dumps, or a run; the beginning of its id is enough
-    #[arg(value_name = "RECORDING|RUN", value_parser = super::recording_or_run)]
+    #[arg(value_name = "RECORDING|RUN", value_parser = crate::recordings::recording_or_run)]
     what: String,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -43,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // Ids of runs have no slash, and a folder that is there is what was meant.
     if !path.exists() && !arguments.what.contains('/') {
         let store = journal::open()?;
-        let run = super::run_or_folder(&store, &arguments.what)?;
+        let run = crate::recordings::run_or_folder(&store, &arguments.what)?;
         return match arguments.events {
             true => show_events(&store, &run, arguments.after),
             false => show_run(&store, &run, arguments.format),
@@ -61,28 +62,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCode> {
-    let runs = below(store, run)?;
+    let runs = load_run_tree(store, run)?;
     let Some(first) = runs.iter().find(|one| one.run.id == *run) else {
         return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(Kind::Usage);
     };
     print(&match format {
-        Format::Text => report::run_text(first, super::width()),
+        Format::Text => report::run_text(first, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&report::run_json(first, &runs))),
     });
     Ok(ExitCode::SUCCESS)
-}
-
-/// A run and everything below it, oldest first: the run itself, then what it started.
-pub(crate) fn below(store: &Store, run: &RunId) -> anyhow::Result<Vec<OneRun>> {
-    let tree =
-        store.runs(&Filter { below: Some(run.clone()), ..Filter::default() }).or_fail(Kind::Outside)?;
-    let mut runs = Vec::new();
-    for mut summary in tree {
-        journal::as_it_is(&mut summary);
-        runs.push(one(store, summary).or_fail(Kind::Outside)?);
-    }
-    runs.reverse();
-    Ok(runs)
 }
 
 fn show_events(store: &Store, run: &RunId, after: u64) -> anyhow::Result<ExitCode> {
@@ -97,45 +85,10 @@ fn show_events(store: &Store, run: &RunId, after: u64) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-fn one(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::StoreError> {
-    let reads = store.run(&summary.id);
-    let mut calls = Vec::new();
-    let mut heads = BTreeMap::new();
-    for call in reads.model_calls()? {
-        if let Entry::Vacant(unseen) = heads.entry(call.head.to_string()) {
-            unseen.insert(reads.head(call.head)?.unwrap_or_default());
-        }
-        let attempts = reads.attempts(call.id)?;
-        calls.push((call, attempts));
-    }
-    let told = reads.told()?.into_iter().filter_map(|(message, entry)| {
-        let text = String::from_utf8_lossy(&entry.body).into_owned();
-        Some(store.run(&entry.job?).row().map(|job| Told { message, job, text }))
-    });
-    let told = told.collect::<Result<_, _>>()?;
-    let run = reads.row()?;
-    let settings = agent::Settings::from_bytes(&run.settings).ok();
-    let tasks = run.task.as_ref().map(|_| store.main().tasks(&run.thread)).transpose()?.unwrap_or_default();
-    let task = tasks.iter().find(|task| Some(&task.id) == run.task.as_ref());
-    Ok(OneRun {
-        task: task.map(|task| (agent::tasks::name(task).to_owned(), task.subject.clone())),
-        output_schema: settings.as_ref().and_then(|settings| settings.output_schema.clone()),
-        workspace: settings.map(|settings| settings.workspace).unwrap_or_default(),
-        fork: reads.fork()?,
-        heads: heads.into_iter().collect(),
-        run,
-        messages: reads.messages()?,
-        tool_calls: reads.tool_calls()?,
-        model_calls: calls,
-        told,
-        summary,
-    })
-}
-
 fn shown(source: &Source, about: &About<'_>, format: Format) -> String {
     let ordered = source.order();
     match format {
-        Format::Text => report::show_text(&ordered, about, super::width()),
+        Format::Text => report::show_text(&ordered, about, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&report::show_json(&ordered, about))),
     }
 }

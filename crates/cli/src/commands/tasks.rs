@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use store::{Store, Task, Thread};
 
-use super::{Format, USUAL_WIDTH, print};
+use super::Format;
 use crate::failure::{Kind, OrFail};
 use crate::journal;
+use crate::terminal::{DEFAULT_WIDTH, print};
 
 /// How many conversations are looked at where none is named.
 const USUAL: usize = 200;
@@ -74,20 +75,20 @@ fn text(all: &[(Thread, Vec<Task>)]) -> String {
     let mut text = String::new();
     for (thread, tasks) in all {
         let title = report::plain(&thread.title);
-        text += &report::fit(&format!("{} {title}", thread.id), super::width());
+        text += &report::fit(&format!("{} {title}", thread.id), crate::terminal::width());
         text.push('\n');
         for task in tasks {
             let status = task.status.as_str();
             let line =
                 format!("  {:<8} {status:<12} {}", agent::tasks::name(task), report::plain(&task.subject));
-            text += &report::fit(&line, super::width());
+            text += &report::fit(&line, crate::terminal::width());
             text.push('\n');
             let result =
                 task.result.as_deref().and_then(|result| result.lines().find(|line| !line.trim().is_empty()));
             if let Some(result) = result {
                 text += &report::fit(
                     &format!("{RESULT}{}", report::plain(result)),
-                    super::width().min(USUAL_WIDTH),
+                    crate::terminal::width().min(DEFAULT_WIDTH),
                 );
                 text.push('\n');
             }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use parity::{Level, Outcome};
 
-use super::{damage, open_unseen, print, rules};
 use crate::failure::{Kind, OrFail};
 use crate::progress::Progress;
+use crate::recordings::{damage, open_unseen, rules};
+use crate::terminal::print;
 use crate::{output, page};
 
 /// Compare two recordings of one scenario, surface by surface
@@ -24,10 +25,10 @@ Exit codes: 0 the wanted level holds; 1 it does not, or nobody can say;
 2 you can fix it.")]
 pub(crate) struct Arguments {
     /// The recording that somebody accepted
-    #[arg(value_parser = super::recording_at())]
+    #[arg(value_parser = crate::recordings::recording_at())]
     golden: PathBuf,
     /// The recording to be judged by it
-    #[arg(value_parser = super::recording_at())]
+    #[arg(value_parser = crate::recordings::recording_at())]
     candidate: PathBuf,
     /// How far they must agree: E0 (it ran) to E4 (equal to the byte)
     #[arg(long, value_name = "LEVEL", default_value_t = Level::E3)]
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let verdict = parity::verify(&golden, &candidate, &rules, arguments.level);
     drop(progress);
     match arguments.format {
-        VerdictFormat::Text => print(&report::verdict_text(&verdict, super::width())),
+        VerdictFormat::Text => print(&report::verdict_text(&verdict, crate::terminal::width())),
         VerdictFormat::Junit => print(&report::junit(&verdict)),
         VerdictFormat::Json => print(&format!("{}\n", report::harmless_json(&verdict))),
         VerdictFormat::Html => {

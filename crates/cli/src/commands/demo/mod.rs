@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use self::compare::Told;
 use self::folder::{Folder, RUN};
 use self::typed::Typed;
-use super::print;
 use crate::failure::{Kind, OrFail, marked};
+use crate::terminal::print;
 
 /// Show all of it in seconds, without a key
 ///

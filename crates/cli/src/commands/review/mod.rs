@@ -10,9 +10,9 @@ use std::time::SystemTime;
 use parity::ScenarioFolder;
 
 use super::accept::{accept, explain, sealed};
-use super::print;
 use crate::failure::{self, Kind, OrFail};
 use crate::judge::judge;
+use crate::terminal::print;
 use walk::{Terminal, Walk};
 
 /// Decide on runs that are newer than their golden
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         _ => {
             let judge = judge();
             let (mut input, mut out) = (io::stdin().lock(), io::stderr().lock());
-            let terminal = Terminal { input: &mut input, out: &mut out, width: super::width() };
+            let terminal = Terminal { input: &mut input, out: &mut out, width: crate::terminal::width() };
             let left = Walk { judge: &judge, terminal }.through(&waiting)?;
             Ok(verdict(left == 0 && never.is_empty()))
         }

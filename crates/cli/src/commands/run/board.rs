@@ -206,7 +206,7 @@ impl Rows {
         // The sign says it too, where the line is too short for both; then what was cached goes, and why it ended last.
         let short = if status == RunStatus::Completed { "" } else { words.as_str() };
         let plainly = Usage { input: row.usage.input_total(), output: row.usage.output, ..Usage::default() };
-        let width = if self.live { crate::commands::stderr_width() } else { usize::MAX };
+        let width = if self.live { crate::terminal::stderr_width() } else { usize::MAX };
         let mut tried = [(words.as_str(), &row.usage), (short, &row.usage)]
             .map(|(words, used)| said(words, used))
             .into_iter();
@@ -254,7 +254,7 @@ impl Row {
     fn draw(&self) {
         let Some(line) = &self.line else { return };
         let beside = BESIDE + line.prefix().chars().count();
-        line.set_message(self.told(crate::commands::stderr_width().saturating_sub(beside)));
+        line.set_message(self.told(crate::terminal::stderr_width().saturating_sub(beside)));
     }
 
     /// What is said behind its name, as much of it as there is room for.
@@ -355,7 +355,7 @@ mod tests {
             cost_microusd: None,
         };
         let said = board.see(&event("1m7gqwz9bn74vve5-4-0", what)).expect("it has ended");
-        assert!(said.chars().count() <= crate::commands::stderr_width(), "{said}");
+        assert!(said.chars().count() <= crate::terminal::stderr_width(), "{said}");
         assert!(said.contains("2.1k in, 30 out") && !said.contains("cached"), "{said}");
     }
 

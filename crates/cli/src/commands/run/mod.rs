@@ -25,7 +25,6 @@ use crate::journal;
 use crate::paths;
 use crate::signals::Signals;
 use model::Answering;
-pub(crate) use model::{ALL_SETTINGS, check_settings};
 
 /// How long Ctrl-C can still end a run that it has paused.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(1);

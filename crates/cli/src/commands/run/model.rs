@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::definition::Trust;
 use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
 use agent::{Defaults, Model};
 use proxy::{Before, Known, ScriptedModel, Upstream, Upstreams};
@@ -21,8 +20,8 @@ use super::Arguments;
 use crate::commands::proxy::{scripted_model, tell_unanswered};
 use crate::failure::{Kind, OrFail, marked};
 use crate::record::{Begun, Session};
+use crate::settings::{bad_config, read_settings};
 use crate::signals::Signals;
-use crate::{definitions, paths};
 
 /// What is asked for without `--model`.
 const USUAL: &str = "sonnet";
@@ -275,57 +274,6 @@ fn pretended(name: &str) -> Option<String> {
         "ANTHROPIC_BASE_URL" | "OPENAI_BASE_URL" | "ANTHROPIC_AUTH_TOKEN" => None,
         _ => Some("scripted".to_owned()),
     }
-}
-
-/// What is wrong with the settings that a run in that folder would have.
-pub(crate) fn check_settings(here: &Path) -> anyhow::Result<Defaults> {
-    let mut config = Config::new(Arc::new(|name: &str| std::env::var(name).ok()));
-    read_settings(&mut config, here)
-}
-
-/// The user's own settings, then the project's: those may choose a model, and not who gets a key, is asked or started.
-fn read_settings(config: &mut Config, here: &Path) -> anyhow::Result<Defaults> {
-    let mut defaults = Defaults::default();
-    let own = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
-    let own = own.join("offshoot.toml");
-    if let Some(text) = read(&own)? {
-        defaults.read(&text, &own).map_err(bad_config)?;
-        config.read(&text, &own).map_err(bad_config)?;
-    }
-    // The run's own folder, wherever it is resumed from.
-    let project = &here.join("offshoot.toml");
-    if let Some(text) = read(project)? {
-        let trust = Trust::read(&definitions::trust_path()?).map_err(definitions::failure)?;
-        // By its place in this project, also where a link leads elsewhere: what was accepted there was accepted for there.
-        let real = here.canonicalize().or_fail(Kind::Outside)?.join("offshoot.toml");
-        // A project's file that the user has accepted, as it is now, says as much as the user's own.
-        if trust.accepts(&real, text.as_bytes()) {
-            defaults.read_accepted(&text, project).map_err(bad_config)?;
-            config.read(&text, project).map_err(bad_config)?;
-        } else {
-            defaults.read_project(&text, project).map_err(bad_config)?;
-        }
-    }
-    Ok(defaults)
-}
-
-fn read(path: &Path) -> anyhow::Result<Option<String>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => {
-            let error = anyhow::Error::new(error).context(format!("cannot read `{}`", path.display()));
-            Err(error).or_fail(Kind::Usage)
-        }
-    }
-}
-
-/// Shows every setting there is, with a word on each.
-pub(crate) const ALL_SETTINGS: &str = "(cd $(mktemp -d) && offshoot init && cat offshoot.toml)";
-
-fn bad_config(error: ConfigError) -> anyhow::Error {
-    let hint = error.hint().unwrap_or_else(|| ALL_SETTINGS.to_owned());
-    marked(Kind::Usage, Some(hint), error.into())
 }
 
 /// Asks at that address instead; the path stays where it is the provider's own.

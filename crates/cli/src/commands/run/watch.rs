@@ -248,7 +248,7 @@ impl Watch for Person {
             }
             What::CallStarted { name, input, .. } => {
                 let (name, input) = (report::plain(name), report::fit(&report::plain(input), SHOWN));
-                self.note(&report::fit(&format!("· {name} {input}"), crate::commands::width()));
+                self.note(&report::fit(&format!("· {name} {input}"), crate::terminal::width()));
             }
             // Nothing was said of it before, since it was never begun.
             What::CallFinished { name, input, reason: Some(why), .. } => {

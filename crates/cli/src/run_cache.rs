@@ -1,0 +1,96 @@
+//! Explains the prompt cache of our own runs from the journal.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, UNIX_EPOCH};
+
+use cache::{Around, Ask, Explained, Finding, Shown};
+use report::LeftOut;
+use session::{RequestId, RunId};
+use store::{Filter, ModelCall, Run, RunKind, Store};
+
+use crate::failure::{Kind, OrFail};
+
+/// The cache explanation of a recording or a run, with the texts it shows.
+pub(crate) struct CacheExplanation {
+    pub(crate) explained: Explained,
+    pub(crate) shown: HashMap<RequestId, Shown>,
+    pub(crate) volatile: Vec<Finding>,
+    pub(crate) left_out: LeftOut,
+}
+
+/// What the cache made of a run and of all below it. What others of its tree had written it could read, so all of them
+/// are looked at.
+pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExplanation> {
+    // A question beside a run is a tree of its own, and read what that run had written.
+    let mut root = run.clone();
+    while let Some(parent) = store.run(&root).row().or_fail(Kind::Outside)?.parent {
+        root = parent;
+    }
+    let tree = |of: &RunId| {
+        store.runs(&Filter { below: Some(of.clone()), ..Filter::default() }).or_fail(Kind::Outside)
+    };
+    let mut asks = Vec::new();
+    let mut calls = HashMap::new();
+    let mut around = Around::default();
+    let own: HashSet<String> = tree(run)?.iter().map(|summary| summary.id.to_string()).collect();
+    let mut left_out = LeftOut::default();
+    for summary in tree(&root)? {
+        let row = store.run(&summary.id).row().or_fail(Kind::Outside)?;
+        let lost = of_one(store, &row, &mut asks, &mut calls, &mut around)?;
+        for call in lost.iter().filter(|_| own.contains(row.id.as_str())) {
+            left_out.requests += 1;
+            left_out.usage += call.usage;
+        }
+    }
+    let mut explained = cache::explain(asks);
+    if root != *run {
+        explained.keep(|lane| own.contains(lane));
+    }
+    let body = |id: &RequestId| {
+        let (run, call): &(RunId, ModelCall) = calls.get(id)?;
+        agent::request_bytes(store, run, call).ok()
+    };
+    let shown = parity::shown(&explained, body);
+    let volatile = parity::volatile(&explained, &around, body);
+    Ok(CacheExplanation { explained, shown, volatile, left_out })
+}
+
+/// The model calls of one run; its lane is its id. Returns those that were answered and of which nothing else is left.
+fn of_one(
+    store: &Store,
+    row: &Run,
+    asks: &mut Vec<Ask>,
+    calls: &mut HashMap<RequestId, (RunId, ModelCall)>,
+    around: &mut Around,
+) -> anyhow::Result<Vec<ModelCall>> {
+    let mut lost = Vec::new();
+    let settings = agent::Settings::from_bytes(&row.settings).or_fail(Kind::Outside)?;
+    let micros = |at: store::Millis| u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000);
+    let day = recording::iso(UNIX_EPOCH + Duration::from_micros(micros(row.created_at)));
+    around.day = Some(day.chars().take(10).collect());
+    around.folders.push(settings.workspace.clone());
+    let mut from = None;
+    for call in store.run(&row.id).model_calls().or_fail(Kind::Outside)? {
+        // Nothing is left of a fork that keeps no transcript, but what it cost.
+        let Ok(body) = agent::request_bytes(store, &row.id, &call) else {
+            lost.extend((call.usage.input_total() > 0).then_some(call));
+            continue;
+        };
+        let Some(prompt) = cache::Prompt::decode(settings.dialect(), &body) else { continue };
+        let id = RequestId::new(format!("call-{}", call.id));
+        asks.push(Ask {
+            id: id.clone(),
+            lane: row.id.to_string(),
+            fork_of: row.parent.as_ref().filter(|_| row.kind == RunKind::Fork).map(ToString::to_string),
+            turn: call.step,
+            at_us: micros(call.asked_at),
+            begun_us: call.first_byte_at.map(micros),
+            // A summary takes the place of the first messages.
+            begins_anew: from.replace(call.from).is_some_and(|before| before < call.from),
+            prompt,
+            reported: Some(call.usage).filter(|usage| usage.input_total() > 0),
+        });
+        calls.insert(id, (row.id.clone(), call));
+    }
+    Ok(lost)
+}

@@ -1,0 +1,81 @@
+//! The settings of a run: the user's `offshoot.toml`, then the project's.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agent::Defaults;
+use agent::definition::{Trust, TrustError};
+use agent::provider::{Config, ConfigError};
+
+use crate::failure::{Kind, OrFail, marked};
+use crate::paths;
+
+/// What is wrong with the settings that a run in that folder would have.
+pub(crate) fn check_settings(here: &Path) -> anyhow::Result<Defaults> {
+    let mut config = Config::new(Arc::new(|name: &str| std::env::var(name).ok()));
+    read_settings(&mut config, here)
+}
+
+/// The user's own settings, then the project's: those may choose a model, and not who gets a key, is asked or started.
+pub(crate) fn read_settings(config: &mut Config, here: &Path) -> anyhow::Result<Defaults> {
+    let mut defaults = Defaults::default();
+    let own = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+    let own = own.join("offshoot.toml");
+    if let Some(text) = read_file(&own)? {
+        defaults.read(&text, &own).map_err(bad_config)?;
+        config.read(&text, &own).map_err(bad_config)?;
+    }
+    // The run's own folder, wherever it is resumed from.
+    let project = &here.join("offshoot.toml");
+    if let Some(text) = read_file(project)? {
+        let trust = Trust::read(&trust_path()?).map_err(trust_failure)?;
+        // By its place in this project, also where a link leads elsewhere: what was accepted there was accepted for there.
+        let real = here.canonicalize().or_fail(Kind::Outside)?.join("offshoot.toml");
+        // A project's file that the user has accepted, as it is now, says as much as the user's own.
+        if trust.accepts(&real, text.as_bytes()) {
+            defaults.read_accepted(&text, project).map_err(bad_config)?;
+            config.read(&text, project).map_err(bad_config)?;
+        } else {
+            defaults.read_project(&text, project).map_err(bad_config)?;
+        }
+    }
+    Ok(defaults)
+}
+
+fn read_file(path: &Path) -> anyhow::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let error = anyhow::Error::new(error).context(format!("cannot read `{}`", path.display()));
+            Err(error).or_fail(Kind::Usage)
+        }
+    }
+}
+
+/// Shows every setting there is, with a word on each.
+pub(crate) const ALL_SETTINGS: &str = "(cd $(mktemp -d) && offshoot init && cat offshoot.toml)";
+
+pub(crate) fn bad_config(error: ConfigError) -> anyhow::Error {
+    let hint = error.hint().unwrap_or_else(|| ALL_SETTINGS.to_owned());
+    marked(Kind::Usage, Some(hint), error.into())
+}
+
+/// Returns the path of the file that lists the accepted files.
+pub(crate) fn trust_path() -> anyhow::Result<PathBuf> {
+    Ok(data_dir()?.join("trust.json"))
+}
+
+/// Returns the data folder, with a hint if there is none.
+pub(crate) fn data_dir() -> anyhow::Result<PathBuf> {
+    paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())
+}
+
+/// Adds the exit code and the hint for a list of accepted files that cannot be read or written.
+pub(crate) fn trust_failure(error: TrustError) -> anyhow::Error {
+    let (kind, hint) = match &error {
+        TrustError::Io { path, .. } => (Kind::Outside, format!("ls -l {}", path.display())),
+        TrustError::Format { path, .. } => (Kind::Usage, format!("mv {0} {0}.bad", path.display())),
+    };
+    marked(kind, Some(hint), error.into())
+}
