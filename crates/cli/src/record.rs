@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use proxy::{Capture, Reach, Upstream, Upstreams};
+use proxy::{RecordingProxy, Upstream, UpstreamStatus, Upstreams};
 use recording::{
     Command, CreateError, Finished, Folder, Manifest, Recorder, SealError, Settings, iso, load_or_create_key,
 };
@@ -81,7 +81,7 @@ impl Session {
             (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
         }));
         let bound =
-            Capture::bind(self.listen).await.or_fail_with(Kind::Usage, || listen_hint(self.listen))?;
+            RecordingProxy::bind(self.listen).await.or_fail_with(Kind::Usage, || listen_hint(self.listen))?;
         let addr = bound.addr();
         let mut settings = settings(&self, addr);
         let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir)))
@@ -97,7 +97,7 @@ pub(crate) struct Begun {
     addr: SocketAddr,
     settings: Settings,
     recorder: Recorder,
-    capture: Capture,
+    capture: RecordingProxy,
 }
 
 impl Begun {
@@ -256,7 +256,7 @@ fn conclude(
     finished: Finished,
     out: &Path,
     manifest: Manifest,
-    reach: &[Reach],
+    reach: &[UpstreamStatus],
     code: Option<i32>,
 ) -> anyhow::Result<ExitCode> {
     let counts = finished.counts;

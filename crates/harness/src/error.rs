@@ -39,7 +39,7 @@ pub enum HarnessError {
     },
     /// A script is not what it should be.
     #[error(transparent)]
-    Script(proxy::BadScript),
+    Script(proxy::ScriptError),
     /// The workspace to start from cannot be read.
     #[error("cannot read the fixture `{}`", dir.display())]
     Fixture {
@@ -54,10 +54,10 @@ pub enum HarnessError {
     Key(recording::KeyError),
     /// A provider's address cannot be used.
     #[error(transparent)]
-    Upstream(proxy::BadUpstream),
+    Upstream(proxy::UpstreamError),
     /// No port could be had.
     #[error(transparent)]
-    Bind(proxy::CaptureError),
+    Bind(proxy::BindError),
     /// The recording could not be begun.
     #[error(transparent)]
     Create(recording::CreateError),

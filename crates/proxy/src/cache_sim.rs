@@ -19,13 +19,13 @@ pub(crate) struct CacheSim {
 
 /// A request that was answered before, by a stand-in with such a cache.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct CachedRequest {
     /// What it asked.
     pub prompt: Prompt,
     /// When.
-    pub asked: SystemTime,
+    pub asked_at: SystemTime,
     /// When its answer began.
-    pub begun: SystemTime,
+    pub answered_at: SystemTime,
     /// What it was told to have used.
     pub usage: Usage,
 }
@@ -37,9 +37,9 @@ impl CacheSim {
     }
 
     /// One that has seen these, as it would be now.
-    pub(crate) fn that_knows(mut known: Vec<Known>, now: SystemTime) -> Self {
-        known.sort_by_key(|known| known.asked);
-        let first = known.first().map_or(now, |known| known.asked);
+    pub(crate) fn that_knows(mut known: Vec<CachedRequest>, now: SystemTime) -> Self {
+        known.sort_by_key(|known| known.asked_at);
+        let first = known.first().map_or(now, |known| known.asked_at);
         let since = |at: SystemTime| {
             let since = at.duration_since(first).unwrap_or_default();
             u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
@@ -48,17 +48,17 @@ impl CacheSim {
         let mut begins: Vec<(SystemTime, Asked)> = Vec::new();
         for known in known {
             begins.retain(|(begun, asked)| {
-                let waits = *begun > known.asked;
+                let waits = *begun > known.asked_at;
                 if !waits {
                     simulator.begin(asked);
                 }
                 waits
             });
             let scale = Tokens::default().scale(&known.prompt, None);
-            let asked = simulator.ask(since(known.asked), &known.prompt, &scale);
+            let asked = simulator.ask(since(known.asked_at), &known.prompt, &scale);
             // Whoever said something else of how long it is had no such cache.
             if asked.usage.input_total() == known.usage.input_total() {
-                begins.push((known.begun, asked));
+                begins.push((known.answered_at, asked));
             }
         }
         begins.iter().for_each(|(_, asked)| simulator.begin(asked));
@@ -118,10 +118,10 @@ mod tests {
         assert!(used[0].cache_write_5m > 2000 && used[1].cache_read > 2000, "{used:?}");
         let began = SystemTime::UNIX_EPOCH;
         let after = |seconds: u64| began + Duration::from_secs(seconds);
-        let known = |turns: usize, usage: Usage| Known {
+        let known = |turns: usize, usage: Usage| CachedRequest {
             prompt: Prompt::decode(Dialect::AnthropicMessages, body(turns).as_bytes()).expect("a prompt"),
-            asked: after(turns as u64),
-            begun: after(turns as u64),
+            asked_at: after(turns as u64),
+            answered_at: after(turns as u64),
             usage,
         };
         let both = || vec![known(1, used[1]), known(0, used[0])];

@@ -17,7 +17,7 @@ use crate::upstream::Upstreams;
 
 /// The proxy could not be started.
 #[derive(Debug, Error)]
-pub enum CaptureError {
+pub enum BindError {
     /// Only loopback is listened on: what passes here is not protected.
     #[error("`{0}` is not a loopback address")]
     NotLoopback(SocketAddr),
@@ -34,30 +34,30 @@ pub enum CaptureError {
 
 /// A port that is ours, and nobody is served on it yet.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundProxy {
     listener: TcpListener,
     addr: SocketAddr,
 }
 
-impl Bound {
+impl BoundProxy {
     /// The address, with the port that was given to us.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// Begins to serve.
-    pub fn start(self, upstreams: Upstreams, recorder: Recorder) -> Capture {
+    pub fn start(self, upstreams: Upstreams, recorder: Recorder) -> RecordingProxy {
         let tally = Tally::new(&upstreams);
         let (busy, _) = watch::channel(0);
         let shared = Arc::new(Shared { upstreams, recorder, tally, busy });
         let (phase, told) = watch::channel(Phase::Serving);
         let serving = tokio::spawn(server::serve(self.listener, shared.clone(), told));
-        Capture { shared, phase, serving }
+        RecordingProxy { shared, phase, serving }
     }
 }
 
 /// A running proxy.
-pub struct Capture {
+pub struct RecordingProxy {
     shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
     serving: JoinHandle<()>,
@@ -84,27 +84,27 @@ pub(crate) struct Shared {
     busy: watch::Sender<usize>,
 }
 
-impl Capture {
+impl RecordingProxy {
     /// Takes a port on loopback.
-    pub async fn bind(addr: SocketAddr) -> Result<Bound, CaptureError> {
+    pub async fn bind(addr: SocketAddr) -> Result<BoundProxy, BindError> {
         if !addr.ip().is_loopback() {
-            return Err(CaptureError::NotLoopback(addr));
+            return Err(BindError::NotLoopback(addr));
         }
-        let failed = |source| CaptureError::Bind { addr, source };
+        let failed = |source| BindError::Bind { addr, source };
         let listener = TcpListener::bind(addr).await.map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
-        Ok(Bound { listener, addr })
+        Ok(BoundProxy { listener, addr })
     }
 
     /// Takes a socket that listens already, wherever that is.
-    pub fn over(listener: std::net::TcpListener) -> io::Result<Bound> {
+    pub fn from_listener(listener: std::net::TcpListener) -> io::Result<BoundProxy> {
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
-        Ok(Bound { listener: TcpListener::from_std(listener)?, addr })
+        Ok(BoundProxy { listener: TcpListener::from_std(listener)?, addr })
     }
 
     /// Takes no more requests, waits for those in flight until `patience` is over, and cuts the rest.
-    pub async fn stop(self, patience: impl Future) -> Vec<Reach> {
+    pub async fn stop(self, patience: impl Future) -> Vec<UpstreamStatus> {
         let shared = &self.shared;
         self.phase.send_replace(Phase::Draining);
         shared.calm_within(patience).await;
@@ -150,7 +150,7 @@ pub(crate) struct Tally {
 
 /// How one provider could be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct UpstreamStatus {
     /// Its address.
     pub url: String,
     /// How many requests it answered, or began to.
@@ -176,8 +176,8 @@ impl Tally {
         *self.last_error[index].lock().expect("nobody panics with it") = Some(error.to_owned());
     }
 
-    fn reach(&self, upstreams: &Upstreams) -> Vec<Reach> {
-        let one = |(index, upstream): (usize, &crate::Upstream)| Reach {
+    fn reach(&self, upstreams: &Upstreams) -> Vec<UpstreamStatus> {
+        let one = |(index, upstream): (usize, &crate::Upstream)| UpstreamStatus {
             url: upstream.url(),
             answered: self.answered[index].load(Ordering::Relaxed),
             last_error: self.last_error[index].lock().expect("nobody panics with it").clone(),

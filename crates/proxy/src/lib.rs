@@ -1,6 +1,6 @@
 //! Stands on the wire: forwards a harness's requests to its provider, and tells the recorder.
 //!
-//! Start at [`Capture`]. On HTTP/1.1 the bytes of both sides are passed on as they come; only the
+//! Start at [`RecordingProxy`]. On HTTP/1.1 the bytes of both sides are passed on as they come; only the
 //! request's target and `Host` are rewritten. The recorder gets copies, a disk that stands still is never
 //! waited for, and no verdict is made here.
 
@@ -18,7 +18,7 @@ mod serve;
 mod server;
 mod upstream;
 
-pub use cache_sim::Known;
-pub use capture::{Bound, Capture, CaptureError, Reach};
-pub use script::{BadScript, Before, Report as ScriptReport, Script, ScriptedModel, UnusedTurn};
-pub use upstream::{BadUpstream, Upstream, Upstreams};
+pub use cache_sim::CachedRequest;
+pub use capture::{BindError, BoundProxy, RecordingProxy, UpstreamStatus};
+pub use script::{PriorConversation, Script, ScriptError, ScriptReport, ScriptedModel, UnusedTurn};
+pub use upstream::{Upstream, UpstreamError, Upstreams};

@@ -19,7 +19,7 @@ const REACH: Duration = Duration::from_secs(30);
 
 /// An `--upstream` that cannot be used.
 #[derive(Debug, Error)]
-pub enum BadUpstream {
+pub enum UpstreamError {
     /// It is not an address.
     #[error("`{0}` is not an http:// or https:// address")]
     NotAnAddress(String),
@@ -45,12 +45,12 @@ pub struct Upstream {
 
 impl Upstream {
     /// Reads `[PREFIX=]URL`.
-    pub fn parse(text: &str) -> Result<Self, BadUpstream> {
+    pub fn parse(text: &str) -> Result<Self, UpstreamError> {
         let (prefix, url) = match text.split_once('=') {
             Some((prefix, url)) if !prefix.contains(':') => (prefix, url),
             _ => ("", text),
         };
-        let bad = || BadUpstream::NotAnAddress(without_userinfo(url));
+        let bad = || UpstreamError::NotAnAddress(without_userinfo(url));
         let uri: Uri = url.parse().map_err(|_| bad())?;
         let tls = match uri.scheme_str() {
             Some("http") => false,
@@ -139,10 +139,10 @@ pub(crate) struct Route<'u> {
 
 impl Upstreams {
     /// Takes them all; certificates are read only where one of them needs TLS.
-    pub fn new(mut list: Vec<Upstream>) -> Result<Self, BadUpstream> {
+    pub fn new(mut list: Vec<Upstream>) -> Result<Self, UpstreamError> {
         list.sort_by(|a, b| b.prefix.len().cmp(&a.prefix.len()).then(a.prefix.cmp(&b.prefix)));
         if let Some(pair) = list.windows(2).find(|pair| pair[0].prefix == pair[1].prefix) {
-            return Err(BadUpstream::Twice(pair[0].prefix.clone()));
+            return Err(UpstreamError::Twice(pair[0].prefix.clone()));
         }
         let tls = list.iter().any(|upstream| upstream.tls).then(tls_connector).transpose()?;
         Ok(Self { list, tls })
@@ -176,23 +176,23 @@ impl Upstreams {
     }
 }
 
-fn tls_connector() -> Result<TlsConnector, BadUpstream> {
+fn tls_connector() -> Result<TlsConnector, UpstreamError> {
     let mut roots = rustls::RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
         let why =
             found.errors.into_iter().next().map_or("there are none".to_owned(), |error| error.to_string());
-        return Err(BadUpstream::Certificates(io::Error::other(why)));
+        return Err(UpstreamError::Certificates(io::Error::other(why)));
     }
     trusting(roots)
 }
 
-fn trusting(roots: rustls::RootCertStore) -> Result<TlsConnector, BadUpstream> {
+fn trusting(roots: rustls::RootCertStore) -> Result<TlsConnector, UpstreamError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| BadUpstream::Certificates(io::Error::other(error)))?
+        .map_err(|error| UpstreamError::Certificates(io::Error::other(error)))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(error, "`http://…@a.test` is not an http:// or https:// address");
         let twice =
             vec![Upstream::parse("http://a").expect("good"), Upstream::parse("http://b").expect("good")];
-        assert!(matches!(Upstreams::new(twice), Err(BadUpstream::Twice(_))));
+        assert!(matches!(Upstreams::new(twice), Err(UpstreamError::Twice(_))));
     }
 
     #[test]

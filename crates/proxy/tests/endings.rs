@@ -348,10 +348,10 @@ fn another_protocol_passes_through_and_is_named_as_not_kept() {
 fn the_same_address_cannot_be_taken_twice_nor_a_public_one() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let first = proxy::Capture::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let second = proxy::Capture::bind(first.addr()).await.unwrap_err();
+        let first = proxy::RecordingProxy::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let second = proxy::RecordingProxy::bind(first.addr()).await.unwrap_err();
         assert_eq!(second.to_string(), format!("cannot listen on `{}`", first.addr()));
-        let public = proxy::Capture::bind("0.0.0.0:0".parse().unwrap()).await.unwrap_err();
+        let public = proxy::RecordingProxy::bind("0.0.0.0:0".parse().unwrap()).await.unwrap_err();
         assert_eq!(public.to_string(), "`0.0.0.0:0` is not a loopback address");
     });
 }

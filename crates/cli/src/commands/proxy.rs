@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use proxy::{Known, Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
+use proxy::{CachedRequest, Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 
 use crate::failure::{Kind, OrFail};
@@ -105,13 +105,13 @@ async fn record(arguments: Arguments) -> anyhow::Result<ExitCode> {
 pub(crate) async fn scripted_model(
     path: Option<&Path>,
     workspace: &Path,
-    cache: Option<Vec<Known>>,
+    cache: Option<Vec<CachedRequest>>,
 ) -> anyhow::Result<Option<ScriptedModel>> {
     let Some(path) = path else { return Ok(None) };
     let hint = || "docs/reference/script.md describes the format, and examples/hello.yaml is one".to_owned();
     let script = Script::read(path).or_fail_with(Kind::Usage, hint)?;
     let script = match cache {
-        Some(known) => script.with_cache_that_knows(known),
+        Some(known) => script.with_warm_cache(known),
         None => script,
     };
     Ok(Some(ScriptedModel::start(script, workspace).await.or_fail(Kind::Outside)?))

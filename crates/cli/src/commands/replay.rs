@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::Replaying;
-use proxy::replay::{Fault, OnMiss, Order, Pace, Player, Report, Settings, Tape, TapeError};
+use proxy::replay::{
+    Fault, OnMiss, Order, Pace, RecordedTraffic, ReplayLoadError, ReplayReport, ReplayServer, ReplaySettings,
+};
 use proxy::{Upstream, Upstreams};
 use recording::{Manifest, Recording, Replay};
 
@@ -69,7 +71,7 @@ pub(crate) struct Arguments {
     /// What a request gets that was not recorded
     #[arg(long, value_name = "error|nearest", default_value = "error", value_parser = parse_on_miss)]
     on_miss: OnMiss,
-    /// Report the usage that the provider's prompt cache would come to now, not the recorded one; see docs/guide/cache.md
+    /// ReplayReport the usage that the provider's prompt cache would come to now, not the recorded one; see docs/guide/cache.md
     #[arg(long)]
     cache_sim: bool,
     /// Another version of the recorded harness
@@ -111,11 +113,11 @@ fn parse_on_miss(text: &str) -> Result<OnMiss, String> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let tape = Arc::new(load(&arguments.recording)?);
+    let traffic = Arc::new(load(&arguments.recording)?);
     warn_of_damage(&arguments.recording);
-    check_faults(&tape, &arguments.fault)?;
+    check_faults(&traffic, &arguments.fault)?;
     let usual = if arguments.listen.is_some() { Order::Free } else { Order::Recorded };
-    let settings = Settings {
+    let settings = ReplaySettings {
         pace: arguments.pace,
         order: arguments.order.unwrap_or(usual),
         settle: arguments.settle.map(Duration::from_millis),
@@ -124,23 +126,23 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         cache_sim: arguments.cache_sim,
     };
     if arguments.command.is_empty() && arguments.listen.is_none() {
-        return start_again(arguments, tape, settings);
+        return start_again(arguments, traffic, settings);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .or_fail(Kind::Outside)?;
-    runtime.block_on(serve(arguments, tape, settings))
+    runtime.block_on(serve(arguments, traffic, settings))
 }
 
-fn load(dir: &Path) -> anyhow::Result<Tape> {
+fn load(dir: &Path) -> anyhow::Result<RecordedTraffic> {
     let hint = || match dir.is_dir() {
         true => format!("`offshoot check {}` says what is wrong with it", dir.display()),
         false => "give the folder of a recording, the one that `--out` named".to_owned(),
     };
-    match Tape::load(dir) {
-        Err(TapeError::Empty { .. }) => Tape::load(dir)
+    match RecordedTraffic::load(dir) {
+        Err(ReplayLoadError::Empty { .. }) => RecordedTraffic::load(dir)
             .or_fail_with(Kind::Usage, || "record something first, as with `offshoot capture`".into()),
         loaded => loaded.or_fail_with(Kind::Usage, hint),
     }
@@ -156,10 +158,10 @@ fn warn_of_damage(dir: &Path) {
 }
 
 /// A fault at a place that the recording has not would never happen.
-fn check_faults(tape: &Tape, faults: &[Fault]) -> anyhow::Result<()> {
+fn check_faults(traffic: &RecordedTraffic, faults: &[Fault]) -> anyhow::Result<()> {
     for fault in faults {
-        let lane = tape.lanes().lanes.iter().find(|lane| lane.id == fault.lane);
-        let lanes: Vec<String> = tape.lanes().lanes.iter().map(|lane| format!("`{}`", lane.id)).collect();
+        let lane = traffic.lanes().lanes.iter().find(|lane| lane.id == fault.lane);
+        let lanes: Vec<String> = traffic.lanes().lanes.iter().map(|lane| format!("`{}`", lane.id)).collect();
         match lane {
             None => {
                 Err(anyhow::anyhow!("the recording has no lane `{}` for the fault `{fault}`", fault.lane))
@@ -176,9 +178,13 @@ fn check_faults(tape: &Tape, faults: &[Fault]) -> anyhow::Result<()> {
 }
 
 /// Runs the recorded harness again.
-fn start_again(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> anyhow::Result<ExitCode> {
+fn start_again(
+    arguments: Arguments,
+    traffic: Arc<RecordedTraffic>,
+    settings: ReplaySettings,
+) -> anyhow::Result<ExitCode> {
     let dir = &arguments.recording;
-    let replaying = Replaying { name: dir.display().to_string(), tape, settings };
+    let replaying = Replaying { name: dir.display().to_string(), traffic, settings };
     let config = paths::config_dir().ok();
     let user_env = capture::user_env();
     let mut asked = harness::again(
@@ -201,14 +207,18 @@ fn start_again(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
     tell(&report);
     let code = capture::conclude(&captured);
     derived?;
-    match code == ExitCode::SUCCESS && !report.is_whole() {
+    match code == ExitCode::SUCCESS && !report.is_complete() {
         true => Ok(ExitCode::from(Kind::Verdict as u8)),
         false => Ok(code),
     }
 }
 
 /// Answers a command, or whoever comes.
-async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> anyhow::Result<ExitCode> {
+async fn serve(
+    arguments: Arguments,
+    traffic: Arc<RecordedTraffic>,
+    settings: ReplaySettings,
+) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen().or_fail(Kind::Outside)?;
     check_command(&arguments.command)?;
     if let Some(pid) = arguments.pid.filter(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
@@ -227,7 +237,7 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
         .await
         .map_err(|error| anyhow::Error::new(error).context(format!("cannot listen on `{own}`")))
         .or_fail_with(Kind::Usage, || "let it take any free port: `--listen 127.0.0.1:0`".to_owned())?;
-    let player = Player::start(tape, &settings, listener).or_fail(Kind::Outside)?;
+    let player = ReplayServer::start(traffic, &settings, listener).or_fail(Kind::Outside)?;
     if let Some(pid) = arguments.pid {
         player.watch_process(pid);
     }
@@ -283,12 +293,12 @@ async fn serve(arguments: Arguments, tape: Arc<Tape>, settings: Settings) -> any
     };
     let report = player.report();
     tell(&report);
-    match code == ExitCode::SUCCESS && !report.is_whole() {
+    match code == ExitCode::SUCCESS && !report.is_complete() {
         true => Ok(ExitCode::from(Kind::Verdict as u8)),
         false => Ok(code),
     }
 }
 
-fn tell(report: &Report) {
+fn tell(report: &ReplayReport) {
     eprint!("{report}");
 }

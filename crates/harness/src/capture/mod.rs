@@ -12,7 +12,7 @@ mod ready;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use proxy::{Bound, Capture, Reach};
+use proxy::{BoundProxy, RecordingProxy, UpstreamStatus};
 use recording::{
     Command, Counts, Finished, Folder, Loss, Manifest, Network, NetworkSeal, Recorder, Round, SealError,
     Settings, iso,
@@ -64,7 +64,7 @@ pub struct Captured {
     /// What kept the harness from the world outside.
     pub network: NetworkSeal,
     /// How the replay went, where a recording answered.
-    pub replayed: Option<proxy::replay::Report>,
+    pub replayed: Option<proxy::replay::ReplayReport>,
 }
 
 /// Something outside of us went wrong.
@@ -109,7 +109,7 @@ pub async fn capture(
 struct Stage {
     sandbox: Sandbox,
     warden: Warden,
-    bound: Bound,
+    bound: BoundProxy,
     watch: Watch,
     network: Network,
     answering: Answering,
@@ -191,12 +191,15 @@ async fn furnish(planned: &Planned, sandbox: &Sandbox, tell: Tell<'_>) -> Result
 }
 
 /// Where the proxy and the watchers stand: in the sealed network, or in the machine's.
-async fn stand(sealed: Result<Sealed, String>, slot: usize) -> Result<(Bound, Watch, Network), HarnessError> {
+async fn stand(
+    sealed: Result<Sealed, String>,
+    slot: usize,
+) -> Result<(BoundProxy, Watch, Network), HarnessError> {
     let failed = || HarnessError::io("listen on", "loopback");
     let (bound, watch, seal, because) = match sealed {
         Ok(sealed) => {
             let (proxy, ways) = sealed.split();
-            let bound = Capture::over(proxy).map_err(failed())?;
+            let bound = RecordingProxy::from_listener(proxy).map_err(failed())?;
             (bound, Watch::sealed(ways).map_err(failed())?, NetworkSeal::Namespace, None)
         }
         Err(why) => {
@@ -210,12 +213,12 @@ async fn stand(sealed: Result<Sealed, String>, slot: usize) -> Result<(Bound, Wa
 }
 
 /// The slot's own port where it is free, so that runs see the same one; else any.
-async fn bind(slot: usize) -> Result<Bound, HarnessError> {
+async fn bind(slot: usize) -> Result<BoundProxy, HarnessError> {
     let own = PROXY_PORT + 2 * slot as u16;
     let addr = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
-    match Capture::bind(addr(own)).await {
+    match RecordingProxy::bind(addr(own)).await {
         Ok(bound) => Ok(bound),
-        Err(_) => Capture::bind(addr(0)).await.map_err(HarnessError::Bind),
+        Err(_) => RecordingProxy::bind(addr(0)).await.map_err(HarnessError::Bind),
     }
 }
 
@@ -252,7 +255,7 @@ struct Show {
     answering: Answering,
     listening: Listening,
     recorder: Recorder,
-    capture: Capture,
+    capture: RecordingProxy,
     meter: Meter,
     snapshot: Snapshot,
     settings: Settings,
@@ -414,7 +417,7 @@ fn seal(
 }
 
 /// A provider that never answered.
-fn unreachable(reach: &[Reach]) -> Option<Failure> {
+fn unreachable(reach: &[UpstreamStatus]) -> Option<Failure> {
     let silent = reach.iter().find(|reach| reach.answered == 0 && reach.last_error.is_some())?;
     Some(Failure {
         what: silent.last_error.clone().unwrap_or_default(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use proxy::replay::{Player, Report};
+use proxy::replay::{ReplayReport, ReplayServer};
 use proxy::{ScriptedModel, Upstream, Upstreams};
 
 use super::plan::Speaker;
@@ -20,7 +20,7 @@ pub(super) struct Answering {
     /// Which path leads where, and whether the provider's address has its version in it.
     paths: BTreeMap<Provider, Path>,
     script: Option<ScriptedModel>,
-    player: Option<Player>,
+    player: Option<ReplayServer>,
 }
 
 #[derive(Clone, Debug)]
@@ -47,7 +47,9 @@ impl Answering {
             Speaker::Replay(replaying) => {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
                 let player = listener
-                    .and_then(|listener| Player::start(replaying.tape.clone(), &replaying.settings, listener))
+                    .and_then(|listener| {
+                        ReplayServer::start(replaying.traffic.clone(), &replaying.settings, listener)
+                    })
                     .map_err(HarnessError::io("listen on", "loopback"))?;
                 let addr = player.addr();
                 Ok(Self { player: Some(player), ..Self::standing_in(addr, providers)? })
@@ -77,8 +79,8 @@ impl Answering {
     }
 
     /// How a replay went.
-    pub(super) fn replayed(&self) -> Option<Report> {
-        self.player.as_ref().map(Player::report)
+    pub(super) fn replayed(&self) -> Option<ReplayReport> {
+        self.player.as_ref().map(ReplayServer::report)
     }
 
     /// One upstream a provider; by a prefix of its path where there are several.

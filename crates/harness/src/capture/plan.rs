@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use proxy::Script;
-use proxy::replay::{Settings as ReplaySettings, Tape};
+use proxy::replay::{RecordedTraffic, ReplaySettings};
 use recording::scenario::{Expects, StandIn};
 use recording::{Clock, iso};
 use serde::Serialize;
@@ -82,7 +82,7 @@ pub struct Replaying {
     /// Its folder, as people name it.
     pub name: String,
     /// What it plays.
-    pub tape: Arc<Tape>,
+    pub traffic: Arc<RecordedTraffic>,
     /// How.
     pub settings: ReplaySettings,
 }
@@ -354,7 +354,7 @@ fn speaker(asked: &Asked, mode: Option<&str>) -> Result<Speaker, HarnessError> {
     let cached = |script: Script| if asked.cache_sim { script.with_cache() } else { script };
     if let Some(path) = &asked.script {
         let text = std::fs::read_to_string(path)
-            .map_err(|source| HarnessError::Script(proxy::BadScript::Io { path: path.clone(), source }))?;
+            .map_err(|source| HarnessError::Script(proxy::ScriptError::Io { path: path.clone(), source }))?;
         let script = Script::parse(&text, path).map_err(HarnessError::Script)?;
         return Ok(Speaker::Script { name: path.display().to_string(), text, script: cached(script) });
     }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::idle;
 use super::score::Step;
-use super::tape::Tape;
+use super::tape::RecordedTraffic;
 
 /// How long a harness that never rests is waited for.
 const RESTLESS: Duration = Duration::from_secs(5);
@@ -24,7 +24,7 @@ const SHORT: Duration = Duration::from_millis(100);
 
 /// A wait that was longer than usual.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Wait {
+pub struct ReplayWait {
     /// For what.
     pub what: String,
     /// How long, in milliseconds.
@@ -53,13 +53,13 @@ struct State {
     gone: HashSet<usize>,
     given_up: HashSet<usize>,
     finished: bool,
-    waits: Vec<Wait>,
+    waits: Vec<ReplayWait>,
 }
 
 impl Conductor {
     /// Begins with the first step; without any, everything goes out at once.
     pub(super) fn start(
-        tape: &Arc<Tape>,
+        tape: &Arc<RecordedTraffic>,
         steps: Vec<Step>,
         pid: watch::Receiver<Option<u32>>,
         settle: Option<Duration>,
@@ -129,7 +129,7 @@ impl Conductor {
     }
 
     /// Where it took longer.
-    pub(super) fn waits(&self) -> Vec<Wait> {
+    pub(super) fn waits(&self) -> Vec<ReplayWait> {
         self.lock().waits.clone()
     }
 
@@ -142,7 +142,7 @@ impl Conductor {
         }
     }
 
-    async fn conduct(&self, tape: &Tape, steps: &[Step]) {
+    async fn conduct(&self, tape: &RecordedTraffic, steps: &[Step]) {
         if let Some(Step::Arrive(..)) = steps.first() {
             // The clock starts with the first request, whichever it is.
             self.until(|state| !state.arrived.is_empty()).await;
@@ -153,7 +153,7 @@ impl Conductor {
         self.change(|state| state.finished = true);
     }
 
-    async fn take_step(&self, tape: &Tape, step: &Step) {
+    async fn take_step(&self, tape: &RecordedTraffic, step: &Step) {
         match step {
             Step::Arrive(take, patience) => self.await_request(tape, *take, *patience).await,
             Step::Send(take, upto) => {
@@ -187,7 +187,7 @@ impl Conductor {
     }
 
     /// Waits for a request, as long as anything moves and a while longer.
-    async fn await_request(&self, tape: &Tape, take: usize, patience: Duration) {
+    async fn await_request(&self, tape: &RecordedTraffic, take: usize, patience: Duration) {
         let begun = Instant::now();
         let mut moved = self.moved.subscribe();
         let mut excused = false;
@@ -246,11 +246,11 @@ impl Conductor {
     }
 
     fn note(&self, what: String, time: Duration, came: bool) {
-        self.lock().waits.push(Wait { what, ms: time.as_millis() as u64, came });
+        self.lock().waits.push(ReplayWait { what, ms: time.as_millis() as u64, came });
     }
 }
 
-fn name(tape: &Tape, take: usize) -> String {
+fn name(tape: &RecordedTraffic, take: usize) -> String {
     let take = &tape.takes[take];
     format!("turn {} of lane `{}` ({})", take.turn, take.lane, take.id)
 }

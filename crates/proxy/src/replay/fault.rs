@@ -21,18 +21,18 @@ pub struct Fault {
     /// Its turn.
     pub turn: u32,
     /// Which requests for that turn are hit.
-    pub attempts: Attempts,
+    pub attempts: FaultAttempts,
     /// The event it happens at, from 1: those before it go out as recorded.
     pub event: usize,
     /// What happens.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// As it was written.
     text: String,
 }
 
 /// Requests for one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempts {
+pub enum FaultAttempts {
     /// This one, from 1.
     Nth(u32),
     /// Every one.
@@ -41,7 +41,7 @@ pub enum Attempts {
 
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// An error instead of the answer.
     Status {
         /// Its status.
@@ -74,7 +74,7 @@ pub enum Kind {
 /// A fault that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no fault: {why}")]
-pub struct BadFault {
+pub struct FaultParseError {
     text: String,
     why: String,
 }
@@ -83,21 +83,22 @@ impl Fault {
     /// Whether it happens here.
     pub(super) fn hits(&self, lane: &str, turn: u32, attempt: u32) -> bool {
         let attempts = match self.attempts {
-            Attempts::Nth(nth) => nth == attempt,
-            Attempts::All => true,
+            FaultAttempts::Nth(nth) => nth == attempt,
+            FaultAttempts::All => true,
         };
         self.lane == lane && self.turn == turn && attempts
     }
 
     /// Whether the reply has the event that it happens at.
     pub(super) fn reaches(&self, reply: &Reply) -> bool {
-        matches!(self.kind, Kind::Status { .. } | Kind::ContentType(_)) || self.event <= reply.events()
+        matches!(self.kind, FaultKind::Status { .. } | FaultKind::ContentType(_))
+            || self.event <= reply.events()
     }
 
     /// What becomes of the reply. Whether the recorded answer still arrives in full.
     pub(super) fn apply(&self, dialect: Dialect, reply: &mut Reply) -> bool {
         match &self.kind {
-            Kind::Status { code, retry_after } => {
+            FaultKind::Status { code, retry_after } => {
                 let error = ProviderError::new(dialect.error_kind(*code), "a fault that was asked for");
                 *reply = Reply::error(*code, dialect.encode_error(&error));
                 if let Some(seconds) = retry_after {
@@ -105,13 +106,13 @@ impl Fault {
                 }
                 return false;
             }
-            Kind::ContentType(kind) => {
+            FaultKind::ContentType(kind) => {
                 reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
                 reply.headers.push(("content-type".to_owned(), kind.clone()));
                 return true;
             }
             // Outside of a stream an error comes instead of the answer.
-            Kind::Error(kind) if !reply.is_stream() => {
+            FaultKind::Error(kind) if !reply.is_stream() => {
                 let error = ProviderError::new(kind.as_str(), "a fault that was asked for");
                 *reply = Reply::error(500, dialect.encode_error(&error));
                 return false;
@@ -121,14 +122,14 @@ impl Fault {
         reply.by_event();
         let at = (self.event - 1).min(reply.pieces.len());
         match &self.kind {
-            Kind::Cut => reply.stop(at, End::Cut),
-            Kind::Reset => reply.stop(at, End::Reset),
-            Kind::Stall(None) => reply.stop(at, End::Hold),
-            Kind::End => reply.stop(at, End::Clean),
-            Kind::Stall(Some(time)) => reply.delay(at..at + 1, *time),
-            Kind::Slow(time) => reply.delay(at..usize::MAX, *time),
-            Kind::Garbage => reply.insert(at, Piece::of(GARBAGE.to_vec())),
-            Kind::HalfCharacter => {
+            FaultKind::Cut => reply.stop(at, End::Cut),
+            FaultKind::Reset => reply.stop(at, End::Reset),
+            FaultKind::Stall(None) => reply.stop(at, End::Hold),
+            FaultKind::End => reply.stop(at, End::Clean),
+            FaultKind::Stall(Some(time)) => reply.delay(at..at + 1, *time),
+            FaultKind::Slow(time) => reply.delay(at..usize::MAX, *time),
+            FaultKind::Garbage => reply.insert(at, Piece::of(GARBAGE.to_vec())),
+            FaultKind::HalfCharacter => {
                 if let Some(piece) = reply.pieces.get_mut(at) {
                     // Before the last quote: inside of the last string, where there is one.
                     let inside = piece.bytes.iter().rposition(|byte| *byte == b'"');
@@ -136,22 +137,26 @@ impl Fault {
                     piece.bytes.splice(inside..inside, HALF.iter().copied());
                 }
             }
-            Kind::Duplicate => {
+            FaultKind::Duplicate => {
                 if let Some(piece) = reply.pieces.get(at).cloned() {
                     reply.insert(at, piece);
                 }
             }
-            Kind::Error(kind) => {
+            FaultKind::Error(kind) => {
                 reply.stop(at, End::Clean);
                 let error = ProviderError::new(kind.as_str(), "a fault that was asked for");
                 reply.pieces.push(Piece::of(dialect.encode_stream_error(&error)));
             }
-            Kind::Status { .. } | Kind::ContentType(_) => {}
+            FaultKind::Status { .. } | FaultKind::ContentType(_) => {}
         }
         // A harness may well read over what makes no sense to it.
         matches!(
             self.kind,
-            Kind::Stall(Some(_)) | Kind::Slow(_) | Kind::Duplicate | Kind::Garbage | Kind::HalfCharacter
+            FaultKind::Stall(Some(_))
+                | FaultKind::Slow(_)
+                | FaultKind::Duplicate
+                | FaultKind::Garbage
+                | FaultKind::HalfCharacter
         )
     }
 }
@@ -163,13 +168,13 @@ impl fmt::Display for Fault {
 }
 
 impl FromStr for Fault {
-    type Err = BadFault;
+    type Err = FaultParseError;
 
-    fn from_str(text: &str) -> Result<Self, BadFault> {
-        let bad = |why: &str| BadFault { text: text.to_owned(), why: why.to_owned() };
+    fn from_str(text: &str) -> Result<Self, FaultParseError> {
+        let bad = |why: &str| FaultParseError { text: text.to_owned(), why: why.to_owned() };
         let (place, kind) = text.split_once(':').ok_or_else(|| bad("it says where or what, not both"))?;
         let (mut lane, mut turn, mut event) = (None, None, 2);
-        let mut attempts = Attempts::Nth(1);
+        let mut attempts = FaultAttempts::Nth(1);
         let mut said = Vec::new();
         for part in place.split(',') {
             let (name, value) = part.split_once('=').ok_or_else(|| bad("its place has no `=`"))?;
@@ -185,8 +190,8 @@ impl FromStr for Fault {
                 "lane" if !value.is_empty() => lane = Some(value.to_owned()),
                 "turn" => turn = Some(number()?),
                 "event" => event = number()? as usize,
-                "attempt" if value == "all" => attempts = Attempts::All,
-                "attempt" => attempts = Attempts::Nth(number()?),
+                "attempt" if value == "all" => attempts = FaultAttempts::All,
+                "attempt" => attempts = FaultAttempts::Nth(number()?),
                 other => {
                     let known = "there are `lane`, `turn`, `attempt` and `event`";
                     return Err(bad(&format!("`{other}` is no part of a place; {known}")));
@@ -209,7 +214,7 @@ impl FromStr for Fault {
 /// Kinds that say everything by their name.
 const ALONE: [&str; 6] = ["cut", "reset", "garbage", "half", "duplicate", "end"];
 
-fn what(text: &str) -> Result<Kind, String> {
+fn what(text: &str) -> Result<FaultKind, String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (text, None),
@@ -233,18 +238,18 @@ fn what(text: &str) -> Result<Kind, String> {
             let retry_after = after
                 .map(|after| after.parse().map_err(|_| format!("`{after}` is no number of seconds")))
                 .transpose()?;
-            Kind::Status { code, retry_after }
+            FaultKind::Status { code, retry_after }
         }
-        "cut" => Kind::Cut,
-        "reset" => Kind::Reset,
-        "stall" => Kind::Stall(value.map(duration).transpose()?),
-        "slow" => Kind::Slow(duration(needed("slow=200ms")?)?),
-        "garbage" => Kind::Garbage,
-        "half" => Kind::HalfCharacter,
-        "duplicate" => Kind::Duplicate,
-        "error" => Kind::Error(needed("error=overloaded_error")?.to_owned()),
-        "end" => Kind::End,
-        "content-type" => Kind::ContentType(needed("content-type=text/html")?.to_owned()),
+        "cut" => FaultKind::Cut,
+        "reset" => FaultKind::Reset,
+        "stall" => FaultKind::Stall(value.map(duration).transpose()?),
+        "slow" => FaultKind::Slow(duration(needed("slow=200ms")?)?),
+        "garbage" => FaultKind::Garbage,
+        "half" => FaultKind::HalfCharacter,
+        "duplicate" => FaultKind::Duplicate,
+        "error" => FaultKind::Error(needed("error=overloaded_error")?.to_owned()),
+        "end" => FaultKind::End,
+        "content-type" => FaultKind::ContentType(needed("content-type=text/html")?.to_owned()),
         other => {
             return Err(format!(
                 "`{other}` is no kind; there are `status`, `cut`, `reset`, `stall`, `slow`, `garbage`, `half`, \
@@ -271,10 +276,10 @@ mod tests {
     fn a_fault_says_where_and_what() {
         let fault: Fault = "lane=sub-1,turn=2,event=5,attempt=all:stall=3s".parse().expect("good");
         assert_eq!((fault.lane.as_str(), fault.turn, fault.event), ("sub-1", 2, 5));
-        assert_eq!(fault.kind, Kind::Stall(Some(Duration::from_secs(3))));
+        assert_eq!(fault.kind, FaultKind::Stall(Some(Duration::from_secs(3))));
         assert!(fault.hits("sub-1", 2, 7) && !fault.hits("sub-1", 1, 7) && !fault.hits("main", 2, 1));
         let status: Fault = "lane=main,turn=1:status=529,retry-after=2".parse().expect("good");
-        assert_eq!(status.kind, Kind::Status { code: 529, retry_after: Some(2) });
+        assert_eq!(status.kind, FaultKind::Status { code: 529, retry_after: Some(2) });
         assert!(status.hits("main", 1, 1) && !status.hits("main", 1, 2));
     }
 

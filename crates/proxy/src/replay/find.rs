@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use recording::lanes::{LaneKind, Outline};
 use wire::dialect::Dialect;
 
-use super::tape::Tape;
+use super::tape::RecordedTraffic;
 use super::trail::{Served, Trail};
 
 /// A prompt or a question aside that shares less than this, in thousands, is another one.
@@ -61,7 +61,7 @@ impl Finder {
     /// Finds the place of a request and takes it. With `or_nearest`, there is always one.
     pub(super) fn find(
         &mut self,
-        tape: &Tape,
+        tape: &RecordedTraffic,
         outline: &Outline,
         trail: &Trail,
         dialect: Dialect,
@@ -115,13 +115,13 @@ impl Finder {
     }
 
     /// Turns that nobody asked for.
-    pub(super) fn unasked(&self, tape: &Tape) -> Vec<usize> {
+    pub(super) fn unasked(&self, tape: &RecordedTraffic) -> Vec<usize> {
         (0..tape.spots.len()).filter(|spot| !self.spots.contains_key(spot)).collect()
     }
 
     fn place(
         &self,
-        tape: &Tape,
+        tape: &RecordedTraffic,
         outline: &Outline,
         trail: &Trail,
         dialect: Dialect,
@@ -161,7 +161,7 @@ impl Finder {
 
     /// Those of several turns that belong to the lane which answered the turn before; and those that a lane begins
     /// with, since a fork goes on with somebody's conversation.
-    fn of_this_conversation(&self, tape: &Tape, spots: &[usize], trail: &Trail) -> Vec<usize> {
+    fn of_this_conversation(&self, tape: &RecordedTraffic, spots: &[usize], trail: &Trail) -> Vec<usize> {
         let of = |lanes: &BTreeSet<String>| spots.iter().any(|spot| lanes.contains(&tape.spots[*spot].lane));
         let Some(lanes) = self.served.lanes(trail).find(|lanes| of(lanes)) else { return Vec::new() };
         let is_mine = |spot: &usize| {
@@ -178,7 +178,12 @@ impl Finder {
     }
 
     /// The turn that nobody asked for yet and whose request had heard and said the very same from the start.
-    fn told_the_same(&self, tape: &Tape, candidates: &[usize], outline: &Outline) -> Option<usize> {
+    fn told_the_same(
+        &self,
+        tape: &RecordedTraffic,
+        candidates: &[usize],
+        outline: &Outline,
+    ) -> Option<usize> {
         let is_it = |spot: &usize| {
             !self.spots.contains_key(spot) && tape.first_of(*spot).outline.history == outline.history
         };
@@ -189,7 +194,7 @@ impl Finder {
     /// The one of several turns that a request stands at.
     fn among(
         &self,
-        tape: &Tape,
+        tape: &RecordedTraffic,
         candidates: &[usize],
         outline: &Outline,
         bar: impl Fn(LaneKind) -> usize,
@@ -210,13 +215,13 @@ impl Finder {
 }
 
 /// Those of several turns whose request said the very same.
-fn said_exactly(tape: &Tape, spots: &[usize], outline: &Outline) -> Vec<usize> {
+fn said_exactly(tape: &RecordedTraffic, spots: &[usize], outline: &Outline) -> Vec<usize> {
     spots.iter().copied().filter(|spot| tape.first_of(*spot).outline.texts == outline.texts).collect()
 }
 
 /// The one with the same tools and instructions and the most of the words, numbers included; the first of those that are
 /// alike, so that twins come in the order they were recorded in.
-fn by_looks(tape: &Tape, spots: &[usize], outline: &Outline) -> Option<usize> {
+fn by_looks(tape: &RecordedTraffic, spots: &[usize], outline: &Outline) -> Option<usize> {
     if let [spot] = spots {
         return Some(*spot);
     }
@@ -231,7 +236,7 @@ fn by_looks(tape: &Tape, spots: &[usize], outline: &Outline) -> Option<usize> {
 
 /// The one of several turns whose request is most like this one; `None` where none is like it at all.
 fn nearest(
-    tape: &Tape,
+    tape: &RecordedTraffic,
     spots: &[usize],
     outline: &Outline,
     bar: impl Fn(LaneKind) -> usize,
@@ -292,7 +297,7 @@ fn likeness(a: &[&str], b: &[&str]) -> usize {
     (a.intersection(&b).count() * 1000).checked_div(union).unwrap_or(1000)
 }
 
-fn nowhere(tape: &Tape, outline: &Outline, dialect: Dialect, candidates: &[usize]) -> Nowhere {
+fn nowhere(tape: &RecordedTraffic, outline: &Outline, dialect: Dialect, candidates: &[usize]) -> Nowhere {
     let same_kind = |spot: &usize| {
         let take = tape.first_of(*spot);
         take.dialect == Some(dialect) && take.outline.has_tools == outline.has_tools

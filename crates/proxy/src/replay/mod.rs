@@ -1,6 +1,6 @@
 //! Standing in for the model: a recording plays the provider it recorded.
 //!
-//! Start at [`Tape`] and [`Player`]. A request's place is found by what the model had said before it, nothing else;
+//! Start at [`RecordedTraffic`] and [`ReplayServer`]. A request's place is found by what the model had said before it, nothing else;
 //! what the harness names anew is put into the replies; the order of everything can be kept. `docs/guide/replay.md` has
 //! the rules. Nothing here knows a harness, and nothing is ever forwarded.
 
@@ -29,16 +29,16 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use conductor::Wait;
-pub use fault::{Attempts, BadFault, Fault, Kind as FaultKind};
-pub use names::Conflict;
-pub use report::{FaultUse, Miss, Place, Report};
-pub use server::Player;
-pub use tape::{Tape, TapeError};
+pub use conductor::ReplayWait;
+pub use fault::{Fault, FaultAttempts, FaultKind, FaultParseError};
+pub use names::NameConflict;
+pub use report::{FaultOutcome, ReplayMiss, ReplayReport, TurnRef};
+pub use server::ReplayServer;
+pub use tape::{RecordedTraffic, ReplayLoadError};
 
 /// How a recording is played.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct ReplaySettings {
     /// How fast.
     pub pace: Pace,
     /// In which order.
@@ -49,7 +49,7 @@ pub struct Settings {
     pub faults: Vec<Fault>,
     /// What a request gets that has no recorded answer.
     pub on_miss: OnMiss,
-    /// Report the usage that the provider's prompt cache would come to, not the recorded one.
+    /// ReplayReport the usage that the provider's prompt cache would come to, not the recorded one.
     pub cache_sim: bool,
 }
 

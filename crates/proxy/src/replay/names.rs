@@ -41,13 +41,13 @@ pub(super) struct Names {
 pub(super) struct Mapping {
     live: HashMap<String, String>,
     recorded: HashMap<String, String>,
-    conflicts: Vec<Conflict>,
+    conflicts: Vec<NameConflict>,
     renames: Renames,
 }
 
 /// A name that would have to be two things at once; the first stays.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Conflict {
+pub struct NameConflict {
     /// The recorded name.
     pub recorded: String,
     /// What it is.
@@ -154,7 +154,7 @@ impl Mapping {
     }
 
     fn object(&mut self, recorded: &str, is: String, also: &str) {
-        let conflict = Conflict { recorded: recorded.to_owned(), is, also: also.to_owned() };
+        let conflict = NameConflict { recorded: recorded.to_owned(), is, also: also.to_owned() };
         if !self.conflicts.contains(&conflict) {
             self.conflicts.push(conflict);
         }
@@ -173,7 +173,7 @@ impl Mapping {
         pairs
     }
 
-    pub(super) fn conflicts(&self) -> &[Conflict] {
+    pub(super) fn conflicts(&self) -> &[NameConflict] {
         &self.conflicts
     }
 }

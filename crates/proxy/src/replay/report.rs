@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::conductor::Wait;
-use super::names::Conflict;
+use super::conductor::ReplayWait;
+use super::names::NameConflict;
 
 /// How a replay went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct ReplayReport {
     /// How many exchanges the recording has.
     pub recorded: usize,
     /// Requests that got a recorded answer.
@@ -17,26 +17,26 @@ pub struct Report {
     /// Of these, requests for something that had been played in full before.
     pub again: u64,
     /// Turns of agents that nobody asked for.
-    pub unasked: Vec<Place>,
+    pub unasked: Vec<TurnRef>,
     /// Side calls that nobody asked for; their number is not judged.
-    pub unasked_side: Vec<Place>,
+    pub unasked_side: Vec<TurnRef>,
     /// Turns that were asked for in other words, since nothing else could be meant.
-    pub reworded: Vec<Place>,
+    pub reworded: Vec<TurnRef>,
     /// Names the harness made anew: the recorded one and the live one.
     pub mapped: Vec<(String, String)>,
     /// Names that would have to be two things at once.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<NameConflict>,
     /// What was waited for.
-    pub waits: Vec<Wait>,
+    pub waits: Vec<ReplayWait>,
     /// Requests without an answer.
-    pub misses: Vec<Miss>,
+    pub misses: Vec<ReplayMiss>,
     /// Faults, and how often each happened.
-    pub faults: Vec<FaultUse>,
+    pub faults: Vec<FaultOutcome>,
 }
 
 /// A recorded turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct TurnRef {
     /// Its lane.
     pub lane: String,
     /// Its number there.
@@ -47,7 +47,7 @@ pub struct Place {
 
 /// A request without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Miss {
+pub struct ReplayMiss {
     /// As in `POST /v1/messages`.
     pub request: String,
     /// Why there is none.
@@ -55,7 +55,7 @@ pub struct Miss {
     /// It asks no model: a list of models, a look whether anybody is there.
     pub is_side: bool,
     /// What comes nearest.
-    pub nearest: Option<Place>,
+    pub nearest: Option<TurnRef>,
     /// Where that one differs first.
     pub difference: Option<String>,
     /// How often it came.
@@ -64,7 +64,7 @@ pub struct Miss {
 
 /// A fault and how often it happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FaultUse {
+pub struct FaultOutcome {
     /// As it was asked for.
     pub fault: String,
     /// How often it happened.
@@ -73,14 +73,14 @@ pub struct FaultUse {
     pub then: Vec<String>,
 }
 
-impl Report {
+impl ReplayReport {
     /// The report as a file of its own.
     pub fn to_json(&self) -> Vec<u8> {
         #[derive(Serialize)]
         struct File<'r> {
             format: u32,
             #[serde(flatten)]
-            report: &'r Report,
+            report: &'r ReplayReport,
         }
         let mut text = serde_json::to_vec_pretty(&File { format: 1, report: self })
             .expect("a report has only string keys");
@@ -89,7 +89,7 @@ impl Report {
     }
 
     /// Every request had an answer, every recorded turn was asked for, and every fault happened.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.misses.iter().all(|miss| miss.is_side)
             && self.unasked.is_empty()
             && self.faults.iter().all(|fault| fault.hits > 0)
@@ -99,7 +99,7 @@ impl Report {
 /// How many of a list are shown.
 const SHOWN: usize = 5;
 
-impl fmt::Display for Report {
+impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "replayed {} of {} recorded exchanges", self.served - self.again, self.recorded)?;
         match self.again {
@@ -148,7 +148,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TurnRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "turn {} of lane `{}` ({})", self.turn, self.lane, self.request)
     }

@@ -9,7 +9,7 @@ use recording::lanes::{Job, Lane, LaneKind};
 use recording::source::Happened;
 use session::CallId;
 
-use super::tape::{Take, Tape};
+use super::tape::{RecordedTraffic, Take};
 use super::together::{self, Crowd};
 
 /// How long the harness gets to notice the end of an agent, where it may go on by itself.
@@ -44,7 +44,7 @@ pub(super) enum Step {
 pub(super) type Timed = (u64, Step);
 
 /// The steps of the recorded order.
-pub(super) fn recorded(tape: &Tape) -> Vec<Step> {
+pub(super) fn recorded(tape: &RecordedTraffic) -> Vec<Step> {
     let mut steps = in_order(tape);
     let ends = Ends::of(tape);
     for (child, before) in ends.reordered(tape, &steps) {
@@ -55,7 +55,7 @@ pub(super) fn recorded(tape: &Tape) -> Vec<Step> {
 }
 
 /// Another legal order: the same for the same seed.
-pub(super) fn seeded(tape: &Tape, seed: u64) -> Vec<Step> {
+pub(super) fn seeded(tape: &RecordedTraffic, seed: u64) -> Vec<Step> {
     let mut dice = Dice(seed);
     let causes = causes(tape);
     let mut waiting: Vec<usize> = judged(tape).collect();
@@ -85,13 +85,13 @@ pub(super) fn seeded(tape: &Tape, seed: u64) -> Vec<Step> {
 }
 
 /// Takes that count: those of agents, not of side calls.
-fn judged(tape: &Tape) -> impl Iterator<Item = usize> {
+fn judged(tape: &RecordedTraffic) -> impl Iterator<Item = usize> {
     let counts = |take: &Take| take.dialect.is_some() && take.kind != LaneKind::Side;
     tape.takes.iter().enumerate().filter(move |(_, take)| counts(take)).map(|(at, _)| at)
 }
 
 /// What happened, as steps.
-fn in_order(tape: &Tape) -> Vec<Timed> {
+fn in_order(tape: &RecordedTraffic) -> Vec<Timed> {
     let counted: HashSet<usize> = judged(tape).collect();
     let mut reads: HashMap<usize, usize> = HashMap::new();
     for moment in &tape.timeline {
@@ -143,7 +143,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    fn of(tape: &Tape) -> Self {
+    fn of(tape: &RecordedTraffic) -> Self {
         let mut ends = Self {
             jobs: tape.lanes.jobs(),
             last: HashMap::new(),
@@ -187,13 +187,13 @@ impl Ends {
     }
 
     /// Whether the first take is of the lane that started the second one's in the background.
-    fn is_parent(&self, tape: &Tape, parent: usize, child: usize) -> bool {
+    fn is_parent(&self, tape: &RecordedTraffic, parent: usize, child: usize) -> bool {
         let lane = |take: usize| &tape.takes[take].lane;
         self.jobs.iter().any(|job| job.background && job.lane == *lane(child) && job.parent == *lane(parent))
     }
 
     /// Whether both are ends of agents that the same request of their parent tells of: it heard of them at once.
-    fn heard_together(&self, tape: &Tape, take: usize, next: usize) -> bool {
+    fn heard_together(&self, tape: &RecordedTraffic, take: usize, next: usize) -> bool {
         let heard = |take: usize| {
             let lane = &tape.takes[take].lane;
             let job = self.jobs.iter().find(|job| job.lane == *lane)?;
@@ -211,7 +211,7 @@ impl Ends {
     /// What is waited for behind a response that was sent in full, where another one is next.
     fn wait_behind(
         &self,
-        tape: &Tape,
+        tape: &RecordedTraffic,
         take: usize,
         next: usize,
         gap: Duration,
@@ -242,7 +242,7 @@ impl Ends {
     }
 
     /// Ends that must wait for the request before the text that announces them, and that request.
-    fn reordered(&self, tape: &Tape, steps: &[Timed]) -> Vec<(usize, usize)> {
+    fn reordered(&self, tape: &RecordedTraffic, steps: &[Timed]) -> Vec<(usize, usize)> {
         let position = |wanted: &dyn Fn(&Step) -> bool| steps.iter().position(|(_, step)| wanted(step));
         let mut moves = Vec::new();
         for (job, child, asked) in self.announced() {
@@ -279,7 +279,7 @@ fn move_behind(steps: &mut Vec<Timed>, child: usize, asked: usize) {
 }
 
 /// The steps with what must be waited for between them.
-fn with_waits(tape: &Tape, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
+fn with_waits(tape: &RecordedTraffic, ends: &Ends, steps: &[Timed]) -> Vec<Step> {
     let mut holds: HashMap<usize, Vec<(usize, Duration)>> = HashMap::new();
     for (_, child, asked) in ends.announced() {
         let (from, to) = (ends.sent_us[&child], ends.sent_us[&asked]);
@@ -339,7 +339,7 @@ fn is_sent(step: &Step, sent: &HashMap<usize, usize>) -> bool {
 }
 
 /// Whether a harness may have begun to run a tool between the part and the one before it.
-fn began_work(tape: &Tape, take: usize, part: usize) -> bool {
+fn began_work(tape: &RecordedTraffic, take: usize, part: usize) -> bool {
     const CALL_ENDS: [&[u8]; 3] = [b"content_block_stop", b"arguments.done", b"output_item.done"];
     let response = &tape.takes[take].response;
     let [Some(before), Some(this)] = [part.checked_sub(1), Some(part)].map(|at| response.parts.get(at?))
@@ -353,7 +353,7 @@ fn began_work(tape: &Tape, take: usize, part: usize) -> bool {
 
 /// Whether the parent cannot go on at the end of this agent: its next request also carries the result of another
 /// that has not ended.
-fn is_held(tape: &Tape, ends: &Ends, take: usize, ended: &HashSet<usize>) -> bool {
+fn is_held(tape: &RecordedTraffic, ends: &Ends, take: usize, ended: &HashSet<usize>) -> bool {
     let lanes = &tape.lanes.lanes;
     let Some(lane) = lanes.iter().find(|lane| lane.id == tape.takes[take].lane) else { return false };
     let Some(call) = &lane.spawned_by else { return false };
@@ -373,7 +373,7 @@ fn is_held(tape: &Tape, ends: &Ends, take: usize, ended: &HashSet<usize>) -> boo
 }
 
 /// What must have been sent in full before each take can arrive.
-fn causes(tape: &Tape) -> HashMap<usize, Vec<usize>> {
+fn causes(tape: &RecordedTraffic) -> HashMap<usize, Vec<usize>> {
     let ends = Ends::of(tape);
     let mut causes: HashMap<usize, Vec<usize>> = HashMap::new();
     let of_turn =

@@ -14,11 +14,11 @@ use wire::dialect::{Dialect, ProviderError};
 use super::conductor::Conductor;
 use super::find::Nowhere;
 use super::readings::Readings;
-use super::report::Report;
+use super::report::ReplayReport;
 use super::response::{End, Reply};
 use super::stage::{Stage, Ticket};
-use super::tape::Tape;
-use super::{Order, Pace, Settings, score};
+use super::tape::RecordedTraffic;
+use super::{Order, Pace, ReplaySettings, score};
 use crate::serve::{Client, Request, accept, http};
 
 /// How long a response that never ended is held.
@@ -26,7 +26,7 @@ const HOLD: Duration = Duration::from_secs(60);
 
 /// A running replay; it ends when this is dropped, and its connections with it.
 #[derive(Debug)]
-pub struct Player {
+pub struct ReplayServer {
     addr: SocketAddr,
     shared: Arc<Shared>,
     pid: watch::Sender<Option<u32>>,
@@ -42,9 +42,13 @@ struct Shared {
     pace: Pace,
 }
 
-impl Player {
+impl ReplayServer {
     /// Begins to serve.
-    pub fn start(tape: Arc<Tape>, settings: &Settings, listener: TcpListener) -> io::Result<Self> {
+    pub fn start(
+        tape: Arc<RecordedTraffic>,
+        settings: &ReplaySettings,
+        listener: TcpListener,
+    ) -> io::Result<Self> {
         let addr = listener.local_addr()?;
         let steps = match settings.order {
             Order::Free => Vec::new(),
@@ -74,12 +78,12 @@ impl Player {
     }
 
     /// How it went so far.
-    pub fn report(&self) -> Report {
-        Report { waits: self.shared.conductor.waits(), ..self.shared.stage.report() }
+    pub fn report(&self) -> ReplayReport {
+        ReplayReport { waits: self.shared.conductor.waits(), ..self.shared.stage.report() }
     }
 }
 
-impl Drop for Player {
+impl Drop for ReplayServer {
     fn drop(&mut self) {
         self.serving.abort();
         self.conducting.abort();

@@ -13,11 +13,11 @@ use super::fault::Fault;
 use super::find::{Finder, Found, Nowhere};
 use super::names::Mapping;
 use super::question::Question;
-use super::report::{FaultUse, Miss, Place, Report};
+use super::report::{FaultOutcome, ReplayMiss, ReplayReport, TurnRef};
 use super::response::Reply;
-use super::tape::Tape;
+use super::tape::RecordedTraffic;
 use super::trail::Trail;
-use super::{OnMiss, Settings};
+use super::{OnMiss, ReplaySettings};
 use crate::cache_sim::CacheSim;
 use crate::serve::{Request, identity};
 
@@ -26,7 +26,7 @@ const SHOWN: usize = 120;
 
 #[derive(Debug)]
 pub(super) struct Stage {
-    pub(super) tape: Arc<Tape>,
+    pub(super) tape: Arc<RecordedTraffic>,
     state: Mutex<State>,
     faults: Vec<Fault>,
     on_miss: OnMiss,
@@ -45,7 +45,7 @@ struct State {
     again: u64,
     /// Turns whose request had other words.
     reworded: Vec<usize>,
-    misses: Vec<Miss>,
+    misses: Vec<ReplayMiss>,
     hits: Vec<u32>,
     /// What was done about each fault.
     then: Vec<Vec<String>>,
@@ -66,7 +66,7 @@ pub(super) struct Ticket {
 }
 
 impl Stage {
-    pub(super) fn new(tape: Arc<Tape>, settings: &Settings) -> Self {
+    pub(super) fn new(tape: Arc<RecordedTraffic>, settings: &ReplaySettings) -> Self {
         let state = State {
             replies: tape.replies.clone(),
             hits: vec![0; settings.faults.len()],
@@ -214,7 +214,7 @@ impl Stage {
             let asked = source.asked(self.tape.takes[take].exchange).ok()?;
             first_difference(&asked.body.bytes?, &request.body).map(|difference| in_words(&difference))
         });
-        let miss = Miss {
+        let miss = ReplayMiss {
             request: match request.path() {
                 "" => format!("{} /", request.method),
                 path => format!("{} {path}", request.method),
@@ -233,7 +233,7 @@ impl Stage {
             words.push_str(&format!(", which differs at {difference}"));
         }
         let mut state = self.lock();
-        match state.misses.iter_mut().find(|known| Miss { count: 1, ..(*known).clone() } == miss) {
+        match state.misses.iter_mut().find(|known| ReplayMiss { count: 1, ..(*known).clone() } == miss) {
             Some(known) => known.count += 1,
             None => {
                 tracing::warn!("{words}");
@@ -243,21 +243,21 @@ impl Stage {
         words
     }
 
-    fn place(&self, take: usize) -> Place {
+    fn place(&self, take: usize) -> TurnRef {
         let take = &self.tape.takes[take];
-        Place { lane: take.lane.clone(), turn: take.turn, request: take.id.to_string() }
+        TurnRef { lane: take.lane.clone(), turn: take.turn, request: take.id.to_string() }
     }
 
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> ReplayReport {
         let state = self.lock();
         let unasked = state.finder.unasked(&self.tape);
         let (side, agents): (Vec<usize>, Vec<usize>) =
             unasked.into_iter().partition(|spot| self.tape.spots[*spot].is_side);
-        let places = |spots: Vec<usize>| -> Vec<Place> {
+        let places = |spots: Vec<usize>| -> Vec<TurnRef> {
             spots.into_iter().map(|spot| self.place(self.tape.spots[spot].takes[0])).collect()
         };
         let faults = self.faults.iter().zip(&state.hits).zip(&state.then);
-        Report {
+        ReplayReport {
             recorded: self.tape.len(),
             served: state.served,
             again: state.again,
@@ -269,7 +269,7 @@ impl Stage {
             waits: Vec::new(),
             misses: state.misses.clone(),
             faults: faults
-                .map(|((fault, hits), then)| FaultUse {
+                .map(|((fault, hits), then)| FaultOutcome {
                     fault: fault.to_string(),
                     hits: *hits,
                     then: then.clone(),

@@ -21,7 +21,7 @@ const OPENING: usize = 64 << 10;
 
 /// A recording that cannot be played.
 #[derive(Debug, Error)]
-pub enum TapeError {
+pub enum ReplayLoadError {
     /// It cannot be read.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -55,7 +55,7 @@ pub enum TapeError {
 
 /// A recording, ready to be played.
 #[derive(Debug)]
-pub struct Tape {
+pub struct RecordedTraffic {
     pub(super) dir: PathBuf,
     pub(super) takes: Vec<Take>,
     /// Turns that ask a model.
@@ -121,23 +121,23 @@ pub(super) struct Recorded {
     pub(super) ending: Option<Ending>,
 }
 
-impl Tape {
+impl RecordedTraffic {
     /// Loads the recording in `dir`.
-    pub fn load(dir: &Path) -> Result<Self, TapeError> {
+    pub fn load(dir: &Path) -> Result<Self, ReplayLoadError> {
         let source = Source::open(dir)?;
         if source.is_empty() {
-            return Err(TapeError::Empty { dir: dir.display().to_string() });
+            return Err(ReplayLoadError::Empty { dir: dir.display().to_string() });
         }
         let timeline = source.timeline();
         let mut reading = Loading { parts: parts(&timeline), timeline, ..Loading::default() };
         let ordered = source.order_watched(&mut reading);
         if let Some(Problem { what: file, why }) = ordered.problems.into_iter().find(is_unreadable) {
-            return Err(TapeError::Unreadable { dir: dir.display().to_string(), file, why });
+            return Err(ReplayLoadError::Unreadable { dir: dir.display().to_string(), file, why });
         }
         reading.place(&ordered.lanes);
         reading.missing(&source);
         if let Some((id, why)) = reading.unplayable {
-            return Err(TapeError::Unplayable { dir: dir.display().to_string(), id, why });
+            return Err(ReplayLoadError::Unplayable { dir: dir.display().to_string(), id, why });
         }
         let names = reading.census.finish(|n| {
             let asked = source.asked(n).ok()?;

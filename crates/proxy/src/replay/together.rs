@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use super::score::{Ends, Step, Timed};
-use super::tape::Tape;
+use super::tape::RecordedTraffic;
 
 /// Things that came closer to each other than this may have come in either order.
 const NEAR: Duration = Duration::from_millis(250);
@@ -32,7 +32,7 @@ struct Told {
 }
 
 /// Puts what lets a parent ask behind the ends that it tells of then; gives the ends that wake one together.
-pub(super) fn arrange(tape: &Tape, ends: &Ends, steps: &mut Vec<Timed>) -> Vec<Crowd> {
+pub(super) fn arrange(tape: &RecordedTraffic, ends: &Ends, steps: &mut Vec<Timed>) -> Vec<Crowd> {
     // The end of a response that was sent in full before says nothing more.
     let mut whole = HashSet::new();
     steps.retain(|(_, step)| match step {
@@ -42,7 +42,7 @@ pub(super) fn arrange(tape: &Tape, ends: &Ends, steps: &mut Vec<Timed>) -> Vec<C
     told(tape, ends).iter().filter_map(|told| told.arrange(tape, steps)).collect()
 }
 
-fn told(tape: &Tape, ends: &Ends) -> Vec<Told> {
+fn told(tape: &RecordedTraffic, ends: &Ends) -> Vec<Told> {
     let mut all: BTreeMap<(&str, u32), Told> = BTreeMap::new();
     for job in &ends.jobs {
         let Some(turn) = job.notices.iter().map(|notice| notice.turn).chain(job.delivered).min() else {
@@ -67,14 +67,14 @@ fn told(tape: &Tape, ends: &Ends) -> Vec<Told> {
     all.into_values().collect()
 }
 
-fn makes_calls(tape: &Tape, lane: &str, turn: u32) -> bool {
+fn makes_calls(tape: &RecordedTraffic, lane: &str, turn: u32) -> bool {
     let lane = tape.lanes.lanes.iter().find(|other| other.id == lane);
     let turn = lane.and_then(|lane| lane.turns.iter().find(|other| other.turn == turn));
     turn.is_some_and(|turn| !turn.calls.is_empty())
 }
 
 impl Told {
-    fn arrange(&self, tape: &Tape, steps: &mut Vec<Timed>) -> Option<Crowd> {
+    fn arrange(&self, tape: &RecordedTraffic, steps: &mut Vec<Timed>) -> Option<Crowd> {
         let end = |take: usize| end_of(tape, steps, take);
         let asked = arrival(steps, self.asked)?;
         let reply = end(self.before)?;
@@ -96,7 +96,7 @@ impl Told {
 }
 
 /// Moves ends to the last of them; whether there are several, and they may be moved.
-fn gather(tape: &Tape, steps: &mut Vec<Timed>, mut ends: Vec<usize>) -> bool {
+fn gather(tape: &RecordedTraffic, steps: &mut Vec<Timed>, mut ends: Vec<usize>) -> bool {
     ends.sort_unstable();
     let [first, .., last] = ends[..] else { return false };
     if !may_wait(tape, steps, first, last) {
@@ -109,7 +109,7 @@ fn gather(tape: &Tape, steps: &mut Vec<Timed>, mut ends: Vec<usize>) -> bool {
 }
 
 /// Where a response is sent in full.
-fn end_of(tape: &Tape, steps: &[Timed], take: usize) -> Option<usize> {
+fn end_of(tape: &RecordedTraffic, steps: &[Timed], take: usize) -> Option<usize> {
     let whole = Step::Send(take, tape.takes[take].response.parts.len());
     steps.iter().position(|(_, step)| *step == whole)
 }
@@ -120,7 +120,7 @@ fn arrival(steps: &[Timed], wanted: usize) -> Option<usize> {
 
 /// Whether a step may wait for a later one. An agent that begins between them may have been started by it, or have waited
 /// for the place of one that ended.
-fn may_wait(tape: &Tape, steps: &[Timed], at: usize, last: usize) -> bool {
+fn may_wait(tape: &RecordedTraffic, steps: &[Timed], at: usize, last: usize) -> bool {
     let apart = Duration::from_micros(steps[last].0.saturating_sub(steps[at].0));
     let begins = |step: &Step| matches!(step, Step::Arrive(take, _) if tape.takes[*take].turn == 1);
     apart < NEAR && !steps[at..last].iter().any(|(_, step)| begins(step))

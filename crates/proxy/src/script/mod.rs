@@ -25,12 +25,12 @@ use thiserror::Error;
 
 use format::Lane;
 
-pub use report::{Report, UnusedTurn};
-pub use server::{Before, ScriptedModel};
+pub use report::{ScriptReport, UnusedTurn};
+pub use server::{PriorConversation, ScriptedModel};
 
 /// A script that cannot be used.
 #[derive(Debug, Error)]
-pub enum BadScript {
+pub enum ScriptError {
     /// It cannot be read.
     #[error("cannot read the script `{}`", path.display())]
     Io {
@@ -55,20 +55,20 @@ pub enum BadScript {
 pub struct Script {
     lanes: Vec<Lane>,
     /// It reports the usage that a prompt cache would come to which knows these requests.
-    cache: Option<Vec<crate::Known>>,
+    cache: Option<Vec<crate::CachedRequest>>,
 }
 
 impl Script {
     /// Reads a script from a file.
-    pub fn read(path: &Path) -> Result<Self, BadScript> {
+    pub fn read(path: &Path) -> Result<Self, ScriptError> {
         let text = std::fs::read_to_string(path)
-            .map_err(|source| BadScript::Io { path: path.to_owned(), source })?;
+            .map_err(|source| ScriptError::Io { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
     /// A script from its text; `path` is what mistakes in it are reported under.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, BadScript> {
-        let malformed = |reason: String| BadScript::Malformed { path: path.to_owned(), reason };
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ScriptError> {
+        let malformed = |reason: String| ScriptError::Malformed { path: path.to_owned(), reason };
         // `no`, `on` and `y` are words here, as in YAML 1.2.
         let options = serde_saphyr::options! { strict_booleans: true };
         let file: format::File = serde_saphyr::from_str_with_options(text, options)
@@ -79,11 +79,11 @@ impl Script {
 
     /// The same, and its usage is what the provider's prompt cache would come to, whatever the script says of it.
     pub fn with_cache(self) -> Self {
-        self.with_cache_that_knows(Vec::new())
+        self.with_warm_cache(Vec::new())
     }
 
     /// The same for a cache that others have used before.
-    pub fn with_cache_that_knows(self, known: Vec<crate::Known>) -> Self {
+    pub fn with_warm_cache(self, known: Vec<crate::CachedRequest>) -> Self {
         Self { cache: Some(known), ..self }
     }
 }

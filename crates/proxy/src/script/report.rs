@@ -2,7 +2,7 @@
 
 /// How a script went so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ScriptReport {
     /// Requests that got what the script says, its errors included.
     pub answered: u64,
     /// Requests that the script has nothing for.

@@ -17,7 +17,7 @@ use super::endpoint::Endpoint;
 use super::format::Pace;
 use super::play::{Line, Miss};
 use super::stage::Stage;
-use super::{Report, Script};
+use super::{Script, ScriptReport};
 use crate::cache_sim::{self, CacheSim};
 use crate::serve::{Client, Request, accept, http};
 
@@ -55,25 +55,25 @@ impl ScriptedModel {
 
     /// Tells it of an agent that asked before it was there, so that whoever waits for that one does not wait in vain, and
     /// no error is made twice.
-    pub fn remember(&self, dialect: Dialect, before: &Before<'_>) {
-        self.stage.remember(dialect, before);
+    pub fn restore(&self, dialect: Dialect, before: &PriorConversation<'_>) {
+        self.stage.restore(dialect, before);
     }
 
     /// How the script went so far.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ScriptReport {
         self.stage.report()
     }
 }
 
-/// What an agent asked before the script was there.
+/// A conversation that another scripted model served before this one started.
 #[derive(Clone, Copy, Debug)]
-pub struct Before<'a> {
-    /// Its last request that was answered, or its first.
-    pub request: &'a [u8],
-    /// The same with the reply behind it, and the reply as it came.
+pub struct PriorConversation<'a> {
+    /// Last answered request, or the first request if none was answered.
+    pub last_request: &'a [u8],
+    /// That request with its reply appended to the messages, and the raw bytes of the reply.
     pub answered: Option<(&'a [u8], &'a [u8])>,
-    /// How many errors it got since then.
-    pub failed: u32,
+    /// Number of error responses since then.
+    pub failures: u32,
 }
 
 impl Drop for ScriptedModel {

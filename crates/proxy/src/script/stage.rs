@@ -11,8 +11,8 @@ use wire::dialect::{Dialect, Outcome, Prompt};
 
 use super::format::Pace;
 use super::play::{Line, Miss, Play, Ticket};
-use super::server::Before;
-use super::{Report, Script, ask};
+use super::server::PriorConversation;
+use super::{Script, ScriptReport, ask};
 use crate::serve::identity;
 
 /// What all connections share. Position and progress are decided under one lock, so that requests
@@ -29,7 +29,7 @@ struct State {
     tracker: LaneTracker,
     play: Play,
     arrivals: u64,
-    report: Report,
+    report: ScriptReport,
     /// Reasons that were told already; harnesses try again, and once is enough.
     told: HashSet<String>,
 }
@@ -40,7 +40,7 @@ impl Stage {
             tracker: LaneTracker::new(),
             play: Play::new(script, workspace),
             arrivals: 0,
-            report: Report::default(),
+            report: ScriptReport::default(),
             told: HashSet::new(),
         };
         Self { state: Mutex::new(state), moved: watch::Sender::new(()) }
@@ -69,7 +69,7 @@ impl Stage {
     /// Waits for whatever the turn waits for; then gives its words and their pace.
     pub(super) async fn cue(&self, ticket: &Ticket, prompt: &Prompt) -> Result<(Line, Pace), Miss> {
         let begun = Instant::now();
-        // Before the first look, so that nothing is missed between two.
+        // PriorConversation the first look, so that nothing is missed between two.
         let mut moved = self.moved.subscribe();
         loop {
             let deadline = {
@@ -93,8 +93,8 @@ impl Stage {
     }
 
     /// A request that came before this script was there.
-    pub(super) fn remember(&self, dialect: Dialect, before: &Before<'_>) {
-        let Before { request, answered, failed } = *before;
+    pub(super) fn restore(&self, dialect: Dialect, before: &PriorConversation<'_>) {
+        let PriorConversation { last_request: request, answered, failures: failed } = *before;
         let Ok(prompt) = dialect.decode_request(request) else { return };
         let said = answered.and_then(|(said, reply)| {
             let Outcome::Answer(answer) = dialect.decode_reply(reply).ok()? else { return None };
@@ -140,9 +140,9 @@ impl Stage {
         state.report.first_unanswered.get_or_insert_with(|| miss.0.clone());
     }
 
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> ScriptReport {
         let state = self.lock();
-        Report { unused: state.play.unused(), ..state.report.clone() }
+        ScriptReport { unused: state.play.unused(), ..state.report.clone() }
     }
 
     /// The models that the script names.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use proxy::{Capture, Reach, Upstream, Upstreams};
+use proxy::{RecordingProxy, Upstream, UpstreamStatus, Upstreams};
 use recording::{Disk, Finished, Folder, Manifest, Recorder, Recording, Settings};
 use tempfile::TempDir;
 use wire::redact::{FingerprintKey, Redactor};
@@ -104,7 +104,7 @@ pub(crate) fn wait_until(happened: impl Fn() -> bool) {
 /// The proxy and its recording.
 pub(crate) struct Station {
     pub(crate) addr: SocketAddr,
-    capture: Option<Capture>,
+    capture: Option<RecordingProxy>,
     pub(crate) recorder: Recorder,
     manifest: Manifest,
     folder: TempDir,
@@ -112,7 +112,7 @@ pub(crate) struct Station {
 }
 
 pub(crate) struct Stopped {
-    pub(crate) reach: Vec<Reach>,
+    pub(crate) reach: Vec<UpstreamStatus>,
     pub(crate) finished: Finished,
     manifest: Manifest,
     folder: TempDir,
@@ -142,7 +142,7 @@ impl Station {
         let list = upstreams.iter().map(|text| Upstream::parse(text).unwrap()).collect();
         let upstreams = Upstreams::new(list).unwrap();
         let (addr, capture) = runtime.block_on(async {
-            let bound = Capture::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+            let bound = RecordingProxy::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
             (bound.addr(), bound.start(upstreams, recorder.clone()))
         });
         Self { addr, capture: Some(capture), recorder, manifest: settings.manifest, folder, runtime }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use proxy::Known;
+use proxy::CachedRequest;
 use store::{Filter, Millis, Run, Store};
 
 use crate::failure::{Kind, OrFail};
 
 /// Every request of the tree that a run belongs to, with what came before it in the run it was forked from.
-pub(super) fn known(store: &Store, row: &Run) -> anyhow::Result<Vec<Known>> {
+pub(super) fn known(store: &Store, row: &Run) -> anyhow::Result<Vec<CachedRequest>> {
     let mut top = row.clone();
     while let Some(parent) = &top.parent {
         top = store.run(parent).row().or_fail(Kind::Outside)?;
@@ -22,7 +22,12 @@ pub(super) fn known(store: &Store, row: &Run) -> anyhow::Result<Vec<Known>> {
             // Nothing is left of a fork that keeps no transcript.
             let Ok(body) = agent::request_bytes(store, &run.id, &call) else { continue };
             let Some(prompt) = cache::Prompt::decode(dialect, &body) else { continue };
-            known.push(Known { prompt, asked: at(call.asked_at), begun: at(begun), usage: call.usage });
+            known.push(CachedRequest {
+                prompt,
+                asked_at: at(call.asked_at),
+                answered_at: at(begun),
+                usage: call.usage,
+            });
         }
     }
     Ok(known)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
 use agent::{Defaults, Model};
-use proxy::{Before, Known, ScriptedModel, Upstream, Upstreams};
+use proxy::{CachedRequest, PriorConversation, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 use session::RunId;
 use session::model::Tier;
@@ -50,7 +50,7 @@ impl Answering {
         arguments: &Arguments,
         row: Option<&store::Run>,
         usual: Option<String>,
-        seen: Option<Vec<Known>>,
+        seen: Option<Vec<CachedRequest>>,
     ) -> anyhow::Result<Self> {
         let here = super::workspace_path(row)?;
         let scripted = scripted_model(arguments.script.as_deref(), &here, seen).await?;
@@ -113,15 +113,15 @@ impl Answering {
                 |call: &&ModelCall| call.status == ModelCallStatus::Answered && call.purpose == Purpose::Turn;
             let calls = reads.model_calls()?;
             let last = calls.iter().rposition(|call| is_turn(&call));
-            let mut failed = 0;
+            let mut failures = 0;
             for call in &calls[last.map_or(0, |last| last + 1)..] {
                 let attempts = reads.attempts(call.id)?;
                 let is_error = |attempt: &&Attempt| attempt.status.is_some_and(|status| status >= 400);
-                failed += u32::try_from(attempts.iter().filter(is_error).count()).unwrap_or(u32::MAX);
+                failures += u32::try_from(attempts.iter().filter(is_error).count()).unwrap_or(u32::MAX);
             }
             let Some(call) = last.or(calls.len().checked_sub(1)).map(|at| &calls[at]) else { continue };
             let request = agent::request_bytes(store, &run.id, call)?;
-            let mut before = Before { request: &request, answered: None, failed };
+            let mut before = PriorConversation { last_request: &request, answered: None, failures };
             let said;
             if last.is_some() {
                 let reply = messages.iter().find(|message| message.model_call == Some(call.id));
@@ -131,7 +131,7 @@ impl Answering {
                 said = [open, b",", &reply.bytes, b"]}"].concat();
                 before.answered = Some((&said, call.reply.as_deref().unwrap_or_default()));
             }
-            model.remember(self.asked.dialect, &before);
+            model.restore(self.asked.dialect, &before);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ const STORY: &str = "
 
 async fn with(fault: &str) -> Live {
     let faults = vec![fault.parse().expect("a fault")];
-    Story::new(STORY).play(&Settings { faults, ..Settings::default() }).await
+    Story::new(STORY).play(&ReplaySettings { faults, ..ReplaySettings::default() }).await
 }
 
 async fn bytes_of(fault: &str) -> (u16, Vec<u8>) {
@@ -65,7 +65,7 @@ async fn behind_a_fault_comes_what_was_recorded() {
     assert_eq!(live.ask("main", "hello").await, "cut");
     assert_eq!(live.ask("main", "again").await, "text good day to you");
     let report = live.player.report();
-    assert!(report.is_whole(), "{report}");
+    assert!(report.is_complete(), "{report}");
     assert_eq!((report.served, report.faults[0].hits), (1, 1));
     assert!(report.to_string().contains("happened: asked again after 0.0 s"), "{report}");
 }
@@ -80,7 +80,7 @@ async fn a_permanent_fault_never_ends_and_one_that_never_happens_is_named() {
     let mut live = with("lane=main,turn=2:cut").await;
     live.ask("main", "hello").await;
     let report = live.player.report();
-    assert!(!report.is_whole() && report.to_string().contains("never happened"), "{report}");
+    assert!(!report.is_complete() && report.to_string().contains("never happened"), "{report}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ const PAIR: &str = "
 
 #[tokio::test]
 async fn every_lane_gets_its_own_answers_whoever_asks_first() {
-    let mut live = Story::new(PAIR).play(&Settings::default()).await;
+    let mut live = Story::new(PAIR).play(&ReplaySettings::default()).await;
     assert_eq!(
         live.ask("main", "look around").await,
         "call t1 Task scan the root folder; call t2 Task scan the source folder"
@@ -27,7 +27,7 @@ async fn every_lane_gets_its_own_answers_whoever_asks_first() {
     let results = "result t1 the root is fine; result t2 the source is fine";
     assert_eq!(live.ask("main", results).await, "text all is fine");
     let report = live.player.report();
-    assert!(report.is_whole(), "{report}");
+    assert!(report.is_complete(), "{report}");
     assert_eq!((report.served, report.again), (4, 0));
 }
 
@@ -49,7 +49,7 @@ async fn twins_come_in_the_order_they_were_recorded_in() {
         main < text done
     ",
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     live.ask("main", "go").await;
     assert_eq!(live.ask("x", "count the files").await, "call a1 Task one");
     assert_eq!(live.ask("y", "count the files").await, "call b1 Task two");
@@ -72,7 +72,7 @@ async fn siblings_are_told_apart_by_their_numbers() {
         main < text done
     ",
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     live.ask("main", "go").await;
     assert_eq!(live.ask("y", "in /w/01 count the files of part 2").await, "text two");
     assert_eq!(live.ask("x", "in /w/01 count the files of part 1").await, "text one");
@@ -167,7 +167,7 @@ async fn a_lane_keeps_its_own_history() {
             ],
         ),
     ] {
-        let mut live = Story::new(&format!("{BOTH}{story}")).play(&Settings::default()).await;
+        let mut live = Story::new(&format!("{BOTH}{story}")).play(&ReplaySettings::default()).await;
         live.ask("main", "plan the trip").await;
         for (lane, said, expected) in asked {
             match said.strip_prefix("= ") {
@@ -177,7 +177,7 @@ async fn a_lane_keeps_its_own_history() {
         }
     }
     // Whoever comes in the middle is known by all that was said before.
-    let mut live = Story::new(&format!("{BOTH}{same_ids}")).play(&Settings::default()).await;
+    let mut live = Story::new(&format!("{BOTH}{same_ids}")).play(&ReplaySettings::default()).await;
     let opening = ["count the boats", "result x1 the file of the boats"];
     let messages = live.lanes.entry("b".to_owned()).or_default();
     for (said, reply) in opening.into_iter().zip(["call x1 Read a file", "call x2 Read another"]) {
@@ -199,7 +199,7 @@ async fn recorded_attempts_are_played_in_order() {
         main < text at last
     ",
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     assert!(live.ask("main", "hello").await.starts_with("529"));
     assert!(live.ask("main", "again").await.starts_with("529"));
     assert_eq!(live.ask("main", "again").await, "text at last");
@@ -207,7 +207,7 @@ async fn recorded_attempts_are_played_in_order() {
 
 #[tokio::test]
 async fn what_is_asked_once_more_gets_the_same_answer_and_is_counted() {
-    let mut live = Story::new("main > hello\nmain < text good day").play(&Settings::default()).await;
+    let mut live = Story::new("main > hello\nmain < text good day").play(&ReplaySettings::default()).await;
     for _ in 0..3 {
         assert_eq!(live.ask("main", "hello").await, "text good day");
         live.lanes.clear();
@@ -226,7 +226,7 @@ async fn a_lane_that_says_the_same_twice_gets_both_answers() {
         main < text stop it
     ",
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     assert_eq!(live.ask("main", "ping").await, "text pong");
     assert_eq!(live.ask("main", "ping").await, "text stop it");
 }
@@ -243,7 +243,7 @@ async fn names_the_harness_made_are_put_into_the_replies() {
         main < text job_0011aa is done, /tmp/box/7/ws is clean
     ",
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     assert_eq!(
         live.ask("main", "work in /home/somebody/else please").await,
         "call t1 Task look into /home/somebody/else/src"
@@ -253,7 +253,7 @@ async fn names_the_harness_made_are_put_into_the_replies() {
         "call t2 Wait job_2233bb then job_0011aa",
         "a word that could be anything is no name"
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     live.ask("main", "work in /tmp/box/7/ws please").await;
     assert_eq!(
         live.ask("main", "result t1 started as job_ccddee9 and job_445566").await,
@@ -284,7 +284,7 @@ async fn words_that_differ_are_no_names() {
         main < call t3 Wait 4711; call t4 Wait 1234
     ",
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     let asked = "work in /home/me on the fast-forward branch with 5678 rows, the 2nd, in utf16";
     assert_eq!(live.ask("main", asked).await, "call t1 Task start the job");
     assert_eq!(
@@ -297,16 +297,17 @@ async fn words_that_differ_are_no_names() {
 #[tokio::test]
 async fn a_request_that_was_not_recorded_gets_an_error_that_names_the_nearest() {
     let story = Story::new(PAIR);
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     live.ask("main", "look around").await;
     let answer = live.ask("c", "write a poem about nothing in particular").await;
     assert!(answer.starts_with("500") && answer.contains("no recorded agent begins like this"), "{answer}");
     let report = live.player.report();
     assert_eq!(report.misses.len(), 1);
-    assert!(!report.is_whole() && report.misses[0].nearest.is_some(), "{report}");
+    assert!(!report.is_complete() && report.misses[0].nearest.is_some(), "{report}");
     let difference = report.misses[0].difference.as_deref().expect("both are JSON");
     assert!(difference.contains("/messages/0/content/0/text"), "{difference}");
-    let mut live = story.play(&Settings { on_miss: OnMiss::Nearest, ..Settings::default() }).await;
+    let mut live =
+        story.play(&ReplaySettings { on_miss: OnMiss::Nearest, ..ReplaySettings::default() }).await;
     live.ask("main", "look around").await;
     assert!(live.ask("c", "scan everything you like folder").await.starts_with("text the "));
 }
@@ -321,11 +322,11 @@ async fn side_calls_are_answered_as_often_as_they_come() {
         main < text good day
     ",
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     assert_eq!(live.ask("title", "name this chat: hello").await, "text A greeting");
     assert_eq!(live.ask("title2", "name this chat: hello").await, "text A greeting");
     assert_eq!(live.ask("main", "hello").await, "text good day");
-    assert!(live.player.report().is_whole());
+    assert!(live.player.report().is_complete());
 }
 
 #[tokio::test]
@@ -342,7 +343,7 @@ async fn a_question_aside_that_was_not_recorded_is_a_miss() {
     ] {
         for main in ["", "main > hello\nmain < text good day\n"] {
             let story = Story::new(&format!("{main}title > name this chat: hello\ntitle < text A greeting"));
-            let mut live = story.play(&Settings::default()).await;
+            let mut live = story.play(&ReplaySettings::default()).await;
             for (said, expected) in asked.iter().zip(&expected) {
                 live.lanes.clear();
                 let answer = live.ask("title", said).await;
@@ -360,7 +361,7 @@ async fn the_only_main_agent_is_meant_whatever_it_says_and_the_report_says_so() 
         ("<reminder> be nice to everybody and never say no </reminder>; what is the sum", ""),
         ("tell me a joke about elephants", "asked for in other words: turn 1 of lane `main` (r000001)"),
     ] {
-        let mut live = story.play(&Settings::default()).await;
+        let mut live = story.play(&ReplaySettings::default()).await;
         assert_eq!(live.ask("main", said).await, "text four");
         let report = live.player.report().to_string();
         assert_eq!(report.lines().nth(1).unwrap_or_default(), line, "{said}: {report}");
@@ -369,8 +370,9 @@ async fn the_only_main_agent_is_meant_whatever_it_says_and_the_report_says_so() 
 
 #[tokio::test]
 async fn an_answer_comes_in_the_form_that_is_asked_for() {
-    let live =
-        Story::new("main > hello\nmain < text good day; call t1 Task look").play(&Settings::default()).await;
+    let live = Story::new("main > hello\nmain < text good day; call t1 Task look")
+        .play(&ReplaySettings::default())
+        .await;
     let mut messages = Vec::new();
     said_by_user(&mut messages, "hello");
     let body = request("main", &messages).replace("\"stream\":true", "\"stream\":false");
@@ -384,7 +386,7 @@ async fn an_answer_comes_in_the_form_that_is_asked_for() {
 
 #[tokio::test]
 async fn an_agent_without_its_tools_is_known_by_its_words() {
-    let mut live = Story::new(PAIR).play(&Settings::default()).await;
+    let mut live = Story::new(PAIR).play(&ReplaySettings::default()).await;
     let asked = live.ask("title of another kind: main", "look around").await;
     assert!(asked.starts_with("call t1"), "{asked}");
     assert_eq!(live.ask("title b", "scan the source folder").await, "text the source is fine");
@@ -400,7 +402,7 @@ async fn a_request_that_was_never_answered_is_held_and_nobody_else_with_it() {
         a > scan the root folder
     ",
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     live.ask("main", "look around").await;
     let mut messages = Vec::new();
     said_by_user(&mut messages, "scan the root folder");
@@ -426,7 +428,7 @@ async fn what_is_asked_again_is_not_taken_for_something_else() {
         title2 < text Pi
     ",
     );
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     for _ in 0..2 {
         assert_eq!(live.ask("main", "paint the fence").await, "text painted");
         assert_eq!(live.ask("title", "name the chat about fences").await, "text Fences");
@@ -437,7 +439,7 @@ async fn what_is_asked_again_is_not_taken_for_something_else() {
 
 #[tokio::test]
 async fn words_that_a_version_adds_do_not_hide_those_that_were_handed_over() {
-    let mut live = Story::new(PAIR).play(&Settings::default()).await;
+    let mut live = Story::new(PAIR).play(&ReplaySettings::default()).await;
     let added = "<reminder> be nice to everybody and never say no </reminder>; ";
     let asked = live.ask("main", &format!("{added} look around")).await;
     assert!(asked.starts_with("call t1"), "{asked}");
@@ -469,7 +471,7 @@ fn a_dump_that_cannot_be_read_is_an_error_and_not_a_miss_later() {
         let story = Story::new(PAIR);
         let text = std::fs::read_to_string(story.dir.path().join(file)).expect("it was written");
         std::fs::write(story.dir.path().join(becomes), change(&text)).expect("it can be written");
-        let loaded = Tape::load(story.dir.path()).err().map(|error| error.to_string());
+        let loaded = RecordedTraffic::load(story.dir.path()).err().map(|error| error.to_string());
         match (&loaded, error) {
             (None, None) => {}
             (Some(found), Some(error)) if found.contains(error) => {}
@@ -489,7 +491,7 @@ async fn counts_go_by_what_is_counted() {
             "body": {"text": format!("{{\"input_tokens\":{tokens}}}")}, "ending": "complete"});
         write(story.dir.path(), n, "response", answered);
     }
-    let live = story.play(&Settings::default()).await;
+    let live = story.play(&ReplaySettings::default()).await;
     for (text, tokens) in [("long", "99"), ("short", "11"), ("long", "99")] {
         let (status, body) = post_to(&live.player, "/v1/messages/count_tokens", text).await;
         assert_eq!((status, body.contains(tokens)), (200, true), "{body}");
@@ -499,7 +501,7 @@ async fn counts_go_by_what_is_counted() {
 
 /// What the model says second, after results that name things anew.
 async fn said_after(story: &Story, results: &str) -> String {
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     live.ask("main", "begin").await;
     live.ask("main", results).await
 }
@@ -561,7 +563,7 @@ async fn what_a_result_calls_an_id_is_one() {
 async fn a_whole_answer_without_an_ending_has_ended() {
     let story = Story::new("main > hello\nmain < text good day");
     story.respell(1, |dump| drop(dump.as_object_mut().expect("an object").remove("ending")));
-    let mut live = story.play(&Settings::default()).await;
+    let mut live = story.play(&ReplaySettings::default()).await;
     let wait = std::time::Duration::from_secs(20);
     let said = tokio::time::timeout(wait, live.ask("main", "hello")).await;
     assert_eq!(said.expect("nothing is held"), "text good day");
@@ -575,7 +577,7 @@ fn an_ending_that_nobody_knows_is_a_mistake_in_our_own_dumps() {
             dump["format"] = json!(1);
             dump[member] = value.clone();
         });
-        let error = Tape::load(story.dir.path()).expect_err("it is malformed").to_string();
+        let error = RecordedTraffic::load(story.dir.path()).expect_err("it is malformed").to_string();
         assert!(error.contains("r000001_response.json") && error.contains(member), "{error}");
     }
 }
@@ -618,7 +620,7 @@ async fn what_asks_no_model_is_answered_by_what_it_asks() {
             "body": {"text": answer}, "ending": "complete"});
         write(story.dir.path(), n + 5, "response", answered);
     }
-    let live = story.play(&Settings::default()).await;
+    let live = story.play(&ReplaySettings::default()).await;
     for (path, body, answer) in [
         ("/v1/messages/count_tokens", count("rather long", "b"), "ninety"),
         ("/v1/messages/count_tokens", count("short", "b"), "eleven"),

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Player, Settings, Tape};
+use super::{RecordedTraffic, ReplayServer, ReplaySettings};
 
 /// A recording from lines, one for each request and response in the order they happened:
 ///
@@ -99,13 +99,13 @@ impl Story {
         std::fs::write(path, dump.to_string()).expect("it can be written");
     }
 
-    fn tape(&self) -> Arc<Tape> {
-        Arc::new(Tape::load(self.dir.path()).expect("a recording"))
+    fn tape(&self) -> Arc<RecordedTraffic> {
+        Arc::new(RecordedTraffic::load(self.dir.path()).expect("a recording"))
     }
 
-    async fn play(&self, settings: &Settings) -> Live {
+    async fn play(&self, settings: &ReplaySettings) -> Live {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let player = Player::start(self.tape(), settings, listener).expect("it plays");
+        let player = ReplayServer::start(self.tape(), settings, listener).expect("it plays");
         Live { player, lanes: BTreeMap::new() }
     }
 }
@@ -208,7 +208,7 @@ fn response(said: &str, n: usize) -> (u16, &'static str, String) {
 
 /// A recording that plays, and the conversations of whoever asks.
 struct Live {
-    player: Player,
+    player: ReplayServer,
     lanes: BTreeMap<String, Vec<Value>>,
 }
 
@@ -255,31 +255,31 @@ impl Live {
     }
 }
 
-async fn post(player: &Player, body: &str) -> (u16, String) {
+async fn post(player: &ReplayServer, body: &str) -> (u16, String) {
     let (status, bytes) = post_bytes(player, body).await;
     (status, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn post_to(player: &Player, path: &str, body: &str) -> (u16, String) {
+async fn post_to(player: &ReplayServer, path: &str, body: &str) -> (u16, String) {
     let (status, bytes) = post_bytes_to(player, path, body).await;
     (status, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn post_bytes(player: &Player, body: &str) -> (u16, Vec<u8>) {
+async fn post_bytes(player: &ReplayServer, body: &str) -> (u16, Vec<u8>) {
     post_bytes_to(player, "/v1/messages", body).await
 }
 
-async fn get(player: &Player, path: &str) -> (u16, String) {
+async fn get(player: &ReplayServer, path: &str) -> (u16, String) {
     let (status, bytes) = ask_bytes(player, "GET", path, "").await;
     (status, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn post_bytes_to(player: &Player, path: &str, body: &str) -> (u16, Vec<u8>) {
+async fn post_bytes_to(player: &ReplayServer, path: &str, body: &str) -> (u16, Vec<u8>) {
     ask_bytes(player, "POST", path, body).await
 }
 
 /// The status and the body, unchunked, as far as they come.
-async fn ask_bytes(player: &Player, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
+async fn ask_bytes(player: &ReplayServer, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
     let mut tcp = TcpStream::connect(player.addr()).await.expect("it listens");
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",

@@ -14,7 +14,7 @@ fn check(story: &str, expected: Expect) {
     expected.assert_eq(&in_words(&story.tape(), &recorded(&story.tape())));
 }
 
-fn in_words(tape: &Tape, steps: &[Step]) -> String {
+fn in_words(tape: &RecordedTraffic, steps: &[Step]) -> String {
     let name = |take: &usize| format!("{} {}", tape.takes[*take].lane, tape.takes[*take].turn);
     let mut text = String::new();
     for step in steps {
@@ -267,7 +267,8 @@ async fn the_recorded_order_is_kept_whoever_asks_first() {
         main < text done
     ",
     );
-    let settings = Settings { order: Order::Recorded, settle: Some(Duration::ZERO), ..Settings::default() };
+    let settings =
+        ReplaySettings { order: Order::Recorded, settle: Some(Duration::ZERO), ..ReplaySettings::default() };
     let mut live = story.play(&settings).await;
     live.ask("main", "go").await;
     let addr = live.player.addr();
@@ -307,7 +308,7 @@ async fn a_request_that_never_comes_is_given_up_and_named() {
         main < text done
     ",
     );
-    let mut live = story.play(&Settings { order: Order::Recorded, ..Settings::default() }).await;
+    let mut live = story.play(&ReplaySettings { order: Order::Recorded, ..ReplaySettings::default() }).await;
     live.ask("main", "go").await;
     assert_eq!(live.ask("b", "count the lines").await, "text four");
     assert_eq!(live.ask("main", "result t1 three; result t2 four").await, "text done");
