@@ -9,7 +9,7 @@ use proxy::{RecordingProxy, Upstream, UpstreamStatus, Upstreams};
 use recording::{
     Command, CreateError, Finished, Folder, Manifest, Recorder, SealError, Settings, iso, load_or_create_key,
 };
-use wire::redact::Redactor;
+use redact::Redactor;
 
 use crate::failure::{Kind, OrFail};
 use crate::signals::Signals;

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use wire::redact::{Redactor, Window};
+use redact::{Redactor, Window};
 use wire::{Ending, Read};
 
 use crate::body::{ArrivingBody, FinishedBody};

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use redact::{BodyHints, Redactor, Unsearched, Window};
 use sha2::{Digest, Sha256};
 use wire::Header;
 use wire::encoding::CodingError;
-use wire::redact::{BodyHints, Redactor, Unsearched, Window};
 
 use crate::folder;
 use crate::hints::{header, list_header};

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use wire::redact::{Redactor, Window};
+use redact::{Redactor, Window};
 
 use crate::recorder::Finished;
 
@@ -76,7 +76,7 @@ fn copy(redactor: &mut Redactor, dir: &Path, file: &Incoming) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use wire::redact::FingerprintKey;
+    use redact::FingerprintKey;
 
     use super::*;
 

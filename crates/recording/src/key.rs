@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use redact::FingerprintKey;
 use thiserror::Error;
-use wire::redact::FingerprintKey;
 
 /// The redaction key could not be had.
 #[derive(Debug, Error)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use redact::{Redactor, Report};
 use serde::{Deserialize, Serialize};
 use session::CallId;
-use wire::redact::{Redactor, Report};
 
 use crate::body::sha256;
 use crate::folder;

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use redact::Redactor;
 use thiserror::Error;
 use tokio::sync::Notify;
-use wire::redact::Redactor;
 
 use crate::assembly::{Assembled, Assembly, Event, Moment, RawHeader};
 use crate::disk::Disk;

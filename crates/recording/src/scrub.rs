@@ -9,9 +9,9 @@ use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::path::Path;
 use std::time::SystemTime;
 
+use redact::{BodyHints, Redactor, Window};
 use sha2::{Digest, Sha256};
 use wire::json::Edits;
-use wire::redact::{BodyHints, Redactor, Window};
 use wire::{Body, Header};
 
 use crate::body::{self, hex};

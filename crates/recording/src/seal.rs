@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use redact::Redactor;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use wire::encoding::decode_partly;
-use wire::redact::Redactor;
 
 use crate::body::{self, hex};
 use crate::folder;

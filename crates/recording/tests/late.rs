@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use recording::{Command, Finished, Folder, Manifest, Recorder, Recording, SealError, Settings};
-use wire::redact::{FingerprintKey, Redactor};
+use redact::{FingerprintKey, Redactor};
 use wire::{Ending, Exchange, encoding};
 
 const SECRET: &str = "q7Zt9Lm2Xc4Vb6Np8Ks1";

@@ -1,4 +1,4 @@
-//! What crossed the wire: exchanges, server-sent events, the providers' dialects, and redaction.
+//! Provider traffic as values: exchanges, server-sent events, JSON that keeps its bytes, and the dialects of providers.
 //!
 //! Start at [`Exchange`]. Nothing here opens a socket, touches a file or reads a clock, so every
 //! test is bytes in, values out. Decoded values know their byte range in the original, and an edit
@@ -9,9 +9,9 @@ pub mod difference;
 pub mod encoding;
 mod exchange;
 pub mod json;
-mod pieces;
-pub mod redact;
+pub mod opaque;
 pub mod rename;
 pub mod sse;
+pub mod stream_text;
 
 pub use exchange::{Body, Ending, Exchange, Header, Read, Request, Response};

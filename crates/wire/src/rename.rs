@@ -9,7 +9,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::json::{self, Document, Edits, Kind, Piece, Value};
-use crate::pieces;
+use crate::stream_text::{Framing, all_texts, split_events};
 
 /// Names and what comes in their place.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +43,8 @@ impl Renames {
         let mut edits = Edits::default();
         let Some(search) = &self.search else { return edits };
         if is_stream {
-            for text in pieces::texts(&pieces::events(false, body), body) {
-                let locate = |range: &Range<usize>| text.parts(range);
+            for text in all_texts(&split_events(Framing::ServerSentEvents, body), body) {
+                let locate = |range: &Range<usize>| text.source_ranges(range);
                 self.rename(search, &Plain::inside_of(&text.bytes), &locate, &mut edits);
             }
             return edits;

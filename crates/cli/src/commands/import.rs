@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use harness::import::{Imported, Leaving, import};
 use recording::load_or_create_key;
 use recording::normalize::ENVELOPE;
+use redact::Redactor;
 use serde_json::json;
-use wire::redact::Redactor;
 
 use super::Format;
 use super::capture::explain;

@@ -9,9 +9,9 @@ use proxy::Script;
 use proxy::replay::{RecordedTraffic, ReplaySettings};
 use recording::scenario::{Expects, StandIn};
 use recording::{Clock, iso};
+use redact::Redactor;
 use serde::Serialize;
 use session::model::price;
-use wire::redact::Redactor;
 
 use crate::adapter::{Endpoints, Harness, Launch, Plan, Release};
 use crate::error::HarnessError;

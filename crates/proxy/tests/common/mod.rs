@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use proxy::{RecordingProxy, Upstream, UpstreamStatus, Upstreams};
 use recording::{Disk, Finished, Folder, Manifest, Recorder, Recording, Settings};
+use redact::{FingerprintKey, Redactor};
 use tempfile::TempDir;
-use wire::redact::{FingerprintKey, Redactor};
 use wire::{Body, Exchange};
 
 /// A test that hangs should fail instead.

@@ -5,20 +5,20 @@
 //! something, make [`Edits`] and apply them to the original bytes; there is no serializer here that
 //! could rewrite what was not touched.
 
-mod complete;
 mod edit;
 mod parse;
 mod peek;
 mod text;
+mod truncated;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-pub(crate) use complete::completed;
 pub use edit::{Edit, Edits, Overlap};
 pub use parse::{JsonError, MAX_DEPTH};
 pub use peek::peek_string;
 pub use text::{Piece, escape_into, pieces, quote, unescape};
+pub use truncated::close_truncated;
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use expect_test::{Expect, expect};
 use recording::source::Source;
 use recording::{Command, Folder, Manifest, Recorder, Settings};
+use redact::{FingerprintKey, Redactor};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use wire::Ending;
-use wire::redact::{FingerprintKey, Redactor};
 
 use super::{Level, Outcome, Rules, told};
 use crate::verify;

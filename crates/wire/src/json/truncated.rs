@@ -1,9 +1,10 @@
-//! JSON that stops somewhere in the middle, as far as it says something.
+//! JSON text that was cut off.
 
-/// A text that was cut off, with what it lacks at its end: whatever stands before the cut keeps its place.
+/// Closes the strings, objects and arrays that are open at the end of a truncated text, so that it parses.
 ///
-/// What is cut in itself and means nothing so (half an escape, half a number) is left out.
-pub(crate) fn completed(cut: &[u8]) -> Vec<u8> {
+/// Bytes before the cut keep their offsets. A token that is cut and has no meaning by itself (half an escape, half a
+/// number) is left out.
+pub fn close_truncated(cut: &[u8]) -> Vec<u8> {
     let mut open = Vec::new();
     let mut last_string = 0;
     let mut at = 0;
@@ -76,13 +77,13 @@ fn string_end(text: &[u8], start: usize) -> End {
 
 #[cfg(test)]
 mod tests {
-    use super::completed;
+    use super::close_truncated;
 
     #[test]
     fn wherever_it_is_cut_it_parses_and_says_no_more() {
         let whole = r#" {"a": [1, -2.5e3, {"b": "x\"y\u00e9\ud83d\ude00é"}, true], "c\"d": {"e": null, "f": []}, "g": "h"}"#;
         for cut in 2..whole.len() {
-            let text = completed(&whole.as_bytes()[..cut]);
+            let text = close_truncated(&whole.as_bytes()[..cut]);
             let parsed = serde_json::from_slice::<serde_json::Value>(&text);
             let shown = String::from_utf8_lossy(&text);
             // Half of a pair of surrogates is for those who put the pieces together.

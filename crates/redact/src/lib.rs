@@ -24,7 +24,6 @@ mod placeholder;
 mod plain;
 mod report;
 mod residual;
-mod sealed;
 mod search;
 mod shapes;
 mod stream;
@@ -36,8 +35,6 @@ mod wrapped;
 
 use std::borrow::Cow;
 
-use crate::encoding::{self, CodingError};
-use crate::json::{Document, Edits};
 pub use entropy::Suspicion;
 use hit::Hit;
 use names::Family;
@@ -45,9 +42,10 @@ pub use placeholder::FingerprintKey;
 use plain::Plain;
 pub use report::{Finding, Report};
 pub use residual::Residue;
-pub(crate) use sealed::is_sealed;
 use search::{Ruled, Search, Terms};
 pub use window::Window;
+use wire::encoding::{self, CodingError};
+use wire::json::{Document, Edits};
 
 /// A compressed body that unpacks to more than this is not searched.
 const MOST_DECODED: usize = 64 << 20;

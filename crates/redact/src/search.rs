@@ -12,7 +12,8 @@ use super::plain::{Plain, percent_runs};
 use super::shapes::{self, Shaped};
 use super::triggers::{Row, TRIGGERS};
 use super::values::Values;
-use super::{assign, looks, sealed};
+use super::{assign, looks};
+use wire::opaque::is_in_opaque_field;
 
 /// No name is looked for in a longer value, which goes anyway: each might reach as far again.
 const LONG_VALUE: usize = 4 << 10;
@@ -26,8 +27,8 @@ const NEAR: usize = 1 << 10;
 pub(super) struct Terms {
     /// It is a form: it begins with a parameter's name.
     pub(super) form: bool,
-    /// It is sealed by the provider (a thinking signature): shapes mean nothing in it.
-    pub(super) sealed: bool,
+    /// Only the provider can read it (a thinking signature), so patterns mean nothing in it.
+    pub(super) is_opaque: bool,
 }
 
 /// What the search by rules found.
@@ -173,7 +174,7 @@ impl Search {
         TRIGGERS.each(bytes, |row, start, end| match row {
             Row::Shape(trigger) => {
                 for shaped in trigger.look(bytes, start) {
-                    let exempt = terms.sealed || sealed::holds(bytes, shaped.range.start);
+                    let exempt = terms.is_opaque || is_in_opaque_field(bytes, shaped.range.start);
                     hits.extend((!exempt).then(|| self.shaped(place, text, shaped)));
                 }
             }

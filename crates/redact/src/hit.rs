@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::json::{Document, Edits, Kind};
+use wire::json::{Document, Edits, Kind};
 
 /// One stretch of a text that must go, and what comes in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Slots {
         slots
     }
 
-    fn gather(&mut self, value: crate::json::Value<'_, '_>) {
+    fn gather(&mut self, value: wire::json::Value<'_, '_>) {
         match value.kind() {
             Kind::String => {
                 self.list.extend(value.inner_span().map(|span| Slot { span, quoted: true, sign: 0 }))

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Redactor, looks, placeholder, sealed};
+use super::{Redactor, looks, placeholder};
+use wire::opaque::is_in_opaque_field;
 
 /// A stretch that may be a secret of a kind we do not know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,7 +56,8 @@ impl Redactor {
             .split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'=')))
         {
             let length = run.len();
-            if (SHORTEST..=LONGEST).contains(&length) && is_random(run) && !sealed::holds(bytes, offset) {
+            if (SHORTEST..=LONGEST).contains(&length) && is_random(run) && !is_in_opaque_field(bytes, offset)
+            {
                 found.push(Suspicion { offset, length });
             }
             offset += length + 1;

@@ -11,11 +11,13 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use serde::Serialize;
 
-use crate::json::{Document, Kind, Value, unescape};
+use wire::json::{Document, Kind, Value, unescape};
 
 use super::needles::{is_base64, is_whole_number};
 use super::plain::Plain;
-use super::{Form, Redactor, looks_json, sealed, shapes, stream, values, wrapped};
+use wire::opaque::{is_in_opaque_field, is_opaque_field};
+
+use super::{Form, Redactor, looks_json, shapes, stream, values, wrapped};
 
 /// Something that still looks like a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -115,7 +117,7 @@ struct Look<'v> {
 impl Look<'_> {
     /// Searches one layer, then what is inside it. Only at the first layer is `offset` more than
     /// where the layer's string begins.
-    fn layer(&mut self, bytes: &[u8], offset: usize, layers: usize, is_sealed: bool) {
+    fn layer(&mut self, bytes: &[u8], offset: usize, layers: usize, is_opaque: bool) {
         self.values_in(bytes, offset);
         if self.any_value && memchr::memchr(b'\n', bytes).is_some() {
             unwrapped(bytes).iter().for_each(|block| self.values_in(block, offset));
@@ -132,12 +134,12 @@ impl Look<'_> {
             let inside = |at: usize| if layers == MOST_LAYERS { at } else { offset };
             return self.document(document.root(), "", None, &inside, layers);
         }
-        if !is_sealed {
+        if !is_opaque {
             self.shapes_in(bytes, offset);
         }
         match Form::of(None, bytes) {
             form @ (Form::Events | Form::Lines) => self.stream(form, bytes, offset, layers),
-            _ => self.unescaped(bytes, offset, layers, is_sealed),
+            _ => self.unescaped(bytes, offset, layers, is_opaque),
         }
     }
 
@@ -158,7 +160,7 @@ impl Look<'_> {
                 {
                     self.layer(&body, at, layers - 1, false);
                 }
-                self.layer(text.as_bytes(), at, layers - 1, sealed::is_sealed(key, object_type));
+                self.layer(text.as_bytes(), at, layers - 1, is_opaque_field(key, object_type));
             }
             Kind::Array => {
                 value.items().for_each(|item| self.document(item, key, object_type, offset, layers))
@@ -185,23 +187,23 @@ impl Look<'_> {
 
     /// The texts that successive events make together.
     fn together(&mut self, form: Form, bytes: &[u8], offset: usize, layers: usize) {
-        for (text, is_sealed) in stream::texts(form, bytes) {
+        for (text, is_opaque) in stream::texts(form, bytes) {
             let text = String::from_utf8_lossy(&text).into_owned();
-            self.layer(unescape(&text).as_bytes(), offset, layers - 1, is_sealed);
+            self.layer(unescape(&text).as_bytes(), offset, layers - 1, is_opaque);
         }
     }
 
     /// The text with one layer of escapes undone, as long as there is one.
-    fn unescaped(&mut self, bytes: &[u8], offset: usize, layers: usize, is_sealed: bool) {
+    fn unescaped(&mut self, bytes: &[u8], offset: usize, layers: usize, is_opaque: bool) {
         if memchr::memchr(b'\\', bytes).is_some()
             && let Ok(text) = std::str::from_utf8(bytes)
         {
-            self.layer(unescape(text).as_bytes(), offset, layers - 1, is_sealed);
+            self.layer(unescape(text).as_bytes(), offset, layers - 1, is_opaque);
         }
         if memchr::memchr(b'%', bytes).is_some() {
             let decoded = Plain::of_percent(bytes);
             if decoded.bytes() != bytes {
-                self.layer(decoded.bytes(), offset, layers - 1, is_sealed);
+                self.layer(decoded.bytes(), offset, layers - 1, is_opaque);
             }
         }
         // Values only: the rules do not look into HTML either.
@@ -219,7 +221,7 @@ impl Look<'_> {
     fn shapes_in(&mut self, bytes: &[u8], offset: usize) {
         for hit in self.shapes.automaton.find_overlapping_iter(bytes) {
             for shaped in self.shapes.triggers[hit.pattern().as_usize()].look(bytes, hit.start()) {
-                if !sealed::holds(bytes, shaped.range.start) {
+                if !is_in_opaque_field(bytes, shaped.range.start) {
                     self.found.push((shaped.rule, offset));
                 }
             }

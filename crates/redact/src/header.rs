@@ -1,6 +1,6 @@
 //! Headers: a secret one keeps its name and loses its value.
 
-use crate::Header;
+use wire::Header;
 
 use super::names::{self, Family};
 use super::plain::Plain;

@@ -3,7 +3,7 @@
 //! The last 64 KiB are always held back, so that a secret of that length is whole before any of it
 //! is let go. The 64 KiB before the window stay in sight, for a name may stand before its value.
 
-use crate::json::Edits;
+use wire::json::Edits;
 
 use super::hit::Hit;
 use super::{Form, Redactor, hit};

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::json;
+use wire::json;
 
 use super::entities::entity;
 

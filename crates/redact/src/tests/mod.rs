@@ -76,7 +76,7 @@ fn percent(text: &str, lower: bool) -> String {
 
 /// The inside of a JSON string.
 fn inner(text: &str) -> String {
-    let quoted = crate::json::quote(text);
+    let quoted = wire::json::quote(text);
     quoted[1..quoted.len() - 1].to_owned()
 }
 
@@ -161,8 +161,8 @@ fn assert_valid(what: &str, before: &[u8], after: &[u8]) {
         assert!(parses(after), "{what}: no longer JSON:\n{}", String::from_utf8_lossy(after));
     }
     if before.starts_with(b"data:") || before.starts_with(b"event:") {
-        let (was, _) = crate::sse::decode(before);
-        let (is, _) = crate::sse::decode(after);
+        let (was, _) = wire::sse::decode(before);
+        let (is, _) = wire::sse::decode(after);
         assert_eq!(was.len(), is.len(), "{what}: events were lost");
         for (was, is) in was.iter().zip(&is) {
             assert_eq!(was.event, is.event, "{what}");

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::Header;
+use wire::Header;
 
 /// Placeholders become `‹…›` so that the texts read.
 fn check(text: &str, expected: Expect) {
@@ -241,7 +241,7 @@ fn a_value_cut_off_from_its_name() {
     let mut redactor = redactor();
     let out = redactor.text("f", stream.as_bytes()).bytes.into_owned();
     assert_valid("cut", stream.as_bytes(), &out);
-    let pieces: Vec<String> = crate::sse::decode(&out)
+    let pieces: Vec<String> = wire::sse::decode(&out)
         .0
         .iter()
         .map(|frame| {
@@ -294,10 +294,10 @@ fn compressed_bodies() {
     redactor.learn("test", b"abcd1234efgh");
     for coding in ["gzip", "br", "zstd", "deflate", "gzip, br"] {
         let hints = BodyHints { content_type: Some("application/json"), content_encoding: Some(coding) };
-        let clean = crate::encoding::encode(coding, b"{\"a\":1}").expect("encodes");
+        let clean = wire::encoding::encode(coding, b"{\"a\":1}").expect("encodes");
         let out = redactor.body("b", hints, &clean);
         assert!(!out.decoded && out.is_clean() && *out.bytes == clean, "{coding}: kept as sent");
-        let secret = crate::encoding::encode(coding, b"{\"a\":\"abcd1234efgh\"}").expect("encodes");
+        let secret = wire::encoding::encode(coding, b"{\"a\":\"abcd1234efgh\"}").expect("encodes");
         let out = redactor.body("b", hints, &secret);
         assert!(out.decoded, "{coding}");
         assert_eq!(short(&out.bytes), "{\"a\":\"‹›\"}", "{coding}");
@@ -307,7 +307,7 @@ fn compressed_bodies() {
     assert_eq!(short(&redactor.body("b", hints, b"plain abcd1234efgh").bytes), "plain ‹›");
     let hints = BodyHints { content_type: None, content_encoding: Some("x-unknown") };
     let out = redactor.body("b", hints, b"abcd1234efgh");
-    let unknown = crate::encoding::CodingError::Unknown("x-unknown".into());
+    let unknown = wire::encoding::CodingError::Unknown("x-unknown".into());
     assert_eq!(out.unsearched, Some(Unsearched::All(unknown)));
     assert_eq!(short(&out.bytes), "‹›");
 }

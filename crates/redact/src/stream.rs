@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use crate::json::{self, Document, completed};
-use crate::pieces::{self, Event, joined};
+use wire::json::{self, Document, close_truncated};
+use wire::stream_text::{EventData, Framing, split_events, split_texts};
 
 use super::Form;
 use super::hit::{self, Hit, Rank};
@@ -14,26 +14,27 @@ use super::plain::Plain;
 use super::search::{Ruled, Search, Terms};
 
 /// The events of a text of that form: none where it does not begin as that.
-pub(super) fn events(form: Form, bytes: &[u8]) -> Vec<Event> {
+pub(super) fn events(form: Form, bytes: &[u8]) -> Vec<EventData> {
     if form != Form::Items {
-        return pieces::events(form == Form::Lines, bytes);
+        let framing = if form == Form::Lines { Framing::JsonLines } else { Framing::ServerSentEvents };
+        return split_events(framing, bytes);
     }
-    let items = |text: &[u8]| -> Option<Vec<Event>> {
+    let items = |text: &[u8]| -> Option<Vec<EventData>> {
         let document = Document::parse(text).ok()?;
-        Some(document.root().items().map(|item| Event { line: item.span(), more: Vec::new() }).collect())
+        Some(document.root().items().map(|item| EventData::single(item.span())).collect())
     };
     items(bytes).unwrap_or_else(|| {
-        let mut items = items(&completed(bytes)).unwrap_or_default();
+        let mut items = items(&close_truncated(bytes)).unwrap_or_default();
         if let Some(last) = items.last_mut() {
-            last.line.end = bytes.len(); // it goes on up to the cut
+            last.first.end = bytes.len(); // it goes on up to the cut
         }
         items
     })
 }
 
 /// What must go from a stream, settled and in order.
-pub(super) fn hits(search: &mut Search, place: &str, events: &[Event], bytes: &[u8]) -> Vec<Hit> {
-    let texts = joined(events, bytes);
+pub(super) fn hits(search: &mut Search, place: &str, events: &[EventData], bytes: &[u8]) -> Vec<Hit> {
+    let texts = split_texts(events, bytes);
     let plain = Plain::of_escaped(bytes);
     let plains: Vec<Plain<'_>> = texts.iter().map(|text| Plain::of_escaped(&text.bytes)).collect();
 
@@ -41,7 +42,7 @@ pub(super) fn hits(search: &mut Search, place: &str, events: &[Event], bytes: &[
     let mut seen = search.by_rule(place, &plain, Terms::default());
     let mut in_texts = Vec::with_capacity(texts.len());
     for (text, plain) in texts.iter().zip(&plains) {
-        in_texts.push(search.by_rule(place, plain, Terms { sealed: text.sealed, form: false }));
+        in_texts.push(search.by_rule(place, plain, Terms { is_opaque: text.is_opaque, form: false }));
     }
     seen.hits.extend(search.by_value(&plain, &seen.notes));
     for (found, plain) in in_texts.iter_mut().zip(&plains) {
@@ -52,7 +53,7 @@ pub(super) fn hits(search: &mut Search, place: &str, events: &[Event], bytes: &[
     let mut all = Vec::new();
     for (found, text) in in_texts.into_iter().zip(&texts) {
         for hit in hit::settle(found.hits) {
-            let parts = text.parts(&hit.range);
+            let parts = text.source_ranges(&hit.range);
             // Each part is a secret by itself: the same thing said twice, not one thing cut up.
             if !parts.iter().all(|part| covered(&seen, part)) {
                 all.extend(cut_up(&hit, parts));
@@ -92,14 +93,14 @@ pub(super) fn nested(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit>
 
 /// What must go from the texts that a JSON text lists word by word; not settled either.
 pub(super) fn spelled(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit> {
-    let whole = Event { line: 0..bytes.len(), more: Vec::new() };
+    let whole = EventData::single(0..bytes.len());
     let mut all = Vec::new();
-    for text in joined(&[whole], bytes) {
+    for text in split_texts(&[whole], bytes) {
         let plain = Plain::of_escaped(&text.bytes);
-        let terms = Terms { sealed: text.sealed, form: false };
+        let terms = Terms { is_opaque: text.is_opaque, form: false };
         let Ruled { mut hits, notes } = search.by_rule(place, &plain, terms);
         hits.extend(search.by_value(&plain, &notes));
-        all.extend(hit::settle(hits).iter().flat_map(|hit| cut_up(hit, text.parts(&hit.range))));
+        all.extend(hit::settle(hits).iter().flat_map(|hit| cut_up(hit, text.source_ranges(&hit.range))));
     }
     all
 }
@@ -139,14 +140,13 @@ fn cut_up(hit: &Hit, parts: Vec<Range<usize>>) -> Vec<Hit> {
 
 /// Keeps every hit inside the data lines, and inside the strings and numbers of their JSON: the
 /// stream's own fields and line ends are no part of any secret.
-fn keep_valid(events: &[Event], bytes: &[u8], hits: Vec<Hit>) -> Vec<Hit> {
-    let spans: Vec<&Range<usize>> =
-        events.iter().flat_map(|event| std::iter::once(&event.line).chain(&event.more)).collect();
+fn keep_valid(events: &[EventData], bytes: &[u8], hits: Vec<Hit>) -> Vec<Hit> {
+    let spans: Vec<&Range<usize>> = events.iter().flat_map(EventData::lines).collect();
     let inside: Vec<Hit> =
         hits.iter().flat_map(|hit| cut_up(hit, in_lines(&spans, bytes, &hit.range))).collect();
     let mut valid = Vec::with_capacity(inside.len());
     let mut rest = inside.into_iter().peekable();
-    for span in events.iter().filter(|event| event.more.is_empty()).map(|event| &event.line) {
+    for span in events.iter().filter(|event| event.rest.is_empty()).map(|event| &event.first) {
         valid.extend(std::iter::from_fn(|| rest.next_if(|hit| hit.range.end <= span.start)));
         let here: Vec<Hit> = std::iter::from_fn(|| rest.next_if(|hit| hit.range.start < span.end)).collect();
         match (!here.is_empty()).then(|| Document::parse(&bytes[span.clone()])) {
@@ -173,12 +173,12 @@ fn in_lines(spans: &[&Range<usize>], bytes: &[u8], hit: &Range<usize>) -> Vec<Ra
     Vec::from_iter((line > hit.start).then_some(hit.start..line))
 }
 
-/// The texts that successive events make together, as they are written, and whether each is sealed.
+/// The texts that successive events make together, as they are written, and whether each is opaque.
 pub(super) fn texts(form: Form, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
-    joined(&events(form, bytes), bytes).into_iter().map(|text| (text.bytes, text.sealed)).collect()
+    split_texts(&events(form, bytes), bytes).into_iter().map(|text| (text.bytes, text.is_opaque)).collect()
 }
 
 /// Every data line.
 pub(super) fn data(form: Form, bytes: &[u8]) -> Vec<Range<usize>> {
-    events(form, bytes).into_iter().flat_map(|event| std::iter::once(event.line).chain(event.more)).collect()
+    events(form, bytes).into_iter().flat_map(|event| std::iter::once(event.first).chain(event.rest)).collect()
 }

@@ -177,7 +177,7 @@ const PLACES: &[(&str, Place)] = &[
         (bytes, out)
     }),
     ("gzip", |r, text| {
-        let bytes = crate::encoding::encode("gzip", format!(r#"{{"note":"{}"}}"#, inner(text)).as_bytes())
+        let bytes = wire::encoding::encode("gzip", format!(r#"{{"note":"{}"}}"#, inner(text)).as_bytes())
             .expect("gzip");
         let hints = BodyHints { content_type: Some(JSON), content_encoding: Some("gzip") };
         let out = r.body("r000001 body", hints, &bytes);
@@ -185,9 +185,8 @@ const PLACES: &[(&str, Place)] = &[
         (Vec::new(), out.bytes.into_owned())
     }),
     ("gzip, cut off", |r, text| {
-        let whole =
-            crate::encoding::encode("gzip", format!("{text} {}", random(ALNUM, 4_000, 77)).as_bytes())
-                .expect("gzip");
+        let whole = wire::encoding::encode("gzip", format!("{text} {}", random(ALNUM, 4_000, 77)).as_bytes())
+            .expect("gzip");
         let hints = BodyHints { content_type: None, content_encoding: Some("gzip") };
         (Vec::new(), r.body("r000001 body", hints, &whole[..whole.len() - 100]).bytes.into_owned())
     }),
@@ -477,7 +476,7 @@ fn header(redactor: &mut Redactor, name: &str, value: String) {
     assert!(matches!(&out[0], Header::Secret { present: true, fingerprint, .. } if fingerprint.len() == 16));
 }
 
-use crate::Header;
+use wire::Header;
 
 #[test]
 fn what_a_secret_name_gives_away_is_gone_everywhere() {

@@ -11,8 +11,7 @@ fn what_follows_a_packed_body() {
     for (behind, said) in
         [("", None), ("and more", Some("behind its gzip the body goes on, and that part is not kept"))]
     {
-        let packed =
-            crate::encoding::encode("gzip", format!("it is {secret} here").as_bytes()).expect("gzip");
+        let packed = wire::encoding::encode("gzip", format!("it is {secret} here").as_bytes()).expect("gzip");
         let body = [&packed, behind.as_bytes()].concat();
         let hints = BodyHints { content_type: None, content_encoding: Some("gzip") };
         let mut redactor = redactor();
@@ -84,7 +83,7 @@ fn escaped_and_other_line_ends() {
 #[test]
 fn patterns_of_addresses_can_be_sealed() {
     for pattern in [r"re.compile(r'^https?://\w+:\w+@\w+')", r#"grep -E "postgres://\w+:\S+@\S+""#] {
-        let quoted = format!("{{\"content\":{}}}", crate::json::quote(pattern));
+        let quoted = format!("{{\"content\":{}}}", wire::json::quote(pattern));
         for text in [pattern, &quoted] {
             let mut redactor = redactor();
             let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
