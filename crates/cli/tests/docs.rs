@@ -43,6 +43,7 @@ documents! {
     getting_started: "docs/guide/getting-started.md",
     goldens: "docs/guide/goldens.md",
     json: "docs/reference/json.md",
+    comparison: "docs/reference/comparison.md",
     lanes: "docs/reference/lanes.md",
     performance: "docs/reference/performance.md",
     record: "docs/guide/record.md",
@@ -67,7 +68,10 @@ fn every_document_has_its_test() {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                // Design records have no command blocks.
+                if !path.ends_with("docs/design") {
+                    folders.push(path);
+                }
             } else if path.extension().is_some_and(|extension| extension == "md") {
                 let name = path.strip_prefix(project()).unwrap();
                 found.push(name.to_str().unwrap().to_owned());

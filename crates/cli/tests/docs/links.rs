@@ -6,13 +6,16 @@ use std::path::Path;
 
 use super::{ALL, project};
 
-/// Documents that lead into others and whose blocks nobody runs.
+/// Documents with links whose blocks are not run.
 const OTHERS: &[&str] = &["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "GLOSSARY.md"];
 
 #[test]
 fn every_link_leads_to_a_file_and_a_heading() {
     let mut broken = Vec::new();
-    for path in ALL.iter().chain(OTHERS) {
+    let records = fs::read_dir(project().join("docs/design")).unwrap();
+    let records = records.map(|record| format!("docs/design/{}", record.unwrap().file_name().display()));
+    for path in ALL.iter().chain(OTHERS).map(|path| (*path).to_owned()).chain(records) {
+        let path = path.as_str();
         let text = fs::read_to_string(project().join(path)).unwrap();
         for link in links(&text) {
             if let Some(why) = is_broken(Path::new(path), &link) {
@@ -28,6 +31,15 @@ fn the_index_leads_to_every_document() {
     let listed = links(&fs::read_to_string(project().join("docs/README.md")).unwrap());
     for name in ALL.iter().filter_map(|path| path.strip_prefix("docs/")).filter(|name| *name != "README.md") {
         assert!(listed.iter().any(|link| link == name), "docs/README.md does not list {name}");
+    }
+}
+
+#[test]
+fn the_index_of_design_records_is_complete() {
+    let listed = links(&fs::read_to_string(project().join("docs/design/README.md")).unwrap());
+    for record in fs::read_dir(project().join("docs/design")).unwrap() {
+        let name = record.unwrap().file_name().display().to_string();
+        assert!(name == "README.md" || listed.contains(&name), "docs/design/README.md does not list {name}");
     }
 }
 
