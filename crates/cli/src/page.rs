@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
-use parity::Cached;
+use parity::RecordingCache;
 use recording::source::{Answered, Asked, Content, Happened, Named, Ordered, Origin, Source, Summary};
 use recording::{Recording, State};
 use report::{CacheOf, Crossed, GoldenOf, LeftOut, Measured, Mood, OneRun, Page, PageKind, PageOf, Size};
@@ -163,13 +163,13 @@ fn response(summary: &Summary, attempt: &store::Attempt) -> Answered {
 /// A recording, read once.
 struct Read<'s> {
     source: &'s Source,
-    cached: Cached,
+    cached: RecordingCache,
     measured: Measured,
 }
 
 impl<'s> Read<'s> {
     fn of(source: &'s Source) -> Self {
-        let mut cached = parity::cached(source);
+        let mut cached = parity::analyze_cache(source);
         let measured = measured(source, &mut cached.ordered);
         Self { source, cached, measured }
     }
@@ -245,8 +245,12 @@ fn of_recording(
     let title = title(source);
     let jobs = read.ordered().lanes.jobs();
     let explained = &read.cached.explained;
-    let cache =
-        CacheOf { explained, shown: &read.cached.shown, prices_of: TABLE_OF, left_out: LeftOut::default() };
+    let cache = CacheOf {
+        explained,
+        shown: &read.cached.changed_bytes,
+        prices_of: TABLE_OF,
+        left_out: LeftOut::default(),
+    };
     let golden = against.map(|against| GoldenOf {
         title: self::title(against.golden.source),
         of: counterparts(against, read.ordered()),

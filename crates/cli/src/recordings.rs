@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use parity::{GOLDEN, GoldenError, Rules, ScenarioFolder};
+use parity::{GOLDEN_FILE, GoldenError, ParityRules, ScenarioFolder};
 use recording::source::Source;
 use recording::{LogError, OpenError};
 use session::RunId;
@@ -28,7 +28,7 @@ pub(crate) fn recording_at() -> impl TypedValueParser<Value = PathBuf> {
 
 /// The run that was accepted, where it is the folder of a golden; else the folder itself.
 fn accepted_in(dir: &Path) -> Result<PathBuf, GoldenError> {
-    if dir.join(GOLDEN).is_file() { ScenarioFolder::new(dir).accepted() } else { Ok(dir.to_owned()) }
+    if dir.join(GOLDEN_FILE).is_file() { ScenarioFolder::new(dir).accepted_run() } else { Ok(dir.to_owned()) }
 }
 
 /// The same where it may be the id of a run, too.
@@ -58,9 +58,9 @@ pub(crate) fn damage(source: &Source) -> anyhow::Result<Vec<String>> {
 }
 
 /// The exclusions and masks that hold for a golden: those in the file that was named, or those beside it.
-pub(crate) fn rules(golden: &Path, named: Option<&Path>) -> anyhow::Result<Rules> {
+pub(crate) fn rules(golden: &Path, named: Option<&Path>) -> anyhow::Result<ParityRules> {
     let hint = || "`docs/guide/verify.md` shows what a `parity.toml` holds".to_owned();
-    Rules::find(golden, named).or_fail_with(Kind::Usage, hint)
+    ParityRules::find(golden, named).or_fail_with(Kind::Usage, hint)
 }
 
 fn hint(error: &OpenError) -> Option<String> {

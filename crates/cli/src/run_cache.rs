@@ -50,8 +50,8 @@ pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExp
         let (run, call): &(RunId, ModelCall) = calls.get(id)?;
         agent::request_bytes(store, run, call).ok()
     };
-    let shown = parity::shown(&explained, body);
-    let volatile = parity::volatile(&explained, &around, body);
+    let shown = parity::changed_bytes(&explained, body);
+    let volatile = parity::find_volatile_text(&explained, &around, body);
     Ok(CacheExplanation { explained, shown, volatile, left_out })
 }
 

@@ -164,7 +164,7 @@ fn claude_code_agrees(version: &str, background: bool) {
 
     let told = import(Leaving::ClaudeTranscript, &[&recording]).unwrap();
     let wire = on_the_wire(&recording);
-    assert_eq!(parity::disagreements(&told.envelope, &wire), [], "{said:?}");
+    assert_eq!(parity::find_disagreements(&told.envelope, &wire), [], "{said:?}");
     let agents = told.envelope.agents();
     let lanes: Vec<_> = agents.iter().map(|lane| (lane.id.as_str(), lane.turns.len() >= 2)).collect();
     assert_eq!(lanes, [("main", true), ("sub-1", true), ("sub-2", true)]);
@@ -179,7 +179,7 @@ fn claude_code_agrees(version: &str, background: bool) {
     // Told otherwise, the comparison would say so.
     let mut otherwise = told.envelope.clone();
     otherwise.lanes[0].turns[0].calls[0].started[0].final_text = Some("something else".into());
-    let found = parity::disagreements(&otherwise, &wire);
+    let found = parity::find_disagreements(&otherwise, &wire);
     assert_eq!(found.iter().map(|found| found.what.as_str()).collect::<Vec<_>>(), ["final text"]);
 
     // `normalize` brings the ids along that the wire does not have.

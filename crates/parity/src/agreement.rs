@@ -28,7 +28,7 @@ pub struct Disagreement {
 }
 
 /// Everything that a harness tells otherwise than the wire. Side lanes are not compared: harnesses tell of few.
-pub fn disagreements(told: &Envelope, wire: &Envelope) -> Vec<Disagreement> {
+pub fn find_disagreements(told: &Envelope, wire: &Envelope) -> Vec<Disagreement> {
     let (told, wire) = (told.agents(), wire.agents());
     let pairs = pair(&told, &wire);
     let mut found = Vec::new();
@@ -222,7 +222,7 @@ mod tests {
         let line = |found: &Disagreement| {
             format!("{}, {}: {} / {}\n", found.lane, found.what, text(&found.told), text(&found.wire))
         };
-        let found = disagreements(&session(told), &session(WIRE));
+        let found = find_disagreements(&session(told), &session(WIRE));
         expected.assert_eq(&found.iter().map(line).collect::<String>());
     }
 

@@ -10,26 +10,26 @@ use wire::json::Document;
 
 /// A recording, explained.
 #[derive(Debug)]
-pub struct Cached {
+pub struct RecordingCache {
     /// Request by request.
     pub explained: Explained,
     /// The first bytes that differ, by request.
-    pub shown: HashMap<RequestId, Shown>,
+    pub changed_bytes: HashMap<RequestId, Shown>,
     /// Its lanes and exchanges, and what could not be used as it is.
     pub ordered: Ordered,
 }
 
 /// Explains what the provider's cache should have done with a recording.
-pub fn cached(source: &Source) -> Cached {
-    let mut gathering = Gathering::new(&source.timeline());
+pub fn analyze_cache(source: &Source) -> RecordingCache {
+    let mut gathering = CacheCollector::new(&source.timeline());
     let ordered = source.order_watched(&mut gathering);
     let explained = cache::explain(gathering.asks(&ordered.lanes));
-    let shown = shown(&explained, bodies(source));
-    Cached { explained, shown, ordered }
+    let changed_bytes = changed_bytes(&explained, read_bodies(source));
+    RecordingCache { explained, changed_bytes, ordered }
 }
 
 /// Volatile text before the last marker of each lane.
-pub fn volatile(
+pub fn find_volatile_text(
     explained: &Explained,
     around: &Around,
     body: impl Fn(&RequestId) -> Option<Vec<u8>>,
@@ -41,7 +41,7 @@ pub fn volatile(
 }
 
 /// What is known of where and when a recording was made.
-pub fn around(source: &Source) -> Around {
+pub fn recording_context(source: &Source) -> Around {
     let manifest = source.recording().and_then(recording::Recording::manifest);
     let command = manifest.and_then(|manifest| manifest.command.as_ref());
     let folders = command.into_iter().flat_map(|command| [Some(&command.cwd), command.home.as_ref()]);
@@ -53,7 +53,7 @@ pub fn around(source: &Source) -> Around {
 }
 
 /// The first bytes that differ, of each miss: its two bodies are read again, and only that is kept of them.
-pub fn shown(
+pub fn changed_bytes(
     explained: &Explained,
     body: impl Fn(&RequestId) -> Option<Vec<u8>>,
 ) -> HashMap<RequestId, Shown> {
@@ -68,14 +68,14 @@ pub fn shown(
 }
 
 /// The bodies of a recording's requests, read again.
-pub fn bodies(source: &Source) -> impl Fn(&RequestId) -> Option<Vec<u8>> {
+pub fn read_bodies(source: &Source) -> impl Fn(&RequestId) -> Option<Vec<u8>> {
     let numbers: HashMap<RequestId, usize> = (0..source.len()).map(|n| (source.id(n), n)).collect();
     move |id| source.asked(*numbers.get(id)?).ok()?.body.bytes
 }
 
-/// Requests while their recording is put in order, so that each is read and decoded once.
+/// RequestSource while their recording is put in order, so that each is read and decoded once.
 #[derive(Debug, Default)]
-pub(crate) struct Gathering {
+pub(crate) struct CacheCollector {
     prompts: HashMap<RequestId, Prompt>,
     /// By the number of the exchange: when it was asked, and when its answer began.
     times: HashMap<usize, (u64, Option<u64>)>,
@@ -83,7 +83,7 @@ pub(crate) struct Gathering {
     answers: HashMap<usize, (Usage, Option<u64>)>,
 }
 
-impl Gathering {
+impl CacheCollector {
     pub(crate) fn new(timeline: &[Moment]) -> Self {
         let mut times: HashMap<usize, (u64, Option<u64>)> = HashMap::new();
         for moment in timeline {
@@ -139,7 +139,7 @@ impl Gathering {
     }
 }
 
-impl Watch for Gathering {
+impl Watch for CacheCollector {
     fn decoded(&mut self, asked: &Asked, document: &Document<'_>, prompt: &wire::dialect::Prompt) {
         self.prompts.insert(asked.id.clone(), Prompt::of(document, prompt));
     }
@@ -185,8 +185,8 @@ mod tests {
         let explained = cache::explain((1..=100).map(ask).collect());
         let bodies: HashMap<RequestId, Vec<u8>> =
             (1..=100).map(|n| (RequestId::nth(n), body(n).into_bytes())).collect();
-        let shown = shown(&explained, |id| bodies.get(id).cloned());
-        assert_eq!(shown.len(), 99);
-        assert!(shown[&RequestId::nth(100)].here.contains("minute 100"));
+        let changed_bytes = changed_bytes(&explained, |id| bodies.get(id).cloned());
+        assert_eq!(changed_bytes.len(), 99);
+        assert!(changed_bytes[&RequestId::nth(100)].here.contains("minute 100"));
     }
 }

@@ -8,7 +8,7 @@ use crate::evidence::Evidence;
 
 /// An answer for every criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct CheckReport {
     /// Version of the format.
     pub format: u32,
     /// No answer is no.
@@ -23,14 +23,14 @@ pub struct Criterion {
     /// What is asked.
     pub name: &'static str,
     /// The answer.
-    pub answer: Answer,
+    pub answer: CriterionAnswer,
     /// Why.
     pub reason: String,
 }
 
 /// Yes, no, or why the question makes no sense here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Answer {
+pub enum CriterionAnswer {
     /// It holds.
     #[serde(rename = "yes")]
     Yes,
@@ -42,7 +42,7 @@ pub enum Answer {
     NotApplicable,
 }
 
-type Finding = (Answer, String);
+type Finding = (CriterionAnswer, String);
 
 /// A criterion's name, and how it is answered.
 type Question = (&'static str, fn(&Evidence) -> Finding);
@@ -68,7 +68,7 @@ const QUESTIONS: &[Question] = &[
 ];
 
 /// Judges a recording.
-pub fn check(evidence: &Evidence) -> Check {
+pub fn check_recording(evidence: &Evidence) -> CheckReport {
     let criteria: Vec<Criterion> = QUESTIONS
         .iter()
         .map(|(name, question)| {
@@ -76,20 +76,20 @@ pub fn check(evidence: &Evidence) -> Check {
             Criterion { name, answer, reason }
         })
         .collect();
-    let ok = criteria.iter().all(|criterion| criterion.answer != Answer::No);
-    Check { format: 1, ok, criteria }
+    let ok = criteria.iter().all(|criterion| criterion.answer != CriterionAnswer::No);
+    CheckReport { format: 1, ok, criteria }
 }
 
 fn yes(reason: impl Into<String>) -> Finding {
-    (Answer::Yes, reason.into())
+    (CriterionAnswer::Yes, reason.into())
 }
 
 fn no(reason: impl Into<String>) -> Finding {
-    (Answer::No, reason.into())
+    (CriterionAnswer::No, reason.into())
 }
 
 fn not_applicable(reason: impl Into<String>) -> Finding {
-    (Answer::NotApplicable, reason.into())
+    (CriterionAnswer::NotApplicable, reason.into())
 }
 
 /// `no` becomes `n/a` where the scenario says what stands in for it in this harness.
@@ -97,7 +97,9 @@ fn unless_stood_in(evidence: &Evidence, surface: Surface, finding: Finding) -> F
     let stand_ins = evidence.scenario.iter().flat_map(|scenario| &scenario.stand_in);
     let mut fitting = stand_ins.filter(|stand_in| stand_in.surfaces.contains(&surface));
     match (finding.0, fitting.next()) {
-        (Answer::No, Some(stand_in)) => not_applicable(format!("{}; {}", finding.1, stand_in.note.trim())),
+        (CriterionAnswer::No, Some(stand_in)) => {
+            not_applicable(format!("{}; {}", finding.1, stand_in.note.trim()))
+        }
         _ => finding,
     }
 }

@@ -24,18 +24,18 @@ pub struct Evidence {
     /// Files that are not what they were.
     pub damage: Vec<String>,
     /// The scenario as it was run, where one was.
-    pub scenario: Option<Scenario>,
+    pub scenario: Option<RecordedScenario>,
     /// The lanes.
     pub ordered: Ordered,
     /// The spawned agents.
     pub jobs: Vec<Job>,
     /// What the first request of `main` says.
-    pub opening: Opening,
+    pub opening: FirstRequest,
 }
 
 /// The first request of `main`.
 #[derive(Debug, Default)]
-pub struct Opening {
+pub struct FirstRequest {
     /// Its texts, those of the system prompt included.
     pub texts: Vec<String>,
     /// How many tools it offers, and how many of these with a schema.
@@ -44,7 +44,7 @@ pub struct Opening {
 
 /// `scenario.json`, as far as it is judged by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Scenario {
+pub struct RecordedScenario {
     /// Its name.
     pub name: String,
     /// What the harness was asked.
@@ -108,19 +108,19 @@ impl Evidence {
     }
 }
 
-fn opening(source: &Source, ordered: &Ordered) -> Opening {
+fn opening(source: &Source, ordered: &Ordered) -> FirstRequest {
     let first = ordered.lanes.main().and_then(|lane| lane.turns.first()?.attempts.last());
     let found = (0..source.len()).filter_map(|n| source.asked(n).ok()).find(|asked| Some(&asked.id) == first);
-    let Some(asked) = found else { return Opening::default() };
+    let Some(asked) = found else { return FirstRequest::default() };
     let body = asked.body.bytes.as_deref().unwrap_or_default();
     let prompt = Dialect::of(&asked.url, body).and_then(|dialect| dialect.decode_request(body).ok());
-    let Some(prompt) = prompt else { return Opening::default() };
+    let Some(prompt) = prompt else { return FirstRequest::default() };
     let text = |block: &session::Block| match block {
         session::Block::Text { text } => Some(text.clone()),
         _ => None,
     };
     let said = prompt.messages.iter().flat_map(|message| &message.parts);
-    Opening {
+    FirstRequest {
         texts: prompt.system.iter().chain(said).filter_map(|part| text(&part.block)).collect(),
         tools: (prompt.tools.len(), prompt.tools.iter().filter(|tool| tool.schema.is_some()).count()),
     }

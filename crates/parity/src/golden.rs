@@ -23,7 +23,7 @@ use crate::verify::RULES_FORMAT;
 /// The version that is written.
 pub const GOLDEN_FORMAT: u32 = 1;
 /// The file that names the accepted run.
-pub const GOLDEN: &str = "golden.json";
+pub const GOLDEN_FILE: &str = "golden.json";
 /// The file with the rules for comparing.
 const RULES: &str = "parity.toml";
 const RUNS: &str = "runs";
@@ -42,15 +42,15 @@ pub struct Golden {
     /// SHA-256 of its `recording.json`, which has the digests of all its files.
     pub sha256: String,
     /// The runs that were accepted before, oldest first.
-    pub earlier: Vec<Earlier>,
+    pub earlier: Vec<EarlierGolden>,
     /// The runs that somebody looked at and did not want.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedRun>,
 }
 
 /// A run that was the golden.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Earlier {
+pub struct EarlierGolden {
     /// The run.
     pub run: String,
     /// When it was accepted.
@@ -64,7 +64,7 @@ pub struct Earlier {
 /// A run that was looked at and not wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rejected {
+pub struct RejectedRun {
     /// The run.
     pub run: String,
     /// When that was said.
@@ -123,11 +123,11 @@ pub struct ScenarioFolder {
 
 /// Runs that are newer than the golden and that nobody has decided on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingRuns {
     /// Those that can be accepted, oldest first.
     pub runs: Vec<String>,
     /// Those that cannot, and why.
-    pub passed_over: Vec<(String, String)>,
+    pub skipped: Vec<(String, String)>,
 }
 
 impl ScenarioFolder {
@@ -137,7 +137,7 @@ impl ScenarioFolder {
     }
 
     /// The folder that a recording of this name lies in, and its run, where it lies in one: `…/SCENARIO/runs/RUN`.
-    pub fn around(recording: &Path, scenario: Option<&str>) -> io::Result<Option<(Self, String)>> {
+    pub fn containing(recording: &Path, scenario: Option<&str>) -> io::Result<Option<(Self, String)>> {
         let real = recording.canonicalize()?;
         let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
         let Some(runs) = real.parent().filter(|runs| name(runs).as_deref() == Some(RUNS)) else {
@@ -152,18 +152,21 @@ impl ScenarioFolder {
     }
 
     /// Every scenario below a folder that has a golden, sorted.
-    pub fn all(goldens: &Path) -> Result<Vec<Self>, GoldenError> {
+    pub fn list_accepted(goldens: &Path) -> Result<Vec<Self>, GoldenError> {
         let mut all = Self::below(goldens)?;
-        all.retain(|folder| folder.dir.join(GOLDEN).exists());
+        all.retain(|folder| folder.dir.join(GOLDEN_FILE).exists());
         Ok(all)
     }
 
     /// Every scenario below a folder that has recordings and no golden, sorted, with its newest run that can be one.
-    pub fn never_accepted(goldens: &Path) -> Result<Vec<(Self, String)>, GoldenError> {
+    pub fn list_unaccepted(goldens: &Path) -> Result<Vec<(Self, String)>, GoldenError> {
         let mut found = Vec::new();
-        for folder in Self::below(goldens)?.into_iter().filter(|folder| !folder.dir.join(GOLDEN).exists()) {
+        for folder in
+            Self::below(goldens)?.into_iter().filter(|folder| !folder.dir.join(GOLDEN_FILE).exists())
+        {
             let runs = folders(&folder.dir.join(RUNS))?;
-            let name = |run: &Path| run.file_name()?.to_str().filter(|name| is_name(name)).map(str::to_owned);
+            let name =
+                |run: &Path| run.file_name()?.to_str().filter(|name| is_folder_name(name)).map(str::to_owned);
             let began = runs.iter().filter_map(|run| Some((started(run).ok()?, name(run)?)));
             if let Some((_, newest)) = began.max() {
                 found.push((folder, newest));
@@ -191,18 +194,18 @@ impl ScenarioFolder {
     }
 
     /// Where its rules are, whether there are any or not.
-    pub fn rules(&self) -> PathBuf {
+    pub fn rules_file(&self) -> PathBuf {
         self.dir.join(RULES)
     }
 
     /// Where a run is.
-    pub fn run(&self, run: &str) -> PathBuf {
+    pub fn run_dir(&self, run: &str) -> PathBuf {
         self.dir.join(RUNS).join(run)
     }
 
     /// What `golden.json` says; `None` where there is none.
     pub fn golden(&self) -> Result<Option<Golden>, GoldenError> {
-        let path = self.dir.join(GOLDEN);
+        let path = self.dir.join(GOLDEN_FILE);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -213,7 +216,7 @@ impl ScenarioFolder {
 
     /// Makes a run the golden; the one before is kept.
     pub fn accept(&self, run: &str, at: SystemTime) -> Result<Golden, GoldenError> {
-        let path = self.run(run).join(MANIFEST);
+        let path = self.run_dir(run).join(MANIFEST);
         let manifest = fs::read(&path).map_err(|source| GoldenError::Io { what: "read", path, source })?;
         let golden = accepted(self.golden()?, run, &sha256(&manifest), &iso(at));
         self.write(&golden)?;
@@ -221,9 +224,9 @@ impl ScenarioFolder {
     }
 
     /// The folder of the golden; an error where it is not the recording that was accepted.
-    pub fn accepted(&self) -> Result<PathBuf, GoldenError> {
+    pub fn accepted_run(&self) -> Result<PathBuf, GoldenError> {
         let golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
-        let run = self.run(&golden.run);
+        let run = self.run_dir(&golden.run);
         let path = run.join(MANIFEST);
         let manifest = fs::read(&path);
         match manifest.map_err(|source| GoldenError::Io { what: "read", path, source })? {
@@ -236,21 +239,22 @@ impl ScenarioFolder {
     /// is here already is not copied again.
     ///
     /// Links are not copied: no recording of ours has any.
-    pub fn bring(&self, recording: &Path, name: &str) -> Result<String, GoldenError> {
+    pub fn import(&self, recording: &Path, name: &str) -> Result<String, GoldenError> {
         let names = std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}-{n}")));
         let manifest = fs::read(recording.join(MANIFEST)).ok();
-        let is_it = |run: &str| manifest.is_some() && fs::read(self.run(run).join(MANIFEST)).ok() == manifest;
-        let mut fitting = names.filter(|run| !self.run(run).exists() || is_it(run));
+        let is_it =
+            |run: &str| manifest.is_some() && fs::read(self.run_dir(run).join(MANIFEST)).ok() == manifest;
+        let mut fitting = names.filter(|run| !self.run_dir(run).exists() || is_it(run));
         let run = fitting.next().expect("there are names without end");
-        if self.run(&run).exists() {
+        if self.run_dir(&run).exists() {
             return Ok(run);
         }
-        let beside = self.run(&format!(".{run}.new"));
+        let beside = self.run_dir(&format!(".{run}.new"));
         let failed = |source| GoldenError::Io { what: "write", path: beside.clone(), source };
         if beside.exists() {
             fs::remove_dir_all(&beside).map_err(failed)?;
         }
-        let copied = copy(recording, &beside).and_then(|()| fs::rename(&beside, self.run(&run)));
+        let copied = copy(recording, &beside).and_then(|()| fs::rename(&beside, self.run_dir(&run)));
         if copied.is_err() {
             let _ = fs::remove_dir_all(&beside); // the error that matters is the one we return
         }
@@ -261,18 +265,18 @@ impl ScenarioFolder {
     pub fn reject(&self, run: &str, at: SystemTime) -> Result<Golden, GoldenError> {
         let mut golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
         golden.rejected.retain(|rejected| rejected.run != run);
-        golden.rejected.push(Rejected { run: run.to_owned(), at: iso(at) });
+        golden.rejected.push(RejectedRun { run: run.to_owned(), at: iso(at) });
         self.write(&golden)?;
         Ok(golden)
     }
 
     /// The runs that wait to be looked at: those that began after the golden did, and that were neither accepted nor
     /// rejected.
-    pub fn pending(&self) -> Result<Pending, GoldenError> {
+    pub fn pending(&self) -> Result<PendingRuns, GoldenError> {
         let golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
-        let since = started(&self.run(&golden.run)).unwrap_or_default();
+        let since = started(&self.run_dir(&golden.run)).unwrap_or_default();
         let mut found = Vec::new();
-        let mut pending = Pending::default();
+        let mut pending = PendingRuns::default();
         for dir in folders(&self.dir.join(RUNS))? {
             let Some(run) = dir.file_name().and_then(|name| name.to_str()) else { continue };
             if golden.is_decided(run) || run.starts_with('.') {
@@ -281,18 +285,18 @@ impl ScenarioFolder {
             match started(&dir) {
                 Ok(began) if began > since => found.push((began, run.to_owned())),
                 Ok(_) => {}
-                Err(why) => pending.passed_over.push((run.to_owned(), why)),
+                Err(why) => pending.skipped.push((run.to_owned(), why)),
             }
         }
         found.sort();
-        pending.passed_over.sort();
+        pending.skipped.sort();
         pending.runs = found.into_iter().map(|(_, run)| run).collect();
         Ok(pending)
     }
 
     /// Adds a rule to `parity.toml`; what stands there stays as it is.
     pub fn add_rule(&self, rule: &str) -> Result<(), GoldenError> {
-        let path = self.rules();
+        let path = self.rules_file();
         let before = match fs::read_to_string(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(GoldenError::Io { what: "read", path, source: error });
@@ -308,7 +312,7 @@ impl ScenarioFolder {
     }
 
     fn write(&self, golden: &Golden) -> Result<(), GoldenError> {
-        let path = self.dir.join(GOLDEN);
+        let path = self.dir.join(GOLDEN_FILE);
         let mut json = serde_json::to_vec_pretty(golden).expect("it has only string keys");
         json.push(b'\n');
         replace(&path, &json).map_err(|source| GoldenError::Io { what: "write", path, source })
@@ -324,7 +328,7 @@ impl Golden {
 }
 
 /// A mask that somebody gave a reason for, ready for `parity.toml`.
-pub fn with_reason(mask: &str, reason: &str) -> String {
+pub fn set_reason(mask: &str, reason: &str) -> String {
     let reason = format!("reason = {}", toml_string(reason));
     let is_reason = |line: &str| line.split('=').next().is_some_and(|name| name.trim() == "reason");
     let lines = mask.trim().lines();
@@ -361,7 +365,7 @@ fn accepted(before: Option<Golden>, run: &str, sha256: &str, at: &str) -> Golden
         return golden; // it is the golden already, since then
     }
     if !golden.run.is_empty() {
-        golden.earlier.push(Earlier {
+        golden.earlier.push(EarlierGolden {
             run: golden.run,
             accepted_at: golden.accepted_at,
             until: at.to_owned(),
@@ -388,7 +392,7 @@ fn read(bytes: &[u8], path: PathBuf) -> Result<Golden, GoldenError> {
         Ok(golden) => golden,
         Err(error) => return Err(malformed(path, &error)),
     };
-    if is_name(&golden.run) {
+    if is_folder_name(&golden.run) {
         Ok(golden)
     } else {
         Err(malformed(path, &"its run is not a folder in `runs/`"))
@@ -396,7 +400,7 @@ fn read(bytes: &[u8], path: PathBuf) -> Result<Golden, GoldenError> {
 }
 
 /// A name that is a folder in another and nothing else.
-pub fn is_name(name: &str) -> bool {
+pub fn is_folder_name(name: &str) -> bool {
     let odd = |c: char| c == '/' || c == '\\' || c.is_control();
     !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && !name.contains(odd)
 }

@@ -1,8 +1,8 @@
-//! Whether a recording is complete, and whether two agree.
+//! Checks one recording, and compares two.
 //!
-//! Start at [`check`]: evidence in, an answer for each criterion out; and at [`compare`]: two recordings in, a
-//! [`Verdict`] out. [`disagreements`] compares a session as its harness tells it with the one on the wire. Only
-//! [`Evidence::gather`], [`verify`] and [`Rules::find`] read files.
+//! Start at [`check_recording`]: evidence in, one answer per criterion out; and at [`compare`]: two recordings in, a
+//! [`Verdict`] out. [`find_disagreements`] compares a session exported by its harness with the session on the wire.
+//! Only [`Evidence::gather`], [`verify`] and [`ParityRules::find`] read files.
 
 mod agreement;
 mod cached;
@@ -12,20 +12,23 @@ mod golden;
 mod verdict;
 mod verify;
 
-pub use agreement::{Disagreement, disagreements};
-pub use cached::{Cached, around, bodies, cached, shown, volatile};
-pub use check::{Answer, Check, Criterion, check};
-pub use evidence::{Evidence, EvidenceError, Scenario};
+pub use agreement::{Disagreement, find_disagreements};
+pub use cached::{
+    RecordingCache, analyze_cache, changed_bytes, find_volatile_text, read_bodies, recording_context,
+};
+pub use check::{CheckReport, Criterion, CriterionAnswer, check_recording};
+pub use evidence::{Evidence, EvidenceError, RecordedScenario};
 pub use golden::{
-    Earlier, GOLDEN, GOLDEN_FORMAT, Golden, GoldenError, Pending, Rejected, ScenarioFolder, is_name,
-    with_reason,
+    EarlierGolden, GOLDEN_FILE, GOLDEN_FORMAT, Golden, GoldenError, PendingRuns, RejectedRun, ScenarioFolder,
+    is_folder_name, set_reason,
 };
 pub use verdict::{
-    CacheChange, Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, Race, RuleUse, Surface,
-    SurfaceVerdict, VERDICT_FORMAT, Verdict,
+    CacheChange, LaneVerdict, Level, MaskUse, Race, RuleUse, Surface, SurfaceVerdict, UnitCounts,
+    VERDICT_FORMAT, Verdict, VerdictDifference, VerdictOutcome,
 };
 pub use verify::{
-    Accepted, Facts, RULES_FILE, RULES_FORMAT, Requests, Rules, RulesError, Side, accepted, compare, verify,
+    ComparedRecording, GoldenCache, ParityRules, ParityRulesError, RULES_FILE, RULES_FORMAT, RecordingFacts,
+    RequestSource, compare, golden_cache, verify,
 };
 
 #[cfg(test)]

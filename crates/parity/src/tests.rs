@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use session::RequestId;
 use wire::dialect::Dialect;
 
-use crate::evidence::Opening;
-use crate::{Answer, Evidence, Scenario, check};
+use crate::evidence::FirstRequest;
+use crate::{CriterionAnswer, Evidence, RecordedScenario, check_recording};
 
 /// A request's name, its tools, its messages and the reply's content.
 type Step<'s> = (&'s str, &'s str, Vec<Value>, Value);
@@ -143,7 +143,7 @@ fn evidence() -> Evidence {
         }),
         unsealed: None,
         damage: Vec::new(),
-        scenario: Some(Scenario {
+        scenario: Some(RecordedScenario {
             name: "everything".into(),
             prompt: "Do it  well.".into(),
             read_only: true,
@@ -160,14 +160,15 @@ fn evidence() -> Evidence {
         }),
         jobs: ordered.lanes.jobs(),
         ordered,
-        opening: Opening { texts: vec!["Do it well.".into()], tools: (1, 1) },
+        opening: FirstRequest { texts: vec!["Do it well.".into()], tools: (1, 1) },
     }
 }
 
 /// The criteria that are answered with no.
 fn failed(evidence: &Evidence) -> Vec<&'static str> {
-    let check = check(evidence);
-    let no: Vec<_> = check.criteria.iter().filter(|criterion| criterion.answer == Answer::No).collect();
+    let check = check_recording(evidence);
+    let no: Vec<_> =
+        check.criteria.iter().filter(|criterion| criterion.answer == CriterionAnswer::No).collect();
     assert_eq!(check.ok, no.is_empty());
     assert!(check.criteria.iter().all(|criterion| !criterion.reason.is_empty()));
     no.into_iter().map(|criterion| criterion.name).collect()
@@ -177,7 +178,9 @@ fn failed(evidence: &Evidence) -> Vec<&'static str> {
 fn a_recording_that_shows_everything_holds() {
     let evidence = evidence();
     assert_eq!(failed(&evidence), [""; 0]);
-    assert!(check(&evidence).criteria.iter().all(|criterion| criterion.answer == Answer::Yes));
+    assert!(
+        check_recording(&evidence).criteria.iter().all(|criterion| criterion.answer == CriterionAnswer::Yes)
+    );
 }
 
 /// Breaks one thing in the evidence.
@@ -264,10 +267,10 @@ fn without_a_scenario_nothing_is_expected() {
     evidence.scenario = None;
     evidence.manifest.as_mut().expect("a manifest").network = None;
     assert_eq!(failed(&evidence), [""; 0]);
-    let answers = check(&evidence).criteria;
+    let answers = check_recording(&evidence).criteria;
     let answer = |name: &str| {
         answers.iter().find(|criterion| criterion.name == name).map(|criterion| criterion.answer)
     };
-    assert_eq!(answer("cancel"), Some(Answer::NotApplicable));
-    assert_eq!(answer("nothing went round the proxy"), Some(Answer::NotApplicable));
+    assert_eq!(answer("cancel"), Some(CriterionAnswer::NotApplicable));
+    assert_eq!(answer("nothing went round the proxy"), Some(CriterionAnswer::NotApplicable));
 }

@@ -94,14 +94,16 @@ pub struct Verdict {
     pub golden: String,
     /// The candidate's.
     pub candidate: String,
-    /// What they are recordings of, in a line each.
-    pub about: [String; 2],
-    /// The level that was asked for.
-    pub wanted: Level,
+    /// The harness, version and scenario of each, one line each.
+    #[serde(rename = "about")]
+    pub descriptions: [String; 2],
+    /// The level that the comparison requires.
+    #[serde(rename = "wanted")]
+    pub required: Level,
     /// The highest level that holds for all; nothing where not even E0 does.
     pub level: Option<Level>,
     /// Match, differs or inconclusive.
-    pub outcome: Outcome,
+    pub outcome: VerdictOutcome,
     /// What changed, in a few lines; the first thing to read where versions differ.
     pub summary: Vec<String>,
     /// The whole, surface by surface.
@@ -109,7 +111,7 @@ pub struct Verdict {
     /// The same, lane by lane.
     pub lanes: Vec<LaneVerdict>,
     /// Every difference, in the order of the golden.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<VerdictDifference>,
     /// Masks and how often each was hit.
     pub masks: Vec<MaskUse>,
     /// Exclusions and extra masks from `parity.toml`.
@@ -145,7 +147,7 @@ pub struct CacheChange {
 /// What a verdict comes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "because")]
-pub enum Outcome {
+pub enum VerdictOutcome {
     /// The wanted level holds.
     Match,
     /// It does not.
@@ -163,12 +165,12 @@ pub struct SurfaceVerdict {
     pub level: Option<Level>,
     /// How many units there were, and what became of them.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: UnitCounts,
 }
 
 /// Units of a surface, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct UnitCounts {
     /// Compared.
     pub compared: u64,
     /// Of these, equal to the byte.
@@ -198,27 +200,31 @@ pub struct LaneVerdict {
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct VerdictDifference {
     /// The surface it is on.
     pub surface: Surface,
-    /// The highest level at which the two still agree here; nothing where they never do.
-    pub holds: Option<Level>,
+    /// The highest level at which the two still agree here; `None` where they do not agree at any.
+    #[serde(rename = "holds")]
+    pub level: Option<Level>,
     /// The golden's lane, or the candidate's where the golden has none.
     pub lane: String,
     /// The turn in that lane.
     pub turn: u32,
     /// Where in the request's body, as a JSON pointer (RFC 6901); `header:NAME` for a header.
     pub pointer: String,
-    /// What it is, in a few words.
-    pub what: String,
+    /// A few words that name the difference.
+    #[serde(rename = "what")]
+    pub description: String,
     /// The golden's value; nothing where there is none.
     pub golden: Option<String>,
     /// The candidate's value; nothing where there is none.
     pub candidate: Option<String>,
     /// The rule for `parity.toml` that would cover it, ready to paste.
-    pub mask: Option<String>,
-    /// The golden's own replay differs here, and no reply of a model decides what stands here.
-    pub racy: Option<Race>,
+    #[serde(rename = "mask")]
+    pub suggested_rule: Option<String>,
+    /// The race that causes it: the golden's own replay differs here too, and no reply of a model decides the value.
+    #[serde(rename = "racy")]
+    pub race: Option<Race>,
 }
 
 /// A rule by which a golden is racy at a place: something else than the replies decides it.
@@ -247,7 +253,7 @@ impl Race {
     }
 
     /// Why no reply decides it.
-    pub fn because(self) -> &'static str {
+    pub fn explanation(self) -> &'static str {
         match self {
             Self::Start => "the words of a tool depend on what was found before the first request",
             Self::Progress => "what is told of an agent at work depends on when the harness looked last",

@@ -2,25 +2,25 @@
 
 use std::fmt::Write as _;
 
-use parity::{Answer, Check};
+use parity::{CheckReport, CriterionAnswer};
 
 use crate::text::{plain, wrap};
 
 /// One line a criterion, the reason behind it.
-pub fn check_text(check: &Check, width: usize) -> String {
+pub fn check_text(check: &CheckReport, width: usize) -> String {
     let longest = check.criteria.iter().map(|criterion| criterion.name.len()).max().unwrap_or_default();
     let mut text = String::new();
     for criterion in &check.criteria {
         let answer = match criterion.answer {
-            Answer::Yes => "yes",
-            Answer::No => "NO",
-            Answer::NotApplicable => "n/a",
+            CriterionAnswer::Yes => "yes",
+            CriterionAnswer::No => "NO",
+            CriterionAnswer::NotApplicable => "n/a",
         };
         let line = format!("{answer:<4} {:<longest$}  {}", criterion.name, plain(&criterion.reason));
         let line = wrap(&line, "n/a  ".len() + longest + 2, width);
         writeln!(text, "{line}").expect("a string takes everything");
     }
-    let failed = check.criteria.iter().filter(|criterion| criterion.answer == Answer::No).count();
+    let failed = check.criteria.iter().filter(|criterion| criterion.answer == CriterionAnswer::No).count();
     let verdict = match failed {
         0 => "it holds".to_owned(),
         1 => "1 criterion does not hold".to_owned(),
@@ -40,16 +40,16 @@ mod tests {
     fn told(width: usize) -> String {
         let criterion = |name, answer, reason: &str| Criterion { name, answer, reason: reason.to_owned() };
         let criteria = vec![
-            criterion("files", Answer::Yes, "all 32 are there"),
-            criterion("prompt", Answer::Yes, "1135 bytes of text in the first request of main"),
-            criterion("cancel", Answer::NotApplicable, "the scenario cancels nothing"),
+            criterion("files", CriterionAnswer::Yes, "all 32 are there"),
+            criterion("prompt", CriterionAnswer::Yes, "1135 bytes of text in the first request of main"),
+            criterion("cancel", CriterionAnswer::NotApplicable, "the scenario cancels nothing"),
             criterion(
                 "nothing went round the proxy",
-                Answer::No,
+                CriterionAnswer::No,
                 "2 connections went past it: 10.0.0.1:443, 10.0.0.2:443",
             ),
         ];
-        check_text(&Check { format: 1, ok: false, criteria }, width)
+        check_text(&CheckReport { format: 1, ok: false, criteria }, width)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use parity::Difference;
+use parity::VerdictDifference;
 
 use crate::diff::{Piece, pieces};
 use crate::text::{fit, plain, visible};
@@ -15,8 +15,8 @@ const MOST: usize = 20_000;
 const MOST_LINES: usize = 12;
 
 /// What differs and where, then both values: whole where they are short, else only where they change.
-pub fn difference_text(it: &Difference, width: usize) -> String {
-    let holds = it.holds.map_or("nothing holds".to_owned(), |level| format!("{level} holds"));
+pub fn difference_text(it: &VerdictDifference, width: usize) -> String {
+    let holds = it.level.map_or("nothing holds".to_owned(), |level| format!("{level} holds"));
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{}", fit(&line, width)).expect("a string takes everything");
     line(format!(
@@ -24,7 +24,7 @@ pub fn difference_text(it: &Difference, width: usize) -> String {
         it.surface.name(),
         plain(&it.lane),
         it.turn,
-        plain(&it.what)
+        plain(&it.description)
     ));
     line(format!("  at {}", plain(&it.pointer)));
     match (&it.golden, &it.candidate) {

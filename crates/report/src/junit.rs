@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use parity::{Counts, Difference, LaneVerdict, Level, Outcome, Surface, SurfaceVerdict, Verdict};
+use parity::{
+    LaneVerdict, Level, Surface, SurfaceVerdict, UnitCounts, Verdict, VerdictDifference, VerdictOutcome,
+};
 
 /// So many differences of one case are written out.
 const MOST: usize = 100;
@@ -50,7 +52,7 @@ pub fn junit(verdict: &Verdict) -> String {
 
 fn first(verdict: &Verdict) -> Case {
     let result = match (&verdict.outcome, verdict.level) {
-        (Outcome::Inconclusive(why), _) => Result::Unknown(why.clone()),
+        (VerdictOutcome::Inconclusive(why), _) => Result::Unknown(why.clone()),
         (_, None) => {
             Result::Failed("it did not run to the same outcome".to_owned(), verdict.summary.join("\n"))
         }
@@ -61,14 +63,14 @@ fn first(verdict: &Verdict) -> Case {
 
 fn case(verdict: &Verdict, lane: &LaneVerdict, it: &SurfaceVerdict) -> Case {
     let name = lane.golden.as_deref().or(lane.candidate.as_deref()).unwrap_or("?");
-    let found: Vec<&Difference> =
+    let found: Vec<&VerdictDifference> =
         counting(verdict).filter(|found| found.surface == it.surface && found.lane == name).collect();
     let missing = match (&lane.golden, &lane.candidate) {
         (Some(_), None) => Some("the candidate has no such lane"),
         (None, Some(_)) => Some("the golden has no such lane"),
         _ => None,
     };
-    let holds = it.level.is_some_and(|level| level >= verdict.wanted) || verdict.wanted == Level::E0;
+    let holds = it.level.is_some_and(|level| level >= verdict.required) || verdict.required == Level::E0;
     let result = match missing {
         Some(why) => Result::Failed(why.to_owned(), listed(&found)),
         None if !found.is_empty() => Result::Failed(counted(found.len()), listed(&found)),
@@ -76,38 +78,38 @@ fn case(verdict: &Verdict, lane: &LaneVerdict, it: &SurfaceVerdict) -> Case {
         None if it.counts.compared == 0 => Result::Skipped(nothing_compared(it.counts)),
         None => {
             let level = it.level.map_or("no level".to_owned(), |level| level.to_string());
-            Result::Failed(format!("{level} holds, {} was asked for", verdict.wanted), String::new())
+            Result::Failed(format!("{level} holds, {} was asked for", verdict.required), String::new())
         }
     };
     Case { class: format!("lane.{name}"), name: it.surface.name().to_owned(), result }
 }
 
 /// The differences that are below the level that was asked for.
-fn counting(verdict: &Verdict) -> impl Iterator<Item = &Difference> {
-    verdict.differences.iter().filter(|found| found.holds.is_none_or(|holds| holds < verdict.wanted))
+fn counting(verdict: &Verdict) -> impl Iterator<Item = &VerdictDifference> {
+    verdict.differences.iter().filter(|found| found.level.is_none_or(|holds| holds < verdict.required))
 }
 
-fn nothing_compared(counts: Counts) -> String {
-    let Counts { excluded, echoed, absent, .. } = counts;
+fn nothing_compared(counts: UnitCounts) -> String {
+    let UnitCounts { excluded, echoed, absent, .. } = counts;
     format!("nothing to compare: {excluded} excluded, {echoed} echoed, {absent} absent")
 }
 
 /// Cases for differences whose lane and surface have none.
 fn homeless(verdict: &Verdict) -> Vec<Case> {
-    let has_home = |found: &Difference| {
+    let has_home = |found: &VerdictDifference| {
         verdict.lanes.iter().any(|lane| {
             lane.golden.as_deref().or(lane.candidate.as_deref()) == Some(&found.lane)
                 && lane.surfaces.iter().any(|it| it.surface == found.surface)
         })
     };
-    let mut homes: Vec<(Surface, &str, Vec<&Difference>)> = Vec::new();
+    let mut homes: Vec<(Surface, &str, Vec<&VerdictDifference>)> = Vec::new();
     for found in counting(verdict).filter(|found| !has_home(found)) {
         match homes.iter_mut().find(|home| (home.0, home.1) == (found.surface, &found.lane)) {
             Some(home) => home.2.push(found),
             None => homes.push((found.surface, &found.lane, vec![found])),
         }
     }
-    let case = |(surface, lane, found): (Surface, &str, Vec<&Difference>)| Case {
+    let case = |(surface, lane, found): (Surface, &str, Vec<&VerdictDifference>)| Case {
         class: format!("lane.{lane}"),
         name: surface.name().to_owned(),
         result: Result::Failed(counted(found.len()), listed(&found)),
@@ -128,9 +130,9 @@ fn stale(verdict: &Verdict) -> Vec<Case> {
 /// A verdict that is no match has a case that says so.
 fn no_silent_pass(verdict: &Verdict, cases: &mut [Case]) {
     let says_no = |case: &Case| matches!(case.result, Result::Failed(..) | Result::Unknown(_));
-    if verdict.outcome == Outcome::Differs && !cases.iter().any(says_no) {
+    if verdict.outcome == VerdictOutcome::Differs && !cases.iter().any(says_no) {
         let level = verdict.level.map_or("no level".to_owned(), |level| level.to_string());
-        let why = format!("{level} holds, {} was asked for", verdict.wanted);
+        let why = format!("{level} holds, {} was asked for", verdict.required);
         cases[0].result = Result::Failed(why, verdict.summary.join("\n"));
     }
 }
@@ -139,7 +141,7 @@ fn counted(count: usize) -> String {
     if count == 1 { "1 difference".to_owned() } else { format!("{count} differences") }
 }
 
-fn listed(found: &[&Difference]) -> String {
+fn listed(found: &[&VerdictDifference]) -> String {
     let mut text = String::new();
     let value = |value: &Option<String>| match value {
         None => "nothing".to_owned(),
@@ -155,7 +157,7 @@ fn listed(found: &[&Difference]) -> String {
             "turn {} {}: {}\n  golden:    {}\n  candidate: {}",
             it.turn,
             it.pointer,
-            it.what,
+            it.description,
             value(&it.golden),
             value(&it.candidate)
         )

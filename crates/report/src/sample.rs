@@ -1,31 +1,31 @@
 //! A verdict with something of everything, hostile texts included.
 
 use parity::{
-    Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, RuleUse, Surface, SurfaceVerdict,
-    VERDICT_FORMAT, Verdict,
+    LaneVerdict, Level, MaskUse, RuleUse, Surface, SurfaceVerdict, UnitCounts, VERDICT_FORMAT, Verdict,
+    VerdictDifference, VerdictOutcome,
 };
 
 /// Markup, a script's end, an escape, a turn of the direction of writing, and what XML cannot hold.
 pub(crate) const HOSTILE: &str = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\u{1b}[2J\u{202e}\"'&]]>\u{0}\u{ffff}";
 
 fn surface(surface: Surface, level: Option<Level>, compared: u64, equal: u64) -> SurfaceVerdict {
-    SurfaceVerdict { surface, level, counts: Counts { compared, equal, ..Counts::default() } }
+    SurfaceVerdict { surface, level, counts: UnitCounts { compared, equal, ..UnitCounts::default() } }
 }
 
-fn difference(surface: Surface, lane: &str, turn: u32, values: [Option<&str>; 2]) -> Difference {
-    Difference {
+fn difference(surface: Surface, lane: &str, turn: u32, values: [Option<&str>; 2]) -> VerdictDifference {
+    VerdictDifference {
         surface,
-        holds: Some(Level::E1),
+        level: Some(Level::E1),
         lane: lane.to_owned(),
         turn,
         pointer: "/system/1/text".to_owned(),
-        what: "a text differs".to_owned(),
+        description: "a text differs".to_owned(),
         golden: values[0].map(str::to_owned),
         candidate: values[1].map(str::to_owned),
-        mask: Some(
+        suggested_rule: Some(
             "[[mask]]\nsurface = \"prompt\"\npointer = \"/system/1/text\"\nreason = \"\"\n".to_owned(),
         ),
-        racy: None,
+        race: None,
     }
 }
 
@@ -50,10 +50,10 @@ pub(crate) fn verdict() -> Verdict {
         format: VERDICT_FORMAT,
         golden: "goldens/a-harness/2.0.0/two-agents/runs/1".to_owned(),
         candidate: "goldens/a-harness/2.1.0/two-agents/runs/2".to_owned(),
-        about: ["a-harness 2.0.0, two-agents".to_owned(), "a-harness 2.1.0, two-agents".to_owned()],
-        wanted: Level::E3,
+        descriptions: ["a-harness 2.0.0, two-agents".to_owned(), "a-harness 2.1.0, two-agents".to_owned()],
+        required: Level::E3,
         level: Some(Level::E1),
-        outcome: Outcome::Differs,
+        outcome: VerdictOutcome::Differs,
         summary: vec![
             "the version went from 2.0.0 to 2.1.0".to_owned(),
             "tool `Look` has one more parameter".to_owned(),
@@ -74,17 +74,17 @@ pub(crate) fn verdict() -> Verdict {
             },
         ],
         differences: vec![
-            Difference {
-                holds: Some(Level::E2),
+            VerdictDifference {
+                level: Some(Level::E2),
                 ..difference(Surface::Prompt, "main", 1, [Some(&long("Monday")), Some(&long("Sunday"))])
             },
-            Difference {
-                what: HOSTILE.to_owned(),
-                holds: None,
+            VerdictDifference {
+                description: HOSTILE.to_owned(),
+                level: None,
                 ..difference(Surface::Results, "main", 2, [Some(HOSTILE), None])
             },
-            Difference {
-                holds: Some(Level::E3),
+            VerdictDifference {
+                level: Some(Level::E3),
                 ..difference(Surface::Tools, "sub-1", 1, [Some("1"), Some("1.0")])
             },
         ],

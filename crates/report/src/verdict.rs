@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use parity::{Counts, Difference, LaneVerdict, Level, MaskUse, Outcome, Surface, SurfaceVerdict, Verdict};
+use parity::{
+    LaneVerdict, Level, MaskUse, Surface, SurfaceVerdict, UnitCounts, Verdict, VerdictDifference,
+    VerdictOutcome,
+};
 
 use crate::diff::{Piece, pieces};
 use crate::table::{Column, GiveUp, Table};
@@ -22,8 +25,8 @@ const USUAL: usize = 160;
 pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
     let mut out = Page { text: String::new(), width };
     out.part(&answer(verdict), 0);
-    out.side("golden   ", &verdict.golden, &verdict.about[0]);
-    out.side("candidate", &verdict.candidate, &verdict.about[1]);
+    out.side("golden   ", &verdict.golden, &verdict.descriptions[0]);
+    out.side("candidate", &verdict.candidate, &verdict.descriptions[1]);
     if !verdict.summary.is_empty() {
         out.whole("");
         for line in &verdict.summary {
@@ -35,12 +38,12 @@ pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
     out.surfaces(&verdict.surfaces);
     out.lanes(&verdict.lanes);
     let mut offered = BTreeMap::new();
-    for rule in verdict.differences.iter().filter_map(|it| it.mask.as_deref()) {
+    for rule in verdict.differences.iter().filter_map(|it| it.suggested_rule.as_deref()) {
         *offered.entry(rule).or_default() += 1;
     }
     for difference in &verdict.differences {
         out.difference(difference);
-        if let Some(rule) = &difference.mask {
+        if let Some(rule) = &difference.suggested_rule {
             out.rule(rule, offered.remove(rule.as_str()));
         }
     }
@@ -109,7 +112,7 @@ impl Page {
 
     fn surfaces(&mut self, surfaces: &[SurfaceVerdict]) {
         let row = |SurfaceVerdict { surface, level: of, counts }: &SurfaceVerdict| {
-            let Counts { compared, equal, masked, excluded, echoed, absent } = counts;
+            let UnitCounts { compared, equal, masked, excluded, echoed, absent } = counts;
             let counts = [compared, equal, masked, excluded, echoed, absent].map(u64::to_string);
             [surface.name().to_owned(), level(*of)].into_iter().chain(counts).collect()
         };
@@ -121,9 +124,19 @@ impl Page {
         self.lines(&table.folded(self.width));
     }
 
-    fn difference(&mut self, difference: &Difference) {
-        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, racy, .. } =
-            difference;
+    fn difference(&mut self, difference: &VerdictDifference) {
+        let VerdictDifference {
+            surface,
+            level: holds,
+            lane,
+            turn,
+            pointer,
+            description: what,
+            golden,
+            candidate,
+            race: racy,
+            ..
+        } = difference;
         let holds = match holds {
             Some(Level::E0) => "holds nothing above E0".to_owned(),
             Some(level) => format!("holds {level}"),
@@ -238,24 +251,24 @@ fn lane_name(lane: &LaneVerdict) -> String {
 
 fn answer(verdict: &Verdict) -> String {
     let level = level(verdict.level);
-    let wanted = verdict.wanted;
+    let required = verdict.required;
     let stale = verdict.rules.iter().filter(|rule| rule.stale).count();
     match &verdict.outcome {
-        Outcome::Match => format!("they agree: {level} holds, {wanted} was wanted"),
-        Outcome::Inconclusive(because) => format!("nobody can say whether they agree: {because}"),
-        Outcome::Differs if stale > 0 && verdict.level >= Some(wanted) => {
+        VerdictOutcome::Match => format!("they agree: {level} holds, {required} was required"),
+        VerdictOutcome::Inconclusive(because) => format!("nobody can say whether they agree: {because}"),
+        VerdictOutcome::Differs if stale > 0 && verdict.level >= Some(required) => {
             format!(
                 "{level} holds, but of parity.toml {} nothing any more",
                 if stale == 1 { "1 rule covers".to_owned() } else { format!("{stale} rules cover") }
             )
         }
-        Outcome::Differs if verdict.level.is_none() => {
-            format!("they differ: not even E0 holds, {wanted} was wanted")
+        VerdictOutcome::Differs if verdict.level.is_none() => {
+            format!("they differ: not even E0 holds, {required} was required")
         }
-        Outcome::Differs => {
+        VerdictOutcome::Differs => {
             let count = verdict.differences.len();
             format!(
-                "they differ: {level} holds, {wanted} was wanted; {}",
+                "they differ: {level} holds, {required} was required; {}",
                 counted(count as u64, "difference")
             )
         }
@@ -298,20 +311,20 @@ mod tests {
 
     /// A verdict with one of everything.
     fn verdict() -> Verdict {
-        let counts = Counts { compared: 12, equal: 9, masked: 2, excluded: 1, echoed: 3, absent: 1 };
+        let counts = UnitCounts { compared: 12, equal: 9, masked: 2, excluded: 1, echoed: 3, absent: 1 };
         let difference =
             |surface, holds, pointer: &str, what: &str, golden: Option<&str>, candidate: Option<&str>| {
-                Difference {
+                VerdictDifference {
                     surface,
-                    holds,
+                    level: holds,
                     lane: "main".into(),
                     turn: 2,
                     pointer: pointer.into(),
-                    what: what.into(),
+                    description: what.into(),
                     golden: golden.map(str::to_owned),
                     candidate: candidate.map(str::to_owned),
-                    mask: Some("[[mask]]\nsurface = \"prompt\"\n".into()),
-                    racy: None,
+                    suggested_rule: Some("[[mask]]\nsurface = \"prompt\"\n".into()),
+                    race: None,
                 }
             };
         let long = |word: &str| {
@@ -321,10 +334,10 @@ mod tests {
             format: 1,
             golden: "golden".into(),
             candidate: "out".into(),
-            about: ["tern 1.0, tides".into(), "tern 2.0, tides".into()],
-            wanted: Level::E3,
+            descriptions: ["tern 1.0, tides".into(), "tern 2.0, tides".into()],
+            required: Level::E3,
             level: Some(Level::E0),
-            outcome: Outcome::Differs,
+            outcome: VerdictOutcome::Differs,
             summary: vec![
                 "tern 1.0 against tern 2.0".into(),
                 "tools: Task is now Agent;".into(),
@@ -332,7 +345,7 @@ mod tests {
             ],
             surfaces: vec![
                 SurfaceVerdict { surface: Surface::Prompt, level: Some(Level::E2), counts },
-                SurfaceVerdict { surface: Surface::Jobs, level: None, counts: Counts::default() },
+                SurfaceVerdict { surface: Surface::Jobs, level: None, counts: UnitCounts::default() },
             ],
             lanes: vec![LaneVerdict {
                 golden: Some("sub-1".into()),
@@ -375,7 +388,7 @@ mod tests {
     #[test]
     fn a_verdict_says_first_what_matters_most() {
         expect![[r#"
-            they differ: E0 holds, E3 was wanted; 2 differences
+            they differ: E0 holds, E3 was required; 2 differences
             golden     golden  tern 1.0, tides
             candidate  out  tern 2.0, tides
 
@@ -418,7 +431,7 @@ mod tests {
     /// The same with lanes on all surfaces, and texts that are long.
     fn told(width: usize) -> String {
         let mut verdict = verdict();
-        let counts = Counts { compared: 120, equal: 90, ..verdict.surfaces[0].counts };
+        let counts = UnitCounts { compared: 120, equal: 90, ..verdict.surfaces[0].counts };
         let surface = |surface| SurfaceVerdict { surface, level: Some(Level::E4), counts };
         let surfaces = || Surface::ALL.map(surface).to_vec();
         let lane = |name: &str| LaneVerdict {
@@ -439,7 +452,7 @@ mod tests {
     #[test]
     fn eighty_columns_have_whole_tables() {
         expect![[r#"
-            they differ: E0 holds, E3 was wanted; 2 differences
+            they differ: E0 holds, E3 was required; 2 differences
             golden     golden  tern 1.0, tides
             candidate  out  tern 2.0, tides
 
@@ -490,7 +503,7 @@ mod tests {
     #[test]
     fn sixty_columns_have_all_that_eighty_have() {
         expect![[r#"
-            they differ: E0 holds, E3 was wanted; 2 differences
+            they differ: E0 holds, E3 was required; 2 differences
             golden     golden  tern 1.0, tides
             candidate  out  tern 2.0, tides
 
@@ -544,7 +557,7 @@ mod tests {
     #[test]
     fn at_forty_tables_are_folded() {
         expect![[r#"
-            they differ: E0 holds, E3 was wanted; 2
+            they differ: E0 holds, E3 was required; 2
             differences
             golden     golden  tern 1.0, tides
             candidate  out  tern 2.0, tides
@@ -633,17 +646,17 @@ mod tests {
         let answers = [
             first(|verdict| verdict.level = None),
             first(|verdict| verdict.level = Some(Level::E4)),
-            first(|verdict| verdict.outcome = Outcome::Inconclusive("nothing was compared".into())),
+            first(|verdict| verdict.outcome = VerdictOutcome::Inconclusive("nothing was compared".into())),
             first(|verdict| {
-                verdict.outcome = Outcome::Match;
+                verdict.outcome = VerdictOutcome::Match;
                 verdict.level = Some(Level::E4);
             }),
         ];
         expect![[r#"
-            they differ: not even E0 holds, E3 was wanted
+            they differ: not even E0 holds, E3 was required
             E4 holds, but of parity.toml 1 rule covers nothing any more
             nobody can say whether they agree: nothing was compared
-            they agree: E4 holds, E3 was wanted"#]]
+            they agree: E4 holds, E3 was required"#]]
         .assert_eq(&answers.join("\n"));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::SystemTime;
 
-use parity::{GoldenError, ScenarioFolder, is_name};
+use parity::{GoldenError, ScenarioFolder, is_folder_name};
 use recording::{Harness, Manifest, State};
 
 use crate::failure::{Kind, OrFail, marked};
@@ -31,14 +31,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let manifest = sealed(&arguments.recording)?;
     let scenario = manifest.harness.as_ref().map(|harness| harness.scenario.as_str());
-    let around = ScenarioFolder::around(&arguments.recording, scenario).or_fail(Kind::Outside)?;
+    let around = ScenarioFolder::containing(&arguments.recording, scenario).or_fail(Kind::Outside)?;
     let (folder, run) = match around {
         Some(found) => found,
         None => {
             let folder = folder_of(&arguments.goldens, manifest.harness.as_ref())?;
             folder.golden().map_err(explain)?; // before anything is copied
-            let run = folder.bring(&arguments.recording, &run_name(&manifest)).map_err(explain)?;
-            sealed(&folder.run(&run))?; // what is accepted is the copy
+            let run = folder.import(&arguments.recording, &run_name(&manifest)).map_err(explain)?;
+            sealed(&folder.run_dir(&run))?; // what is accepted is the copy
             (folder, run)
         }
     };
@@ -51,7 +51,7 @@ pub(crate) fn accept(folder: &ScenarioFolder, run: &str) -> anyhow::Result<Strin
     let before = folder.golden().map_err(explain)?;
     folder.accept(run, SystemTime::now()).map_err(explain)?;
     warn_of_ignored(folder, run);
-    let path = folder.run(run);
+    let path = folder.run_dir(run);
     Ok(match before {
         Some(before) if before.run == run => format!("`{}` is the golden\n", path.display()),
         Some(before) => {
@@ -64,7 +64,7 @@ pub(crate) fn accept(folder: &ScenarioFolder, run: &str) -> anyhow::Result<Strin
 /// A golden is there to be committed. Where git is missing, or this is no repository, there is nothing to say.
 fn warn_of_ignored(folder: &ScenarioFolder, run: &str) {
     let files =
-        [parity::GOLDEN.to_owned()].into_iter().chain(files_below(folder.dir(), &format!("runs/{run}")));
+        [parity::GOLDEN_FILE.to_owned()].into_iter().chain(files_below(folder.dir(), &format!("runs/{run}")));
     let ignored = ignored_by_git(folder.dir(), files.collect());
     let Some(first) = ignored.first() else { return };
     let which = match ignored.len() {
@@ -163,7 +163,7 @@ fn folder_of(goldens: &Path, harness: Option<&Harness>) -> anyhow::Result<Scenar
         None => version.to_owned(),
     };
     for name in [&harness.name, &version, &harness.scenario] {
-        if !is_name(name) {
+        if !is_folder_name(name) {
             let error =
                 anyhow::anyhow!("`{}` in its manifest cannot be the name of a folder", name.escape_debug());
             return Err(error)

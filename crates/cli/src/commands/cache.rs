@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cache::Finding;
-use parity::{Accepted, ScenarioFolder};
+use parity::{GoldenCache, ScenarioFolder};
 use recording::source::Source;
 use report::{CacheOf, LeftOut};
 use session::model::TABLE_OF;
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(source) => accepted(arguments, path, source)?,
         None => None,
     };
-    let (golden, lacking) = golden.map(|it| (it.explained, it.lacking)).unwrap_or_default();
+    let (golden, lacking) = golden.map(|it| (it.explained, it.missing_lanes)).unwrap_or_default();
     let mut findings = cache::lint(&golden, &told.explained);
     findings.extend(lacking.into_iter().map(Finding::lacking));
     findings.extend(told.volatile);
@@ -89,15 +89,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn of_recording(source: &Source) -> CacheExplanation {
     let progress = Progress::of("going through every request");
-    let cached = parity::cached(source);
+    let cached = parity::analyze_cache(source);
     drop(progress);
     for problem in &cached.ordered.problems {
         eprintln!("warning: {}: {}", report::plain(&problem.what), report::plain(&problem.why));
     }
-    let volatile = parity::volatile(&cached.explained, &parity::around(source), parity::bodies(source));
+    let volatile = parity::find_volatile_text(
+        &cached.explained,
+        &parity::recording_context(source),
+        parity::read_bodies(source),
+    );
     CacheExplanation {
         explained: cached.explained,
-        shown: cached.shown,
+        shown: cached.changed_bytes,
         volatile,
         left_out: LeftOut::default(),
     }
@@ -111,18 +115,18 @@ fn no_golden() -> anyhow::Error {
 }
 
 /// The golden whose breaks are accepted, explained.
-fn accepted(arguments: &Arguments, path: &Path, candidate: &Source) -> anyhow::Result<Option<Accepted>> {
+fn accepted(arguments: &Arguments, path: &Path, candidate: &Source) -> anyhow::Result<Option<GoldenCache>> {
     let found = match &arguments.golden {
         Some(golden) => Some(golden.clone()),
-        None => match ScenarioFolder::around(path, None).or_fail(Kind::Outside)? {
+        None => match ScenarioFolder::containing(path, None).or_fail(Kind::Outside)? {
             Some((folder, _)) if folder.golden().or_fail(Kind::Usage)?.is_some() => {
                 let hint = || "name it: `--golden DIR`".to_owned();
-                Some(folder.accepted().or_fail_with(Kind::Usage, hint)?)
+                Some(folder.accepted_run().or_fail_with(Kind::Usage, hint)?)
             }
             _ => None,
         },
     };
-    found.map(|golden| Ok(parity::accepted(&open(&golden)?, candidate))).transpose()
+    found.map(|golden| Ok(parity::golden_cache(&open(&golden)?, candidate))).transpose()
 }
 
 fn of_run(beginning: &str) -> anyhow::Result<CacheExplanation> {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use harness::{Asked, Captured, Harness, HarnessError, Places};
-use parity::Check;
+use parity::CheckReport;
 use recording::{NetworkSeal, Round};
 
 use crate::failure::{self, Kind, OrFail};
@@ -130,14 +130,14 @@ pub(crate) fn captured(runtime: &tokio::runtime::Runtime, asked: Asked) -> anyho
 }
 
 /// Makes what is derived from a recording: `normalized/` and the verdict of `check`.
-pub(crate) fn after_sealing(captured: &Captured) -> anyhow::Result<Check> {
+pub(crate) fn after_sealing(captured: &Captured) -> anyhow::Result<CheckReport> {
     let source = crate::recordings::open(&captured.dir)?;
     super::normalize::normalized(&source)?;
     super::check::checked(&source)
 }
 
 /// Says which criteria do not hold; the exit code then.
-fn judge(check: &Check) -> Option<ExitCode> {
+fn judge(check: &CheckReport) -> Option<ExitCode> {
     if check.ok {
         return None;
     }

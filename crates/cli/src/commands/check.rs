@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use parity::{Answer, Check, Evidence};
+use parity::{CheckReport, CriterionAnswer, Evidence};
 use recording::source::Source;
 
 use super::Format;
@@ -39,15 +39,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Judges a recording.
-pub(crate) fn checked(source: &Source) -> anyhow::Result<Check> {
+pub(crate) fn checked(source: &Source) -> anyhow::Result<CheckReport> {
     let _shown = Progress::of("checking");
     // Whatever cannot be read was opened before: what is wrong now is what it says.
-    Ok(parity::check(&Evidence::gather(source).or_fail(Kind::Usage)?))
+    Ok(parity::check_recording(&Evidence::gather(source).or_fail(Kind::Usage)?))
 }
 
 /// The criteria that do not hold, in one line.
-pub(crate) fn failures(check: &Check) -> String {
-    let failed = check.criteria.iter().filter(|criterion| criterion.answer == Answer::No);
+pub(crate) fn failures(check: &CheckReport) -> String {
+    let failed = check.criteria.iter().filter(|criterion| criterion.answer == CriterionAnswer::No);
     failed
         .map(|criterion| format!("{} ({})", criterion.name, criterion.reason))
         .collect::<Vec<_>>()

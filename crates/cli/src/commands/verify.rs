@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use parity::{Level, Outcome};
+use parity::{Level, VerdictOutcome};
 
 use crate::failure::{Kind, OrFail};
 use crate::progress::Progress;
@@ -21,7 +21,7 @@ use crate::{output, page};
   offshoot verify rec again --format junit > verdict.xml
   offshoot verify rec again --format html > verdict.html
 
-Exit codes: 0 the wanted level holds; 1 it does not, or nobody can say;
+Exit codes: 0 the required level holds; 1 it does not, or nobody can say;
 2 you can fix it.")]
 pub(crate) struct Arguments {
     /// The recording that somebody accepted
@@ -80,5 +80,5 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             output::print(|out| page.write(out))?;
         }
     }
-    Ok(ExitCode::from(if verdict.outcome == Outcome::Match { 0 } else { Kind::Verdict as u8 }))
+    Ok(ExitCode::from(if verdict.outcome == VerdictOutcome::Match { 0 } else { Kind::Verdict as u8 }))
 }

@@ -16,7 +16,7 @@ impl Shelf {
     fn with(runs: &[(&str, u32, bool)]) -> Self {
         let shelf = Self { place: tempfile::tempdir().expect("a folder") };
         for (run, second, sealed) in runs {
-            let dir = shelf.folder().run(run);
+            let dir = shelf.folder().run_dir(run);
             fs::create_dir_all(&dir).expect("made");
             let started_at = format!("2026-01-01T00:00:{second:02}.000000Z");
             let manifest = Manifest { format: 1, sealed: *sealed, started_at, ..Manifest::default() };
@@ -49,7 +49,7 @@ fn an_old_golden_is_kept() {
     assert_eq!((golden.run.as_str(), golden.accepted_at.as_str()), ("b", "1970-01-01T00:00:20.000000Z"));
     let [earlier] = &golden.earlier[..] else { panic!("{golden:?}") };
     assert_eq!((earlier.run.as_str(), earlier.until.as_str()), ("a", golden.accepted_at.as_str()));
-    let manifest = fs::read(folder.run("b").join(MANIFEST)).expect("there");
+    let manifest = fs::read(folder.run_dir("b").join(MANIFEST)).expect("there");
     assert_eq!(golden.sha256, sha256(&manifest));
     assert_eq!(folder.accept("b", at(30)).expect("accepted"), golden, "a second time changes nothing");
     let files = fs::read_dir(folder.dir()).expect("a folder").count();
@@ -64,27 +64,30 @@ fn what_is_newer_and_undecided_is_pending() {
     assert!(matches!(folder.pending(), Err(GoldenError::NoGolden { .. })));
     folder.accept("b", at(10)).expect("accepted");
     assert_eq!(shelf.pending(), ["c", "d"], "`a` is older than the golden");
-    let passed_over = folder.pending().expect("readable").passed_over;
-    assert_eq!(passed_over, [("half".to_owned(), "it is not sealed: it was never sealed".to_owned())]);
+    let skipped = folder.pending().expect("readable").skipped;
+    assert_eq!(skipped, [("half".to_owned(), "it is not sealed: it was never sealed".to_owned())]);
     folder.reject("d", at(11)).expect("rejected");
     assert_eq!(shelf.pending(), ["c"]);
     folder.accept("c", at(12)).expect("accepted");
     assert_eq!(shelf.pending(), [""; 0]);
     let golden = folder.accept("d", at(13)).expect("accepted");
     assert_eq!(golden.rejected, [], "who accepts it wants it after all");
-    assert_eq!(ScenarioFolder::all(&shelf.place.path().join("goldens")).expect("readable"), [folder]);
-    assert_eq!(ScenarioFolder::all(&shelf.place.path().join("nowhere")).expect("readable"), []);
+    assert_eq!(
+        ScenarioFolder::list_accepted(&shelf.place.path().join("goldens")).expect("readable"),
+        [folder]
+    );
+    assert_eq!(ScenarioFolder::list_accepted(&shelf.place.path().join("nowhere")).expect("readable"), []);
 }
 
 #[test]
 fn a_recording_knows_its_scenario_by_where_it_lies() {
     let shelf = Shelf::with(&[("a", 1, true)]);
-    let run = shelf.folder().run("a");
-    let around = |scenario| ScenarioFolder::around(&run, scenario).expect("readable");
+    let run = shelf.folder().run_dir("a");
+    let around = |scenario| ScenarioFolder::containing(&run, scenario).expect("readable");
     assert_eq!(around(Some("s")), Some((shelf.folder(), "a".to_owned())));
     assert_eq!(around(None), Some((shelf.folder(), "a".to_owned())));
     assert_eq!(around(Some("another")), None);
-    assert_eq!(ScenarioFolder::around(shelf.place.path(), None).expect("readable"), None);
+    assert_eq!(ScenarioFolder::containing(shelf.place.path(), None).expect("readable"), None);
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn a_file_that_is_none_of_ours_is_named() {
     let shelf = Shelf::with(&[("a", 1, true)]);
     let folder = shelf.folder();
     let said = |text: &str| {
-        fs::write(folder.dir().join(GOLDEN), text).expect("written");
+        fs::write(folder.dir().join(GOLDEN_FILE), text).expect("written");
         let error = folder.golden().expect_err("not a golden").to_string();
         error.split("golden.json` ").nth(1).expect("it names the file").to_owned()
     };
@@ -107,10 +110,10 @@ fn a_file_that_is_none_of_ours_is_named() {
 fn rules_are_added_and_keep_what_is_there() {
     let shelf = Shelf::with(&[("a", 1, true)]);
     let folder = shelf.folder();
-    let rule = with_reason("[[mask]]\npointer = \"/a\"\nreason = \"\"\n", "a \"clock\"\n");
+    let rule = set_reason("[[mask]]\npointer = \"/a\"\nreason = \"\"\n", "a \"clock\"\n");
     folder.add_rule(&rule).expect("added");
-    let bare = with_reason("[[exclude]]\npointer = \"/b\"", "noise");
-    fs::write(folder.rules(), fs::read_to_string(folder.rules()).expect("there") + "# mine\n")
+    let bare = set_reason("[[exclude]]\npointer = \"/b\"", "noise");
+    fs::write(folder.rules_file(), fs::read_to_string(folder.rules_file()).expect("there") + "# mine\n")
         .expect("written");
     folder.add_rule(&bare).expect("added");
     expect_test::expect![[r#"
@@ -125,7 +128,7 @@ fn rules_are_added_and_keep_what_is_there() {
         pointer = "/b"
         reason = "noise"
     "#]]
-    .assert_eq(&fs::read_to_string(folder.rules()).expect("there"));
+    .assert_eq(&fs::read_to_string(folder.rules_file()).expect("there"));
 }
 
 #[test]
@@ -136,17 +139,17 @@ fn a_copy_is_whole_and_has_a_name_of_its_own() {
     fs::create_dir_all(elsewhere.join("provider_dumps")).expect("made");
     fs::write(elsewhere.join("provider_dumps/r1_request.json"), "{}").expect("written");
     std::os::unix::fs::symlink("/etc/passwd", elsewhere.join("link")).expect("linked");
-    assert_eq!(folder.bring(&elsewhere, "b").expect("copied"), "b");
-    assert_eq!(folder.bring(&elsewhere, "b").expect("copied"), "b-2");
+    assert_eq!(folder.import(&elsewhere, "b").expect("copied"), "b");
+    assert_eq!(folder.import(&elsewhere, "b").expect("copied"), "b-2");
     assert_eq!(
-        fs::read_to_string(folder.run("b-2").join("provider_dumps/r1_request.json")).expect("there"),
+        fs::read_to_string(folder.run_dir("b-2").join("provider_dumps/r1_request.json")).expect("there"),
         "{}"
     );
-    assert!(!folder.run("b").join("link").exists());
-    assert!(folder.bring(&shelf.place.path().join("nowhere"), "c").is_err());
+    assert!(!folder.run_dir("b").join("link").exists());
+    assert!(folder.import(&shelf.place.path().join("nowhere"), "c").is_err());
     let runs = || fs::read_dir(folder.dir().join(RUNS)).expect("a folder").count();
     assert_eq!(runs(), 3, "nothing half done is left");
-    assert_eq!(folder.bring(&folder.run("a"), "a").expect("found"), "a");
+    assert_eq!(folder.import(&folder.run_dir("a"), "a").expect("found"), "a");
     assert_eq!(runs(), 3, "what is here already is not copied again");
 }
 
@@ -155,7 +158,7 @@ fn a_golden_that_was_changed_is_none() {
     let shelf = Shelf::with(&[("a", 1, true)]);
     let folder = shelf.folder();
     folder.accept("a", at(10)).expect("accepted");
-    assert_eq!(folder.accepted().expect("as it was"), folder.run("a"));
-    fs::write(folder.run("a").join(MANIFEST), "{}").expect("written");
-    assert!(matches!(folder.accepted(), Err(GoldenError::Changed { .. })));
+    assert_eq!(folder.accepted_run().expect("as it was"), folder.run_dir("a"));
+    fs::write(folder.run_dir("a").join(MANIFEST), "{}").expect("written");
+    assert!(matches!(folder.accepted_run(), Err(GoldenError::Changed { .. })));
 }

@@ -6,29 +6,34 @@ use cache::Explained;
 use recording::lanes::LaneKind;
 use recording::source::Source;
 
-use super::{Read, Rules, compare};
-use crate::verdict::{CacheChange, Level, Outcome, Verdict};
+use super::{ParityRules, Read, compare};
+use crate::verdict::{CacheChange, Level, Verdict, VerdictOutcome};
 
 /// A golden's breaks, for a lint of one candidate.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct GoldenCache {
     /// The golden, explained under the names that the candidate's lanes have.
     pub explained: Explained,
     /// Its lanes that the candidate lacks, under the golden's names. Side calls come and go, and are none of them.
-    pub lacking: Vec<String>,
+    pub missing_lanes: Vec<String>,
 }
 
 /// Explains a golden, its lanes paired with a candidate's as [`verify`](super::verify) pairs them.
-pub fn accepted(golden: &Source, candidate: &Source) -> Accepted {
+pub fn golden_cache(golden: &Source, candidate: &Source) -> GoldenCache {
     let (mut mine, mut theirs) = (Read::of(golden), Read::of(candidate));
     let gathered = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.gathered));
     let (golden, candidate) = (mine.side(), theirs.side());
-    let verdict = compare::compare_gathered(&golden, &candidate, gathered, &Rules::default(), Level::E0);
+    let verdict =
+        compare::compare_gathered(&golden, &candidate, gathered, &ParityRules::default(), Level::E0);
     let sides = mine.ordered.lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Side);
     let sides: Vec<&str> = sides.map(|lane| lane.id.as_str()).collect();
     let alone = verdict.lanes.iter().filter(|lane| lane.candidate.is_none());
-    let lacking = alone.filter_map(|lane| lane.golden.clone().filter(|it| !sides.contains(&it.as_str())));
-    Accepted { lacking: lacking.collect(), explained: as_the_candidate(&mine.explained, &verdict) }
+    let missing_lanes =
+        alone.filter_map(|lane| lane.golden.clone().filter(|it| !sides.contains(&it.as_str())));
+    GoldenCache {
+        missing_lanes: missing_lanes.collect(),
+        explained: as_the_candidate(&mine.explained, &verdict),
+    }
 }
 
 /// Adds what the candidate's requests cost the cache that the golden's do not.
@@ -46,7 +51,7 @@ pub(super) fn tell(verdict: &mut Verdict, golden: &Explained, candidate: &Explai
             usd: broken.usd,
         });
     }
-    if verdict.outcome == Outcome::Match {
+    if verdict.outcome == VerdictOutcome::Match {
         return; // what is masked is no news
     }
     for changed in cache::changed(golden, candidate) {

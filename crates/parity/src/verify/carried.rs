@@ -79,7 +79,7 @@ impl<'c> Comparison<'c> {
     /// What a unit of the turn at hand carries.
     fn carried(&self, lane: &LaneWork<'_>, side: usize, unit: &Unit) -> Option<Carried<'c>> {
         let id = lane.at_hand[side].as_ref()?;
-        let asked = self.sides[side].requests.asked(id)?;
+        let asked = self.sides[side].requests.request(id)?;
         let body = asked.body.bytes?;
         let prompt = Dialect::of(&asked.url, &body)?.decode_request(&body).ok()?;
         let is_it = |part: &&wire::dialect::Part| part.place.pointer == unit.pointer;
@@ -123,7 +123,7 @@ impl<'c> Comparison<'c> {
             return Rc::clone(known);
         }
         let attempts = turn.map(|turn| &turn.attempts[..]).unwrap_or_default();
-        let said = attempts.iter().flat_map(|id| self.sides[side].requests.said(id));
+        let said = attempts.iter().flat_map(|id| self.sides[side].requests.reply_blocks(id));
         let said = Rc::new(said.map(|block| canonical(&block)).collect::<Vec<_>>());
         self.spoken[side].insert(id.clone(), Rc::clone(&said));
         said

@@ -1,4 +1,4 @@
-//! Two recordings in, a verdict out. Requests are asked for one pair at a time.
+//! Two recordings in, a verdict out. RequestSource are asked for one pair at a time.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -19,25 +19,32 @@ use super::looks::Looks;
 use super::mask::{MaskTally, Masks};
 use super::pair::{LanePair, pair};
 use super::racy;
-use super::rules::Rules;
-use super::side::Side;
+use super::rules::ParityRules;
+use super::side::ComparedRecording;
 use super::summary;
 use super::tally::Tally;
 use super::unit::{Kind, Projected};
-use crate::verdict::{Difference, LaneVerdict, Level, Outcome, Surface, VERDICT_FORMAT, Verdict};
+use crate::verdict::{
+    LaneVerdict, Level, Surface, VERDICT_FORMAT, Verdict, VerdictDifference, VerdictOutcome,
+};
 
 /// Whether two recordings agree.
-pub fn compare(golden: &Side<'_>, candidate: &Side<'_>, rules: &Rules, wanted: Level) -> Verdict {
-    compare_gathered(golden, candidate, Default::default(), rules, wanted)
+pub fn compare(
+    golden: &ComparedRecording<'_>,
+    candidate: &ComparedRecording<'_>,
+    rules: &ParityRules,
+    required: Level,
+) -> Verdict {
+    compare_gathered(golden, candidate, Default::default(), rules, required)
 }
 
 /// The same, where requests have been taken apart already.
 pub(super) fn compare_gathered(
-    golden: &Side<'_>,
-    candidate: &Side<'_>,
+    golden: &ComparedRecording<'_>,
+    candidate: &ComparedRecording<'_>,
     gathered: [Gathered; 2],
-    rules: &Rules,
-    wanted: Level,
+    rules: &ParityRules,
+    required: Level,
 ) -> Verdict {
     let mut known = golden.ids();
     known.extend(candidate.ids());
@@ -58,7 +65,7 @@ pub(super) fn compare_gathered(
         differences: Vec::new(),
         by_byte: 0,
         notes: Vec::new(),
-        wanted,
+        required,
         uneven: false,
         askew: false,
         resolved: Vec::new(),
@@ -74,17 +81,17 @@ pub(super) fn compare_gathered(
 /// The work of comparing.
 pub(super) struct Comparison<'c> {
     /// The golden and the candidate.
-    pub(super) sides: [&'c Side<'c>; 2],
+    pub(super) sides: [&'c ComparedRecording<'c>; 2],
     gathered: [RefCell<Gathered>; 2],
     pub(super) pairs: Vec<LanePair>,
     pub(super) jobs: [Vec<Job>; 2],
     pub(super) judge: Judge,
     pub(super) tally: Tally,
-    pub(super) differences: Vec<(usize, Difference)>,
+    pub(super) differences: Vec<(usize, VerdictDifference)>,
     /// Values that differ under a mask only.
     by_byte: u64,
     notes: Vec<String>,
-    wanted: Level,
+    required: Level,
     /// Something in the turn at hand is not equal by the byte.
     pub(super) uneven: bool,
     /// The units of the turn at hand are not one to one, so what is around them cannot be compared.
@@ -212,13 +219,13 @@ impl Comparison<'_> {
         if let Some(known) = gathered.requests.get(id) {
             return Some(known.clone());
         }
-        self.sides[side].requests.asked(id).map(|asked| Projected::of(&asked, &mut gathered.pool))
+        self.sides[side].requests.request(id).map(|asked| Projected::of(&asked, &mut gathered.pool))
     }
 
     /// The body of a request.
     pub(super) fn body(&self, side: usize, id: &RequestId) -> Vec<u8> {
         let bytes =
-            self.sides[side].requests.asked(id).and_then(|asked| asked.body.bytes).unwrap_or_default();
+            self.sides[side].requests.request(id).and_then(|asked| asked.body.bytes).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned().into_bytes()
     }
 
@@ -242,8 +249,8 @@ impl Comparison<'_> {
         rule.is_some()
     }
 
-    pub(super) fn differ(&mut self, lane: usize, difference: Difference) {
-        self.tally.lower(lane, difference.surface, difference.holds);
+    pub(super) fn differ(&mut self, lane: usize, difference: VerdictDifference) {
+        self.tally.lower(lane, difference.surface, difference.level);
         self.differences.push((lane, difference));
     }
 
@@ -258,11 +265,11 @@ impl Comparison<'_> {
         }
     }
 
-    /// A difference that a mask covers: told of only where equal bytes are wanted.
-    pub(super) fn differ_by_byte(&mut self, lane: usize, difference: Difference) {
+    /// A difference that a mask covers: told of only where equal bytes are required.
+    pub(super) fn differ_by_byte(&mut self, lane: usize, difference: VerdictDifference) {
         self.tally.lower(lane, difference.surface, Some(Level::E3));
         self.by_byte += 1;
-        if self.wanted == Level::E4 {
+        if self.required == Level::E4 {
             self.differences.push((lane, difference));
         }
     }
@@ -310,22 +317,24 @@ impl Comparison<'_> {
         let rules = self.judge.rules.uses();
         let level = self.tally.level();
         let stale = rules.iter().filter(|rule| rule.stale).count();
-        if self.by_byte > 0 && self.wanted != Level::E4 {
+        if self.by_byte > 0 && self.required != Level::E4 {
             let differ = values_differ(self.by_byte, "");
             self.notes.push(format!("{differ} under a mask only; `--level E4` lists them"));
         }
         self.differences.sort_by_key(|(lane, difference)| (*lane, difference.turn));
-        let to_the_byte = self.wanted == Level::E4;
-        let offered = |difference: Difference| Difference {
-            mask: difference.mask.map(|rule| if to_the_byte { found::to_the_byte(&rule) } else { rule }),
+        let to_the_byte = self.required == Level::E4;
+        let offered = |difference: VerdictDifference| VerdictDifference {
+            suggested_rule: difference
+                .suggested_rule
+                .map(|rule| if to_the_byte { found::to_the_byte(&rule) } else { rule }),
             ..difference
         };
-        let differences: Vec<Difference> =
+        let differences: Vec<VerdictDifference> =
             self.differences.into_iter().map(|(_, difference)| offered(difference)).collect();
         let outcome = match level {
-            None => Outcome::Inconclusive("nothing was compared".to_owned()),
-            Some(level) if level >= Some(self.wanted) && stale == 0 => Outcome::Match,
-            Some(_) => Outcome::Differs,
+            None => VerdictOutcome::Inconclusive("nothing was compared".to_owned()),
+            Some(level) if level >= Some(self.required) && stale == 0 => VerdictOutcome::Match,
+            Some(_) => VerdictOutcome::Differs,
         };
         let lanes = self.pairs.iter().enumerate().map(|(number, pair)| {
             let lane =
@@ -343,8 +352,8 @@ impl Comparison<'_> {
             format: VERDICT_FORMAT,
             golden: golden.folder.clone(),
             candidate: candidate.folder.clone(),
-            about: [golden.facts.in_words(), candidate.facts.in_words()],
-            wanted: self.wanted,
+            descriptions: [golden.facts.in_words(), candidate.facts.in_words()],
+            required: self.required,
             level: level.flatten(),
             outcome,
             summary: Vec::new(),

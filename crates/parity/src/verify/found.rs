@@ -2,7 +2,7 @@
 
 use super::judge::Leaf;
 use super::unit::{Kind, Unit};
-use crate::verdict::{Difference, Level, Surface};
+use crate::verdict::{Level, Surface, VerdictDifference};
 
 /// Values longer than this are shown around the place where they part.
 const LONG: usize = 2000;
@@ -26,11 +26,11 @@ impl Spot<'_> {
         what: impl Into<String>,
         golden: Option<&str>,
         candidate: Option<&str>,
-    ) -> Difference {
+    ) -> VerdictDifference {
         let difference = self.difference(holds, pointer, what, golden, candidate);
         let rule = mask(self.surface, pointer, None, None);
         // Nothing excuses a run that came to another end.
-        Difference { mask: holds.map(|_| rule), ..difference }
+        VerdictDifference { suggested_rule: holds.map(|_| rule), ..difference }
     }
 
     /// A difference between two values, given as JSON or as words.
@@ -41,21 +41,21 @@ impl Spot<'_> {
         what: impl Into<String>,
         golden: Option<&str>,
         candidate: Option<&str>,
-    ) -> Difference {
+    ) -> VerdictDifference {
         let (golden, candidate) = (golden.map(plain), candidate.map(plain));
         let mask = mask(self.surface, pointer, golden.as_deref(), candidate.as_deref());
         let (golden, candidate) = shown(golden, candidate);
-        Difference {
+        VerdictDifference {
             surface: self.surface,
-            holds,
+            level: holds,
             lane: self.lane.to_owned(),
             turn: self.turn,
             pointer: pointer.to_owned(),
-            what: what.into(),
+            description: what.into(),
             golden,
             candidate,
-            mask: Some(mask),
-            racy: None,
+            suggested_rule: Some(mask),
+            race: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests, taken apart while their recording is put in order, so that each is read and decoded once.
+//! RequestSource, taken apart while their recording is put in order, so that each is read and decoded once.
 
 use std::collections::HashMap;
 

@@ -422,15 +422,15 @@ fn items<'a, 'd, 'b, 'e>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Facts, Rules};
+    use super::super::{ParityRules, RecordingFacts};
     use super::*;
 
     #[test]
     fn two_halves_of_characters_are_not_the_same() {
-        let facts = Facts::default();
+        let facts = RecordingFacts::default();
         let mut judge = Judge {
             masks: [Masks::of(&facts), Masks::of(&facts)],
-            rules: Rules::default().applied_to([&facts, &facts]),
+            rules: ParityRules::default().applied_to([&facts, &facts]),
             ids: Ids::default(),
             hits: MaskTally::default(),
         };

@@ -131,7 +131,7 @@ impl Comparison<'_> {
             self.attempt(lane, golden.turn, [mine, theirs]);
             if back > 0 {
                 let which = format!(", in attempt {} of {tries}", tries - back);
-                self.differences[before..].iter_mut().for_each(|(_, it)| it.what.push_str(&which));
+                self.differences[before..].iter_mut().for_each(|(_, it)| it.description.push_str(&which));
             }
         }
     }
@@ -200,7 +200,7 @@ impl Comparison<'_> {
 
     /// What is around the units, where each has its counterpart: a value that differs there is nobody's else.
     fn frames(&mut self, lane: &mut LaneWork<'_>, turn: u32, ids: [&RequestId; 2]) {
-        let frames = [0, 1].map(|side| self.sides[side].requests.asked(ids[side]));
+        let frames = [0, 1].map(|side| self.sides[side].requests.request(ids[side]));
         let [Some(g), Some(c)] = frames.map(|asked| Projected::frame_of(&asked?)) else { return };
         let surface = Surface::Settings;
         let at = At {

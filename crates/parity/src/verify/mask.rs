@@ -9,7 +9,7 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 
 use super::day::Day;
-use super::side::Facts;
+use super::side::RecordingFacts;
 use crate::verdict::{MaskUse, Surface};
 
 /// A built-in mask, by its place in [`MASKS`].
@@ -122,7 +122,7 @@ pub(super) struct Masked {
 }
 
 impl Masks {
-    pub(super) fn of(facts: &Facts) -> Self {
+    pub(super) fn of(facts: &RecordingFacts) -> Self {
         let own = |mask: &Mask| -> Option<String> {
             let alternatives = match mask.name {
                 "version" => [&facts.version, &facts.host_version]

@@ -12,7 +12,7 @@ use super::judge::At;
 use super::lane::LaneWork;
 use super::levels;
 use super::unit::{Kind, Projected, Unit};
-use crate::verdict::{Difference, Level, Surface};
+use crate::verdict::{Level, Surface, VerdictDifference};
 
 impl Comparison<'_> {
     /// The cache markers of two units that meet.
@@ -52,8 +52,8 @@ impl Comparison<'_> {
         let spot = Spot { surface: Surface::Settings, lane: lane.name, turn };
         let difference = spot.structural(Some(Level::E1), &pointer, what, mine.as_deref(), theirs.as_deref());
         // It marks the last part, which is another where one announcement more has come.
-        let racy = self.race(lane, turn, difference.holds, [Some(g), Some(c)]);
-        self.differ(lane.number, Difference { racy, ..difference });
+        let racy = self.race(lane, turn, difference.level, [Some(g), Some(c)]);
+        self.differ(lane.number, VerdictDifference { race: racy, ..difference });
     }
 
     /// Two units that meet.
@@ -127,7 +127,7 @@ impl Comparison<'_> {
                 self.differ_by_byte(lane.number, difference);
                 continue;
             }
-            difference.racy = self.race(lane, turn, Some(holds), [Some(g), Some(c)]);
+            difference.race = self.race(lane, turn, Some(holds), [Some(g), Some(c)]);
             match (unit.kind, holds) {
                 (Kind::Call, Level::E0) => {
                     self.changes.renamed.insert((unit.key.clone(), other.key.clone()));
@@ -190,7 +190,7 @@ impl Comparison<'_> {
         let here = if side == 0 { [Some((unit, of)), None] } else { [None, Some((unit, of))] };
         let racy = self.race(lane, turn, holds, here);
         let difference = spot.difference(holds, &unit.pointer, what, sides[0], sides[1]);
-        self.differ(lane.number, Difference { racy, ..difference });
+        self.differ(lane.number, VerdictDifference { race: racy, ..difference });
     }
 }
 

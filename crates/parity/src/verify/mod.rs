@@ -43,25 +43,25 @@ use session::{Block, RequestId};
 use wire::dialect::Dialect;
 use wire::json::Document;
 
-pub use cached::{Accepted, accepted};
+pub use cached::{GoldenCache, golden_cache};
 pub use compare::compare;
-pub use rules::{RULES_FILE, RULES_FORMAT, Rules, RulesError};
-pub use side::{Facts, Requests, Side};
+pub use rules::{ParityRules, ParityRulesError, RULES_FILE, RULES_FORMAT};
+pub use side::{ComparedRecording, RecordingFacts, RequestSource};
 
 use self::day::Day;
 use self::gather::Gathered;
-use crate::cached::Gathering;
-use crate::verdict::{Level, Outcome, Verdict};
+use crate::cached::CacheCollector;
+use crate::verdict::{Level, Verdict, VerdictOutcome};
 
 /// Reads two recordings and judges whether they agree. Problems of either are in the verdict's notes.
-pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level) -> Verdict {
+pub fn verify(golden: &Source, candidate: &Source, rules: &ParityRules, required: Level) -> Verdict {
     let (mut mine, mut theirs) = std::thread::scope(|scope| {
         let theirs = scope.spawn(|| Read::of(candidate));
         (Read::of(golden), theirs.join().expect("ordering a recording does not panic"))
     });
     let explained = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.explained));
     let gathered = [&mut mine, &mut theirs].map(|read| std::mem::take(&mut read.gathered));
-    let mut verdict = compare::compare_gathered(&mine.side(), &theirs.side(), gathered, rules, wanted);
+    let mut verdict = compare::compare_gathered(&mine.side(), &theirs.side(), gathered, rules, required);
     let mut doubts = Vec::new();
     for (whose, read) in [("golden", &mine), ("candidate", &theirs)] {
         let state = read.source.recording().map(|recording| recording.state());
@@ -82,8 +82,8 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &Rules, wanted: Level)
     cached::tell(&mut verdict, &explained[0], &explained[1]);
     seal::tell(&mut verdict, [(golden, &mine.ordered), (candidate, &theirs.ordered)]);
     // Whatever was not looked at may differ.
-    if let (Some(doubt), Outcome::Match) = (doubts.into_iter().next(), &verdict.outcome) {
-        verdict.outcome = Outcome::Inconclusive(doubt);
+    if let (Some(doubt), VerdictOutcome::Match) = (doubts.into_iter().next(), &verdict.outcome) {
+        verdict.outcome = VerdictOutcome::Inconclusive(doubt);
     }
     verdict
 }
@@ -106,7 +106,7 @@ impl<'s> Read<'s> {
     fn of(source: &'s Source) -> Self {
         let by_id = (0..source.len()).map(|n| (source.id(n), n)).collect();
         let mut watching =
-            Watching { gathered: Gathered::default(), asks: Gathering::new(&source.timeline()) };
+            Watching { gathered: Gathered::default(), asks: CacheCollector::new(&source.timeline()) };
         let ordered = source.order_watched(&mut watching);
         let Watching { gathered, asks } = watching;
         let explained = cache::explain(asks.asks(&ordered.lanes));
@@ -119,13 +119,14 @@ impl<'s> Read<'s> {
         first.and_then(|first| Day::of_timestamp(&first.timestamp?))
     }
 
-    fn side(&self) -> Side<'_> {
+    fn side(&self) -> ComparedRecording<'_> {
         let recording = self.source.recording();
-        let facts = recording.and_then(|recording| recording.manifest()).map(Facts::of).unwrap_or_default();
+        let facts =
+            recording.and_then(|recording| recording.manifest()).map(RecordingFacts::of).unwrap_or_default();
         let renamed = recording.map(|recording| recording.named_anew()).unwrap_or_default();
-        Side {
+        ComparedRecording {
             folder: self.source.dir().display().to_string(),
-            facts: Facts { renamed, day: self.day(), ..facts },
+            facts: RecordingFacts { renamed, day: self.day(), ..facts },
             ordered: &self.ordered,
             requests: &self.numbers,
         }
@@ -135,7 +136,7 @@ impl<'s> Read<'s> {
 /// What is gathered of a recording while it is put in order.
 struct Watching {
     gathered: Gathered,
-    asks: Gathering,
+    asks: CacheCollector,
 }
 
 impl Watch for Watching {
@@ -155,14 +156,14 @@ impl Watch for Watching {
     }
 }
 
-impl Requests for Numbers<'_> {
-    fn asked(&self, id: &RequestId) -> Option<Asked> {
+impl RequestSource for Numbers<'_> {
+    fn request(&self, id: &RequestId) -> Option<Asked> {
         self.source.asked(*self.by_id.get(id)?).ok()
     }
 
-    fn said(&self, id: &RequestId) -> Vec<Block> {
+    fn reply_blocks(&self, id: &RequestId) -> Vec<Block> {
         let Some(n) = self.by_id.get(id).copied() else { return Vec::new() };
-        let dialect = self.asked(id).and_then(|asked| {
+        let dialect = self.request(id).and_then(|asked| {
             let body = asked.body.bytes.unwrap_or_default();
             Dialect::of(&asked.url, &body)
         });

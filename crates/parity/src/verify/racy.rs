@@ -12,13 +12,13 @@ use recording::lanes::{Job, LaneKind, Lanes, Mark};
 use super::compare::Comparison;
 use super::jobs::JobWords;
 use super::lane::LaneWork;
-use super::side::Side;
+use super::side::ComparedRecording;
 use super::unit::{Kind, Projected, Unit};
 use crate::verdict::{Level, Race, Surface, Verdict};
 
 /// Whether the candidate is a replay of the golden: by the same harness, in the recorded order, and nothing went wrong
 /// on purpose. A harness without a version may be another one every time: what it does differently is no race.
-pub(super) fn is_own(golden: &Side<'_>, candidate: &Side<'_>) -> bool {
+pub(super) fn is_own(golden: &ComparedRecording<'_>, candidate: &ComparedRecording<'_>) -> bool {
     let (mine, theirs) = (&golden.facts, &candidate.facts);
     if mine.harness.is_none() || mine.version.is_none() {
         return false;
@@ -48,25 +48,25 @@ pub(super) fn notes(golden: &Lanes, verdict: &Verdict, is_own: bool) -> Vec<Stri
     let mut notes = Vec::new();
     for lane in &golden.lanes {
         for turn in lane.turns.iter().filter(|turn| turn.marks.contains(&Mark::LateText)) {
-            let because = Race::Late.because();
+            let because = Race::Late.explanation();
             notes.push(format!("the golden is racy at {}, turn {}: {because}", lane.id, turn.turn));
         }
     }
     let worse = |level: Option<Level>| level.is_none_or(|level| level < Level::E3);
-    let below: Vec<_> = verdict.differences.iter().filter(|difference| worse(difference.holds)).collect();
+    let below: Vec<_> = verdict.differences.iter().filter(|difference| worse(difference.level)).collect();
     for difference in &below {
-        if let Some(race) = difference.racy.filter(|race| *race != Race::Late) {
+        if let Some(race) = difference.race.filter(|race| *race != Race::Late) {
             notes.push(format!(
                 "the golden is racy at {}, turn {} ({}), rule `{}`: {}",
                 difference.lane,
                 difference.turn,
                 difference.pointer,
                 race.name(),
-                race.because()
+                race.explanation()
             ));
         }
     }
-    let others = below.iter().filter(|difference| difference.racy.is_none()).count();
+    let others = below.iter().filter(|difference| difference.race.is_none()).count();
     if is_own && others > 0 {
         let others = match others {
             1 => "1 of the differences is".to_owned(),

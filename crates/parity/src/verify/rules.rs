@@ -8,7 +8,7 @@ use regex::Regex;
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::side::Facts;
+use super::side::RecordingFacts;
 use crate::verdict::{RuleUse, Surface};
 
 /// The version of the file's format.
@@ -18,7 +18,7 @@ pub const RULES_FILE: &str = "parity.toml";
 
 /// The rules of a scenario.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct ParityRules {
     rules: Vec<Rule>,
 }
 
@@ -43,9 +43,9 @@ pub(super) enum Effect {
     Mask(Regex),
 }
 
-/// Rules that cannot be used.
+/// ParityRules that cannot be used.
 #[derive(Debug, Error)]
-pub enum RulesError {
+pub enum ParityRulesError {
     /// The file cannot be read.
     #[error("cannot read the rules in `{}`", path.display())]
     Io {
@@ -106,9 +106,9 @@ struct AppliesTo {
     versions: Option<Versions>,
 }
 
-impl Rules {
+impl ParityRules {
     /// Reads the rules of a golden: those of the file that is named, else those beside it, else none.
-    pub fn find(golden: &Path, named: Option<&Path>) -> Result<Self, RulesError> {
+    pub fn find(golden: &Path, named: Option<&Path>) -> Result<Self, ParityRulesError> {
         if let Some(path) = named {
             return Self::load(path);
         }
@@ -119,17 +119,17 @@ impl Rules {
         }
     }
 
-    fn load(path: &Path) -> Result<Self, RulesError> {
-        let text =
-            fs::read_to_string(path).map_err(|source| RulesError::Io { path: path.to_owned(), source })?;
+    fn load(path: &Path) -> Result<Self, ParityRulesError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| ParityRulesError::Io { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
     /// Reads rules from a text; `path` is named where something is wrong.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, RulesError> {
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ParityRulesError> {
         let bad = |at: usize, why: String| {
             let line = text[..at.min(text.len())].matches('\n').count() + 1;
-            RulesError::Bad { path: path.to_owned(), line, why }
+            ParityRulesError::Bad { path: path.to_owned(), line, why }
         };
         let file: File = toml::from_str(text).map_err(|error| {
             bad(error.span().map_or(0, |span| span.start), error.message().trim().to_owned())
@@ -161,7 +161,7 @@ impl Rules {
     }
 
     /// The rules that are for these harnesses, with nothing hit yet.
-    pub(super) fn applied_to(&self, facts: [&Facts; 2]) -> Applied {
+    pub(super) fn applied_to(&self, facts: [&RecordingFacts; 2]) -> Applied {
         let is_for = |rule: &Rule| {
             rule.applies_to.is_empty()
                 || rule.applies_to.iter().any(|to| facts.iter().any(|facts| to.includes(facts)))
@@ -218,14 +218,14 @@ impl Entry {
 }
 
 impl AppliesTo {
-    fn includes(&self, facts: &Facts) -> bool {
+    fn includes(&self, facts: &RecordingFacts) -> bool {
         let version = facts.version.as_deref().unwrap_or_default();
         facts.harness.as_ref() == Some(&self.harness)
             && self.versions.as_ref().is_none_or(|versions| versions.include(version))
     }
 }
 
-/// Rules at work: each with whether it is for these harnesses, and how often it was hit.
+/// ParityRules at work: each with whether it is for these harnesses, and how often it was hit.
 pub(super) struct Applied {
     rules: Vec<(Rule, bool, u64)>,
 }

@@ -13,7 +13,7 @@ use wire::Header;
 
 use super::found::Spot;
 use super::rules::RULES_FILE;
-use crate::verdict::{Difference, Level, Outcome, Surface, Verdict};
+use crate::verdict::{Level, Surface, Verdict, VerdictDifference, VerdictOutcome};
 
 /// So many files are named.
 const NAMED: usize = 8;
@@ -73,8 +73,8 @@ pub(super) fn tell(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
             }
         }
     }
-    if let (Some(because), Outcome::Match) = (because, &verdict.outcome) {
-        verdict.outcome = Outcome::Inconclusive(because);
+    if let (Some(because), VerdictOutcome::Match) = (because, &verdict.outcome) {
+        verdict.outcome = VerdictOutcome::Inconclusive(because);
     }
 }
 
@@ -93,7 +93,7 @@ fn is_recorded(source: &Source, file: &str) -> bool {
 }
 
 /// What the head of a dump says otherwise than the log.
-fn heads(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<Difference> {
+fn heads(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<VerdictDifference> {
     let dump = file.rsplit('/').next().unwrap_or_default();
     let request = dump.strip_suffix("_request.json");
     let Some(id) = request.or_else(|| dump.strip_suffix("_response.json")) else { return Vec::new() };
@@ -117,7 +117,7 @@ fn heads(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<Dif
         let what = format!("it was changed in `{file}` since it was sealed");
         let difference =
             spot.structural(Some(Level::E1), pointer, what, golden.as_deref(), candidate.as_deref());
-        found.push(Difference { mask: None, ..difference });
+        found.push(VerdictDifference { suggested_rule: None, ..difference });
     };
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let mut of_headers = |prefix: &str, log: &[Header], dump: &Value| {
@@ -164,7 +164,7 @@ fn pieces(url: &str) -> [&str; 3] {
 }
 
 /// One difference more, which lowers what it is part of.
-fn add(verdict: &mut Verdict, side: usize, difference: Difference) {
+fn add(verdict: &mut Verdict, side: usize, difference: VerdictDifference) {
     let of_lane = verdict.lanes.iter_mut().find(|lane| {
         let name = if side == 0 { &lane.golden } else { &lane.candidate };
         name.as_ref() == Some(&difference.lane)
@@ -172,12 +172,12 @@ fn add(verdict: &mut Verdict, side: usize, difference: Difference) {
     let of_lane = of_lane.map(|lane| lane.surfaces.iter_mut()).into_iter().flatten();
     for surface in verdict.surfaces.iter_mut().chain(of_lane) {
         if surface.surface == difference.surface {
-            surface.level = surface.level.min(difference.holds);
+            surface.level = surface.level.min(difference.level);
         }
     }
-    verdict.level = verdict.level.min(difference.holds);
-    if verdict.outcome == Outcome::Match && verdict.level < Some(verdict.wanted) {
-        verdict.outcome = Outcome::Differs;
+    verdict.level = verdict.level.min(difference.level);
+    if verdict.outcome == VerdictOutcome::Match && verdict.level < Some(verdict.required) {
+        verdict.outcome = VerdictOutcome::Differs;
     }
     verdict.differences.push(difference);
 }

@@ -13,29 +13,29 @@ use super::ids::is_made_up;
 const LONG: usize = 20;
 
 /// One of the two recordings.
-pub struct Side<'s> {
+pub struct ComparedRecording<'s> {
     /// Its folder, as it was given.
     pub folder: String,
     /// What is known of its surroundings.
-    pub facts: Facts,
+    pub facts: RecordingFacts,
     /// Its lanes.
     pub ordered: &'s Ordered,
     /// Its requests, one at a time.
-    pub requests: &'s dyn Requests,
+    pub requests: &'s dyn RequestSource,
 }
 
 /// Where requests come from; each is let go before the next is asked for.
-pub trait Requests {
+pub trait RequestSource {
     /// The request of that name; `None` where it cannot be read.
-    fn asked(&self, id: &RequestId) -> Option<Asked>;
+    fn request(&self, id: &RequestId) -> Option<Asked>;
 
     /// What the model answered to it, as far as it came.
-    fn said(&self, id: &RequestId) -> Vec<Block>;
+    fn reply_blocks(&self, id: &RequestId) -> Vec<Block>;
 }
 
 /// What a recording's manifest says of the harness and of where it ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct RecordingFacts {
     /// The harness, as in `claude-code`.
     pub harness: Option<String>,
     /// Its version.
@@ -58,7 +58,7 @@ pub struct Facts {
     pub day: Option<Day>,
 }
 
-impl Facts {
+impl RecordingFacts {
     /// Those of a manifest.
     pub fn of(manifest: &Manifest) -> Self {
         let harness = manifest.harness.as_ref();
@@ -113,7 +113,7 @@ impl Facts {
     }
 }
 
-impl Side<'_> {
+impl ComparedRecording<'_> {
     /// The ids that stand in places made for them: calls, sessions, agents.
     pub(super) fn ids(&self) -> HashSet<String> {
         let mut ids = HashSet::new();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::changes::{Changes, How};
-use super::side::Facts;
+use super::side::RecordingFacts;
 use super::unit::Kind;
 use crate::verdict::{Level, Surface, Verdict};
 
@@ -15,14 +15,14 @@ const LINES: usize = 19;
 const ROWS: usize = 3;
 
 /// A few lines for each surface that changed.
-pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&Facts; 2]) -> Vec<String> {
+pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&RecordingFacts; 2]) -> Vec<String> {
     let differs = |surface: Surface| {
         let mut of = verdict.differences.iter().filter(|difference| difference.surface == surface);
-        of.any(|difference| difference.holds < Some(Level::E3))
+        of.any(|difference| difference.level < Some(Level::E3))
     };
     let mut head = Vec::new();
     if facts[0].version != facts[1].version || facts[0].harness != facts[1].harness {
-        let name = |facts: &Facts| {
+        let name = |facts: &RecordingFacts| {
             let harness = facts.harness.as_deref().unwrap_or("a harness");
             format!("{harness} {}", facts.version.as_deref().unwrap_or("of some version"))
         };
@@ -51,8 +51,8 @@ pub(super) fn of(verdict: &Verdict, changes: &Changes, facts: [&Facts; 2]) -> Ve
         if told.is_empty() {
             // What has no words of its own speaks by its differences.
             let of =
-                verdict.differences.iter().filter(|it| it.surface == surface && it.holds < Some(Level::E3));
-            told.extend(of.map(|difference| difference.what.clone()));
+                verdict.differences.iter().filter(|it| it.surface == surface && it.level < Some(Level::E3));
+            told.extend(of.map(|difference| difference.description.clone()));
             told.dedup();
         }
         surfaces.push(wrapped(surface.name(), &told));

@@ -1,13 +1,13 @@
-//! Counts and levels, by lane and surface.
+//! UnitCounts and levels, by lane and surface.
 
 use std::collections::HashMap;
 
-use crate::verdict::{Counts, Level, Surface, SurfaceVerdict};
+use crate::verdict::{Level, Surface, SurfaceVerdict, UnitCounts};
 
 /// What was seen of one surface in one lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cell {
-    pub(super) counts: Counts,
+    pub(super) counts: UnitCounts,
     /// The lowest level that a difference left; `None` inside where not even E0 was left.
     floor: Option<Option<Level>>,
     /// Of what was compared, how often it was only how a run or a request ended, which nothing excludes.
@@ -56,7 +56,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// The counts of a surface in a lane.
-    pub(super) fn counts(&mut self, lane: usize, surface: Surface) -> &mut Counts {
+    pub(super) fn counts(&mut self, lane: usize, surface: Surface) -> &mut UnitCounts {
         &mut self.cells.entry((lane, surface)).or_default().counts
     }
 

@@ -1,7 +1,7 @@
 //! The file, and that nothing in a verdict can break it.
 
 use expect_test::expect;
-use parity::{Level, Outcome};
+use parity::{Level, VerdictOutcome};
 
 use super::junit;
 use crate::sample::{HOSTILE, verdict};
@@ -75,7 +75,7 @@ fn nothing_can_break_the_file() {
     assert_eq!(is_xml(&junit(&verdict)), Ok(11));
     verdict.candidate = HOSTILE.to_owned();
     verdict.lanes[1].golden = Some(HOSTILE.to_owned());
-    verdict.outcome = Outcome::Inconclusive(HOSTILE.to_owned());
+    verdict.outcome = VerdictOutcome::Inconclusive(HOSTILE.to_owned());
     verdict.rules[0].reason = HOSTILE.to_owned();
     verdict.differences[2].lane = HOSTILE.to_owned();
     verdict.differences[1].golden = Some("é".repeat(20_000));
@@ -93,12 +93,12 @@ fn a_verdict_that_is_no_match_never_passes() {
     quiet.rules.clear();
     quiet.lanes.clear();
     assert_eq!(failures(&junit(&quiet)), 1);
-    quiet.outcome = Outcome::Match;
+    quiet.outcome = VerdictOutcome::Match;
     quiet.level = Some(Level::E3);
     assert_eq!(failures(&junit(&quiet)), 0);
-    quiet.outcome = Outcome::Inconclusive("the golden is racy".to_owned());
+    quiet.outcome = VerdictOutcome::Inconclusive("the golden is racy".to_owned());
     assert_eq!(failures(&junit(&quiet)), 1);
-    quiet.outcome = Outcome::Differs;
+    quiet.outcome = VerdictOutcome::Differs;
     quiet.level = None;
     assert_eq!(failures(&junit(&quiet)), 1);
 }
@@ -107,6 +107,6 @@ fn a_verdict_that_is_no_match_never_passes() {
 fn what_is_above_the_wanted_level_is_no_failure() {
     let mut above = verdict();
     assert!(!junit(&above).contains("candidate: 1.0"), "E3 holds there, and E3 was asked for");
-    above.wanted = Level::E4;
+    above.required = Level::E4;
     assert!(junit(&above).contains("candidate: 1.0"));
 }

@@ -55,7 +55,7 @@ impl Waiting {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let waiting = waiting(arguments)?;
-    let never = ScenarioFolder::never_accepted(goldens(arguments)).map_err(explain)?;
+    let never = ScenarioFolder::list_unaccepted(goldens(arguments)).map_err(explain)?;
     tell_never_accepted(&never);
     let verdict = |is_done: bool| ExitCode::from(if is_done { 0 } else { Kind::Verdict as u8 });
     match arguments {
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 fn tell_never_accepted(never: &[(ScenarioFolder, String)]) {
     for (folder, newest) in never {
         eprintln!("`{}` has recordings, and none was ever accepted", folder.dir().display());
-        eprintln!("hint: `offshoot accept {}`", folder.run(newest).display());
+        eprintln!("hint: `offshoot accept {}`", folder.run_dir(newest).display());
     }
 }
 
@@ -101,10 +101,10 @@ fn waiting(arguments: &Arguments) -> anyhow::Result<Vec<Waiting>> {
         return Err(error)
             .or_fail_with(Kind::Usage, || "give the folder that holds HARNESS/VERSION/SCENARIO".into());
     }
-    for folder in ScenarioFolder::all(goldens(arguments)).map_err(explain)? {
+    for folder in ScenarioFolder::list_accepted(goldens(arguments)).map_err(explain)? {
         let pending = folder.pending().map_err(explain)?;
-        for (run, why) in &pending.passed_over {
-            eprintln!("passed over `{}`: {}", folder.run(run).display(), report::plain(why));
+        for (run, why) in &pending.skipped {
+            eprintln!("passed over `{}`: {}", folder.run_dir(run).display(), report::plain(why));
         }
         if !pending.runs.is_empty() {
             waiting.push(Waiting { folder, runs: pending.runs });
@@ -115,8 +115,8 @@ fn waiting(arguments: &Arguments) -> anyhow::Result<Vec<Waiting>> {
 
 fn list(waiting: &[Waiting]) -> String {
     let line = |waiting: &Waiting| match waiting.runs.len() {
-        1 => format!("{}\n", waiting.folder.run(waiting.newest()).display()),
-        n => format!("{} and {} older\n", waiting.folder.run(waiting.newest()).display(), n - 1),
+        1 => format!("{}\n", waiting.folder.run_dir(waiting.newest()).display()),
+        n => format!("{} and {} older\n", waiting.folder.run_dir(waiting.newest()).display(), n - 1),
     };
     match waiting {
         [] => "nothing waits\n".to_owned(),
@@ -145,7 +145,7 @@ fn decide_all(waiting: &[Waiting], reject: bool) -> ExitCode {
 
 fn accept_newest(waiting: &Waiting) -> anyhow::Result<String> {
     let run = waiting.newest();
-    sealed(&waiting.folder.run(run))?;
+    sealed(&waiting.folder.run_dir(run))?;
     accept(&waiting.folder, run)
 }
 
@@ -153,7 +153,7 @@ fn reject_runs(waiting: &Waiting) -> anyhow::Result<String> {
     let mut said = String::new();
     for run in &waiting.runs {
         waiting.folder.reject(run, SystemTime::now()).map_err(explain)?;
-        said += &format!("rejected `{}`\n", waiting.folder.run(run).display());
+        said += &format!("rejected `{}`\n", waiting.folder.run_dir(run).display());
     }
     Ok(said)
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use parity::{Difference, Level, Outcome, ScenarioFolder, Surface, VERDICT_FORMAT, Verdict};
+use parity::{Level, ScenarioFolder, Surface, VERDICT_FORMAT, Verdict, VerdictDifference, VerdictOutcome};
 use recording::Manifest;
 
 use super::walk::{Terminal, Walk};
@@ -21,26 +21,26 @@ impl Judge for Told {
     fn judge(&self, _: &ScenarioFolder, golden: &Path, candidate: &Path) -> anyhow::Result<Verdict> {
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.compared.borrow_mut().push(format!("{} {}", name(golden), name(candidate)));
-        let difference = |n: usize| Difference {
+        let difference = |n: usize| VerdictDifference {
             surface: Surface::Prompt,
-            holds: Some(Level::E2),
+            level: Some(Level::E2),
             lane: "main".to_owned(),
             turn: 1,
             pointer: format!("/system/{n}"),
-            what: "a text differs".to_owned(),
+            description: "a text differs".to_owned(),
             golden: Some("old\u{1b}[2J".to_owned()),
             candidate: None,
-            mask: Some(format!("[[mask]]\npointer = \"/system/{n}\"")),
-            racy: None,
+            suggested_rule: Some(format!("[[mask]]\npointer = \"/system/{n}\"")),
+            race: None,
         };
         Ok(Verdict {
             format: VERDICT_FORMAT,
             golden: String::new(),
             candidate: String::new(),
-            about: [String::new(), String::new()],
-            wanted: Level::E3,
+            descriptions: [String::new(), String::new()],
+            required: Level::E3,
             level: Some(Level::E2),
-            outcome: if self.differences == 0 { Outcome::Match } else { Outcome::Differs },
+            outcome: if self.differences == 0 { VerdictOutcome::Match } else { VerdictOutcome::Differs },
             summary: vec!["one thing changed".to_owned()],
             surfaces: Vec::new(),
             lanes: Vec::new(),
@@ -63,7 +63,7 @@ impl Shelf {
     fn new() -> Self {
         let shelf = Self { place: tempfile::tempdir().expect("a folder") };
         for second in 1..=3 {
-            let dir = shelf.folder().run(&second.to_string());
+            let dir = shelf.folder().run_dir(&second.to_string());
             std::fs::create_dir_all(&dir).expect("made");
             let started_at = format!("2026-01-01T00:00:{second:02}.000000Z");
             let manifest = Manifest { format: 1, sealed: true, started_at, ..Manifest::default() };
@@ -78,7 +78,7 @@ impl Shelf {
     }
 
     fn waiting(&self) -> Vec<Waiting> {
-        let folders = ScenarioFolder::all(self.place.path()).expect("readable");
+        let folders = ScenarioFolder::list_accepted(self.place.path()).expect("readable");
         let pending =
             |folder: ScenarioFolder| Waiting { runs: folder.pending().expect("readable").runs, folder };
         folders.into_iter().map(pending).filter(|waiting| !waiting.runs.is_empty()).collect()
@@ -132,7 +132,7 @@ fn skipping_quitting_and_the_end_of_the_input_change_nothing() {
         assert_eq!(shelf.typed(2, keys).1, 1, "{keys:?}");
         assert_eq!(shelf.golden(), "1");
         assert_eq!(shelf.waiting()[0].runs, ["2", "3"]);
-        assert!(!shelf.folder().rules().exists());
+        assert!(!shelf.folder().rules_file().exists());
     }
 }
 
@@ -142,7 +142,7 @@ fn a_mask_needs_a_reason() {
     let (said, left) = shelf.typed(2, "m\n\nm\nthe clock\n");
     assert_eq!(left, 1, "it is compared anew");
     assert!(said.contains("a mask needs a reason") && said.contains("1 masked in"), "{said}");
-    let rules = std::fs::read_to_string(shelf.folder().rules()).expect("written");
+    let rules = std::fs::read_to_string(shelf.folder().rules_file()).expect("written");
     assert_eq!(rules, "format = 1\n\n[[mask]]\npointer = \"/system/1\"\nreason = \"the clock\"\n");
 }
 

@@ -3,7 +3,7 @@
 use std::io::{BufRead, Write};
 use std::time::SystemTime;
 
-use parity::{Outcome, Verdict, with_reason};
+use parity::{Verdict, VerdictOutcome, set_reason};
 
 use super::{Waiting, accept_newest};
 use crate::commands::accept::explain;
@@ -51,8 +51,8 @@ impl Walk<'_> {
 
     fn run(&mut self, waiting: &Waiting) -> anyhow::Result<Key> {
         let folder = &waiting.folder;
-        let golden = folder.accepted().map_err(explain)?;
-        let candidate = folder.run(waiting.newest());
+        let golden = folder.accepted_run().map_err(explain)?;
+        let candidate = folder.run_dir(waiting.newest());
         let verdict = self.judge.judge(folder, &golden, &candidate)?;
         let golden = golden.file_name().unwrap_or_default().to_string_lossy();
         self.say(&format!("\n{}\n{}\n", candidate.display(), headline(&verdict, &golden)))?;
@@ -63,9 +63,9 @@ impl Walk<'_> {
         for (n, difference) in verdict.differences.iter().enumerate() {
             let shown = report::difference_text(difference, self.terminal.width);
             self.say(&format!("\n{}/{} {shown}", n + 1, verdict.differences.len()))?;
-            match self.ask(difference.mask.is_some())? {
+            match self.ask(difference.suggested_rule.is_some())? {
                 Key::Skip => {}
-                Key::Mask => masked += usize::from(self.mask(waiting, difference.mask.as_deref())?),
+                Key::Mask => masked += usize::from(self.mask(waiting, difference.suggested_rule.as_deref())?),
                 decided => return self.decided(waiting, decided),
             }
         }
@@ -74,7 +74,7 @@ impl Walk<'_> {
             return self.decided(waiting, key);
         }
         if masked > 0 {
-            let rules = folder.rules();
+            let rules = folder.rules_file();
             self.say(&format!("{masked} masked in `{}`; it is compared anew next time\n", rules.display()))?;
         }
         Ok(Key::Skip)
@@ -105,7 +105,7 @@ impl Walk<'_> {
             self.say("a mask needs a reason; it is skipped\n")?;
             return Ok(false);
         }
-        waiting.folder.add_rule(&with_reason(mask, &reason)).map_err(explain)?;
+        waiting.folder.add_rule(&set_reason(mask, &reason)).map_err(explain)?;
         Ok(true)
     }
 
@@ -140,9 +140,9 @@ impl Walk<'_> {
 fn headline(verdict: &Verdict, golden: &str) -> String {
     let level = verdict.level.map_or("not even E0".to_owned(), |level| level.to_string());
     let word = match &verdict.outcome {
-        Outcome::Match => "matches".to_owned(),
-        Outcome::Differs => "differs from".to_owned(),
-        Outcome::Inconclusive(why) => format!("cannot be compared ({}) with", report::plain(why)),
+        VerdictOutcome::Match => "matches".to_owned(),
+        VerdictOutcome::Differs => "differs from".to_owned(),
+        VerdictOutcome::Inconclusive(why) => format!("cannot be compared ({}) with", report::plain(why)),
     };
-    format!("{word} the golden `{golden}`: {level} holds, {} was asked for", verdict.wanted)
+    format!("{word} the golden `{golden}`: {level} holds, {} was asked for", verdict.required)
 }

@@ -15,8 +15,8 @@ use wire::dialect::Dialect;
 use self::change::change;
 use self::story::{Story, story, talk};
 use super::day::Day;
-use super::{Rules, compare};
-use crate::{Difference, Level, Outcome, Verdict};
+use super::{ParityRules, compare};
+use crate::{Level, Verdict, VerdictDifference, VerdictOutcome};
 
 const DIALECTS: [(&str, Dialect); 3] = [
     ("anthropic", Dialect::AnthropicMessages),
@@ -29,7 +29,7 @@ fn dialect(name: &str) -> Dialect {
 }
 
 fn judged(golden: &Story, candidate: &Story, rules: &str, wanted: Level) -> Verdict {
-    let rules = Rules::parse(rules, Path::new("parity.toml")).expect("good rules");
+    let rules = ParityRules::parse(rules, Path::new("parity.toml")).expect("good rules");
     let (mine, theirs) = (golden.ordered(), candidate.ordered());
     compare(&golden.side("golden", &mine), &candidate.side("candidate", &theirs), &rules, wanted)
 }
@@ -37,8 +37,18 @@ fn judged(golden: &Story, candidate: &Story, rules: &str, wanted: Level) -> Verd
 /// A line a difference.
 fn told(verdict: &Verdict) -> String {
     let level = |level: Option<Level>| level.map_or("-".to_owned(), |level| level.to_string());
-    let line = |difference: &Difference| {
-        let Difference { surface, holds, lane, turn, pointer, what, golden, candidate, .. } = difference;
+    let line = |difference: &VerdictDifference| {
+        let VerdictDifference {
+            surface,
+            level: holds,
+            lane,
+            turn,
+            pointer,
+            description: what,
+            golden,
+            candidate,
+            ..
+        } = difference;
         let value = |value: &Option<String>| value.as_deref().unwrap_or("-").replace('\n', "\\n");
         format!(
             "{} {} {lane} {turn} {pointer}: {what}: {} / {}\n",
@@ -57,7 +67,7 @@ fn a_copy_is_equal_to_the_byte_and_nothing_is_said() {
     for (name, dialect) in DIALECTS {
         let golden = story(dialect);
         let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E4);
-        assert_eq!(verdict.outcome, Outcome::Match, "{name}: {}", told(&verdict));
+        assert_eq!(verdict.outcome, VerdictOutcome::Match, "{name}: {}", told(&verdict));
         assert_eq!((verdict.level, verdict.differences.len()), (Some(Level::E4), 0), "{name}");
         for surface in &verdict.surfaces {
             assert_eq!(surface.level, Some(Level::E4), "{name}: {surface:?}");
@@ -82,7 +92,7 @@ fn side_calls_meet_by_their_words() {
         let mut candidate = candidate.clone();
         candidate.rename(&[("job_b7e219", "job_0d1e2f"), ("job_a1f03c", "job_9a8b7c")]);
         let verdict = judged(golden, &candidate, "format = 1", Level::E3);
-        assert_eq!(verdict.outcome, Outcome::Match, "{}", told(&verdict));
+        assert_eq!(verdict.outcome, VerdictOutcome::Match, "{}", told(&verdict));
     }
 }
 
@@ -110,8 +120,9 @@ fn a_last_turn_without_tools_is_the_agents_own() {
         let mut candidate = golden.clone();
         candidate.forget("r6");
         let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
-        let missing =
-            |it: &&Difference| it.lane == "main" && it.what.contains("only the golden has this turn");
+        let missing = |it: &&VerdictDifference| {
+            it.lane == "main" && it.description.contains("only the golden has this turn")
+        };
         assert!(verdict.differences.iter().any(|it| missing(&it)), "{name}: {}", told(&verdict));
     }
 }
@@ -183,7 +194,7 @@ fn a_side_call_that_goes_elsewhere_is_known_by_its_words() {
     let candidate = story(dialect("anthropic")).with_other("r7", "/v1/messages/count_tokens", body);
     let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
     let path = verdict.differences.iter().find(|it| it.pointer == "url:path").expect("it is named");
-    assert_eq!((path.lane.as_str(), path.holds), ("side-1", Some(Level::E1)));
+    assert_eq!((path.lane.as_str(), path.level), ("side-1", Some(Level::E1)));
 }
 
 #[test]
@@ -328,21 +339,21 @@ fn every_change_is_named_at_its_place() {
         let (golden, candidate) = mutated(&mutation);
         let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
         let [surface, lane, turn, pointer] = mutation.place;
-        let is_it = |difference: &&Difference| {
+        let is_it = |difference: &&VerdictDifference| {
             difference.surface.name() == surface
                 && difference.lane == lane
                 && difference.turn.to_string() == turn
                 && difference.pointer == pointer
         };
         // `same` is a change that a mask or another spelling covers.
-        let found = verdict.differences.iter().find(is_it).and_then(|difference| difference.holds);
+        let found = verdict.differences.iter().find(is_it).and_then(|difference| difference.level);
         let right = match mutation.holds {
-            "same" => verdict.differences.iter().all(|difference| difference.holds == Some(Level::E3)),
-            "E3" if verdict.outcome == Outcome::Match => found == Some(Level::E3),
+            "same" => verdict.differences.iter().all(|difference| difference.level == Some(Level::E3)),
+            "E3" if verdict.outcome == VerdictOutcome::Match => found == Some(Level::E3),
             holds => found.map(|level| level.to_string()).as_deref() == Some(holds),
         };
         // A verdict is as low as its lowest difference, and a few at most come from one change.
-        let fails = ["same", "E3"].contains(&mutation.holds) || verdict.outcome == Outcome::Differs;
+        let fails = ["same", "E3"].contains(&mutation.holds) || verdict.outcome == VerdictOutcome::Differs;
         if right && fails && verdict.differences.len() <= 12 {
             named += 1;
         } else {
@@ -359,13 +370,14 @@ fn the_rule_that_comes_with_a_difference_covers_it() {
     for mutation in mutations() {
         let (golden, candidate) = mutated(&mutation);
         let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
-        let failing = verdict.differences.iter().filter(|difference| difference.holds < Some(Level::E3));
-        let mut rules: Vec<String> = failing.filter_map(|difference| difference.mask.clone()).collect();
+        let failing = verdict.differences.iter().filter(|difference| difference.level < Some(Level::E3));
+        let mut rules: Vec<String> =
+            failing.filter_map(|difference| difference.suggested_rule.clone()).collect();
         rules.sort();
         rules.dedup();
         let rules = format!("format = 1\n{}", rules.join("\n"));
         let verdict = judged(&golden, &candidate, &rules, Level::E3);
-        if verdict.outcome != Outcome::Match {
+        if verdict.outcome != VerdictOutcome::Match {
             left.push_str(&format!("{}\n{rules}\n{}{:?}\n\n", mutation.line, told(&verdict), verdict.rules));
         }
     }
@@ -473,7 +485,7 @@ fn nothing_compared_is_no_match() {
     golden.exchanges.clear();
     golden.facts.ran = false;
     let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E0);
-    assert!(matches!(verdict.outcome, Outcome::Inconclusive(_)), "{:?}", verdict.outcome);
+    assert!(matches!(verdict.outcome, VerdictOutcome::Inconclusive(_)), "{:?}", verdict.outcome);
     assert!(verdict.surfaces.iter().all(|surface| surface.level.is_none()));
 }
 
@@ -509,7 +521,7 @@ fn another_run_of_the_same_agrees_under_masks() {
     expect![[r#"[("ses_0a1b2c3d4e", "ses_7a7b7c7d7e"), ("00112233aabbccdd", "ffeeddccbbaa9988"), ("a1f03c", "999e9a"), ("b7e219", "0b0b0b")]"#]].assert_eq(&format!("{:?}", verdict.ids));
     // Where equal bytes are wanted, every one of them is listed.
     let verdict = judged(&golden, &candidate, "format = 1", Level::E4);
-    assert_eq!((verdict.level, verdict.outcome), (Some(Level::E3), Outcome::Differs));
+    assert_eq!((verdict.level, verdict.outcome), (Some(Level::E3), VerdictOutcome::Differs));
     assert!(verdict.differences.len() > 10);
 }
 
@@ -518,7 +530,7 @@ fn what_is_equal_is_equal_whatever_is_known_of_one_side() {
     for (name, dialect) in DIALECTS {
         let golden = story(dialect);
         let mut bare = golden.clone();
-        bare.facts = crate::Facts::default();
+        bare.facts = crate::RecordingFacts::default();
         // Of these two each names another folder, and another version.
         let mut other = golden.clone();
         other.facts.folders = vec![("cwd", "/somewhere/else".into())];
@@ -534,7 +546,7 @@ fn what_is_equal_is_equal_whatever_is_known_of_one_side() {
     let golden = story(Dialect::AnthropicMessages);
     let mut bare = golden.clone();
     bare.rename(&[("ses_0a1b2c3d4e", "ses_7a7b7c7d7e"), ("waste no words", "waste no words 2026-11-15")]);
-    bare.facts = crate::Facts::default();
+    bare.facts = crate::RecordingFacts::default();
     let mut named = golden.clone();
     named.rename(&[("waste no words", "waste no words 2026-11-16")]);
     assert_eq!(told(&judged(&named, &bare, "format = 1", Level::E3)), "E3 Match\n");
@@ -551,14 +563,14 @@ fn what_is_carried_back_is_what_was_said() {
     let mut other = silent.clone();
     other.says("r1", "a pair", "Both are on their way.", &["r4", "r6"]);
     let verdict = judged(&golden, &other, "format = 1", Level::E3);
-    assert_eq!(verdict.outcome, Outcome::Match, "{}", told(&verdict));
+    assert_eq!(verdict.outcome, VerdictOutcome::Match, "{}", told(&verdict));
     assert_eq!(verdict.surfaces[0].counts.echoed, 2, "{:?}", verdict.surfaces[0]);
     // What stands beside the words is not what it said.
     let mut beside = other.clone();
     change(&mut beside, "r6", "add /messages/1/content/1/mood \"good\"");
     let verdict = judged(&golden, &beside, "format = 1", Level::E3);
     assert!(told(&verdict).contains("/messages/1/content/1/mood"), "{}", told(&verdict));
-    assert_eq!(verdict.outcome, Outcome::Differs);
+    assert_eq!(verdict.outcome, VerdictOutcome::Differs);
     // Another said nothing, and there was nothing to carry.
     for (mine, theirs) in [(&golden, &silent), (&silent, &golden)] {
         assert_eq!(told(&judged(mine, theirs, "format = 1", Level::E3)), "E3 Match\n");
@@ -677,7 +689,7 @@ fn masks_leave_what_somebody_chose() {
         judged(&said(surface, golden), &said(surface, candidate), "format = 1", Level::E3).level
     };
     for (surface, golden, candidate) in [
-        ("system", "Answer with max_tokens: 100.", "Answer with max_tokens: 900."),
+        ("system", "CriterionAnswer with max_tokens: 100.", "CriterionAnswer with max_tokens: 900."),
         ("result", "const token = 5;", "const token = 6;"),
         ("user", "Deploy only on Monday.", "Deploy only on Friday."),
         ("user", "Delete files before 2020-01-01.", "Delete files before 2026-11-14."),
@@ -786,7 +798,7 @@ fn a_surface_that_holds_nothing_is_not_one_with_nothing_in_it() {
     let mut golden = golden.clone();
     ["r1", "r2", "r3", "r4", "r5", "r6"].into_iter().for_each(|id| change(&mut golden, id, "set /tools []"));
     let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E3);
-    assert_eq!((verdict.surfaces[1].level, verdict.outcome), (None, Outcome::Match));
+    assert_eq!((verdict.surfaces[1].level, verdict.outcome), (None, VerdictOutcome::Match));
 }
 
 #[test]
@@ -868,7 +880,7 @@ fn what_is_excluded_holds_no_level() {
     let rules = format!("format = 1\n{}", rule("tools", "/*"));
     let verdict = judged(&golden, &golden.clone(), &rules, Level::E3);
     let tools = &verdict.surfaces[1];
-    assert_eq!((tools.level, tools.counts.compared, verdict.outcome), (None, 0, Outcome::Match));
+    assert_eq!((tools.level, tools.counts.compared, verdict.outcome), (None, 0, VerdictOutcome::Match));
     let mut all = String::from("format = 1\n");
     for surface in ["prompt", "tools", "settings", "calls", "results", "jobs", "routing"] {
         all.push_str(&rule(surface, "/*"));
@@ -887,7 +899,7 @@ fn what_is_excluded_holds_no_level() {
     let verdict = judged(&golden, &golden.clone(), &all, Level::E3);
     let left: Vec<_> = verdict.surfaces.iter().filter(|surface| surface.level.is_some()).collect();
     assert!(left.is_empty(), "{left:?}");
-    assert!(matches!(verdict.outcome, Outcome::Inconclusive(_)), "{:?}", verdict.outcome);
+    assert!(matches!(verdict.outcome, VerdictOutcome::Inconclusive(_)), "{:?}", verdict.outcome);
 }
 
 #[test]
@@ -982,7 +994,8 @@ fn all_rules_that_are_offered_can_be_pasted_at_once() {
     ]);
     for wanted in [Level::E3, Level::E4] {
         let verdict = judged(&golden, &candidate, "format = 1", wanted);
-        let rules: Vec<&str> = verdict.differences.iter().filter_map(|it| it.mask.as_deref()).collect();
+        let rules: Vec<&str> =
+            verdict.differences.iter().filter_map(|it| it.suggested_rule.as_deref()).collect();
         assert!(rules.iter().collect::<std::collections::BTreeSet<_>>().len() < rules.len(), "{rules:?}");
         let verdict = judged(&golden, &candidate, &rules.concat(), wanted);
         assert_eq!(told(&verdict), "E4 Match\n".replace("E4", if wanted == Level::E3 { "E3" } else { "E4" }));
@@ -996,10 +1009,10 @@ fn rules_are_strict_and_a_stale_one_fails() {
     let stale =
         "format = 1\n[[mask]]\nsurface = \"prompt\"\npointer = \"/system/7/text\"\nreason = \"gone\"\n";
     let verdict = judged(&golden, &golden.clone(), stale, Level::E3);
-    assert_eq!((verdict.level, verdict.outcome.clone()), (Some(Level::E4), Outcome::Differs));
+    assert_eq!((verdict.level, verdict.outcome.clone()), (Some(Level::E4), VerdictOutcome::Differs));
     let other = format!("{stale}applies_to = {{ harness = \"claude-code\", versions = \"before 2.1\" }}\n");
     let verdict = judged(&golden, &golden.clone(), &other, Level::E3);
-    assert_eq!((verdict.outcome, verdict.rules[0].stale), (Outcome::Match, false));
+    assert_eq!((verdict.outcome, verdict.rules[0].stale), (VerdictOutcome::Match, false));
     let mistakes = [
         "format = 2\n",
         "format = 1\n\n[[mask]]\nsurface = \"prompts\"\npointer = \"/a\"\nreason = \"x\"\n",
@@ -1009,8 +1022,8 @@ fn rules_are_strict_and_a_stale_one_fails() {
         "format = 1\n[[mask]]\nsurface = \"prompt\"\npointer = \"/a\"\nreason = \" \"\n",
         "format = 1\n[[mask]]\nsurface = \"prompt\"\npointer = \"/a\"\nreason = \"x\"\nbecause = \"y\"\n",
     ];
-    let said =
-        mistakes.map(|text| Rules::parse(text, Path::new("parity.toml")).expect_err("a mistake").to_string());
+    let said = mistakes
+        .map(|text| ParityRules::parse(text, Path::new("parity.toml")).expect_err("a mistake").to_string());
     expect![[r#"
         cannot use the rules in `parity.toml`, line 1: format 2 is not known; this version knows 1
         cannot use the rules in `parity.toml`, line 4: unknown variant `prompts`, expected one of `prompt`, `tools`, `settings`, `calls`, `results`, `jobs`, `routing`

@@ -16,8 +16,8 @@ fn replayed(golden: &Story, mut candidate: Story, of: &str, order: &str) -> Verd
 
 /// The races of all differences that fail E3.
 fn races(verdict: &Verdict) -> Vec<Option<Race>> {
-    let failing = verdict.differences.iter().filter(|it| it.holds.is_none_or(|level| level < Level::E3));
-    failing.map(|difference| difference.racy).collect()
+    let failing = verdict.differences.iter().filter(|it| it.level.is_none_or(|level| level < Level::E3));
+    failing.map(|difference| difference.race).collect()
 }
 
 fn own(golden: &Story, candidate: Story) -> Vec<Option<Race>> {

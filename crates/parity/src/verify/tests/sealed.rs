@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use wire::Ending;
 
-use super::{Level, Outcome, Rules, told};
+use super::{Level, ParityRules, VerdictOutcome, told};
 use crate::verify;
 
 /// A sealed recording of one question.
@@ -64,7 +64,7 @@ fn check(edit: impl FnOnce(&Path), expected: Expect) {
     let sources = [&golden, &candidate].map(|dir| Source::open(dir).expect("a recording"));
     let mut said = String::new();
     for (mine, theirs) in [(0, 1), (1, 0)] {
-        let verdict = verify(&sources[mine], &sources[theirs], &Rules::default(), Level::E3);
+        let verdict = verify(&sources[mine], &sources[theirs], &ParityRules::default(), Level::E3);
         let notes: Vec<_> = verdict.notes.iter().filter(|note| note.contains("seal")).cloned().collect();
         said.push_str(&format!("{}{}\n", told(&verdict), notes.join("\n")));
     }
@@ -92,7 +92,7 @@ fn what_was_not_changed_matches() {
 
     "#]],
     );
-    // Rules may be put into a golden's folder.
+    // ParityRules may be put into a golden's folder.
     check(
         |dir| fs::write(dir.join("parity.toml"), "format = 1\n").expect("written"),
         expect![[r#"
@@ -216,8 +216,8 @@ fn a_dump_that_cannot_be_read_is_no_match() {
         let bytes = fs::read(cut.join(dump)).expect("there");
         fs::write(cut.join(dump), &bytes[..100]).expect("written");
         let source = Source::open(&cut).expect("dumps");
-        let verdict = verify(&source, &source, &Rules::default(), Level::E0);
-        let Outcome::Inconclusive(because) = &verdict.outcome else { panic!("{}", told(&verdict)) };
+        let verdict = verify(&source, &source, &ParityRules::default(), Level::E0);
+        let VerdictOutcome::Inconclusive(because) = &verdict.outcome else { panic!("{}", told(&verdict)) };
         assert!(because.contains(dump) && because.contains("was not compared"), "{because}");
     }
 }

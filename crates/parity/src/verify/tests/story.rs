@@ -9,14 +9,14 @@ use session::{Block, CallId, Reply, RequestId, StopReason, ToolCall, Usage};
 use wire::Header;
 use wire::dialect::Dialect;
 
-use crate::{Facts, Requests, Side};
+use crate::{ComparedRecording, RecordingFacts, RequestSource};
 
 /// A recording that only exists here.
 #[derive(Clone)]
 pub(super) struct Story {
     pub(super) dialect: Dialect,
     pub(super) exchanges: Vec<Told>,
-    pub(super) facts: Facts,
+    pub(super) facts: RecordingFacts,
     /// `+r1` for a request, `-r1` for the end of its answer.
     events: Vec<String>,
 }
@@ -106,13 +106,13 @@ pub(super) fn story(dialect: Dialect) -> Story {
     ];
     let events = vec!["+r1", "-r1", "+r2", "+r3", "+r4", "-r2", "-r4", "+r5", "-r5", "-r3", "+r6", "-r6"];
     let events = events.into_iter().map(str::to_owned).collect();
-    let facts = Facts {
+    let facts = RecordingFacts {
         harness: Some("opencode".into()),
         version: Some("1.2.3".into()),
         ran: true,
         exit_code: Some(0),
         folders: vec![("cwd", "/work/here".into())],
-        ..Facts::default()
+        ..RecordingFacts::default()
     };
     Story { dialect, exchanges, facts, events }
 }
@@ -424,17 +424,17 @@ impl Story {
         Ordered { lanes: tracker.finish(), exchanges, problems: Vec::new() }
     }
 
-    pub(super) fn side<'s>(&'s self, folder: &str, ordered: &'s Ordered) -> Side<'s> {
-        Side { folder: folder.into(), facts: self.facts.clone(), ordered, requests: self }
+    pub(super) fn side<'s>(&'s self, folder: &str, ordered: &'s Ordered) -> ComparedRecording<'s> {
+        ComparedRecording { folder: folder.into(), facts: self.facts.clone(), ordered, requests: self }
     }
 }
 
-impl Requests for Story {
-    fn asked(&self, id: &RequestId) -> Option<Asked> {
+impl RequestSource for Story {
+    fn request(&self, id: &RequestId) -> Option<Asked> {
         self.exchanges.iter().find(|told| told.id == id.as_str()).map(Told::asked)
     }
 
-    fn said(&self, id: &RequestId) -> Vec<Block> {
+    fn reply_blocks(&self, id: &RequestId) -> Vec<Block> {
         let told = self.exchanges.iter().find(|told| told.id == id.as_str() && told.status == 200);
         let reply = told.and_then(|told| told.reply.clone());
         reply.map(|reply| reply.blocks).unwrap_or_default()
