@@ -11,16 +11,18 @@ use store::{
 use tokio::sync::OwnedMutexGuard;
 
 use crate::budget::Over;
+use crate::cache_warmup::{First, Lead, Place};
 use crate::conversation::{Conversation, Open, Telling, summary_of};
 use crate::crash;
 use crate::error::RunError;
-use crate::event::What;
-use crate::fan_out::{First, Lead, Place};
+use crate::event::EventKind;
 use crate::fork;
-use crate::provider::{Attempt, Decision, Failure, Retry, Seen, Whole};
+use crate::provider::{
+    AttemptEvent, CompleteReply, HttpAttempt, ProviderFailure, RetryAdvice, RetryDecision,
+};
 use crate::request;
 use crate::run::Run;
-use crate::stop::Wish;
+use crate::stop::StopRequest;
 
 /// What became of a question.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub(crate) enum Asked {
     /// It would cost more than the run may; in words.
     NoBudget(String),
     /// The provider gave no answer, however often it was asked.
-    GaveUp(Failure),
+    GaveUp(ProviderFailure),
 }
 
 /// Asks for the next turn. What there is to tell becomes the next message.
@@ -71,7 +73,7 @@ pub(crate) async fn turn(run: &Run, talk: &mut Conversation, telling: Telling) -
     let seq = seq.expect("a reply with a message has a number");
     let calls = calls.into_iter().enumerate().map(|(position, call)| row(run, seq, position, call)).collect();
     talk.replied(reply, seq, bytes, calls);
-    run.tell(What::Message {
+    run.tell(EventKind::Message {
         seq: seq.0,
         step: talk.step,
         text: reply.text(),
@@ -225,7 +227,7 @@ async fn open_or_new(
         }
     };
     if !jobs.is_empty() {
-        run.tell(What::Woken { seq: next.0, jobs });
+        run.tell(EventKind::Woken { seq: next.0, jobs });
     }
     Ok(Ok(Question { call, body: body.into(), step, to, is_old: false }))
 }
@@ -279,7 +281,7 @@ async fn write_down(
         let over = match run.kernel.store.ask(asked.clone()).await {
             // Another process asked for it, and nobody has looked for that yet.
             Err(StoreError::CancelRequested(_)) => {
-                run.brake.ask(Wish::Cancel);
+                run.stop_handle.request(StopRequest::Cancel);
                 return Ok(Err(Refused::Asked(Asked::Stopped)));
             }
             Err(StoreError::OverBudget { limit, unit, used, wanted, most, reserved }) => {
@@ -314,7 +316,7 @@ async fn write_down(
         tokio::select! {
             _ = settling.changed(), if is_first => {}
             turn = run.tree.line(&of), if !is_first => first = Some((of.clone(), turn)),
-            () = run.stop.at_least(Wish::Pause) => return Ok(Err(Refused::Asked(Asked::Stopped))),
+            () = run.stop.wait_for(StopRequest::Pause) => return Ok(Err(Refused::Asked(Asked::Stopped))),
         }
         run.take_place().await;
     }
@@ -332,18 +334,21 @@ fn origin(blocks: &[Block], news: usize) -> Origin {
 
 /// Asks until there is an answer, it is given up, or the run is told to stop. Every attempt is in the journal before
 /// the next one; the one that succeeded is handed back, to be written down together with what it brought.
-async fn persist(run: &Run, question: &Question) -> Result<Result<(Whole, NewAttempt), Asked>, RunError> {
+async fn persist(
+    run: &Run,
+    question: &Question,
+) -> Result<Result<(CompleteReply, NewAttempt), Asked>, RunError> {
     let store = &run.kernel.store;
     let Some(lead) = follow(run, question).await? else { return Ok(Err(Asked::Stopped)) };
     for number in 1.. {
         // Whoever was asked to stop before its process was gone, or while it waited, asks nobody any more.
         if (question.is_old || number > 1) && store.run(&run.id).cancel_requested()? {
-            run.brake.ask(Wish::Cancel);
+            run.stop_handle.request(StopRequest::Cancel);
             return Ok(Err(Asked::Stopped));
         }
         let turn = tokio::select! {
             turn = run.tree.request() => turn,
-            () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
+            () = run.stop.wait_for(StopRequest::Pause) => return Ok(Err(Asked::Stopped)),
         };
         let attempted = one(run, question, lead.as_ref()).await;
         drop(turn);
@@ -359,7 +364,7 @@ async fn persist(run: &Run, question: &Question) -> Result<Result<(Whole, NewAtt
         let kept = kept(&attempt);
         let failure = match attempt.outcome {
             Ok(whole) => {
-                run.kernel.retries.succeeded();
+                run.kernel.backoff.succeeded();
                 return Ok(Ok((whole, kept)));
             }
             Err(failure) => failure,
@@ -367,8 +372,8 @@ async fn persist(run: &Run, question: &Question) -> Result<Result<(Whole, NewAtt
         crash::point("ask.failed.before");
         store.attempt_failed(question.call, kept).await?;
         crash::point("ask.failed.after");
-        match run.kernel.retries.next(number, &failure, &mut fastrand::Rng::new()) {
-            Decision::GiveUp { reason, .. } => {
+        match run.kernel.backoff.next(number, &failure, &mut fastrand::Rng::new()) {
+            RetryDecision::GiveUp { reason, .. } => {
                 let message = format!("{failure}; {reason}");
                 crash::point("ask.gave_up.before");
                 store.asking_failed(question.call, run.kernel.clock.millis(), message.clone()).await?;
@@ -376,16 +381,16 @@ async fn persist(run: &Run, question: &Question) -> Result<Result<(Whole, NewAtt
                 run.tree.settled();
                 // Where it may pass, whoever reads this wants to know why nobody waited for that.
                 return Ok(Err(Asked::GaveUp(match failure.retry {
-                    Retry::No => failure,
-                    _ => Failure { message, ..failure },
+                    RetryAdvice::No => failure,
+                    _ => ProviderFailure { message, ..failure },
                 })));
             }
-            Decision::Wait(wait) => {
+            RetryDecision::Wait(wait) => {
                 let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                run.tell(What::Retrying { attempt: number, error: failure.to_string(), wait_ms });
+                run.tell(EventKind::Retrying { attempt: number, error: failure.to_string(), wait_ms });
                 tokio::select! {
                     () = tokio::time::sleep(wait) => {}
-                    () = run.stop.at_least(Wish::Pause) => return Ok(Err(Asked::Stopped)),
+                    () = run.stop.wait_for(StopRequest::Pause) => return Ok(Err(Asked::Stopped)),
                 }
             }
         }
@@ -403,18 +408,18 @@ async fn follow(run: &Run, question: &Question) -> Result<Option<Option<Lead>>, 
         return Ok(Some(None));
     }
     let Some(fork) = run.kernel.store.run(&run.id).fork()? else { return Ok(Some(None)) };
-    let (turn, fan_out) = ((fork.of, fork.to), &run.kernel.fan_out);
+    let (turn, cache_warmup) = ((fork.of, fork.to), &run.kernel.cache_warmup);
     let enough = tokio::time::sleep(FAN_OUT);
     tokio::pin!(enough);
     loop {
-        let mut first = match fan_out.place(turn.clone()) {
+        let mut first = match cache_warmup.place(turn.clone()) {
             Place::Leads(lead) => return Ok(Some(Some(lead))),
             Place::Follows(first) => first,
         };
         let first = tokio::select! {
             first = first.wait() => first,
             () = &mut enough => First::Begun, // or it never will
-            () = run.stop.at_least(Wish::Pause) => return Ok(None),
+            () = run.stop.wait_for(StopRequest::Pause) => return Ok(None),
         };
         if first == First::Begun {
             return Ok(Some(None));
@@ -423,7 +428,7 @@ async fn follow(run: &Run, question: &Question) -> Result<Option<Option<Lead>>, 
 }
 
 /// One attempt; what had come of it where the run is told to stop before it ends.
-async fn one(run: &Run, question: &Question, lead: Option<&Lead>) -> Result<Attempt, NewAttempt> {
+async fn one(run: &Run, question: &Question, lead: Option<&Lead>) -> Result<HttpAttempt, NewAttempt> {
     let mut dropped = NewAttempt {
         status: None,
         ending: "stopped".to_owned(),
@@ -434,9 +439,9 @@ async fn one(run: &Run, question: &Question, lead: Option<&Lead>) -> Result<Atte
         first_byte_at: None,
         ended_at: Millis::default(),
     };
-    let mut on = |seen: Seen<'_>| match seen {
-        Seen::Head(status, _) => dropped.status = Some(status.as_u16()),
-        Seen::FirstByte => {
+    let mut on = |seen: AttemptEvent<'_>| match seen {
+        AttemptEvent::Head(status, _) => dropped.status = Some(status.as_u16()),
+        AttemptEvent::FirstByte => {
             // A refusal writes nothing that others could read.
             if let Some(lead) = lead.filter(|_| dropped.status.is_some_and(|status| status < 300)) {
                 lead.begun();
@@ -445,18 +450,18 @@ async fn one(run: &Run, question: &Question, lead: Option<&Lead>) -> Result<Atte
             crash::point("ask.first_byte");
         }
         // A refusal may quote the key; only who reads it to its end can star that out.
-        Seen::Bytes(bytes) if dropped.status.is_some_and(|status| status < 300) => {
+        AttemptEvent::Bytes(bytes) if dropped.status.is_some_and(|status| status < 300) => {
             dropped.response.extend_from_slice(bytes);
         }
-        Seen::Bytes(_) => {}
-        Seen::Delta { block, text } => {
+        AttemptEvent::Bytes(_) => {}
+        AttemptEvent::Delta { block, text } => {
             crash::point("ask.mid_stream");
-            run.tell(What::Provisional { part: block, text: text.to_owned() });
+            run.tell(EventKind::Provisional { part: block, text: text.to_owned() });
         }
     };
     tokio::select! {
         attempt = run.kernel.model.attempt(question.body.clone(), &mut on) => Ok(attempt),
-        () = run.stop.at_least(Wish::Pause) => {
+        () = run.stop.wait_for(StopRequest::Pause) => {
             dropped.ended_at = millis(SystemTime::now());
             Err(dropped)
         }
@@ -464,7 +469,7 @@ async fn one(run: &Run, question: &Question, lead: Option<&Lead>) -> Result<Atte
 }
 
 /// An attempt as the journal keeps it.
-fn kept(attempt: &Attempt) -> NewAttempt {
+fn kept(attempt: &HttpAttempt) -> NewAttempt {
     let (ending, error) = match &attempt.outcome {
         Ok(_) => ("complete", None),
         Err(failure) => (failure.kind.word(), Some(failure.message.clone())),

@@ -11,28 +11,28 @@ use crate::budget::affordable;
 use crate::calls;
 use crate::crash;
 use crate::error::RunError;
-use crate::event::{Event, What};
-use crate::fork::ForkEnded;
+use crate::event::{EventKind, RunEvent};
+use crate::fork::ForkReport;
 use crate::jobs;
-use crate::kernel::{Kernel, Start};
+use crate::kernel::{Kernel, StartRequest};
 use crate::process::{self, AtWork};
 use crate::provider;
 use crate::run::Run;
-use crate::settings::{Limits, Settings};
-use crate::stop::Brake;
+use crate::settings::{RunLimits, RunSettings};
+use crate::stop::StopHandle;
 use crate::tool;
 use crate::words;
 
 impl Kernel {
     /// Starts a run: its row is in the journal when this returns.
-    pub async fn start(&self, start: Start) -> Result<RunId, RunError> {
+    pub async fn start(&self, start: StartRequest) -> Result<RunId, RunError> {
         let at = self.clock.millis();
         let id = start.id.unwrap_or_else(|| process::new_run_id(at));
         let dialect = self.model.dialect();
         let workspace = self.workspace.path().display().to_string();
         let context = self.context(&workspace)?;
         let limits = affordable(start.limits, &start.model)?;
-        let mut settings = Settings::new(dialect, &limits, context.clone(), workspace.clone());
+        let mut settings = RunSettings::new(dialect, &limits, context.clone(), workspace.clone());
         (settings.instructions, settings.tools) = (start.instructions, start.tools);
         settings.rules = start.rules;
         let first =
@@ -72,7 +72,7 @@ impl Kernel {
 
     /// Ends a run that was paused here, and all below it, for good. Whoever watches was told that it is paused, and is told
     /// of this too.
-    pub async fn give_up(&self, id: &RunId) -> Result<(), RunError> {
+    pub async fn cancel(&self, id: &RunId) -> Result<(), RunError> {
         for (id, fork) in jobs::end_tree(&self.store, id, self.clock.millis()).await? {
             self.tell_end_of(&id, fork)?;
         }
@@ -80,26 +80,26 @@ impl Kernel {
     }
 
     /// Tells of the end of a run that nobody was at work on.
-    pub(crate) fn tell_end_of(&self, id: &RunId, fork: Option<ForkEnded>) -> Result<(), RunError> {
+    pub(crate) fn tell_end_of(&self, id: &RunId, fork: Option<ForkReport>) -> Result<(), RunError> {
         let (row, totals) = (self.store.run(id).row()?, self.store.run(id).totals()?);
         let above = row.parent.as_ref().map(|parent| self.store.run(parent).row()).transpose()?;
-        let finished = What::Finished {
+        let finished = EventKind::Finished {
             status: row.status,
             final_text: row.final_text,
             error: row.error,
             usage: totals.usage,
             cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
         };
-        let told = fork.map(|ended| What::ForkEnded(Box::new(ended))).into_iter().chain([finished]);
-        for what in told {
-            self.watch.see(&Event {
+        let told = fork.map(|ended| EventKind::ForkEnded(Box::new(ended))).into_iter().chain([finished]);
+        for kind in told {
+            self.events.emit(&RunEvent {
                 run: id.clone(),
                 parent: row.parent.clone(),
                 chain: row.chain.as_str().into(),
                 parent_chain: above.as_ref().map(|above| above.chain.as_str().into()),
                 depth: row.depth,
                 is_root: row.root == *id,
-                what,
+                kind,
             });
         }
         Ok(())
@@ -115,34 +115,36 @@ impl Kernel {
         let owed = || Ok::<_, RunError>(self.store.run(id).has_news()? || self.is_owed(id)?);
         let ended = row.status == RunStatus::Completed && prompt.is_none() && !owed()?;
         if ended || matches!(row.status, RunStatus::CancelledByUser | RunStatus::CancelledByParent) {
-            return Err(RunError::Over { run: row.id, status: row.status });
+            return Err(RunError::Finished { run: row.id, status: row.status });
         }
-        let settings = Settings::of(&row)?;
+        let settings = RunSettings::of(&row)?;
         let (began, speaks) = (settings.dialect(), self.model.dialect());
         if began != speaks {
-            return Err(RunError::OtherDialect { run: row.id, began, speaks });
+            return Err(RunError::DialectMismatch { run: row.id, began, speaks });
         }
-        if settings.fork.as_ref().is_some_and(|fork| !fork.keeps_transcript)
+        if settings.fork.as_ref().is_some_and(|fork| !fork.keep_transcript)
             && row.ended_at.is_some()
             && !row.status.is_paused()
         {
-            return Err(RunError::NothingKept(row.id));
+            return Err(RunError::TranscriptNotKept(row.id));
         }
         let (lease, at) = (process::lease(), self.clock.millis());
         let Some(prompt) = prompt else {
             crash::point("resume.lease.before");
             match row.status {
-                RunStatus::Completed => self.store.reopen(id, lease, at, process::is_alive).await?,
-                _ => self.store.take_lease(id, lease, at, process::is_alive).await?,
+                RunStatus::Completed => {
+                    self.store.reopen(id, lease, at, process::is_lease_holder_alive).await?
+                }
+                _ => self.store.take_lease(id, lease, at, process::is_lease_holder_alive).await?,
             };
             crash::point("resume.lease.after");
             return Ok(());
         };
         crash::point("resume.reopen.before");
-        self.store.reopen(id, lease, at, process::is_alive).await?;
+        self.store.reopen(id, lease, at, process::is_lease_holder_alive).await?;
         crash::point("resume.reopen.after");
         let reminder = settings.fork.as_ref().and_then(|fork| fork.reminder.clone());
-        let run = Arc::new(Run::root(Arc::new(self.clone()), row, settings, &Brake::new()));
+        let run = Arc::new(Run::root(Arc::new(self.clone()), row, settings, &StopHandle::new()));
         let results = self.settle(&run).await?;
         let mut blocks: Vec<_> = run.tasks()?.into_iter().collect();
         blocks.push(tool::text(prompt));
@@ -181,7 +183,7 @@ impl Kernel {
     }
 
     /// What the requests of a run begin with: everything that stays the same.
-    pub(crate) fn head(&self, kind: RunKind, model: &str, settings: &Settings) -> Result<Head, RunError> {
+    pub(crate) fn head(&self, kind: RunKind, model: &str, settings: &RunSettings) -> Result<Head, RunError> {
         let dialect = settings.dialect();
         let tools: Vec<Element<ToolSpec>> =
             self.tools.only(settings.tools.as_deref()).specs().into_iter().map(Element::Made).collect();
@@ -221,8 +223,8 @@ impl Kernel {
             system: system.iter().map(|text| Element::Made(tool::text(text))).collect(),
             ..Draft::default()
         };
-        provider::settle(&mut draft, dialect, seat);
-        if settings.max_tokens < Limits::of(model).max_tokens {
+        provider::apply_model_settings(&mut draft, dialect, seat);
+        if settings.max_tokens < RunLimits::of(model).max_tokens {
             let usual = draft.max_tokens.unwrap_or(u64::MAX);
             draft.max_tokens = Some(settings.max_tokens.min(usual));
         }

@@ -5,7 +5,7 @@ use store::Limit;
 
 use crate::error::RunError;
 use crate::run::{Run, microusd};
-use crate::settings::Limits;
+use crate::settings::RunLimits;
 use crate::words;
 
 /// What is set aside for an answer where nobody counts the money: rarely is one longer.
@@ -16,15 +16,15 @@ const SHORTEST_ANSWER: u64 = 256;
 const KEPT_ANSWER: u64 = 1024;
 
 /// With a budget, no answer may cost more than half of it: what could be written is what has to be set aside.
-pub(crate) fn affordable(limits: Limits, model: &str) -> Result<Limits, RunError> {
+pub(crate) fn affordable(limits: RunLimits, model: &str) -> Result<RunLimits, RunError> {
     let half = limits.max_budget_tokens.map_or(u64::MAX, |tokens| (tokens / 2).max(SHORTEST_ANSWER));
-    let limits = Limits { max_tokens: limits.max_tokens.min(half), ..limits };
+    let limits = RunLimits { max_tokens: limits.max_tokens.min(half), ..limits };
     let Some(budget) = limits.max_budget_microusd else { return Ok(limits) };
-    let price = model::price(model).ok_or_else(|| RunError::NoPrice(model.to_owned()))?;
+    let price = model::price(model).ok_or_else(|| RunError::UnknownPrice(model.to_owned()))?;
     let million = price.of(&Usage { output: 1_000_000, ..Usage::default() });
     let affordable = if million > 0.0 { budget as f64 / 2.0 / million } else { f64::MAX };
     let max_tokens = (affordable as u64).clamp(SHORTEST_ANSWER, limits.max_tokens.max(SHORTEST_ANSWER));
-    Ok(Limits { max_tokens, ..limits })
+    Ok(RunLimits { max_tokens, ..limits })
 }
 
 /// A limit that a request does not keep to.

@@ -10,7 +10,7 @@ use store::{CallStatus, FinishedCall, Millis, Policy, RunStatus, SeenFile, Store
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
-use crate::event::What;
+use crate::event::EventKind;
 use crate::fork;
 use crate::jobs;
 use crate::narrow;
@@ -19,7 +19,7 @@ use crate::picture;
 use crate::preview;
 use crate::run::Run;
 use crate::spawn;
-use crate::stop::Wish;
+use crate::stop::StopRequest;
 use crate::tool::{Output, Scene, text};
 use crate::tools::{CANCELLING, STARTING, answered, ended, spawned};
 use crate::turns::turns;
@@ -29,7 +29,7 @@ use crate::words;
 pub(crate) async fn all(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
     let open: Vec<ToolCall> = talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
     for batch in batches(run, open) {
-        if run.stop.wish() > Wish::GoOn {
+        if run.stop.requested() > StopRequest::None {
             return Ok(());
         }
         run.save_calls(talk.calls());
@@ -95,7 +95,7 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
     match run.kernel.store.start_calls(&run.id, &keys, run.kernel.clock.millis()).await {
         // Another process asked for it, and nobody has looked for that yet.
         Err(StoreError::CancelRequested(_)) => {
-            run.brake.ask(Wish::Cancel);
+            run.stop_handle.request(StopRequest::Cancel);
             return Ok(finished);
         }
         started => started?,
@@ -124,7 +124,7 @@ async fn perform_all(
     let mut running = tokio::task::JoinSet::new();
     let mut turns = turns(to_start.iter().filter(|call| starts(call)).count());
     for (index, call) in to_start.iter().enumerate() {
-        run.tell(What::CallStarted {
+        run.tell(EventKind::CallStarted {
             call: call.call.clone(),
             name: call.name.clone(),
             input: String::from_utf8_lossy(&call.input).into_owned(),
@@ -142,10 +142,10 @@ async fn perform_all(
     loop {
         let ended = tokio::select! {
             ended = running.join_next() => ended,
-            () = run.stop.at_least(Wish::Cancel) => break, // whose result nobody wants is dropped with the others
+            () = run.stop.wait_for(StopRequest::Cancel) => break, // whose result nobody wants is dropped with the others
         };
         let Some(ended) = ended else { return Ok(finished) };
-        let (index, (output, took, given_up)) = ended.map_err(|_| RunError::ToolLost)?;
+        let (index, (output, took, given_up)) = ended.map_err(|_| RunError::ToolTaskLost)?;
         let Some(call) = to_start[index].take() else { continue };
         crash::note(&format!("effect {}", call.call));
         crash::point("call.effect.after");
@@ -210,7 +210,7 @@ async fn judged(
                 };
                 let answer = tokio::select! {
                     answer = run.ask(&question) => answer,
-                    () = run.stop.at_least(Wish::Pause) => return Ok(None),
+                    () = run.stop.wait_for(StopRequest::Pause) => return Ok(None),
                 };
                 match answer {
                     Answer::Yes => None,
@@ -335,7 +335,7 @@ async fn finish_with(
     if run.is_started() {
         let input = String::from_utf8_lossy(&call.input).into_owned();
         let (id, name) = (call.call.clone(), call.name.clone());
-        run.tell(What::CallFinished { call: id, name, input, status, text, reason, ms });
+        run.tell(EventKind::CallFinished { call: id, name, input, status, text, reason, ms });
     }
     (call.status, call.result, call.preview, call.ended_at) = (status, Some(result), preview, Some(at));
     Ok(call)
@@ -349,7 +349,7 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     let is_here = run.tree.member(&child).is_some();
     let output = match started(&run.kernel.store, &call)? {
         None => Output::error(words::NO_RESULT),
-        Some(row) if run.stop.wish() == Wish::Cancel => {
+        Some(row) if run.stop.requested() == StopRequest::Cancel => {
             if !is_here && jobs::goes_on(row.status) {
                 // Told to stop like its parent, it writes its own end down, and takes along whoever works for it.
                 jobs::again(run, &child, false).await?;

@@ -5,11 +5,11 @@ use store::Millis;
 
 /// What the time is: the system's, or one that stands still so that two runs see the same.
 #[derive(Clone, Debug, Default)]
-pub struct Clock {
+pub struct RunClock {
     fixed: Option<Zoned>,
 }
 
-impl Clock {
+impl RunClock {
     /// A clock that stands still.
     pub fn fixed(at: Zoned) -> Self {
         Self { fixed: Some(at) }

@@ -7,7 +7,7 @@ use crate::ask::{self, Asked};
 use crate::conversation::{Conversation, Open, Said, Telling};
 use crate::crash;
 use crate::error::RunError;
-use crate::event::What;
+use crate::event::EventKind;
 use crate::run::Run;
 use crate::tool;
 use crate::words;
@@ -52,7 +52,7 @@ pub(crate) async fn compact(run: &Run, talk: &mut Conversation, telling: Telling
         said.seq = Seq(seq);
     }
     talk.compacted(said);
-    run.tell(What::Compacted { seq: first.0 });
+    run.tell(EventKind::Compacted { seq: first.0 });
     Ok(Asked::Answered)
 }
 

@@ -96,7 +96,7 @@ fn described(task: &Task) -> String {
         "" => String::new(),
         description => format!("\n{description}"),
     };
-    fenced(&format!("{} ({}): {}{description}", tasks::name(task), task.status, task.subject))
+    fenced(&format!("{} ({}): {}{description}", tasks::display_name(task), task.status, task.subject))
 }
 
 fn attempt(TaskAttempt { run, status, error, final_text }: &TaskAttempt) -> String {

@@ -14,7 +14,7 @@ use crate::preview;
 use crate::request;
 use crate::run::starts_anew;
 use crate::schema;
-use crate::settings::Settings;
+use crate::settings::RunSettings;
 use crate::spoken::Spoken;
 use crate::words;
 
@@ -218,7 +218,7 @@ impl Conversation {
     }
 
     /// What comes next. `waits` where others are still at work for it.
-    pub(crate) fn next(&self, settings: &Settings, waits: bool) -> Next {
+    pub(crate) fn next(&self, settings: &RunSettings, waits: bool) -> Next {
         match &self.open {
             Some(Open::Asked(Written { purpose: Purpose::Turn, .. })) => {
                 return Next::Ask(Telling::default());
@@ -269,7 +269,7 @@ impl Conversation {
     }
 
     /// Asks, with what else there is to say. A turn that was paused goes on as it is: nothing may come between.
-    fn go_on(&self, settings: &Settings, note: Vec<Block>, paused: bool) -> Next {
+    fn go_on(&self, settings: &RunSettings, note: Vec<Block>, paused: bool) -> Next {
         let mut blocks = note;
         if self.since_prompt == settings.max_steps && matches!(self.last, Last::Reply { .. }) {
             blocks.push(text(words::grace(settings.output_schema.is_some())));
@@ -302,7 +302,7 @@ impl Conversation {
     }
 
     /// What is wrong with an answer that must be of a certain shape; once, since the second is taken as it is.
-    fn repair(&self, settings: &Settings) -> Option<String> {
+    fn repair(&self, settings: &RunSettings) -> Option<String> {
         let schema = settings.output_schema.as_ref()?;
         if self.repaired {
             return None;
@@ -313,7 +313,7 @@ impl Conversation {
 
     /// Whether a summary is due. Who does not say how many tokens there were is taken at four bytes for each; what a
     /// summary has left is not summed up again before there was a reply to it.
-    fn is_full(&self, settings: &Settings) -> bool {
+    fn is_full(&self, settings: &RunSettings) -> bool {
         if self.filled > 0 {
             return self.filled >= settings.compact_at;
         }

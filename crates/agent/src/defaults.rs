@@ -5,15 +5,15 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::family::Family;
 use crate::mcp::{self, ServerConfig};
 use crate::permission::{List, Rules};
 use crate::provider::ConfigError;
 use crate::tools::Allowed;
+use crate::tree_limits::TreeLimits;
 
 /// What a run takes where nothing else is said.
 #[derive(Clone, Debug, Default)]
-pub struct Defaults {
+pub struct RunDefaults {
     /// The model: a tier, an id, or `PROVIDER/ID`.
     pub model: Option<String>,
     /// Whom `web_fetch` may ask although they are inside.
@@ -25,7 +25,7 @@ pub struct Defaults {
     /// What may be done.
     pub rules: Rules,
     /// How far a tree of runs may grow.
-    pub family: Family,
+    pub tree_limits: TreeLimits,
 }
 
 #[derive(Deserialize)]
@@ -53,10 +53,10 @@ struct SubAgents {
 
 impl SubAgents {
     /// What it says; where in the text, what, and what could stand there, where that makes no sense.
-    fn say(&self, family: &mut Family) -> Result<(), (usize, String, String)> {
+    fn say(&self, tree_limits: &mut TreeLimits) -> Result<(), (usize, String, String)> {
         for (name, said, known) in [
-            ("at_once", &self.at_once, &mut family.at_once),
-            ("requests", &self.requests, &mut family.requests),
+            ("at_once", &self.at_once, &mut tree_limits.max_running),
+            ("requests", &self.requests, &mut tree_limits.max_requests),
         ] {
             let Some(said) = said else { continue };
             if *said.get_ref() == 0 {
@@ -65,16 +65,16 @@ impl SubAgents {
             }
             *known = *said.get_ref();
         }
-        family.width = self.width.unwrap_or(family.width);
-        family.depth = self.depth.unwrap_or(family.depth);
-        family.max_budget_tokens = self.max_budget_tokens.or(family.max_budget_tokens);
+        tree_limits.max_children = self.width.unwrap_or(tree_limits.max_children);
+        tree_limits.max_depth = self.depth.unwrap_or(tree_limits.max_depth);
+        tree_limits.max_budget_tokens = self.max_budget_tokens.or(tree_limits.max_budget_tokens);
         if let Some(usd) = &self.max_budget_usd {
             let amount = *usd.get_ref();
             if !(amount.is_finite() && amount > 0.0 && amount < 1e6) {
                 let why = format!("a budget is a number of dollars above 0: {amount}");
                 return Err((usd.span().start, why, "max_budget_usd = 0.50".to_owned()));
             }
-            family.max_budget_microusd = Some((amount * 1e6).round() as i64);
+            tree_limits.max_budget_microusd = Some((amount * 1e6).round() as i64);
         }
         Ok(())
     }
@@ -119,9 +119,9 @@ enum Sandbox {
     Off,
 }
 
-impl Defaults {
-    /// Takes what the user's own file says. Its providers are [`Config::read`](crate::provider::Config::read)'s.
-    pub fn read(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
+impl RunDefaults {
+    /// Takes what the user's own file says. Its providers are [`Config::read`](crate::provider::ProviderConfig::read)'s.
+    pub fn merge_user_file(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         let parsed = parse(text, file)?;
         if let Some(web_fetch) = parsed.web_fetch {
             let at = web_fetch.span().start;
@@ -140,7 +140,7 @@ impl Defaults {
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         self.model = parsed.model.or(self.model.take());
         if let Some(sub_agents) = parsed.sub_agents {
-            let said = sub_agents.get_ref().say(&mut self.family);
+            let said = sub_agents.get_ref().say(&mut self.tree_limits);
             said.map_err(|(at, why, hint)| {
                 let (file, line) = (file.to_owned(), line(text, at));
                 ConfigError::File { file, line, why, hint: Some(hint) }
@@ -153,14 +153,14 @@ impl Defaults {
     }
 
     /// Takes a project's file that the user has accepted: it says as much as the user's own, but for what holds commands.
-    pub fn read_accepted(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
+    pub fn merge_accepted_project_file(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         no_sandbox(&parse(text, file)?.sandbox, text, file)?;
-        self.read(text, file)
+        self.merge_user_file(text, file)
     }
 
     /// Takes what a project's file says: it may choose a model, and neither who is sent a key, asked or started, nor what
     /// holds commands.
-    pub fn read_project(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
+    pub fn merge_project_file(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         let parsed = parse(text, file)?;
         let own = |what: &str, table: &str, at: usize| {
             let why = format!("a project may not say {what}: put `[{table}]` into your own `offshoot.toml`");
@@ -228,16 +228,16 @@ mod tests {
     #[test]
     fn a_project_says_more_than_the_user_and_not_where_keys_go() {
         let file = Path::new("offshoot.toml");
-        let mut defaults = Defaults::default();
+        let mut defaults = RunDefaults::default();
         defaults
-            .read("model = \"opus\"\n[providers.x]\ndialect = \"anthropic\"", file)
+            .merge_user_file("model = \"opus\"\n[providers.x]\ndialect = \"anthropic\"", file)
             .expect("the user's own");
-        defaults.read_project("", file).expect("nothing is said");
+        defaults.merge_project_file("", file).expect("nothing is said");
         assert_eq!(defaults.model.as_deref(), Some("opus"));
-        defaults.read_project("model = \"haiku\"", file).expect("a model");
+        defaults.merge_project_file("model = \"haiku\"", file).expect("a model");
         assert_eq!(defaults.model.as_deref(), Some("haiku"));
         let error = defaults
-            .read_project("\n[providers.x]\nbase_url = \"http://evil\"", file)
+            .merge_project_file("\n[providers.x]\nbase_url = \"http://evil\"", file)
             .expect_err("a key's way");
         assert!(error.to_string().contains("line 2"), "{error}");
     }
@@ -245,21 +245,23 @@ mod tests {
     #[test]
     fn only_the_user_opens_the_box() {
         let file = Path::new("offshoot.toml");
-        let mut defaults = Defaults::default();
+        let mut defaults = RunDefaults::default();
         for (text, without) in [("", false), ("sandbox = \"on\"", false), ("sandbox = \"off\"", true)] {
-            defaults.read(text, file).expect("the user's own");
+            defaults.merge_user_file(text, file).expect("the user's own");
             assert_eq!(defaults.without_sandbox, without, "{text}");
         }
-        let error = Defaults::default().read_project("sandbox = \"off\"", file).expect_err("a project");
+        let error =
+            RunDefaults::default().merge_project_file("sandbox = \"off\"", file).expect_err("a project");
         assert!(error.to_string().contains("your own"), "{error}");
-        Defaults::default().read("sandbox = \"maybe\"", file).expect_err("no such word");
+        RunDefaults::default().merge_user_file("sandbox = \"maybe\"", file).expect_err("no such word");
     }
 
     #[test]
     fn a_number_that_lets_nobody_work_is_named_with_one_that_does() {
         for name in ["at_once", "requests"] {
             let text = format!("model = \"opus\"\n[sub_agents]\n{name} = 0");
-            let error = Defaults::default().read(&text, Path::new("o.toml")).expect_err("nobody works");
+            let error =
+                RunDefaults::default().merge_user_file(&text, Path::new("o.toml")).expect_err("nobody works");
             let wanted =
                 format!("`o.toml`, line 3: with `{name}` at 0 nobody could ever work; it is at least 1");
             assert_eq!(error.to_string(), wanted);
@@ -269,7 +271,9 @@ mod tests {
 
     #[test]
     fn a_word_nobody_knows_is_named() {
-        let error = Defaults::default().read("modle = \"opus\"", Path::new("o.toml")).expect_err("a typo");
+        let error = RunDefaults::default()
+            .merge_user_file("modle = \"opus\"", Path::new("o.toml"))
+            .expect_err("a typo");
         assert!(error.to_string().contains("modle") && error.to_string().contains("line 1"), "{error}");
     }
 }

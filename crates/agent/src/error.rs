@@ -15,7 +15,7 @@ pub enum RunError {
     Encode(#[source] EncodeError),
     /// A run that is over, and nothing new was said.
     #[error("the run `{run}` is {}: there is nothing to go on with", status.words())]
-    Over {
+    Finished {
         /// The run.
         run: RunId,
         /// How it ended.
@@ -40,7 +40,7 @@ pub enum RunError {
     },
     /// The provider that is configured now speaks another language than the run.
     #[error("the run `{run}` was begun in {began}, and the provider that is configured now speaks {speaks}")]
-    OtherDialect {
+    DialectMismatch {
         /// The run.
         run: RunId,
         /// What it was begun in.
@@ -50,10 +50,10 @@ pub enum RunError {
     },
     /// A budget needs a price.
     #[error("nobody knows what `{0}` costs, so a budget cannot be kept")]
-    NoPrice(String),
+    UnknownPrice(String),
     /// What the journal has of a request does not give the request that was sent.
     #[error("the request of step {step} cannot be put together again as it was sent")]
-    OtherRequest {
+    RequestMismatch {
         /// Which step.
         step: u32,
     },
@@ -62,20 +62,20 @@ pub enum RunError {
     NoSummary,
     /// Its loop runs in this process already.
     #[error("the run `{0}` is at work in this process already")]
-    AtWork(RunId),
+    AlreadyRunning(RunId),
     /// A run that has not had a turn.
     #[error("the run `{0}` has had no turn yet: there is nothing to fork")]
-    NothingToFork(RunId),
+    NoForkPoint(RunId),
     /// A fork of which nothing was kept.
     #[error("nothing that was said in the fork `{0}` was kept: there is nothing to go on with")]
-    NothingKept(RunId),
+    TranscriptNotKept(RunId),
     /// A fork that would not share its parent's cache.
     #[error("{0}")]
     CacheLost(String),
     /// Its task broke.
     #[error("the run's own work broke; that is a bug in offshoot")]
-    Broke,
+    TaskPanicked,
     /// A tool's task vanished.
     #[error("a tool call was lost")]
-    ToolLost,
+    ToolTaskLost,
 }

@@ -18,15 +18,15 @@ use wire::json::{Document, Edits};
 use crate::conversation::placeholder;
 use crate::crash;
 use crate::error::RunError;
-use crate::event::{Event, Watch, What};
-use crate::kernel::{Ended, Kernel, More};
+use crate::event::{EventKind, EventSink, RunEvent};
+use crate::kernel::{Kernel, ResumeOverrides, RunOutcome};
 use crate::permission::{Asker, Judgement, List};
 use crate::preview;
 use crate::process;
 use crate::run::Run;
-use crate::settings::Settings;
+use crate::settings::RunSettings;
 use crate::spawn;
-use crate::stop::Brake;
+use crate::stop::StopHandle;
 use crate::tool::{self, Scene};
 use crate::tools::{MAIN_ONLY, SPAWNING};
 use crate::tree::Member;
@@ -48,46 +48,53 @@ pub struct ForkPoint {
 
 /// A fork to start.
 #[derive(Clone)]
-pub struct Fork {
-    /// What it is told.
+pub struct ForkRequest {
+    /// The fork's prompt.
     pub prompt: String,
-    /// What it begins with before that, as if it had been said.
+    /// Messages placed before the prompt, as if they had been exchanged.
     pub messages: Vec<Message>,
-    /// What people call it.
+    /// Name shown to people.
     pub label: String,
-    /// What it is started by.
+    /// Name of the feature that starts the fork.
     pub source: String,
-    /// How many replies it may have before its last one; as many as its parent where nothing is said.
+    /// Maximum number of turns before the last one. `None` takes the parent's limit.
     pub max_turns: Option<u32>,
-    /// Said at the end of everything that is said to it.
+    /// Text appended to every message to the fork.
     pub reminder: Option<String>,
-    /// How long a reply may be.
+    /// Maximum number of output tokens of a reply.
     pub max_output_tokens: Option<u64>,
-    /// A limit that changes how it thinks is taken, and the cache with it lost.
-    pub gives_up_cache: bool,
-    /// Its own messages are kept in the prompt cache; nobody needs that who will not go on with it.
-    pub writes_cache: bool,
-    /// What is said in it is kept in the journal; else only what it used.
-    pub keeps_transcript: bool,
-    /// It knows the files that its parent knows.
-    pub knows_files: bool,
-    /// What it may do without a question.
-    pub allow: Vec<String>,
-    /// What is forbidden it, beside what is forbidden its parent.
-    pub deny: Vec<String>,
-    /// Whoever can be asked is asked about everything, also about what a rule allows.
-    pub always_ask: bool,
-    /// Who is asked; whoever the parent asks where nothing is said.
-    pub asker: Option<Arc<dyn Asker>>,
-    /// Hears every message of its own.
-    pub on_message: Option<Arc<OnMessage>>,
+    /// Accepts an output limit that changes the thinking budget and so loses the prompt cache.
+    pub allow_cache_loss: bool,
+    /// Marks the fork's own messages for the prompt cache. Not needed for a fork that is never resumed.
+    pub write_cache: bool,
+    /// Keeps the fork's messages in the journal. Otherwise only its usage is kept.
+    pub keep_transcript: bool,
+    /// Gives the fork the files that its parent knows.
+    pub share_known_files: bool,
+    /// The fork's permissions.
+    pub permissions: ForkPermissions,
+    /// Receives every message of the fork itself.
+    pub on_message: Option<Arc<MessageListener>>,
 }
 
-/// Somebody who hears messages.
-pub type OnMessage = dyn Fn(&Message) + Send + Sync;
+/// Permissions of a fork, in addition to its parent's.
+#[derive(Clone, Default)]
+pub struct ForkPermissions {
+    /// Rules for calls that need no question.
+    pub allow: Vec<String>,
+    /// Rules for calls that are forbidden.
+    pub deny: Vec<String>,
+    /// Asks about every call, even if a rule allows it.
+    pub always_ask: bool,
+    /// Answers the questions. `None` takes the parent's.
+    pub asker: Option<Arc<dyn Asker>>,
+}
 
-impl Fork {
-    /// A fork that is told this, and as its parent in everything else.
+/// A callback for messages.
+pub type MessageListener = dyn Fn(&Message) + Send + Sync;
+
+impl ForkRequest {
+    /// Creates a request for a fork that differs from its parent only in its prompt.
     pub fn new(prompt: impl Into<String>, label: impl Into<String>, source: impl Into<String>) -> Self {
         Self {
             prompt: prompt.into(),
@@ -97,14 +104,11 @@ impl Fork {
             max_turns: None,
             reminder: None,
             max_output_tokens: None,
-            gives_up_cache: false,
-            writes_cache: true,
-            keeps_transcript: true,
-            knows_files: true,
-            allow: Vec::new(),
-            deny: Vec::new(),
-            always_ask: false,
-            asker: None,
+            allow_cache_loss: false,
+            write_cache: true,
+            keep_transcript: true,
+            share_known_files: true,
+            permissions: ForkPermissions::default(),
             on_message: None,
         }
     }
@@ -112,9 +116,9 @@ impl Fork {
 
 /// What came of a fork.
 #[derive(Clone, Debug)]
-pub struct Forked {
+pub struct ForkOutcome {
     /// How it ended.
-    pub ended: Ended,
+    pub ended: RunOutcome,
     /// What was said in it, from what it was told on.
     pub messages: Vec<Message>,
     /// What all its calls used.
@@ -126,15 +130,17 @@ pub struct Forked {
 pub struct ForkSettings {
     pub(crate) reminder: Option<String>,
     pub(crate) max_output_tokens: Option<u64>,
-    pub(crate) writes_cache: bool,
-    pub(crate) keeps_transcript: bool,
+    #[serde(rename = "writes_cache")]
+    pub(crate) write_cache: bool,
+    #[serde(rename = "keeps_transcript")]
+    pub(crate) keep_transcript: bool,
     pub(crate) always_ask: bool,
     pub(crate) allow: Vec<String>,
 }
 
 /// How a fork ended: told once, and kept.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ForkEnded {
+pub struct ForkReport {
     /// What people call it.
     pub label: String,
     /// What it was started by.
@@ -167,7 +173,7 @@ pub struct ForkEnded {
     pub depth: u32,
 }
 
-impl ForkEnded {
+impl ForkReport {
     /// One line for whoever debugs.
     pub(crate) fn log(&self, run: &RunId) {
         tracing::info!(%run, event = %serde_json::to_string(self).unwrap_or_default(), "fork ended");
@@ -193,20 +199,20 @@ impl Kernel {
     /// What a fork of that run would begin with. Before its first turn there is nothing.
     pub fn fork_point(&self, run: &RunId) -> Result<ForkPoint, RunError> {
         let turn = self.store.run(run).last_turn()?;
-        let (call, reply, calls) = turn.ok_or_else(|| RunError::NothingToFork(run.clone()))?;
+        let (call, reply, calls) = turn.ok_or_else(|| RunError::NoForkPoint(run.clone()))?;
         Ok(ForkPoint::of(run.clone(), call.head, call.from, reply, calls))
     }
 
     /// Starts a fork that leaves the other run as it is, whoever is at work on it: its row is in the journal when this
     /// returns, and [`Kernel::run`] of the kernel that comes back runs it. That one's journal is in memory where the disk
     /// cannot be written.
-    pub async fn start_fork(&self, of: &RunId, fork: &Fork) -> Result<(RunId, Self), RunError> {
+    pub async fn start_fork(&self, of: &RunId, fork: &ForkRequest) -> Result<(RunId, Self), RunError> {
         let above = self.store.run(of).row()?;
         let point = self.fork_point(of)?;
-        let mut settings = Settings::of(&above)?;
+        let mut settings = RunSettings::of(&above)?;
         if settings.dialect() != self.model.dialect() {
             let (began, speaks) = (settings.dialect(), self.model.dialect());
-            return Err(RunError::OtherDialect { run: of.clone(), began, speaks });
+            return Err(RunError::DialectMismatch { run: of.clone(), began, speaks });
         }
         // Nobody above it is at work to be asked what is forbidden there.
         let (mut below, mut next) = (above.kind, above.parent.clone());
@@ -214,7 +220,7 @@ impl Kernel {
             let row = self.store.run(&run).row()?;
             // A fork has its parent's rules as they are.
             if below != RunKind::Fork {
-                add_rules(&mut settings.rules, Settings::of(&row)?.rules);
+                add_rules(&mut settings.rules, RunSettings::of(&row)?.rules);
             }
             (below, next) = (row.kind, row.parent);
         }
@@ -228,7 +234,12 @@ impl Kernel {
     }
 
     /// Starts a fork and runs it to its end; what was said in it comes back, also where nothing of it is kept.
-    pub async fn fork(&self, of: &RunId, fork: &Fork, brake: &Brake) -> Result<Forked, RunError> {
+    pub async fn fork(
+        &self,
+        of: &RunId,
+        fork: &ForkRequest,
+        stop_handle: &StopHandle,
+    ) -> Result<ForkOutcome, RunError> {
         let (id, mut kernel) = self.start_fork(of, fork).await?;
         let heard = Arc::new(Heard {
             on: fork.on_message.clone(),
@@ -236,18 +247,18 @@ impl Kernel {
             kernel: kernel.clone(),
         });
         heard.hear(&id);
-        kernel.watch = heard.clone();
-        if let Some(asker) = &fork.asker {
+        kernel.events = heard.clone();
+        if let Some(asker) = &fork.permissions.asker {
             kernel.asker = Arc::clone(asker);
         }
-        let ended = kernel.run(&id, &More::default(), brake).await;
+        let ended = kernel.run(&id, &ResumeOverrides::default(), stop_handle).await;
         heard.hear(&id);
         let filter = store::Filter { below: Some(id.clone()), ..store::Filter::default() };
         let usage =
             kernel.store.runs(&filter)?.iter().find(|run| run.id == id).map(|run| run.inclusive.usage);
         let messages = heard.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let messages = messages.into_iter().map(|(_, message)| message).collect();
-        Ok(Forked { ended: ended?, messages, usage: usage.unwrap_or_default() })
+        Ok(ForkOutcome { ended: ended?, messages, usage: usage.unwrap_or_default() })
     }
 
     /// A fork as it is written down.
@@ -255,15 +266,15 @@ impl Kernel {
         &self,
         point: &ForkPoint,
         above: &store::Run,
-        settings: Settings,
+        settings: RunSettings,
         (id, by): (RunId, Option<CallId>),
-        fork: &Fork,
+        fork: &ForkRequest,
         (alone, background): (bool, bool),
     ) -> Result<NewRun, RunError> {
         let dialect = settings.dialect();
         if let Some(most) = fork.max_output_tokens {
             let head = self.store.run(&point.run).head(point.head)?.unwrap_or_default();
-            capped(dialect, &head, most, fork.gives_up_cache).map_err(RunError::CacheLost)?;
+            capped(dialect, &head, most, fork.allow_cache_loss).map_err(RunError::CacheLost)?;
         }
         let at = self.clock.millis();
         let said = |origin, blocks, text| {
@@ -288,12 +299,12 @@ impl Kernel {
         settings.fork = Some(ForkSettings {
             reminder: fork.reminder.clone(),
             max_output_tokens: fork.max_output_tokens,
-            writes_cache: fork.writes_cache,
-            keeps_transcript: fork.keeps_transcript,
-            always_ask: fork.always_ask,
-            allow: fork.allow.clone(),
+            write_cache: fork.write_cache,
+            keep_transcript: fork.keep_transcript,
+            always_ask: fork.permissions.always_ask,
+            allow: fork.permissions.allow.clone(),
         });
-        settings.rules.extend(fork.deny.iter().map(|rule| (List::Deny, rule.clone())));
+        settings.rules.extend(fork.permissions.deny.iter().map(|rule| (List::Deny, rule.clone())));
         Ok(NewRun {
             chain: id.to_string(),
             id,
@@ -314,7 +325,7 @@ impl Kernel {
                 from: point.from,
                 to: point.reply,
                 alone,
-                knows_files: fork.knows_files,
+                knows_files: fork.share_known_files,
                 label: fork.label.clone(),
                 source: fork.source.clone(),
             }),
@@ -347,7 +358,7 @@ impl ForkPoint {
 pub(crate) async fn spawn(
     above: &Arc<Run>,
     scene: &Scene,
-    fork: &Fork,
+    fork: &ForkRequest,
     in_background: bool,
 ) -> Result<Option<Member>, String> {
     if let Some(known) = spawn::known(above, scene, in_background).await? {
@@ -372,7 +383,7 @@ pub(crate) fn capped(
     dialect: Dialect,
     head: &[u8],
     most: u64,
-    gives_up_cache: bool,
+    allow_cache_loss: bool,
 ) -> Result<Vec<u8>, String> {
     // A head ends where the messages begin.
     let whole = [head, b"]}"].concat();
@@ -386,7 +397,7 @@ pub(crate) fn capped(
     let mut edits = Edits::default();
     if let Some(budget) = root.get("thinking").and_then(|thinking| thinking.get("budget_tokens")) {
         let thinks = budget.raw().parse::<u64>().unwrap_or(u64::MAX);
-        if thinks >= most && !gives_up_cache {
+        if thinks >= most && !allow_cache_loss {
             return Err(format!(
                 "an output limit of {most} tokens would cut the {thinks} tokens that the model may think with, and the \
                  prompt cache would be lost; ask for more than {thinks}, or give the cache up"
@@ -423,7 +434,7 @@ fn add_rules(rules: &mut Vec<(List, String)>, above: Vec<(List, String)>) {
 }
 
 /// The head of a fork's requests: the stored one, but for its output limit.
-pub(crate) fn head(settings: &Settings, stored: Vec<u8>) -> Result<Head, RunError> {
+pub(crate) fn head(settings: &RunSettings, stored: Vec<u8>) -> Result<Head, RunError> {
     let most = settings.fork.as_ref().and_then(|fork| fork.max_output_tokens);
     Ok(Head::new(match most {
         None => stored,
@@ -443,11 +454,11 @@ impl Run {
     }
 
     /// What is kept of its end, where it is a fork, and what is told of it.
-    pub(crate) fn fork_end(&self, status: RunStatus) -> Option<(ForkEnd, ForkEnded)> {
+    pub(crate) fn fork_end(&self, status: RunStatus) -> Option<(ForkEnd, ForkReport)> {
         self.settings.fork.as_ref()?;
         let row = self.kernel.store.run(&self.id).row().ok()?;
         let ms = match self.is_resumed {
-            true => self.so_far().ok()?.ms,
+            true => self.prior().ok()?.ms,
             false => u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
         };
         ended(&self.kernel.store, &row, status, ms)
@@ -460,9 +471,9 @@ pub(crate) fn ended(
     row: &store::Run,
     status: RunStatus,
     duration_ms: u64,
-) -> Option<(ForkEnd, ForkEnded)> {
-    let mut settings = Settings::of(row).ok()?;
-    let keeps = settings.fork.as_ref()?.keeps_transcript;
+) -> Option<(ForkEnd, ForkReport)> {
+    let mut settings = RunSettings::of(row).ok()?;
+    let keeps = settings.fork.as_ref()?.keep_transcript;
     let reads = store.run(&row.id);
     let fork = reads.fork().ok().flatten()?;
     let calls = reads.model_calls().unwrap_or_default();
@@ -470,7 +481,7 @@ pub(crate) fn ended(
     let mut usage = Usage::default();
     calls.iter().for_each(|call| usage += call.usage);
     let above = row.parent.as_ref().and_then(|parent| store.run(parent).row().ok());
-    let ended = ForkEnded {
+    let ended = ForkReport {
         label: fork.label,
         source: fork.source,
         outcome: status.as_str(),
@@ -513,7 +524,7 @@ fn service_tier(reply: &[u8]) -> Option<String> {
 
 /// Hears the messages of a fork as they are written down, and tells everybody else.
 struct Heard {
-    on: Option<Arc<OnMessage>>,
+    on: Option<Arc<MessageListener>>,
     messages: std::sync::Mutex<Vec<(Seq, Message)>>,
     kernel: Kernel,
 }
@@ -535,13 +546,16 @@ impl Heard {
     }
 }
 
-impl Watch for Heard {
-    fn see(&self, event: &Event) {
+impl EventSink for Heard {
+    fn emit(&self, event: &RunEvent) {
         // Before its end is told, what is not to be kept is gone.
-        if matches!(event.what, What::Message { .. } | What::CallStarted { .. } | What::Compacted { .. }) {
+        if matches!(
+            event.kind,
+            EventKind::Message { .. } | EventKind::CallStarted { .. } | EventKind::Compacted { .. }
+        ) {
             self.hear(&event.run);
         }
-        self.kernel.watch.see(event);
+        self.kernel.events.emit(event);
     }
 }
 

@@ -11,16 +11,16 @@ use crate::calls;
 use crate::conversation::Conversation;
 use crate::crash;
 use crate::error::RunError;
-use crate::event::What;
-use crate::fork::{self, ForkEnded};
+use crate::event::EventKind;
+use crate::fork::{self, ForkReport};
 use crate::mcp;
 use crate::process;
 use crate::run::Run;
-use crate::settings::Settings;
+use crate::settings::RunSettings;
 use crate::shell::{Processes, Shell};
 use crate::spawn;
 use crate::spoken::Spoken;
-use crate::stop::Wish;
+use crate::stop::StopRequest;
 use crate::tools::STARTING;
 use crate::tree::Member;
 use crate::words;
@@ -89,9 +89,12 @@ pub(crate) async fn again(above: &Arc<Run>, id: &RunId, is_job: bool) -> Result<
         return Ok(member);
     }
     let kernel = &above.kernel;
-    let settings = Settings::of(&kernel.store.run(id).row()?)?;
+    let settings = RunSettings::of(&kernel.store.run(id).row()?)?;
     crash::point("child.resume.before");
-    kernel.store.take_lease(id, process::lease(), kernel.clock.millis(), process::is_alive).await?;
+    kernel
+        .store
+        .take_lease(id, process::lease(), kernel.clock.millis(), process::is_lease_holder_alive)
+        .await?;
     crash::point("child.resume.after");
     let row = kernel.store.run(id).row()?;
     let kernel = Arc::new(kernel.for_run(&row));
@@ -104,7 +107,7 @@ pub async fn end_tree(
     store: &Store,
     run: &RunId,
     at: Millis,
-) -> Result<Vec<(RunId, Option<ForkEnded>)>, StoreError> {
+) -> Result<Vec<(RunId, Option<ForkReport>)>, StoreError> {
     let ended = end_runs(store, run, at, Whom::Tree).await?;
     let root = store.run(run).row()?.root;
     if root == *run {
@@ -130,7 +133,7 @@ async fn end_runs(
     run: &RunId,
     at: Millis,
     whom: Whom,
-) -> Result<Vec<(RunId, Option<ForkEnded>)>, StoreError> {
+) -> Result<Vec<(RunId, Option<ForkReport>)>, StoreError> {
     let (mut agents, mut left, mut told_of) = (HashMap::new(), HashMap::new(), HashMap::new());
     for found in store.runs(&Filter { below: Some(run.clone()), ..Filter::default() })? {
         let by_whom =
@@ -168,7 +171,7 @@ pub(crate) fn are_waited_for(run: &Run) -> bool {
 
 /// Whether it leaves its jobs. Only what can be taken up again by itself does.
 fn leaves(run: &Run) -> bool {
-    run.kernel.family.leaves_jobs && run.is_root()
+    run.kernel.tree_limits.leave_jobs && run.is_root()
 }
 
 /// Waits until something waits for the run, nobody is left below it, or it is told to stop.
@@ -182,11 +185,11 @@ pub(crate) async fn wait(run: &Run) -> Result<(), RunError> {
     store.park(&run.id, run.kernel.clock.millis()).await?;
     crash::point("park.after");
     run.leave_place();
-    run.tell(What::Waiting { jobs: run.tree.below(&run.id) });
+    run.tell(EventKind::Waiting { jobs: run.tree.below(&run.id) });
     while run.tree.below(&run.id) > 0 && !store.run(&run.id).has_news()? {
         tokio::select! {
             _ = ends.changed() => {}
-            () = run.stop.at_least(Wish::Pause) => break,
+            () = run.stop.wait_for(StopRequest::Pause) => break,
         }
     }
     run.take_place().await;
@@ -206,7 +209,7 @@ pub(crate) async fn settle(run: &Run) {
         tokio::select! {
             _ = ends.changed() => {}
             () = &mut settled => return,
-            () = run.stop.at_least(Wish::Pause) => return,
+            () = run.stop.wait_for(StopRequest::Pause) => return,
         }
     }
 }
@@ -219,11 +222,11 @@ pub(crate) async fn gather(run: &Run, status: RunStatus) {
     }
     match status {
         RunStatus::CancelledByUser | RunStatus::CancelledByParent => {
-            run.tree.ask_below(&run.id, Wish::Cancel)
+            run.tree.ask_below(&run.id, StopRequest::Cancel)
         }
-        RunStatus::Paused => run.tree.ask_below(&run.id, Wish::Pause),
-        _ if leaves(run) => run.tree.ask_below(&run.id, Wish::Pause),
-        _ => run.tell(What::Waiting { jobs: run.tree.below(&run.id) }),
+        RunStatus::Paused => run.tree.ask_below(&run.id, StopRequest::Pause),
+        _ if leaves(run) => run.tree.ask_below(&run.id, StopRequest::Pause),
+        _ => run.tell(EventKind::Waiting { jobs: run.tree.below(&run.id) }),
     }
     run.leave_place();
     run.tree.alone(&run.id).await;

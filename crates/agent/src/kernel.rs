@@ -9,25 +9,25 @@ use session::model;
 use store::{RunKind, RunStatus, Store};
 
 use crate::ask::{self, Asked};
+use crate::cache_warmup::CacheWarmup;
 use crate::calls;
-use crate::clock::Clock;
+use crate::clock::RunClock;
 use crate::compact::compact;
 use crate::conversation::Next;
 use crate::definition::{Agent, Skill};
 use crate::error::RunError;
-use crate::event::{Watch, What};
-use crate::family::Family;
-use crate::fan_out::FanOut;
+use crate::event::{EventKind, EventSink};
 use crate::jobs;
-use crate::model::Model;
+use crate::model::ModelClient;
 use crate::permission::{Asker, List, Rules};
 use crate::process::AtWork;
-use crate::provider::{Failure, FailureKind, Retries};
+use crate::provider::{Backoff, FailureKind, ProviderFailure};
 use crate::run::{End, Run};
-use crate::settings::{Limits, Settings};
+use crate::settings::{RunLimits, RunSettings};
 use crate::shell::Shell;
-use crate::stop::{Brake, Wish};
+use crate::stop::{StopHandle, StopRequest};
 use crate::tool::Toolbox;
+use crate::tree_limits::TreeLimits;
 use crate::workspace::Workspace;
 
 /// How often a run looks whether another process asks it to stop.
@@ -39,11 +39,11 @@ pub struct Kernel {
     /// The journal.
     pub store: Store,
     /// Who is asked.
-    pub model: Arc<dyn Model>,
+    pub model: Arc<dyn ModelClient>,
     /// How often.
-    pub retries: Arc<Retries>,
+    pub backoff: Arc<Backoff>,
     /// Which fork of a turn goes first.
-    pub fan_out: Arc<FanOut>,
+    pub cache_warmup: Arc<CacheWarmup>,
     /// What may be called.
     pub tools: Arc<Toolbox>,
     /// What there are instructions for.
@@ -53,7 +53,7 @@ pub struct Kernel {
     /// What the provider calls the model of each tier.
     pub tiers: Arc<BTreeMap<String, String>>,
     /// How far a tree of runs may grow.
-    pub family: Family,
+    pub tree_limits: TreeLimits,
     /// The files.
     pub workspace: Arc<Workspace>,
     /// How commands are run.
@@ -63,14 +63,14 @@ pub struct Kernel {
     /// Who is asked where the rules want it.
     pub asker: Arc<dyn Asker>,
     /// The time.
-    pub clock: Clock,
+    pub clock: RunClock,
     /// Who is told.
-    pub watch: Arc<dyn Watch>,
+    pub events: Arc<dyn EventSink>,
 }
 
 /// A run to start.
 #[derive(Clone, Debug)]
-pub struct Start {
+pub struct StartRequest {
     /// Its id, where somebody wants a certain one.
     pub id: Option<RunId>,
     /// What the user says.
@@ -88,12 +88,12 @@ pub struct Start {
     /// The model, as the provider calls it.
     pub model: String,
     /// How far it may go.
-    pub limits: Limits,
+    pub limits: RunLimits,
 }
 
 /// How far a resumed run may go, where that is not what it was started with.
 #[derive(Clone, Debug, Default)]
-pub struct More {
+pub struct ResumeOverrides {
     /// How many replies before the last one, those counted that there were.
     pub max_steps: Option<u32>,
     /// What it may cost, what it has cost included.
@@ -106,7 +106,7 @@ pub struct More {
 
 /// How a loop ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ended {
+pub struct RunOutcome {
     /// The run.
     pub run: RunId,
     /// Where it stands.
@@ -116,24 +116,29 @@ pub struct Ended {
     /// Why it could not go on.
     pub error: Option<String>,
     /// The failure behind it, where a provider's was.
-    pub failure: Option<Failure>,
+    pub failure: Option<ProviderFailure>,
 }
 
 impl Kernel {
     /// Runs the loop of a run that was started or resumed here, until it ends or is told to stop.
-    pub async fn run(&self, run: &RunId, more: &More, brake: &Brake) -> Result<Ended, RunError> {
+    pub async fn run(
+        &self,
+        run: &RunId,
+        more: &ResumeOverrides,
+        stop_handle: &StopHandle,
+    ) -> Result<RunOutcome, RunError> {
         let _alone = AtWork::on(&self.store, run)?;
         let mut row = self.store.run(run).row()?;
         row.provider = more.provider.clone().unwrap_or(row.provider);
-        let mut settings = Settings::of(&row)?;
+        let mut settings = RunSettings::of(&row)?;
         settings.max_steps = more.max_steps.unwrap_or(settings.max_steps);
         settings.max_budget_microusd = more.max_budget_microusd.or(settings.max_budget_microusd);
         settings.max_budget_tokens = more.max_budget_tokens.or(settings.max_budget_tokens);
         if settings.max_budget_microusd.is_some() && model::price(&row.model).is_none() {
-            return Err(RunError::NoPrice(row.model));
+            return Err(RunError::UnknownPrice(row.model));
         }
         let kernel = Arc::new(self.for_run(&row));
-        let run = Arc::new(Run::root(kernel, row, settings, brake));
+        let run = Arc::new(Run::root(kernel, row, settings, stop_handle));
         let ended = tokio::select! {
             biased; // a cancel that was there before is seen before anything is done
             never = self.look_for_cancels(&run) => match never {},
@@ -163,8 +168,8 @@ impl Kernel {
         loop {
             for run in disk.run(&root.id).cancels().unwrap_or_default() {
                 match run == root.id {
-                    true => root.brake.ask(Wish::Cancel),
-                    false => root.tree.ask(&run, Wish::Cancel),
+                    true => root.stop_handle.request(StopRequest::Cancel),
+                    false => root.tree.ask(&run, StopRequest::Cancel),
                 }
             }
             tokio::time::sleep(LOOK).await;
@@ -173,14 +178,14 @@ impl Kernel {
 }
 
 /// Runs the loop of a run, and sees to it that its end is known, whatever it is.
-pub(crate) async fn go(run: &Arc<Run>) -> Result<Ended, (RunError, Ended)> {
-    run.tell(What::Started {
+pub(crate) async fn go(run: &Arc<Run>) -> Result<RunOutcome, (RunError, RunOutcome)> {
+    run.tell(EventKind::Started {
         kind: run.kind,
         agent: run.agent.clone(),
         model: run.model.clone(),
         call: run.spawned_by.clone(),
         is_job: run.is_job(),
-        so_far: run.is_resumed.then(|| run.so_far().unwrap_or_default()),
+        prior: run.is_resumed.then(|| run.prior().unwrap_or_default()),
     });
     match agent_loop(run).await {
         Ok(ended) => Ok(ended),
@@ -211,7 +216,7 @@ async fn between(run: &Arc<Run>) {
 /// Runs an agent until the model stops asking for tools and nothing is left that it waits for.
 ///
 /// The journal is written before anything is done, so that whoever reads it afterwards can go on from here.
-async fn agent_loop(run: &Arc<Run>) -> Result<Ended, RunError> {
+async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
     if run.is_root() {
         run.tree.processes.sweep().await?; // what an earlier process left behind
     }

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use wire::dialect::Dialect;
 
-use crate::provider::{Attempt, FailureKind, Provider, Seen};
+use crate::provider::{AttemptEvent, FailureKind, HttpAttempt, ProviderClient};
 use crate::tool::Doing;
 
 /// Somebody who answers requests.
-pub trait Model: Send + Sync {
+pub trait ModelClient: Send + Sync {
     /// The language it speaks.
     fn dialect(&self) -> Dialect;
 
@@ -15,10 +15,14 @@ pub trait Model: Send + Sync {
     fn hide_key(&self, _bytes: &mut Vec<u8>) {}
 
     /// Sends one request and reads its answer, once.
-    fn attempt<'a>(&'a self, body: Bytes, on: &'a mut (dyn FnMut(Seen<'_>) + Send)) -> Doing<'a, Attempt>;
+    fn attempt<'a>(
+        &'a self,
+        body: Bytes,
+        on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
+    ) -> Doing<'a, HttpAttempt>;
 }
 
-impl Model for Provider {
+impl ModelClient for ProviderClient {
     fn dialect(&self) -> Dialect {
         self.dialect
     }
@@ -27,7 +31,11 @@ impl Model for Provider {
         Self::hide_key(self, bytes);
     }
 
-    fn attempt<'a>(&'a self, body: Bytes, on: &'a mut (dyn FnMut(Seen<'_>) + Send)) -> Doing<'a, Attempt> {
+    fn attempt<'a>(
+        &'a self,
+        body: Bytes,
+        on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
+    ) -> Doing<'a, HttpAttempt> {
         Box::pin(Self::attempt(self, body, on))
     }
 }

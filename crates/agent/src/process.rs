@@ -19,7 +19,7 @@ pub(crate) fn lease() -> Lease {
 }
 
 /// Whether the process of a lease still runs. A later process with the same number is another one.
-pub fn is_alive(lease: Lease) -> bool {
+pub fn is_lease_holder_alive(lease: Lease) -> bool {
     started(lease.pid) == Some(lease.start)
 }
 
@@ -52,7 +52,7 @@ impl AtWork {
         let run = (store.path().to_owned(), run.clone());
         match at_work().insert(run.clone()) {
             true => Ok(Self(run)),
-            false => Err(RunError::AtWork(run.1)),
+            false => Err(RunError::AlreadyRunning(run.1)),
         }
     }
 }
@@ -94,11 +94,11 @@ mod tests {
     #[test]
     fn this_process_lives_and_an_earlier_one_with_its_number_does_not() {
         let ours = lease();
-        assert!(is_alive(ours));
-        assert!(!is_alive(Lease { start: ours.start + 1, ..ours }));
+        assert!(is_lease_holder_alive(ours));
+        assert!(!is_lease_holder_alive(Lease { start: ours.start + 1, ..ours }));
         let mut child = std::process::Command::new("true").spawn().expect("`true` can be started");
         let theirs = Lease { pid: child.id(), start: started(child.id()).unwrap_or(0) };
         child.wait().expect("it can be waited for");
-        assert!(!is_alive(theirs));
+        assert!(!is_lease_holder_alive(theirs));
     }
 }

@@ -7,14 +7,14 @@ use store::{Digest, ModelCall, Purpose, Seq, Store, StoreError};
 use wire::dialect::{Dialect, EncodeError, join_request};
 
 use crate::error::RunError;
-use crate::settings::Settings;
+use crate::settings::RunSettings;
 use crate::tool;
 use crate::words;
 
 /// The body of a request byte for byte as it was sent, from what the journal has of it.
-pub fn request_bytes(store: &Store, run: &RunId, call: &ModelCall) -> Result<Vec<u8>, RunError> {
+pub fn rebuild_request(store: &Store, run: &RunId, call: &ModelCall) -> Result<Vec<u8>, RunError> {
     let reads = store.run(run);
-    let dialect = Settings::of(&reads.row()?)?.dialect();
+    let dialect = RunSettings::of(&reads.row()?)?.dialect();
     let head = reads.head(call.head)?.ok_or(StoreError::NoModelCall(call.id))?;
     let messages = reads.said(call.from, call.to)?;
     let sent: Vec<_> =
@@ -25,7 +25,7 @@ pub fn request_bytes(store: &Store, run: &RunId, call: &ModelCall) -> Result<Vec
     let body = body(dialect, &head, sent, &marked, tail.as_deref());
     match Digest::of(&body) == call.request_sha256 {
         true => Ok(body),
-        false => Err(RunError::OtherRequest { step: call.step }),
+        false => Err(RunError::RequestMismatch { step: call.step }),
     }
 }
 

@@ -16,18 +16,18 @@ use crate::context;
 use crate::conversation::{Conversation, is_repair};
 use crate::crash;
 use crate::error::RunError;
-use crate::event::{Event, SoFar, What};
+use crate::event::{EventKind, PriorUsage, RunEvent};
 use crate::fork;
 use crate::jobs;
-use crate::kernel::{self, Ended, Kernel};
+use crate::kernel::{self, Kernel, RunOutcome};
 use crate::narrow;
 use crate::permission::{Answer, List, Question, Rules};
-use crate::provider::{Attempt, Failure, Retry, chain};
+use crate::provider::{HttpAttempt, ProviderFailure, RetryAdvice, chain};
 use crate::schema;
-use crate::settings::Settings;
+use crate::settings::RunSettings;
 use crate::spawn;
 use crate::spoken::Spoken;
-use crate::stop::{Brake, Stop, Wish};
+use crate::stop::{StopHandle, StopRequest, StopSignal};
 use crate::tool::{self, Scene, Toolbox};
 use crate::tree::Tree;
 use crate::words;
@@ -45,7 +45,7 @@ pub(crate) enum End {
     /// The next request would cost too much; in words.
     NoBudget(String),
     /// There was no answer.
-    GaveUp(Failure),
+    GaveUp(ProviderFailure),
     /// So many calls were refused.
     Refused(u32),
     /// The answer was cut off so often in a row.
@@ -70,13 +70,13 @@ pub(crate) struct Run {
     pub(crate) agent: String,
     pub(crate) model: String,
     pub(crate) provider: String,
-    pub(crate) settings: Settings,
+    pub(crate) settings: RunSettings,
     /// What its agent's description asks about and forbids, and what those of all above it do.
     pub(crate) rules: Vec<Arc<Rules>>,
     /// What it and those above it may use.
     pub(crate) within: Vec<Limit>,
-    pub(crate) brake: Brake,
-    pub(crate) stop: Stop,
+    pub(crate) stop_handle: StopHandle,
+    pub(crate) stop: StopSignal,
     /// What it may call.
     pub(crate) tools: Arc<Toolbox>,
     /// It owes its parent a result.
@@ -100,10 +100,15 @@ pub(crate) struct Run {
 
 impl Run {
     /// The run at the top of a tree.
-    pub(crate) fn root(kernel: Arc<Kernel>, row: store::Run, settings: Settings, brake: &Brake) -> Self {
+    pub(crate) fn root(
+        kernel: Arc<Kernel>,
+        row: store::Run,
+        settings: RunSettings,
+        stop_handle: &StopHandle,
+    ) -> Self {
         let tree = Tree::new(&kernel, &row.root);
         let above = row.parent.as_ref().and_then(|parent| kernel.store.run(parent).row().ok());
-        let own = Self::of(kernel, tree, row, settings, (brake.clone(), brake.stop()));
+        let own = Self::of(kernel, tree, row, settings, (stop_handle.clone(), stop_handle.signal()));
         Self { parent_chain: above.map(|above| above.chain.into()), ..own }
     }
 
@@ -112,12 +117,12 @@ impl Run {
         above: &Arc<Self>,
         kernel: Arc<Kernel>,
         row: store::Run,
-        settings: Settings,
+        settings: RunSettings,
         is_job: bool,
     ) -> Self {
-        let brake = Brake::new();
-        let stop = brake.stop_below(&above.stop);
-        let own = Self::of(kernel, Arc::clone(&above.tree), row, settings, (brake, stop));
+        let stop_handle = StopHandle::new();
+        let stop = stop_handle.signal_below(&above.stop);
+        let own = Self::of(kernel, Arc::clone(&above.tree), row, settings, (stop_handle, stop));
         Self {
             rules: above.rules.iter().cloned().chain(own.rules).collect(),
             within: above.within.iter().cloned().chain(own.within).collect(),
@@ -133,8 +138,8 @@ impl Run {
         kernel: Arc<Kernel>,
         tree: Arc<Tree>,
         row: store::Run,
-        settings: Settings,
-        (brake, stop): (Brake, Stop),
+        settings: RunSettings,
+        (stop_handle, stop): (StopHandle, StopSignal),
     ) -> Self {
         let is_resumed = row.started_at != row.created_at;
         let is_root = row.root == row.id;
@@ -167,7 +172,7 @@ impl Run {
             model,
             provider,
             settings,
-            brake,
+            stop_handle,
             stop,
             is_job: false,
             is_resumed,
@@ -183,9 +188,9 @@ impl Run {
     }
 
     /// Works in a task of its own, as soon as there is a place for it.
-    pub(crate) async fn work(self: Arc<Self>) -> Ended {
+    pub(crate) async fn work(self: Arc<Self>) -> RunOutcome {
         if self.has_to_wait() {
-            self.tell(What::Queued { kind: self.kind, agent: self.agent.clone() });
+            self.tell(EventKind::Queued { kind: self.kind, agent: self.agent.clone() });
         }
         self.take_place().await;
         let ended = kernel::go(&self).await;
@@ -210,7 +215,7 @@ impl Run {
         if !self.is_root && !has_one {
             let place = tokio::select! {
                 place = self.tree.place() => place,
-                () = self.stop.at_least(Wish::Pause) => None,
+                () = self.stop.wait_for(StopRequest::Pause) => None,
             };
             *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
         }
@@ -223,11 +228,11 @@ impl Run {
 
     /// Where it comes to stand, where it was told to stop.
     pub(crate) fn told_to_stop(&self) -> Result<Option<RunStatus>, RunError> {
-        Ok(match (self.stop.wish(), self.is_root) {
-            (Wish::GoOn, _) => None,
-            (Wish::Pause, _) => Some(RunStatus::Paused),
-            (Wish::Cancel, true) => Some(RunStatus::CancelledByUser),
-            (Wish::Cancel, false) => {
+        Ok(match (self.stop.requested(), self.is_root) {
+            (StopRequest::None, _) => None,
+            (StopRequest::Pause, _) => Some(RunStatus::Paused),
+            (StopRequest::Cancel, true) => Some(RunStatus::CancelledByUser),
+            (StopRequest::Cancel, false) => {
                 let own = self.kernel.store.run(&self.id).cancelled()?;
                 Some(own.unwrap_or(RunStatus::CancelledByParent))
             }
@@ -261,7 +266,7 @@ impl Run {
             Some(known) => known,
             None => self.kernel.store.run(&self.id).width()?,
         };
-        let may = known < self.kernel.family.width;
+        let may = known < self.kernel.tree_limits.max_children;
         *children = Some(known + u64::from(may));
         Ok(if may { Ok(()) } else { Err(known) })
     }
@@ -293,7 +298,7 @@ impl Run {
             (None, None) => self.kernel.head(self.kind, &self.model, &self.settings)?,
         };
         let mut talk = Conversation::of(journal, self.settings.dialect(), head);
-        let keeps_cache = self.settings.fork.as_ref().is_none_or(|fork| fork.writes_cache);
+        let keeps_cache = self.settings.fork.as_ref().is_none_or(|fork| fork.write_cache);
         if let Some(fork) = fork.as_ref().filter(|_| talk.step == 0 && talk.filled == 0) {
             // It begins as full as its parent was.
             talk.filled = self.kernel.store.run(&fork.of).filled_by(fork.to)?;
@@ -373,7 +378,7 @@ impl Run {
     }
 
     /// Ends the loop: the status is in the journal before anybody is told.
-    pub(crate) async fn end(&self, talk: &Conversation, end: End) -> Result<Ended, RunError> {
+    pub(crate) async fn end(&self, talk: &Conversation, end: End) -> Result<RunOutcome, RunError> {
         let (status, error, failure) = match end {
             End::At(status) => (status, why(status), None),
             End::NoBudget(why) => (RunStatus::Budget, Some(why), None),
@@ -410,7 +415,7 @@ impl Run {
         self.write_end(status, final_text.clone(), error.clone(), misfits).await?;
         self.end_processes().await;
         self.tell_end(status, final_text.clone(), error.clone(), self.totals()?);
-        Ok(Ended { run: self.id.clone(), status, final_text, error, failure })
+        Ok(RunOutcome { run: self.id.clone(), status, final_text, error, failure })
     }
 
     /// Why its answer is not what was asked for.
@@ -441,7 +446,7 @@ impl Run {
         // One that is only paused goes on, but nobody can go on with what is not kept.
         if let Some(ended) = told.filter(|_| !is_paused || !is_kept) {
             ended.log(&self.id);
-            self.tell(What::ForkEnded(Box::new(ended)));
+            self.tell(EventKind::ForkEnded(Box::new(ended)));
         }
         Ok(())
     }
@@ -469,18 +474,18 @@ impl Run {
         let Err(error) = store.back_to_disk().await else { return true };
         let (error, why) = (chain(&error), chain(&why));
         tracing::warn!(run = %self.id, error, why, "the transcript of a fork was not kept");
-        self.tell(What::TranscriptLost { error });
+        self.tell(EventKind::TranscriptLost { error });
         false
     }
 
     /// The loop could not go on by itself: that is written down where it still can be, and told in any case.
-    pub(crate) async fn broke_off(&self, error: &RunError) -> Ended {
+    pub(crate) async fn broke_off(&self, error: &RunError) -> RunOutcome {
         let status = match error {
-            RunError::NoSummary | RunError::Encode(_) | RunError::Broke => RunStatus::Failed,
+            RunError::NoSummary | RunError::Encode(_) | RunError::TaskPanicked => RunStatus::Failed,
             _ => RunStatus::Interrupted, // as it is called when its process is gone
         };
         // Only a root can be taken up again by itself, and with it what it has started.
-        self.tree.ask_below(&self.id, if self.is_root { Wish::Pause } else { Wish::Cancel });
+        self.tree.ask_below(&self.id, if self.is_root { StopRequest::Pause } else { StopRequest::Cancel });
         self.tree.alone(&self.id).await;
         let words = chain(error);
         let final_text = self.read().ok().and_then(|talk| talk.spoken.last().map(str::to_owned));
@@ -488,12 +493,12 @@ impl Run {
         let _ = self.write_end(status, final_text.clone(), Some(words.clone()), false).await;
         self.end_processes().await;
         self.tell_end(status, final_text.clone(), Some(words.clone()), self.totals().unwrap_or_default());
-        Ended { run: self.id.clone(), status, final_text, error: Some(words), failure: None }
+        RunOutcome { run: self.id.clone(), status, final_text, error: Some(words), failure: None }
     }
 
     /// Its task broke; that is a bug of ours, and no reason to lose it.
-    pub(crate) async fn broke(&self) -> Ended {
-        self.broke_off(&RunError::Broke).await
+    pub(crate) async fn broke(&self) -> RunOutcome {
+        self.broke_off(&RunError::TaskPanicked).await
     }
 
     /// Ends what runs in the background with the tree that it belongs to, while the user can still be told what it made.
@@ -508,27 +513,27 @@ impl Run {
     pub(crate) fn tell_made(&self) -> Vec<String> {
         let unsaid = self.tree.processes.unsaid();
         for made in &unsaid {
-            self.tell(What::Disarmed { text: made.clone() });
+            self.tell(EventKind::Disarmed { text: made.clone() });
         }
         unsaid
     }
 
     fn tell_end(&self, status: RunStatus, final_text: Option<String>, error: Option<String>, totals: Totals) {
         let cost_microusd = (totals.unpriced == 0).then_some(totals.cost_microusd);
-        self.tell(What::Finished { status, final_text, error, usage: totals.usage, cost_microusd });
+        self.tell(EventKind::Finished { status, final_text, error, usage: totals.usage, cost_microusd });
     }
 
     /// What it had used and how long it had worked before it was taken up again: as long as a question or a call of it was
     /// open.
-    pub(crate) fn so_far(&self) -> Result<SoFar, RunError> {
-        let mut so_far = SoFar { usage: Usage::default(), cost_microusd: Some(0), ms: 0 };
+    pub(crate) fn prior(&self) -> Result<PriorUsage, RunError> {
+        let mut prior = PriorUsage { usage: Usage::default(), cost_microusd: Some(0), ms: 0 };
         let reads = self.kernel.store.run(&self.id);
         let mut open: Vec<(i64, i64)> = Vec::new();
         for call in reads.model_calls()? {
-            so_far.usage += call.usage;
+            prior.usage += call.usage;
             if call.status == store::ModelCallStatus::Answered {
-                so_far.cost_microusd =
-                    so_far.cost_microusd.zip(call.cost_microusd).map(|(all, more)| all + more);
+                prior.cost_microusd =
+                    prior.cost_microusd.zip(call.cost_microusd).map(|(all, more)| all + more);
             }
             open.extend(call.ended_at.map(|end| (call.asked_at.0, end.0)));
         }
@@ -537,10 +542,10 @@ impl Run {
         open.sort_unstable();
         let mut until = i64::MIN;
         for (start, end) in open {
-            so_far.ms += u64::try_from(end - start.max(until)).unwrap_or_default();
+            prior.ms += u64::try_from(end - start.max(until)).unwrap_or_default();
             until = until.max(end);
         }
-        Ok(so_far)
+        Ok(prior)
     }
 
     /// What it used, and all below it.
@@ -600,16 +605,16 @@ impl Run {
         self.started.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn tell(&self, what: What) {
+    pub(crate) fn tell(&self, kind: EventKind) {
         self.started.store(true, Ordering::Relaxed);
-        self.kernel.watch.see(&Event {
+        self.kernel.events.emit(&RunEvent {
             run: self.id.clone(),
             parent: self.parent.clone(),
             chain: Arc::clone(&self.chain),
             parent_chain: self.parent_chain.clone(),
             depth: self.depth,
             is_root: self.is_root,
-            what,
+            kind,
         });
     }
 
@@ -629,7 +634,7 @@ impl Run {
         self.last_request.store(length, Ordering::Relaxed);
     }
 
-    pub(crate) fn log_attempt(&self, step: u32, number: u32, attempt: &Attempt) {
+    pub(crate) fn log_attempt(&self, step: u32, number: u32, attempt: &HttpAttempt) {
         let outcome = attempt.outcome.as_ref().map_or_else(|failure| failure.kind.word(), |_| "answered");
         let ms = attempt.ended.duration_since(attempt.started).unwrap_or_default().as_millis();
         let (run, model, status) = (&self.id, &self.model, attempt.status);
@@ -644,8 +649,8 @@ impl Run {
 }
 
 /// Where a run stands that got no answer: a provider that may be back is told from one that refuses.
-fn given_up(failure: &Failure) -> RunStatus {
-    if failure.retry == Retry::No { RunStatus::Failed } else { RunStatus::Stalled }
+fn given_up(failure: &ProviderFailure) -> RunStatus {
+    if failure.retry == RetryAdvice::No { RunStatus::Failed } else { RunStatus::Stalled }
 }
 
 /// Why a run ended that no provider ended.

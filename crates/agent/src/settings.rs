@@ -13,7 +13,7 @@ const FORMAT: u32 = 1;
 /// A run's own settings. They are stored with it, so that it goes on as it began, whatever the configuration says then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct RunSettings {
     format: u32,
     dialect: Spoken,
     /// How many replies it may have before its last one.
@@ -57,9 +57,9 @@ enum Spoken {
     OpenaiResponses,
 }
 
-impl Settings {
+impl RunSettings {
     /// The settings of a new run.
-    pub(crate) fn new(dialect: Dialect, limits: &Limits, context: String, workspace: String) -> Self {
+    pub(crate) fn new(dialect: Dialect, limits: &RunLimits, context: String, workspace: String) -> Self {
         let dialect = match dialect {
             Dialect::AnthropicMessages => Spoken::Anthropic,
             Dialect::OpenAiChat => Spoken::OpenaiChat,
@@ -109,7 +109,7 @@ impl Settings {
 
 /// How far a run may go.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limits {
+pub struct RunLimits {
     /// How many replies before the last one.
     pub max_steps: u32,
     /// What it may cost.
@@ -122,7 +122,7 @@ pub struct Limits {
     pub max_tokens: u64,
 }
 
-impl Limits {
+impl RunLimits {
     /// How many replies a main agent may have.
     pub const MAIN_STEPS: u32 = 100;
     /// How many a sub-agent may have.

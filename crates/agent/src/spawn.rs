@@ -15,8 +15,8 @@ use crate::jobs;
 use crate::process;
 use crate::run::Run;
 use crate::schema;
-use crate::settings::{Limits, Settings};
-use crate::stop::Wish;
+use crate::settings::{RunLimits, RunSettings};
+use crate::stop::StopRequest;
 use crate::tasks;
 use crate::tool::{self, Scene};
 use crate::tools::{MAIN_ONLY, SPAWNING};
@@ -118,7 +118,7 @@ fn pass_on(scene: &Scene) {
 
 /// Whether there may be anybody below a run.
 pub(crate) fn may_start(run: &Run) -> bool {
-    run.depth < run.kernel.family.depth
+    run.depth < run.kernel.tree_limits.max_depth
 }
 
 async fn begin(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
@@ -127,11 +127,11 @@ async fn begin(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Mem
         Some(_) => Arc::new(above.kernel.for_fork(&id, &above.id)),
         None => Arc::clone(&above.kernel),
     };
-    let settings = Settings::from_bytes(&run.settings).map_err(|error| error.to_string())?;
+    let settings = RunSettings::from_bytes(&run.settings).map_err(|error| error.to_string())?;
     crash::point("spawn.before");
     match kernel.store.start_run(run, process::lease()).await {
         Err(StoreError::CancelRequested(_)) => {
-            above.brake.ask(Wish::Cancel);
+            above.stop_handle.request(StopRequest::Cancel);
             return Err("the run is being stopped".to_owned());
         }
         started => started.map_err(|error| error.to_string())?,
@@ -171,31 +171,39 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<New
         (None, None) => model(above, None)?,
     };
     let counted = above.within.iter().any(|limit| limit.microusd.is_some())
-        || kernel.family.max_budget_microusd.is_some();
+        || kernel.tree_limits.max_budget_microusd.is_some();
     if counted && model::price(&model).is_none() {
         return Err(format!("nobody knows what `{model}` costs, and there is a budget: take another model"));
     }
     let task = wanted.task.as_deref().map(|task| meant(above, task)).transpose()?;
     let at = kernel.clock.millis();
-    let usual = Limits::of(&model);
-    let tightest =
-        above.within.iter().filter_map(|limit| limit.microusd).chain(kernel.family.max_budget_microusd).min();
-    let fewest =
-        above.within.iter().filter_map(|limit| limit.tokens).chain(kernel.family.max_budget_tokens).min();
-    let max_tokens = longest_answer(kernel.family.at_once, &usual, tightest, fewest, &model)?;
-    let limits = Limits {
-        max_steps: agent.max_steps.map_or(Limits::SUB_STEPS, |steps| steps.min(Limits::SUB_STEPS)),
-        max_budget_microusd: kernel.family.max_budget_microusd,
-        max_budget_tokens: kernel.family.max_budget_tokens,
+    let usual = RunLimits::of(&model);
+    let tightest = above
+        .within
+        .iter()
+        .filter_map(|limit| limit.microusd)
+        .chain(kernel.tree_limits.max_budget_microusd)
+        .min();
+    let fewest = above
+        .within
+        .iter()
+        .filter_map(|limit| limit.tokens)
+        .chain(kernel.tree_limits.max_budget_tokens)
+        .min();
+    let max_tokens = longest_answer(kernel.tree_limits.max_running, &usual, tightest, fewest, &model)?;
+    let limits = RunLimits {
+        max_steps: agent.max_steps.map_or(RunLimits::SUB_STEPS, |steps| steps.min(RunLimits::SUB_STEPS)),
+        max_budget_microusd: kernel.tree_limits.max_budget_microusd,
+        max_budget_tokens: kernel.tree_limits.max_budget_tokens,
         max_tokens,
         ..usual
     };
     let context = kernel.sub_context(above, task.as_ref()).map_err(|error| error.to_string())?;
     let dialect = above.settings.dialect();
-    let mut settings = Settings::new(dialect, &limits, context.clone(), above.settings.workspace.clone());
+    let mut settings = RunSettings::new(dialect, &limits, context.clone(), above.settings.workspace.clone());
     settings.instructions = Some(agent.prompt.clone()).filter(|prompt| !prompt.is_empty());
     settings.rules = agent.permissions();
-    let may_spawn = above.depth + 1 < kernel.family.depth;
+    let may_spawn = above.depth + 1 < kernel.tree_limits.max_depth;
     let stays = |name: &&str| {
         !MAIN_ONLY.contains(name) && (may_spawn || !SPAWNING.contains(name)) && agent.tools.has(name)
     };
@@ -235,14 +243,14 @@ fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<New
 /// How long an answer may be so that several can be asked for at once: what could be written is set aside for each.
 fn longest_answer(
     at_once: usize,
-    usual: &Limits,
+    usual: &RunLimits,
     microusd: Option<i64>,
     tokens: Option<u64>,
     model: &str,
 ) -> Result<u64, String> {
     let of = |part: u64| {
         let share = i64::try_from(part).unwrap_or(i64::MAX);
-        let limits = Limits {
+        let limits = RunLimits {
             max_budget_microusd: microusd.map(|microusd| microusd / share),
             max_budget_tokens: tokens.map(|tokens| tokens / part),
             ..usual.clone()
@@ -289,7 +297,7 @@ fn meant(above: &Run, name: &str) -> Result<Task, String> {
     let all = above.kernel.store.main().tasks(&above.thread).map_err(|error| error.to_string())?;
     let names = || match all.is_empty() {
         true => "there are none: plan it with `manage_tasks` first, or leave `task_id` out".to_owned(),
-        false => format!("there are: {}", all.iter().map(tasks::name).collect::<Vec<_>>().join(", ")),
+        false => format!("there are: {}", all.iter().map(tasks::display_name).collect::<Vec<_>>().join(", ")),
     };
     let Some(id) = tasks::meant(name, &above.thread) else {
         return Err(format!("the task `{name}` belongs to another conversation; {}", names()));

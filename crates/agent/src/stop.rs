@@ -1,4 +1,4 @@
-//! How a run is told to stop.
+//! Stop requests: a handle that asks a run to stop, and the signal that the run watches.
 
 use std::sync::Arc;
 
@@ -6,88 +6,87 @@ use tokio::sync::watch;
 
 use crate::tool::Doing;
 
-/// What a run is asked to do, each stronger than the one before.
+/// A request to a run, each stronger than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wish {
-    /// To go on.
+pub enum StopRequest {
+    /// No request: the run continues.
     #[default]
-    GoOn,
-    /// To stop where it can go on later.
+    None,
+    /// Stop at a point from which the run can be resumed.
     Pause,
-    /// To end.
+    /// End the run.
     Cancel,
 }
 
-/// The end that asks. Clones ask the same run.
+/// Asks one run to stop. Clones ask the same run.
 #[derive(Clone, Debug)]
-pub struct Brake(watch::Sender<Wish>);
+pub struct StopHandle(watch::Sender<StopRequest>);
 
-/// The end that listens: to its own brake, and to those of all above it. What is wished of a run below reaches nobody
-/// above.
+/// Receives the requests to one run and to all runs above it. A request to a run never reaches the runs above it.
 #[derive(Clone, Debug)]
-pub struct Stop {
-    own: watch::Receiver<Wish>,
-    above: Option<Arc<Stop>>,
+pub struct StopSignal {
+    own: watch::Receiver<StopRequest>,
+    parent: Option<Arc<StopSignal>>,
 }
 
-impl Default for Brake {
+impl Default for StopHandle {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Brake {
-    /// A brake that nobody has pulled.
+impl StopHandle {
+    /// Creates a handle without a request.
     pub fn new() -> Self {
-        Self(watch::Sender::new(Wish::GoOn))
+        Self(watch::Sender::new(StopRequest::None))
     }
 
-    /// The end that listens.
-    pub fn stop(&self) -> Stop {
-        Stop { own: self.0.subscribe(), above: None }
+    /// Returns the signal of this handle alone.
+    pub fn signal(&self) -> StopSignal {
+        StopSignal { own: self.0.subscribe(), parent: None }
     }
 
-    /// The end that listens, to another one as well.
-    pub(crate) fn stop_below(&self, above: &Stop) -> Stop {
-        Stop { own: self.0.subscribe(), above: Some(Arc::new(above.clone())) }
+    /// Returns a signal that also receives the requests to the run above.
+    pub(crate) fn signal_below(&self, parent: &StopSignal) -> StopSignal {
+        StopSignal { own: self.0.subscribe(), parent: Some(Arc::new(parent.clone())) }
     }
 
-    /// Asks; a weaker wish than one that was uttered before changes nothing.
-    pub fn ask(&self, wish: Wish) {
+    /// Sends a request. A request that is weaker than an earlier one changes nothing.
+    pub fn request(&self, request: StopRequest) {
         self.0.send_if_modified(|known| {
-            let stronger = wish > *known;
-            *known = (*known).max(wish);
+            let stronger = request > *known;
+            *known = (*known).max(request);
             stronger
         });
     }
 }
 
-impl Stop {
-    /// What is wished now.
-    pub fn wish(&self) -> Wish {
-        let above = self.above.as_ref().map(|above| above.wish()).unwrap_or_default();
-        above.max(*self.own.borrow())
+impl StopSignal {
+    /// Returns the strongest request so far.
+    pub fn requested(&self) -> StopRequest {
+        let parent = self.parent.as_ref().map(|parent| parent.requested()).unwrap_or_default();
+        parent.max(*self.own.borrow())
     }
 
-    /// Waits until at least this is wished; for ever where nobody can wish any more.
-    pub async fn at_least(&self, wanted: Wish) {
-        let own = wished(self.own.clone(), wanted);
-        match &self.above {
+    /// Waits for a request that is at least this strong. Never returns once all handles are dropped.
+    pub async fn wait_for(&self, wanted: StopRequest) {
+        let own = wait_for_own(self.own.clone(), wanted);
+        match &self.parent {
             None => own.await,
-            Some(above) => tokio::select! {
+            Some(parent) => tokio::select! {
                 () = own => {}
-                () = above.at_least_boxed(wanted) => {}
+                () = parent.wait_for_boxed(wanted) => {}
             },
         }
     }
 
-    fn at_least_boxed(&self, wanted: Wish) -> Doing<'_, ()> {
-        Box::pin(self.at_least(wanted))
+    fn wait_for_boxed(&self, wanted: StopRequest) -> Doing<'_, ()> {
+        Box::pin(self.wait_for(wanted))
     }
 }
 
-async fn wished(mut own: watch::Receiver<Wish>, wanted: Wish) {
-    if own.wait_for(|wish| *wish >= wanted).await.is_err() {
+async fn wait_for_own(mut own: watch::Receiver<StopRequest>, wanted: StopRequest) {
+    if own.wait_for(|request| *request >= wanted).await.is_err() {
         std::future::pending().await
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn meant(name: &str, thread: &ThreadId) -> Option<TaskId> {
 }
 
 /// What a task is called in its thread.
-pub fn name(task: &Task) -> &str {
+pub fn display_name(task: &Task) -> &str {
     let id = task.id.as_str();
     id.strip_prefix(task.thread.as_str()).and_then(|id| id.strip_prefix('/')).unwrap_or(id)
 }
@@ -39,7 +39,7 @@ pub(crate) fn list(tasks: &[Task]) -> String {
 
 fn shown(task: &Task) -> String {
     let Task { subject, description, status, result, .. } = task;
-    let mut text = format!("{} {status}: {}\n", name(task), one_line(subject));
+    let mut text = format!("{} {status}: {}\n", display_name(task), one_line(subject));
     if *status == TaskStatus::InProgress {
         for (what, said) in [("", Some(description)), ("result: ", result.as_ref())] {
             let Some(said) = said.filter(|said| !said.is_empty()) else { continue };

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use session::RunId;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::family::Family;
-use crate::kernel::{Ended, Kernel};
+use crate::kernel::{Kernel, RunOutcome};
 use crate::run::Run;
 use crate::shell::Processes;
-use crate::stop::{Brake, Wish};
+use crate::stop::{StopHandle, StopRequest};
+use crate::tree_limits::TreeLimits;
 
 /// One tree. It knows who is at work, so that nobody is started twice and everybody can be told.
 pub(crate) struct Tree {
@@ -40,25 +40,25 @@ struct Members {
 #[derive(Clone)]
 pub(crate) struct Member {
     parent: RunId,
-    brake: Brake,
-    ended: watch::Receiver<Option<Ended>>,
+    stop_handle: StopHandle,
+    ended: watch::Receiver<Option<RunOutcome>>,
 }
 
 impl Member {
     /// Waits until it has ended; `None` where its task is gone without a word.
-    pub(crate) async fn end(mut self) -> Option<Ended> {
+    pub(crate) async fn end(mut self) -> Option<RunOutcome> {
         self.ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone())
     }
 }
 
 impl Tree {
     pub(crate) fn new(kernel: &Kernel, root: &RunId) -> Arc<Self> {
-        let Family { at_once, requests, .. } = kernel.family;
+        let TreeLimits { max_running, max_requests, .. } = kernel.tree_limits;
         Arc::new(Self {
             processes: Arc::new(Processes::new(kernel.shell.clone(), root, &kernel.store)),
             asking: tokio::sync::Mutex::default(),
-            at_once: Arc::new(Semaphore::new(at_once.max(1))),
-            requests: Arc::new(Semaphore::new(requests.max(1))),
+            at_once: Arc::new(Semaphore::new(max_running.max(1))),
+            requests: Arc::new(Semaphore::new(max_requests.max(1))),
             members: Mutex::default(),
             ended: watch::Sender::new(0),
             settled: watch::Sender::new(0),
@@ -74,7 +74,7 @@ impl Tree {
         }
         let (tell, ended) = watch::channel(None);
         let parent = run.parent.clone().unwrap_or_else(|| run.id.clone());
-        let member = Member { parent: parent.clone(), brake: run.brake.clone(), ended };
+        let member = Member { parent: parent.clone(), stop_handle: run.stop_handle.clone(), ended };
         members.at_work.insert(run.id.clone(), member.clone());
         *members.below.entry(parent).or_default() += 1;
         drop(members);
@@ -116,16 +116,16 @@ impl Tree {
     }
 
     /// Asks a run to stop.
-    pub(crate) fn ask(&self, run: &RunId, wish: Wish) {
+    pub(crate) fn ask(&self, run: &RunId, wish: StopRequest) {
         if let Some(member) = self.member(run) {
-            member.brake.ask(wish);
+            member.stop_handle.request(wish);
         }
     }
 
     /// Asks all right below a run to stop.
-    pub(crate) fn ask_below(&self, run: &RunId, wish: Wish) {
+    pub(crate) fn ask_below(&self, run: &RunId, wish: StopRequest) {
         for member in self.members().at_work.values().filter(|member| member.parent == *run) {
-            member.brake.ask(wish);
+            member.stop_handle.request(wish);
         }
     }
 

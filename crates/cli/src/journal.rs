@@ -84,7 +84,7 @@ fn top<'a>(runs: &[&'a RunSummary]) -> Option<&'a RunId> {
 
 /// A run that is said to be at work in a process that is gone was interrupted.
 pub(crate) fn as_it_is(run: &mut RunSummary) {
-    if run.status.is_live() && !run.writer.is_some_and(agent::is_alive) {
+    if run.status.is_live() && !run.writer.is_some_and(agent::is_lease_holder_alive) {
         run.status = RunStatus::Interrupted;
     }
 }

@@ -77,7 +77,8 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
     let Some(first) = runs.iter().find(|one| one.run.id == *run) else {
         return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(Kind::Usage);
     };
-    let dialect = |one: &OneRun| agent::Settings::from_bytes(&one.run.settings).ok().map(|it| it.dialect());
+    let dialect =
+        |one: &OneRun| agent::RunSettings::from_bytes(&one.run.settings).ok().map(|it| it.dialect());
     let ran = report::ran(&runs, dialect);
     let told = explain_run(store, run)?;
     let cache = CacheOf {
@@ -120,7 +121,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         let one = &runs[n];
         let (asked, attempts) = &one.model_calls[call];
         // A request that cannot be put together any more is one whose bytes were lost; the rest is shown.
-        let body = agent::request_bytes(store, &one.run.id, asked).ok();
+        let body = agent::rebuild_request(store, &one.run.id, asked).ok();
         let summary = &ran.ordered.exchanges[number];
         let request = request(summary, body);
         let response = attempt.map(|attempt| response(summary, &attempts[attempt]));

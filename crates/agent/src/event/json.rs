@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 use session::Usage;
 
-use super::{Event, What};
+use super::{EventKind, RunEvent};
 use crate::provider::BlockKind;
 
 /// The version of the lines.
 pub const EVENTS_FORMAT: u32 = 1;
 
-impl Event {
+impl RunEvent {
     /// The event as a JSON object, with its number.
     pub fn json(&self, seq: u64) -> Value {
         let mut line = Map::new();
@@ -19,15 +19,15 @@ impl Event {
         line.insert("chain".into(), self.chain.as_ref().into());
         line.insert("parent_chain".into(), self.parent_chain.as_deref().into());
         line.insert("depth".into(), self.depth.into());
-        line.insert("type".into(), self.what.name().into());
-        if let Value::Object(own) = self.what.json(self.run.as_str()) {
+        line.insert("type".into(), self.kind.name().into());
+        if let Value::Object(own) = self.kind.json(self.run.as_str()) {
             line.extend(own);
         }
         Value::Object(line)
     }
 }
 
-impl What {
+impl EventKind {
     fn name(&self) -> &'static str {
         match self {
             Self::Queued { .. } => "run_queued",
@@ -50,14 +50,14 @@ impl What {
     fn json(&self, run: &str) -> Value {
         match self {
             Self::Queued { kind, agent } => json!({ "kind": kind.as_str(), "agent": agent }),
-            Self::Started { kind, agent, model, call, is_job, so_far } => json!({
+            Self::Started { kind, agent, model, call, is_job, prior } => json!({
                 "format": EVENTS_FORMAT,
                 "kind": kind.as_str(),
                 "agent": agent,
                 "model": model,
                 "call": call,
                 "job": is_job,
-                "resumed": so_far.is_some(),
+                "resumed": prior.is_some(),
             }),
             Self::Provisional { part, text } => json!({ "part": part_word(*part), "text": text }),
             Self::Retrying { attempt, error, wait_ms } => {

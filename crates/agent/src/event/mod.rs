@@ -9,18 +9,18 @@ use std::sync::Arc;
 use session::{CallId, RunId, Usage};
 use store::{CallStatus, RunKind, RunStatus};
 
-use crate::fork::ForkEnded;
+use crate::fork::ForkReport;
 use crate::provider::BlockKind;
 
 /// Somebody who watches.
-pub trait Watch: Send + Sync {
+pub trait EventSink: Send + Sync {
     /// Something happened. Nothing waits for what the watcher does with it, so it must not take long.
-    fn see(&self, event: &Event);
+    fn emit(&self, event: &RunEvent);
 }
 
 /// Something that happened in a run.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct RunEvent {
     /// The run.
     pub run: RunId,
     /// The run that started it.
@@ -34,13 +34,13 @@ pub struct Event {
     /// It is the one that somebody waits for, at the top of its tree.
     pub is_root: bool,
     /// What.
-    pub what: What,
+    pub kind: EventKind,
 }
 
-/// What happened. All but [`What::Provisional`] and [`What::Retrying`] is in the journal before it is told; a fork's journal
+/// What happened. All but [`EventKind::Provisional`] and [`EventKind::Retrying`] is in the journal before it is told; a fork's journal
 /// may be in memory.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum EventKind {
     /// A run is written down, and waits for a place among those at work.
     Queued {
         /// The run's place in the tree.
@@ -61,7 +61,7 @@ pub enum What {
         /// It works in the background, and its parent is told when it ends.
         is_job: bool,
         /// What it had come to, where it had been begun before.
-        so_far: Option<SoFar>,
+        prior: Option<PriorUsage>,
     },
     /// A piece of a reply that is still on its way, and may never be whole.
     Provisional {
@@ -149,7 +149,7 @@ pub enum What {
         error: String,
     },
     /// A fork has ended, and what it came to.
-    ForkEnded(Box<ForkEnded>),
+    ForkEnded(Box<ForkReport>),
     /// The loop has ended.
     Finished {
         /// Where the run stands.
@@ -167,7 +167,7 @@ pub enum What {
 
 /// What a run had used when it was taken up again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SoFar {
+pub struct PriorUsage {
     /// Its own tokens.
     pub usage: Usage,
     /// What they cost, where all prices are known.

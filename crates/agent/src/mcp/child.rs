@@ -122,7 +122,8 @@ impl Drop for Child {
 
 /// Ends what servers have left whose own process of ours is gone: it was killed, and could not end them itself.
 pub(crate) fn sweep() {
-    let is_left = |variable: &[u8]| owner(variable).is_some_and(|owner| !process::is_alive(owner));
+    let is_left =
+        |variable: &[u8]| owner(variable).is_some_and(|owner| !process::is_lease_holder_alive(owner));
     for pid in having(is_left) {
         let _ = rustix::process::kill_process(pid, Signal::KILL); // it may be gone meanwhile
     }

@@ -20,7 +20,7 @@ use super::http::{Http, HttpError};
 use super::lines::Lines;
 use super::message;
 use super::meter::Meter;
-use crate::provider::Network;
+use crate::provider::ConnectionPool;
 
 /// How long a closed connection may take to be gone.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ impl Connection {
     pub(super) async fn open(
         config: &ServerConfig,
         ground: &Ground,
-        network: &Network,
+        network: &ConnectionPool,
     ) -> Result<Self, String> {
         let meter = Arc::new(Meter::new());
         let is_lost = Arc::new(AtomicBool::new(false));

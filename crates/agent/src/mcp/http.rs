@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use wire::sse::SseDecoder;
 
 use super::{MOST, message};
-use crate::provider::Network;
+use crate::provider::ConnectionPool;
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
@@ -64,7 +64,7 @@ pub(super) struct Http {
 /// What it takes to send a message.
 #[derive(Clone)]
 struct Line {
-    network: Network,
+    network: ConnectionPool,
     url: Uri,
     headers: HeaderMap,
     /// What the server told us to send along: its session, and the protocol's version.
@@ -75,7 +75,12 @@ struct Line {
 }
 
 impl Http {
-    pub(super) fn new(url: Uri, headers: HeaderMap, network: Network, is_lost: Arc<AtomicBool>) -> Self {
+    pub(super) fn new(
+        url: Uri,
+        headers: HeaderMap,
+        network: ConnectionPool,
+        is_lost: Arc<AtomicBool>,
+    ) -> Self {
         let (hear, heard) = mpsc::channel(64);
         let line = Line { network, url, headers, told: Arc::default(), hear, is_lost };
         Self { line, heard, readers: Arc::default() }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Tool;
-use crate::provider::Network;
+use crate::provider::ConnectionPool;
 pub(crate) use child::sweep;
 pub use config::ServerConfig;
 pub(crate) use config::{Tables, confused, read};
@@ -58,7 +58,7 @@ impl Servers {
     }
 
     async fn start_within(patience: Duration, configs: &[ServerConfig], ground: &Ground) -> Self {
-        let network = Network::new();
+        let network = ConnectionPool::new();
         let starting: Vec<_> = configs
             .iter()
             .map(|config| {

@@ -10,12 +10,12 @@ use tokio::sync::Mutex;
 use super::config::ServerConfig;
 use super::connection::{Connection, Lost};
 use super::ground::Ground;
-use crate::provider::Network;
+use crate::provider::ConnectionPool;
 
 pub(super) struct Server {
     pub(super) config: ServerConfig,
     ground: Ground,
-    network: Network,
+    network: ConnectionPool,
     /// How long it may take to start and to say what it can.
     patience: Duration,
     connection: Mutex<Option<Arc<Connection>>>,
@@ -35,7 +35,7 @@ impl Server {
     pub(super) async fn start(
         config: ServerConfig,
         ground: Ground,
-        network: Network,
+        network: ConnectionPool,
         patience: Duration,
     ) -> Result<(Arc<Self>, Vec<Value>), String> {
         let open = async {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{Ground, MOST, ServerConfig, Servers};
-use crate::Defaults;
+use crate::RunDefaults;
 use crate::tool::Toolbox;
 use crate::tools::testing::{Yard, answer};
 
@@ -132,8 +132,8 @@ impl World {
 }
 
 fn configs(text: &str) -> Vec<ServerConfig> {
-    let mut defaults = Defaults::default();
-    defaults.read(text, Path::new("offshoot.toml")).expect("a configuration");
+    let mut defaults = RunDefaults::default();
+    defaults.merge_user_file(text, Path::new("offshoot.toml")).expect("a configuration");
     defaults.mcp
 }
 
@@ -565,11 +565,13 @@ fn mistakes_in_the_configuration_are_named() {
     ];
     let mut seen = String::new();
     for text in wrong {
-        let error = Defaults::default().read(text, Path::new("o.toml")).expect_err("a mistake");
+        let error = RunDefaults::default().merge_user_file(text, Path::new("o.toml")).expect_err("a mistake");
         seen += &format!("{error}\n");
     }
     for text in ["[mcp.s]\ncommand = [\"x\"]", "\n[web_fetch]\nallow = [\"localhost\"]"] {
-        let error = Defaults::default().read_project(text, Path::new("o.toml")).expect_err("not a project's");
+        let error = RunDefaults::default()
+            .merge_project_file(text, Path::new("o.toml"))
+            .expect_err("not a project's");
         seen += &format!("{error}\n");
     }
     expect![[r#"
@@ -596,13 +598,13 @@ fn mistakes_in_the_configuration_are_named() {
         `o.toml`, line 2: a project may not say who may be asked: put `[web_fetch]` into your own `offshoot.toml`
     "#]].assert_eq(&seen);
     // One of the user's own, and one of a project's that the user has accepted.
-    let mut defaults = Defaults::default();
+    let mut defaults = RunDefaults::default();
     defaults
-        .read("[mcp.a]\ncommand = [\"x\"]\n[mcp.ab]\ncommand = [\"x\"]", Path::new("o.toml"))
+        .merge_user_file("[mcp.a]\ncommand = [\"x\"]\n[mcp.ab]\ncommand = [\"x\"]", Path::new("o.toml"))
         .expect("two");
-    assert!(defaults.read("[mcp.a_b]\ncommand = [\"x\"]", Path::new("p.toml")).is_err());
-    let mut defaults = Defaults::default();
+    assert!(defaults.merge_user_file("[mcp.a_b]\ncommand = [\"x\"]", Path::new("p.toml")).is_err());
+    let mut defaults = RunDefaults::default();
     let text = "[mcp.s]\nurl = \"https://x/\"\nheaders = { a = \"hidden-key\" }\n[mcp.t]\ncommand = [\"x\"]\nenv = { A = \"hidden-key\" }";
-    defaults.read(text, Path::new("o.toml")).expect("a configuration");
+    defaults.merge_user_file(text, Path::new("o.toml")).expect("a configuration");
     assert!(!format!("{defaults:?}").contains("hidden-key"));
 }

@@ -12,18 +12,18 @@ use wire::dialect::{Answer, Dialect, Outcome};
 use wire::encoding::{self, CodingError};
 
 use super::deltas::BlockKind;
-use super::failure::{Failure, FailureKind, Retry, plain};
-use super::network::Network;
+use super::failure::{FailureKind, ProviderFailure, RetryAdvice, plain};
+use super::network::ConnectionPool;
 use super::protocol::Event;
 use super::reading::{End, Reading};
 use super::receive::{Received, chain, receive, stalled};
-use super::secret::{Key, KeyHeader, Secret};
+use super::redactor::StreamRedactor;
+use super::secret::{ApiKey, KeyHeader, Secret};
 use super::status::{refused, retry_after};
-use super::veil::Veil;
 
 /// Somebody who runs models and is asked over HTTP.
 #[derive(Clone, Debug)]
-pub struct Provider {
+pub struct ProviderClient {
     /// What it is called here.
     pub name: String,
     /// The language it speaks.
@@ -33,18 +33,18 @@ pub struct Provider {
     /// Headers that go with every request, over our own. Values are marked as sensitive where they are read.
     pub headers: HeaderMap,
     /// Where its key comes from.
-    pub key: Key,
+    pub key: ApiKey,
     /// How the key is sent.
     pub key_header: KeyHeader,
     /// How patient we are with it.
-    pub limits: Limits,
+    pub limits: ResponseLimits,
     /// The connections it uses.
-    pub network: Network,
+    pub network: ConnectionPool,
 }
 
 /// How patient we are, and how much we take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ResponseLimits {
     /// How long no byte at all may come.
     pub idle: Duration,
     /// How long only pings may come. A model that thinks where nobody sees it is silent for minutes.
@@ -53,7 +53,7 @@ pub struct Limits {
     pub max_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for ResponseLimits {
     fn default() -> Self {
         Self { idle: Duration::from_secs(300), news: Duration::from_secs(1800), max_bytes: 64 << 20 }
     }
@@ -63,10 +63,10 @@ impl Default for Limits {
 const IN_PIECES: &[u8] = b"(not kept: it held our key in pieces)";
 
 /// The words of a refusal are not worth more than this.
-const REFUSAL: Limits =
-    Limits { idle: Duration::from_secs(10), news: Duration::from_secs(10), max_bytes: 1 << 20 };
+const REFUSAL: ResponseLimits =
+    ResponseLimits { idle: Duration::from_secs(10), news: Duration::from_secs(10), max_bytes: 1 << 20 };
 
-impl Limits {
+impl ResponseLimits {
     fn at_most(self, other: Self) -> Self {
         Self {
             idle: self.idle.min(other.idle),
@@ -78,7 +78,7 @@ impl Limits {
 
 /// What is seen while an answer comes.
 #[derive(Clone, Copy, Debug)]
-pub enum Seen<'a> {
+pub enum AttemptEvent<'a> {
     /// Status and headers are there.
     Head(StatusCode, &'a HeaderMap),
     /// The first byte of the body is there.
@@ -96,7 +96,7 @@ pub enum Seen<'a> {
 
 /// One request, and what came of it.
 #[derive(Clone, Debug)]
-pub struct Attempt {
+pub struct HttpAttempt {
     /// The status, where an answer began.
     pub status: Option<u16>,
     /// The answer's headers.
@@ -112,21 +112,21 @@ pub struct Attempt {
     /// When it was over.
     pub ended: SystemTime,
     /// The reply, or why there is none.
-    pub outcome: Result<Whole, Failure>,
+    pub outcome: Result<CompleteReply, ProviderFailure>,
 }
 
 /// A reply that came to its end.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Whole {
+pub struct CompleteReply {
     /// The body that the call would have given without streaming.
     pub body: Vec<u8>,
     /// The same, decoded.
     pub answer: Answer,
 }
 
-impl Provider {
+impl ProviderClient {
     /// Whether its key can be had and sent, before anything is begun that needs it.
-    pub async fn check_key(&self) -> Result<(), Failure> {
+    pub async fn check_key(&self) -> Result<(), ProviderFailure> {
         match self.key.read().await? {
             Some(secret) => self.key_header.of(&secret, &self.key).map(drop),
             None => Ok(()),
@@ -134,8 +134,8 @@ impl Provider {
     }
 
     /// Sends one request and reads its answer. It never tries twice, and dropping it closes the connection.
-    pub async fn attempt(&self, body: Bytes, on: &mut (dyn FnMut(Seen<'_>) + Send)) -> Attempt {
-        let mut attempt = Attempt {
+    pub async fn attempt(&self, body: Bytes, on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)) -> HttpAttempt {
+        let mut attempt = HttpAttempt {
             status: None,
             headers: HeaderMap::new(),
             retry_after: None,
@@ -143,7 +143,7 @@ impl Provider {
             started: SystemTime::now(),
             first_byte: None,
             ended: SystemTime::UNIX_EPOCH,
-            outcome: Err(Failure::garbage("nothing came")),
+            outcome: Err(ProviderFailure::garbage("nothing came")),
         };
         let secret = match self.key.read().await {
             Ok(secret) => secret,
@@ -154,10 +154,10 @@ impl Provider {
             }
         };
         let secrets: Vec<Secret> = secret.iter().cloned().chain(secrets_in(&self.headers)).collect();
-        let mut veil = Veil::over(&secrets);
-        let mut veiled = |seen: Seen<'_>| veil.show(seen, on);
-        let outcome = self.ask(body, secret.as_ref(), &mut attempt, &mut veiled).await;
-        veil.lift(on);
+        let mut redactor = StreamRedactor::new(&secrets);
+        let mut redacted = |seen: AttemptEvent<'_>| redactor.push(seen, on);
+        let outcome = self.ask(body, secret.as_ref(), &mut attempt, &mut redacted).await;
+        redactor.finish(on);
         attempt.ended = SystemTime::now();
         attempt.outcome = outcome.map_err(|failure| self.advised(failure));
         for secret in &secrets {
@@ -167,7 +167,7 @@ impl Provider {
     }
 
     /// Whoever quotes our key, in a refusal or in an answer: it is starred out.
-    fn hide(&self, secret: &Secret, attempt: &mut Attempt) {
+    fn hide(&self, secret: &Secret, attempt: &mut HttpAttempt) {
         match &mut attempt.outcome {
             Err(failure) => {
                 failure.message = secret.hidden_in(&failure.message);
@@ -199,7 +199,7 @@ impl Provider {
         secret.hide_in(bytes);
         let mut said = String::new();
         Reading::new(self.dialect).push(bytes, &mut |seen| {
-            if let Seen::Delta { text, .. } = seen {
+            if let AttemptEvent::Delta { text, .. } = seen {
                 said.push_str(text);
             }
         });
@@ -212,9 +212,9 @@ impl Provider {
         &self,
         body: Bytes,
         secret: Option<&Secret>,
-        attempt: &mut Attempt,
-        on: &mut (dyn FnMut(Seen<'_>) + Send),
-    ) -> Result<Whole, Failure> {
+        attempt: &mut HttpAttempt,
+        on: &mut (dyn FnMut(AttemptEvent<'_>) + Send),
+    ) -> Result<CompleteReply, ProviderFailure> {
         let request = self.request(body, secret)?;
         let client = self.network.client(self.endpoint.scheme_str() == Some("https"))?;
         let response = timeout(self.limits.idle, client.request(request)).await;
@@ -222,27 +222,27 @@ impl Provider {
             let host = self.endpoint.authority().map(|host| host.as_str()).unwrap_or_default();
             if error.is_connect() && self.is_here() && is_refused(&error) {
                 let message = format!("cannot connect to `{host}`: nothing listens there");
-                return Failure::new(FailureKind::Connect, message, Retry::No)
+                return ProviderFailure::new(FailureKind::Connect, message, RetryAdvice::No)
                     .hinted(format!("start the server, or change the base URL of `{}`", self.name));
             }
             if error.is_connect() {
                 let message = format!("cannot connect to `{host}`: {}", chain(&error));
-                return Failure::new(FailureKind::Connect, message, Retry::Yes);
+                return ProviderFailure::new(FailureKind::Connect, message, RetryAdvice::Yes);
             }
             let message = format!("`{host}` closed the connection without an answer: {}", chain(&error));
-            Failure::new(FailureKind::Cut, message, Retry::Yes)
+            ProviderFailure::new(FailureKind::Cut, message, RetryAdvice::Yes)
         })?;
         attempt.status = Some(response.status().as_u16());
         attempt.headers = response.headers().clone();
         attempt.retry_after = retry_after(response.headers(), SystemTime::now());
-        on(Seen::Head(response.status(), response.headers()));
+        on(AttemptEvent::Head(response.status(), response.headers()));
         let mut received = Received::default();
         let outcome = self.read(response, &mut received, on).await;
         (attempt.bytes, attempt.first_byte) = (received.bytes, received.first_byte);
         outcome
     }
 
-    fn request(&self, body: Bytes, secret: Option<&Secret>) -> Result<Request<Full<Bytes>>, Failure> {
+    fn request(&self, body: Bytes, secret: Option<&Secret>) -> Result<Request<Full<Bytes>>, ProviderFailure> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = self.endpoint.clone();
@@ -267,8 +267,8 @@ impl Provider {
         &self,
         response: Response<Incoming>,
         received: &mut Received,
-        on: &mut (dyn FnMut(Seen<'_>) + Send),
-    ) -> Result<Whole, Failure> {
+        on: &mut (dyn FnMut(AttemptEvent<'_>) + Send),
+    ) -> Result<CompleteReply, ProviderFailure> {
         let (head, body) = response.into_parts();
         if !head.status.is_success() {
             // Whatever becomes of its body, a refusal is a refusal.
@@ -297,7 +297,7 @@ impl Provider {
     }
 
     /// Adds what only the provider's settings know.
-    fn advised(&self, failure: Failure) -> Failure {
+    fn advised(&self, failure: ProviderFailure) -> ProviderFailure {
         match failure.kind {
             FailureKind::Auth if failure.hint.is_none() => failure.hinted(self.key.advice()),
             FailureKind::Connect if failure.hint.is_none() => {
@@ -332,7 +332,7 @@ fn secrets_in(headers: &HeaderMap) -> impl Iterator<Item = Secret> {
     said.filter_map(|(_, value)| Some(Secret::new(value.to_str().ok()?.rsplit(' ').next()?)))
 }
 
-fn expected_type(headers: &HeaderMap) -> Result<(), Failure> {
+fn expected_type(headers: &HeaderMap) -> Result<(), ProviderFailure> {
     let Some(kind) = headers.get(CONTENT_TYPE) else { return Ok(()) };
     let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
     let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -340,30 +340,33 @@ fn expected_type(headers: &HeaderMap) -> Result<(), Failure> {
         return Ok(());
     }
     // A page stays where it is; of anything else nobody knows.
-    let retry = if essence == "text/html" { Retry::No } else { Retry::Yes };
+    let retry = if essence == "text/html" { RetryAdvice::No } else { RetryAdvice::Yes };
     let message = format!("the provider answered with `{}`, not with a reply", plain(essence));
-    let failure = Failure::new(FailureKind::Garbage, message, retry);
+    let failure = ProviderFailure::new(FailureKind::Garbage, message, retry);
     Err(failure.hinted("check the base URL: a page may have answered in the provider's place"))
 }
 
 /// A content coding, though none was asked for.
-fn coding(headers: &HeaderMap) -> Result<Option<String>, Failure> {
+fn coding(headers: &HeaderMap) -> Result<Option<String>, ProviderFailure> {
     let Some(coding) = headers.get(CONTENT_ENCODING) else { return Ok(None) };
-    let coding = coding.to_str().map_err(|_| Failure::garbage("the content coding is not a word"))?;
-    let codings = encoding::codings(coding).map_err(|error| Failure::garbage(plain(&error.to_string())))?;
+    let coding = coding.to_str().map_err(|_| ProviderFailure::garbage("the content coding is not a word"))?;
+    let codings =
+        encoding::codings(coding).map_err(|error| ProviderFailure::garbage(plain(&error.to_string())))?;
     let coded = codings.iter().any(|coding| *coding != encoding::Coding::Identity);
     Ok(coded.then(|| coding.to_owned()))
 }
 
-fn decoded(coding: &str, bytes: &[u8], end: &End, limit: usize) -> Result<Vec<u8>, Failure> {
+fn decoded(coding: &str, bytes: &[u8], end: &End, limit: usize) -> Result<Vec<u8>, ProviderFailure> {
     encoding::decode(coding, bytes, limit).map_err(|error| {
         let message = error.to_string();
         match (error, end) {
-            (CodingError::TooLong { .. }, _) => Failure::new(FailureKind::TooLarge, message, Retry::No),
-            (CodingError::Cut(_), _) | (_, End::Broke(_)) => {
-                Failure::new(FailureKind::Cut, message, Retry::Yes)
+            (CodingError::TooLong { .. }, _) => {
+                ProviderFailure::new(FailureKind::TooLarge, message, RetryAdvice::No)
             }
-            (CodingError::Unknown(_) | CodingError::Broken(_), _) => Failure::garbage(message),
+            (CodingError::Cut(_), _) | (_, End::Broke(_)) => {
+                ProviderFailure::new(FailureKind::Cut, message, RetryAdvice::Yes)
+            }
+            (CodingError::Unknown(_) | CodingError::Broken(_), _) => ProviderFailure::garbage(message),
         }
     })
 }

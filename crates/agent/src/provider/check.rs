@@ -4,23 +4,23 @@ use session::StopReason;
 use wire::dialect::{Answer, Dialect, Outcome, ProviderError};
 use wire::json::{Document, Kind, Value};
 
-use super::attempt::Whole;
-use super::failure::{Failure, FailureKind, Retry};
+use super::attempt::CompleteReply;
+use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 use super::protocol::{calls, member, optional};
 
 /// Decodes a body that came whole, or was put together from a stream that did.
-pub(super) fn decode(dialect: Dialect, body: Vec<u8>) -> Result<Whole, Failure> {
-    let outcome = dialect.decode_reply(&body).map_err(|error| Failure::garbage(error.to_string()))?;
+pub(super) fn decode(dialect: Dialect, body: Vec<u8>) -> Result<CompleteReply, ProviderFailure> {
+    let outcome = dialect.decode_reply(&body).map_err(|error| ProviderFailure::garbage(error.to_string()))?;
     let answer = match outcome {
         Outcome::Answer(answer) => answer,
-        Outcome::Error(error) => return Err(Failure::in_stream(&error)),
+        Outcome::Error(error) => return Err(ProviderFailure::in_stream(&error)),
         Outcome::Other => {
-            return Err(Failure::garbage(format!("the answer is JSON, but no {dialect} reply")));
+            return Err(ProviderFailure::garbage(format!("the answer is JSON, but no {dialect} reply")));
         }
     };
-    shape(dialect, &body).map_err(|what| Failure::garbage(format!("the answer holds {what}")))?;
+    shape(dialect, &body).map_err(|what| ProviderFailure::garbage(format!("the answer holds {what}")))?;
     usable(dialect, &answer)?;
-    Ok(Whole { body, answer })
+    Ok(CompleteReply { body, answer })
 }
 
 /// The types that the decoder relies on; where they are others it sees less than there is.
@@ -73,14 +73,14 @@ fn typed<'a, 'd>(list: Value<'a, 'd>) -> Result<Vec<Value<'a, 'd>>, String> {
 /// The dialects' words for a reply that failed after all.
 const FAILED: &[&str] = &["error", "failed", "cancelled"];
 
-fn usable(dialect: Dialect, answer: &Answer) -> Result<(), Failure> {
+fn usable(dialect: Dialect, answer: &Answer) -> Result<(), ProviderFailure> {
     let reply = &answer.reply;
     match &reply.stop {
-        None => return Err(Failure::garbage("the reply ends without saying why it stopped")),
+        None => return Err(ProviderFailure::garbage("the reply ends without saying why it stopped")),
         Some(StopReason::Other(word))
             if dialect != Dialect::AnthropicMessages && FAILED.contains(&word.as_str()) =>
         {
-            return Err(Failure::in_stream(&ProviderError::new(word.clone(), "")));
+            return Err(ProviderFailure::in_stream(&ProviderError::new(word.clone(), "")));
         }
         Some(_) => {}
     }
@@ -89,10 +89,10 @@ fn usable(dialect: Dialect, answer: &Answer) -> Result<(), Failure> {
     let mut ids = Vec::new();
     for (at, call) in reply.calls().enumerate() {
         if call.id.as_str().is_empty() || call.name.is_empty() {
-            return Err(Failure::garbage("a call without an id or without a name"));
+            return Err(ProviderFailure::garbage("a call without an id or without a name"));
         }
         if ids.contains(&call.id.as_str()) {
-            return Err(Failure::garbage(format!("two calls with the id `{}`", call.id)));
+            return Err(ProviderFailure::garbage(format!("two calls with the id `{}`", call.id)));
         }
         ids.push(call.id.as_str());
         // Where the output ended with a call, one without input may only have lost it.
@@ -103,9 +103,9 @@ fn usable(dialect: Dialect, answer: &Answer) -> Result<(), Failure> {
         return Err(if cut {
             let message = format!("the output limit fell into the input of a call to `{}`", call.name);
             let hint = "allow more output, or ask for a smaller step";
-            Failure::new(FailureKind::OutputLimit, message, Retry::No).hinted(hint)
+            ProviderFailure::new(FailureKind::OutputLimit, message, RetryAdvice::No).hinted(hint)
         } else {
-            Failure::garbage(format!("the input of a call to `{}` is not a JSON object", call.name))
+            ProviderFailure::garbage(format!("the input of a call to `{}` is not a JSON object", call.name))
         });
     }
     Ok(())

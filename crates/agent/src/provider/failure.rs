@@ -8,7 +8,7 @@ use wire::dialect::ProviderError;
 /// Why an attempt failed. It is part of what happened, so it is kept and shown, not thrown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
-pub struct Failure {
+pub struct ProviderFailure {
     /// What kind of failure.
     pub kind: FailureKind,
     /// In words, with the provider's own where it had some; never with a key.
@@ -16,7 +16,7 @@ pub struct Failure {
     /// What the user can do about it.
     pub hint: Option<String>,
     /// Whether the same request is worth another attempt.
-    pub retry: Retry,
+    pub retry: RetryAdvice,
 }
 
 /// What kind of failure.
@@ -54,7 +54,7 @@ pub enum FailureKind {
 
 /// Whether the same request is worth another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryAdvice {
     /// It would fail again.
     No,
     /// After a while of our own choosing.
@@ -63,8 +63,8 @@ pub enum Retry {
     After(Duration),
 }
 
-impl Failure {
-    pub(super) fn new(kind: FailureKind, message: impl Into<String>, retry: Retry) -> Self {
+impl ProviderFailure {
+    pub(super) fn new(kind: FailureKind, message: impl Into<String>, retry: RetryAdvice) -> Self {
         Self { kind, message: message.into(), hint: None, retry }
     }
 
@@ -74,19 +74,19 @@ impl Failure {
 
     /// What came is not an answer; the next may be.
     pub(super) fn garbage(why: impl Into<String>) -> Self {
-        Self::new(FailureKind::Garbage, why, Retry::Yes)
+        Self::new(FailureKind::Garbage, why, RetryAdvice::Yes)
     }
 
     /// An error inside of an answer whose status was good.
     pub(super) fn in_stream(error: &ProviderError) -> Self {
         let message = format!("the provider broke off with an error: {}", said(error));
         if is_too_long(error) {
-            return Self::new(FailureKind::RequestTooLarge, message, Retry::No);
+            return Self::new(FailureKind::RequestTooLarge, message, RetryAdvice::No);
         }
         if KEY.iter().any(|sign| called(error).contains(sign)) {
-            return Self::new(FailureKind::Auth, message, Retry::No);
+            return Self::new(FailureKind::Auth, message, RetryAdvice::No);
         }
-        let retry = if is_hopeless(error) { Retry::No } else { Retry::Yes };
+        let retry = if is_hopeless(error) { RetryAdvice::No } else { RetryAdvice::Yes };
         Self::new(FailureKind::StreamError, message, retry)
     }
 }
@@ -194,20 +194,22 @@ mod tests {
 
     #[test]
     fn what_comes_again_is_told_from_what_may_pass() {
-        let retry = |kind: &str, message: &str| Failure::in_stream(&ProviderError::new(kind, message)).retry;
-        assert_eq!(retry("overloaded_error", "Overloaded"), Retry::Yes);
-        assert_eq!(retry("", ""), Retry::Yes);
-        assert_eq!(retry("server_error", "oops"), Retry::Yes);
-        assert_eq!(retry("invalid_request_error", "no such field"), Retry::No);
-        assert_eq!(retry("error", "Your credit balance is too low"), Retry::No);
+        let retry =
+            |kind: &str, message: &str| ProviderFailure::in_stream(&ProviderError::new(kind, message)).retry;
+        assert_eq!(retry("overloaded_error", "Overloaded"), RetryAdvice::Yes);
+        assert_eq!(retry("", ""), RetryAdvice::Yes);
+        assert_eq!(retry("server_error", "oops"), RetryAdvice::Yes);
+        assert_eq!(retry("invalid_request_error", "no such field"), RetryAdvice::No);
+        assert_eq!(retry("error", "Your credit balance is too low"), RetryAdvice::No);
     }
 
     #[test]
     fn what_is_too_long_is_known_by_every_provider_s_words() {
-        let kind = |kind: &str, message: &str| Failure::in_stream(&ProviderError::new(kind, message)).kind;
+        let kind =
+            |kind: &str, message: &str| ProviderFailure::in_stream(&ProviderError::new(kind, message)).kind;
         let mut coded = ProviderError::new("invalid_request_error", "no");
         coded.code = Some("context_length_exceeded".to_owned());
-        assert_eq!(Failure::in_stream(&coded).kind, FailureKind::RequestTooLarge);
+        assert_eq!(ProviderFailure::in_stream(&coded).kind, FailureKind::RequestTooLarge);
         for (word, message) in [
             ("invalid_request_error", "prompt is too long: 212345 tokens > 200000 maximum"),
             (

@@ -1,10 +1,11 @@
 //! Providers: one HTTP client for every dialect, its failures as data, and when to try again.
 //!
-//! Start at [`Provider::attempt`], which sends one request and reads its answer, and at [`Config::choose`],
+//! Start at [`ProviderClient::attempt`], which sends one request and reads its answer, and at [`ProviderConfig::choose`],
 //! which finds the provider for a model. Nothing here sleeps between attempts, reads the environment or
-//! keeps anything: [`Retries`] only says what to do next, and the loop journals it and does it.
+//! keeps anything: [`Backoff`] only says what to do next, and the loop journals it and does it.
 
 mod attempt;
+mod backoff;
 mod check;
 mod config;
 mod deltas;
@@ -14,10 +15,9 @@ mod network;
 mod protocol;
 mod reading;
 mod receive;
-mod retry;
+mod redactor;
 mod secret;
 mod status;
-mod veil;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -25,15 +25,15 @@ pub(crate) mod tests;
 use session::model::{self, Seat, Vendor};
 use wire::dialect::{Dialect, Draft, Thinking};
 
-pub use attempt::{Attempt, Limits, Provider, Seen, Whole};
-pub use config::{Config, ConfigError, Lookup};
+pub use attempt::{AttemptEvent, CompleteReply, HttpAttempt, ProviderClient, ResponseLimits};
+pub use backoff::{Backoff, RetryBudget, RetryDecision};
+pub use config::{ConfigError, EnvLookup, ProviderConfig};
 pub use deltas::BlockKind;
 pub use endpoint::{EndpointError, endpoint};
-pub use failure::{Failure, FailureKind, Retry};
-pub use network::Network;
+pub use failure::{FailureKind, ProviderFailure, RetryAdvice};
+pub use network::ConnectionPool;
 pub(crate) use receive::chain;
-pub use retry::{Budget, Decision, Retries};
-pub use secret::{Key, KeyHeader, Secret};
+pub use secret::{ApiKey, KeyHeader, Secret};
 
 /// Whose models a dialect was made for.
 pub fn vendor(dialect: Dialect) -> Vendor {
@@ -44,7 +44,7 @@ pub fn vendor(dialect: Dialect) -> Vendor {
 }
 
 /// Fills in how the draft's model shall think, how hard it shall try and how much it may write.
-pub fn settle(draft: &mut Draft, dialect: Dialect, seat: Seat) {
+pub fn apply_model_settings(draft: &mut Draft, dialect: Dialect, seat: Seat) {
     let settings = model::settings_for(&draft.model, vendor(dialect), seat);
     draft.max_tokens = settings.max_tokens;
     draft.effort = settings.effort.map(|effort| effort.word().to_owned());

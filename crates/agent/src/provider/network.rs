@@ -11,7 +11,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 
-use super::failure::{Failure, FailureKind, Retry};
+use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 
 pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
@@ -20,7 +20,7 @@ pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Byte
 /// Only HTTP/1.1: one connection carries one answer, so that none stands in another's way, and giving up an
 /// answer closes its connection.
 #[derive(Clone, Debug, Default)]
-pub struct Network(Arc<Clients>);
+pub struct ConnectionPool(Arc<Clients>);
 
 #[derive(Debug, Default)]
 struct Clients {
@@ -33,21 +33,21 @@ const CONNECT: Duration = Duration::from_secs(15);
 /// How long a connection that nobody uses is kept.
 const KEPT: Duration = Duration::from_secs(60);
 
-impl Network {
+impl ConnectionPool {
     /// No connections yet. The machine's certificates are read with the first request that needs them: who
     /// only talks to loopback shall not wait for that.
     pub fn new() -> Self {
         Self::default()
     }
 
-    pub(crate) fn client(&self, secure: bool) -> Result<&Client, Failure> {
+    pub(crate) fn client(&self, secure: bool) -> Result<&Client, ProviderFailure> {
         let slot = if secure { &self.0.secure } else { &self.0.plain };
         if let Some(client) = slot.get() {
             return Ok(client);
         }
         let client = build(secure).map_err(|why| {
             let message = format!("cannot check the provider's certificate: {why}");
-            Failure::new(FailureKind::Connect, message, Retry::No)
+            ProviderFailure::new(FailureKind::Connect, message, RetryAdvice::No)
                 .hinted("install the system's certificates, as in `apt install ca-certificates`")
         })?;
         Ok(slot.get_or_init(|| client))

@@ -3,10 +3,10 @@
 use wire::dialect::{Accumulator, Dialect, StreamEnd};
 use wire::sse::SseDecoder;
 
-use super::attempt::{Seen, Whole};
+use super::attempt::{AttemptEvent, CompleteReply};
 use super::check;
 use super::deltas::Deltas;
-use super::failure::{Failure, FailureKind, Retry, plain};
+use super::failure::{FailureKind, ProviderFailure, RetryAdvice, plain};
 use super::protocol::{Event, Protocol};
 
 /// Takes the body of one answer whose status was good.
@@ -57,7 +57,7 @@ impl Reading {
     }
 
     /// Takes whatever bytes arrived, and says what they were to somebody who waits.
-    pub(super) fn push(&mut self, bytes: &[u8], on: &mut (dyn FnMut(Seen<'_>) + Send)) -> Event {
+    pub(super) fn push(&mut self, bytes: &[u8], on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)) -> Event {
         if self.form == Form::Unknown {
             let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
             match first {
@@ -86,7 +86,7 @@ impl Reading {
             }
             for piece in self.accumulator.push(&frame) {
                 if let Some((block, text)) = self.deltas.text(&frame, piece) {
-                    on(Seen::Delta { block, text: &text });
+                    on(AttemptEvent::Delta { block, text: &text });
                 }
             }
         }
@@ -94,9 +94,9 @@ impl Reading {
     }
 
     /// The body is over; `bytes` is all of it.
-    pub(super) fn finish(self, bytes: &[u8], end: &End) -> Result<Whole, Failure> {
+    pub(super) fn finish(self, bytes: &[u8], end: &End) -> Result<CompleteReply, ProviderFailure> {
         if let Some(what) = self.broken {
-            return Err(Failure::garbage(format!("the stream holds {}", plain(&what))));
+            return Err(ProviderFailure::garbage(format!("the stream holds {}", plain(&what))));
         }
         if self.form == Form::Json {
             return match end {
@@ -106,15 +106,17 @@ impl Reading {
         }
         let gathered = self.accumulator.finish();
         match (gathered.end, gathered.body) {
-            (StreamEnd::Failed(error), _) => Err(Failure::in_stream(&error)),
+            (StreamEnd::Failed(error), _) => Err(ProviderFailure::in_stream(&error)),
             (StreamEnd::Complete, Some(body)) => check::decode(self.dialect, body),
-            (StreamEnd::Complete, None) => Err(Failure::garbage("the stream ends without ever having begun")),
+            (StreamEnd::Complete, None) => {
+                Err(ProviderFailure::garbage("the stream ends without ever having begun"))
+            }
             (StreamEnd::Early, body) => Err(match (body, end, bytes.first()) {
                 (_, End::Broke(why), _) => {
                     cut(&format!("the stream broke off before its final event: {why}"))
                 }
                 (None, _, Some(_)) if !has_events(bytes) => {
-                    Failure::garbage(format!("the answer is no stream of events: {}", opening(bytes)))
+                    ProviderFailure::garbage(format!("the answer is no stream of events: {}", opening(bytes)))
                 }
                 _ => cut("the stream ended before its final event"),
             }),
@@ -122,8 +124,8 @@ impl Reading {
     }
 }
 
-fn cut(message: &str) -> Failure {
-    Failure::new(FailureKind::Cut, message, Retry::Yes)
+fn cut(message: &str) -> ProviderFailure {
+    ProviderFailure::new(FailureKind::Cut, message, RetryAdvice::Yes)
 }
 
 /// Whether any line begins as an event does, if only with its first letters.

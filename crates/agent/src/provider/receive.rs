@@ -7,8 +7,8 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use tokio::time::{Instant, timeout};
 
-use super::attempt::{Limits, Seen};
-use super::failure::{Failure, FailureKind, Retry};
+use super::attempt::{AttemptEvent, ResponseLimits};
+use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 use super::protocol::Event;
 use super::reading::End;
 
@@ -29,11 +29,11 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// a server that has lost the model behind it may ping for ever.
 pub(super) async fn receive<B>(
     mut body: B,
-    limits: &Limits,
+    limits: &ResponseLimits,
     received: &mut Received,
-    on: &mut (dyn FnMut(Seen<'_>) + Send),
-    mut take: impl FnMut(&[u8], &mut (dyn FnMut(Seen<'_>) + Send)) -> Event,
-) -> Result<End, Failure>
+    on: &mut (dyn FnMut(AttemptEvent<'_>) + Send),
+    mut take: impl FnMut(&[u8], &mut (dyn FnMut(AttemptEvent<'_>) + Send)) -> Event,
+) -> Result<End, ProviderFailure>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::error::Error + 'static,
@@ -60,17 +60,17 @@ where
         }
         if received.first_byte.is_none() {
             received.first_byte = Some(SystemTime::now());
-            on(Seen::FirstByte);
+            on(AttemptEvent::FirstByte);
         }
         if received.bytes.len() + data.len() > limits.max_bytes {
             if ended {
                 return Ok(End::Enough);
             }
             let message = format!("the answer is larger than {} bytes", limits.max_bytes);
-            return Err(Failure::new(FailureKind::TooLarge, message, Retry::No));
+            return Err(ProviderFailure::new(FailureKind::TooLarge, message, RetryAdvice::No));
         }
         received.bytes.extend_from_slice(&data);
-        on(Seen::Bytes(&data));
+        on(AttemptEvent::Bytes(&data));
         match take(&data, on) {
             Event::Life => {}
             Event::News => news_by = Instant::now() + limits.news,
@@ -79,9 +79,9 @@ where
     }
 }
 
-pub(super) fn stalled(what: &str, patience: Duration) -> Failure {
+pub(super) fn stalled(what: &str, patience: Duration) -> ProviderFailure {
     let message = format!("{what} came from the provider for {} s", patience.as_secs_f64());
-    Failure::new(FailureKind::Stalled, message, Retry::Yes)
+    ProviderFailure::new(FailureKind::Stalled, message, RetryAdvice::Yes)
 }
 
 /// An error with its causes on one line: the outer ones of an HTTP library say little.

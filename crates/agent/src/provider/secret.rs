@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use http::HeaderValue;
 
-use super::failure::{Failure, FailureKind, Retry};
+use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 
 /// A value that is never shown: not by `Debug`, not by `Display`, not in an error.
 #[derive(Clone, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl fmt::Display for Secret {
 
 /// Where a provider's key comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum ApiKey {
     /// There is none, as with a server on one's own machine.
     None,
     /// It is known, from the environment variable of that name.
@@ -126,7 +126,7 @@ pub enum Key {
     File(PathBuf),
 }
 
-impl Key {
+impl ApiKey {
     /// The key, where it can be had at once.
     pub(super) fn known(&self) -> Option<Secret> {
         match self {
@@ -137,14 +137,14 @@ impl Key {
     }
 
     /// The key as it is now.
-    pub(super) async fn read(&self) -> Result<Option<Secret>, Failure> {
+    pub(super) async fn read(&self) -> Result<Option<Secret>, ProviderFailure> {
         match self {
             Self::None => Ok(None),
             Self::Known { secret, .. } => Ok(Some(secret.clone())),
             Self::File(path) => {
                 let unusable = |why: String| {
                     let message = format!("cannot use the key file `{}`: {why}", path.display());
-                    Failure::new(FailureKind::Auth, message, Retry::No).hinted(self.advice())
+                    ProviderFailure::new(FailureKind::Auth, message, RetryAdvice::No).hinted(self.advice())
                 };
                 let text =
                     tokio::fs::read_to_string(path).await.map_err(|error| unusable(error.to_string()))?;
@@ -185,14 +185,18 @@ pub enum KeyHeader {
 
 impl KeyHeader {
     /// Name and value.
-    pub(super) fn of(self, secret: &Secret, key: &Key) -> Result<(&'static str, HeaderValue), Failure> {
+    pub(super) fn of(
+        self,
+        secret: &Secret,
+        key: &ApiKey,
+    ) -> Result<(&'static str, HeaderValue), ProviderFailure> {
         let (name, value) = match self {
             Self::ApiKey => ("x-api-key", secret.expose().to_owned()),
             Self::Bearer => ("authorization", format!("Bearer {}", secret.expose())),
         };
         let mut value = HeaderValue::try_from(value).map_err(|_| {
             let message = "the key holds characters that no header can carry".to_owned();
-            Failure::new(FailureKind::Auth, message, Retry::No).hinted(key.advice())
+            ProviderFailure::new(FailureKind::Auth, message, RetryAdvice::No).hinted(key.advice())
         })?;
         value.set_sensitive(true);
         Ok((name, value))
@@ -206,7 +210,7 @@ mod tests {
     #[test]
     fn a_secret_is_never_shown() {
         let secret = Secret::new("sk-canary");
-        let key = Key::Known { secret: secret.clone(), from: "SOME_KEY".to_owned() };
+        let key = ApiKey::Known { secret: secret.clone(), from: "SOME_KEY".to_owned() };
         for shown in [format!("{secret}"), format!("{secret:?}"), format!("{key:?}"), format!("{key:#?}")] {
             assert!(!shown.contains("canary"), "{shown}");
         }
@@ -240,14 +244,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("key");
         std::fs::write(&path, "\u{feff}sk-canary\r\n").expect("written");
-        let key = Key::File(path);
+        let key = ApiKey::File(path);
         let read = key.read().await.expect("read").expect("a key");
         assert_eq!((read.expose(), key.known().expect("known").expose()), ("sk-canary", "sk-canary"));
     }
 
     #[test]
     fn a_key_that_no_header_can_carry_is_said_without_the_key() {
-        let key = Key::File("/somewhere".into());
+        let key = ApiKey::File("/somewhere".into());
         let failure = KeyHeader::ApiKey.of(&Secret::new("sk-\ncanary"), &key).expect_err("a line end");
         assert!(!format!("{failure:?} {failure}").contains("canary"));
     }

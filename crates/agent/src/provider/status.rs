@@ -6,7 +6,9 @@ use http::header::{DATE, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use wire::dialect::{Dialect, Outcome, ProviderError};
 
-use super::failure::{Failure, FailureKind, Retry, is_hopeless_kind, is_too_long, is_unpaid, plain, said};
+use super::failure::{
+    FailureKind, ProviderFailure, RetryAdvice, is_hopeless_kind, is_too_long, is_unpaid, plain, said,
+};
 
 /// The failure that a status other than a good one stands for.
 pub(super) fn refused(
@@ -15,7 +17,7 @@ pub(super) fn refused(
     headers: &HeaderMap,
     body: &[u8],
     now: SystemTime,
-) -> Failure {
+) -> ProviderFailure {
     let code = status.as_u16();
     if status.is_redirection() {
         return redirected(code, headers);
@@ -40,28 +42,28 @@ pub(super) fn refused(
         _ => worth_it,
     };
     let retry = match (worth_it, after) {
-        (false, _) => Retry::No,
-        (true, Some(after)) => Retry::After(after),
-        (true, None) => Retry::Yes,
+        (false, _) => RetryAdvice::No,
+        (true, Some(after)) => RetryAdvice::After(after),
+        (true, None) => RetryAdvice::Yes,
     };
-    let failure = Failure::new(kind, message, retry);
+    let failure = ProviderFailure::new(kind, message, retry);
     match kind {
         FailureKind::NotFound if dialect == Dialect::OpenAiResponses => failure.hinted(
             "check the model's name and the base URL; a server that has only Chat Completions needs `dialect = \"openai-chat\"`",
         ),
         FailureKind::NotFound => failure.hinted("check the model's name and the base URL"),
-        _ if retry == Retry::No && is_unpaid(&error) => failure.hinted("add credit to the account at the provider, or use another key"),
+        _ if retry == RetryAdvice::No && is_unpaid(&error) => failure.hinted("add credit to the account at the provider, or use another key"),
         _ => failure,
     }
 }
 
-fn redirected(code: u16, headers: &HeaderMap) -> Failure {
+fn redirected(code: u16, headers: &HeaderMap) -> ProviderFailure {
     let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
     let to = plain(to.split(['?', '#']).next().unwrap_or_default());
     let message = format!(
         "the provider answered {code}, a redirect to `{to}`, which is not followed: the key would go along"
     );
-    Failure::new(FailureKind::Redirect, message, Retry::No)
+    ProviderFailure::new(FailureKind::Redirect, message, RetryAdvice::No)
         .hinted("set the provider's `base_url` to where it lives now")
 }
 
@@ -141,7 +143,7 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH;
         let failure =
             refused(Dialect::AnthropicMessages, StatusCode::BAD_REQUEST, &HeaderMap::new(), body, now);
-        assert_eq!((failure.kind, failure.retry), (FailureKind::Status(400), Retry::No));
+        assert_eq!((failure.kind, failure.retry), (FailureKind::Status(400), RetryAdvice::No));
         assert!(failure.hint.is_some_and(|hint| hint.starts_with("add credit")));
     }
 }

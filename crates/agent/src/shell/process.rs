@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::watch::Watch;
 use super::{ARGUMENT, Disarmed, Guard, MAKE_HOME, Made, News, Order, Shell, outer, plan, rights};
-use crate::process::{is_alive, started};
+use crate::process::{is_lease_holder_alive, started};
 
 /// How long everything of a command may take to be gone, and what it made to be looked through.
 const BURIAL: Duration = Duration::from_secs(45);
@@ -254,7 +254,7 @@ impl Processes {
     pub(crate) async fn sweep(&self) -> Result<(), store::StoreError> {
         let Some((store, root)) = &self.journal else { return Ok(()) };
         for process in store.run(root).processes()? {
-            if is_alive(process) {
+            if is_lease_holder_alive(process) {
                 outer::end_tree(process.pid);
             }
             store.process_gone(root, process).await?;

@@ -185,8 +185,8 @@ async fn the_final_text_is_the_last_that_was_said_also_where_a_loop_read_it() {
     .await;
     // The same, where the loop that ends the run is not the one that heard the words.
     let room = Room::new();
-    let brake = room.brake();
-    room.model.when_waited_for(move || brake.ask(Wish::Pause));
+    let stop_handle = room.stop_handle();
+    room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
     check_in(
         &room,
         "> count\n< I count. + count{}\n< ...\n>>\n< nothing",

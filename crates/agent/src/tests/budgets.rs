@@ -109,11 +109,11 @@ async fn a_budget_needs_a_price_also_when_it_comes_later() {
     let mut start = room.start_of("work");
     start.model = "mystery".to_owned();
     let run = kernel.start(start.clone()).await.expect("without a budget");
-    let more = More { max_budget_microusd: Some(1), ..More::default() };
-    let refused = kernel.run(&run, &more, &Brake::new()).await;
-    assert!(matches!(refused, Err(RunError::NoPrice(_))), "{refused:?}");
+    let more = ResumeOverrides { max_budget_microusd: Some(1), ..ResumeOverrides::default() };
+    let refused = kernel.run(&run, &more, &StopHandle::new()).await;
+    assert!(matches!(refused, Err(RunError::UnknownPrice(_))), "{refused:?}");
     room.limits.max_budget_microusd = Some(1);
     start.limits = room.limits.clone();
-    assert!(matches!(kernel.start(start).await, Err(RunError::NoPrice(_))));
+    assert!(matches!(kernel.start(start).await, Err(RunError::UnknownPrice(_))));
     assert_eq!(room.model.asked().len(), 0);
 }

@@ -119,7 +119,7 @@ async fn a_workspace_that_is_gone_is_an_answer_too() {
     std::fs::remove_dir_all(room.folder.path().join("w")).expect("removed");
     let run = kernel.start(room.start_of("look")).await.expect("started");
     *room.run.lock().expect("sound") = Some(run.clone());
-    let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+    let ended = kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
     assert_eq!(ended.final_text.as_deref(), Some("there is nothing"));
     let calls = room.calls();
     assert!(calls[0].ends_with("failed") && calls[2].ends_with("failed"), "{calls:?}");
@@ -137,7 +137,7 @@ async fn a_workspace_that_another_folder_replaced_is_not_worked_in() {
     std::fs::rename(&here, &there).expect("moved");
     std::fs::create_dir(&here).expect("made");
     let run = kernel.start(room.start_of("look")).await.expect("started");
-    kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+    kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
     let calls = room.store.run(&run).tool_calls().expect("calls");
     assert_eq!(calls.len(), 4);
     for call in calls {

@@ -226,8 +226,8 @@ async fn a_summary_that_failed_is_still_due() {
 #[tokio::test(start_paused = true)]
 async fn paused_while_a_summary_is_asked_for() {
     let room = room(Dialect::AnthropicMessages);
-    let brake = room.brake();
-    room.model.when_waited_for(move || brake.ask(Wish::Pause));
+    let stop_handle = room.stop_handle();
+    room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
     room.play("> begin\n< echo{\"say\":\"0\"}\n< I begin. + echo{\"say\":\"1\"} | in=2000\n< ...").await;
     check_in(
         &room,
@@ -434,8 +434,8 @@ async fn where_no_summary_helps_the_run_fails_and_can_be_resumed() {
 #[tokio::test(start_paused = true)]
 async fn interrupted_while_a_shorter_summary_is_asked_for() {
     let room = Room::new();
-    let brake = room.brake();
-    room.model.when_waited_for(move || brake.ask(Wish::Pause));
+    let stop_handle = room.stop_handle();
+    room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
     room.play("> begin\n< echo{\"say\":\"0\"}\n< echo{\"say\":\"1\"}\n< ! 413\n< ...").await;
     check_in(
         &room,
@@ -457,8 +457,8 @@ async fn interrupted_while_a_shorter_summary_is_asked_for() {
 async fn what_was_said_behind_a_summary_s_end_is_never_lost() {
     let room = Room::new();
     room.play("> begin\n< well").await;
-    let brake = room.brake();
-    room.model.when_waited_for(move || brake.ask(Wish::Pause));
+    let stop_handle = room.stop_handle();
+    room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
     // A question alone is in flight, the summary is asked for without it, and before it comes another one is asked.
     room.play("> the first\n< ! 413\n< ...").await;
     check_in(

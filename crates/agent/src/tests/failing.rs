@@ -85,7 +85,7 @@ async fn a_key_that_was_revoked_is_said_at_once() {
     let kernel = room.kernel();
     let run = kernel.start(room.start_of("hi")).await.expect("started");
     *room.run.lock().expect("sound") = Some(run.clone());
-    let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+    let ended = kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
     assert_eq!(ended.status, RunStatus::Failed);
     assert_eq!(ended.failure.expect("a failure").hint.as_deref(), Some("set the key"));
     check_in(

@@ -19,7 +19,7 @@ async fn two_kernels_run_two_runs_side_by_side() {
         let kernel = room.kernel();
         let run = kernel.start(room.start_of("work")).await.expect("started");
         *room.run.lock().expect("sound") = Some(run.clone());
-        kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended").status
+        kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended").status
     };
     let ended = tokio::join!(work(&one), work(&other));
     assert_eq!(ended, (RunStatus::Completed, RunStatus::Completed));
@@ -35,7 +35,7 @@ async fn a_run_that_another_process_writes_is_left_alone() {
     let mut process = Command::new("cat").stdin(Stdio::piped()).spawn().expect("`cat` can be started");
     let pid = process.id();
     let lease = Lease { pid, start: process::started(pid).expect("it runs") };
-    room.store.take_lease(&room.run(), lease, Millis(0), is_alive).await.expect("theirs");
+    room.store.take_lease(&room.run(), lease, Millis(0), is_lease_holder_alive).await.expect("theirs");
     for prompt in [None, Some("more")] {
         let refused = room.kernel().resume(&room.run(), prompt).await;
         assert!(matches!(refused, Err(RunError::Store(StoreError::Held { .. }))), "{refused:?}");
@@ -54,21 +54,21 @@ async fn one_process_runs_a_run_once() {
     let kernel = room.kernel();
     let run = kernel.start(room.start_of("hi")).await.expect("started");
     *room.run.lock().expect("sound") = Some(run.clone());
-    let (brake, more, none) = (Brake::new(), More::default(), Brake::new());
+    let (stop_handle, more, none) = (StopHandle::new(), ResumeOverrides::default(), StopHandle::new());
     let second = async {
         while room.model.asked().is_empty() {
             tokio::task::yield_now().await;
         }
         let other = room.kernel();
-        let refused = other.run(&run, &More::default(), &none).await;
-        assert!(matches!(refused, Err(RunError::AtWork(_))), "{refused:?}");
+        let refused = other.run(&run, &ResumeOverrides::default(), &none).await;
+        assert!(matches!(refused, Err(RunError::AlreadyRunning(_))), "{refused:?}");
         for prompt in [None, Some("more")] {
             let refused = other.resume(&run, prompt).await;
-            assert!(matches!(refused, Err(RunError::AtWork(_))), "{refused:?}");
+            assert!(matches!(refused, Err(RunError::AlreadyRunning(_))), "{refused:?}");
         }
-        brake.ask(Wish::Pause);
+        stop_handle.request(StopRequest::Pause);
     };
-    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &brake), second);
+    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &stop_handle), second);
     assert_eq!(ended.expect("ended").status, RunStatus::Paused);
     assert_eq!(room.play(">>\n< hello").await, "reply: hello\n= completed: hello\n");
 }

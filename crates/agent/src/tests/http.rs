@@ -9,7 +9,7 @@ use wire::dialect::ProviderError;
 
 use super::*;
 use crate::provider::tests::{Server, head, stream};
-use crate::provider::{self, Provider};
+use crate::provider::{self, ProviderClient};
 
 /// How often a request is sent before it is given up.
 const ATTEMPTS: u32 = 2;
@@ -61,18 +61,18 @@ impl Line {
     fn new(dialect: Dialect) -> Self {
         let mut room = Room::speaking(dialect);
         let no_wait = Duration::from_millis(1);
-        let budget = Arc::new(Budget::new(100_000));
-        room.retries = Arc::new(Retries {
+        let budget = Arc::new(RetryBudget::new(100_000));
+        room.backoff = Arc::new(Backoff {
             max_attempts: ATTEMPTS,
             base: no_wait,
             cap: no_wait,
             budget,
-            ..Retries::default()
+            ..Backoff::default()
         });
         Self { room, dialect }
     }
 
-    fn kernel(&self, provider: Provider) -> Kernel {
+    fn kernel(&self, provider: ProviderClient) -> Kernel {
         Kernel { model: Arc::new(provider), ..self.room.kernel() }
     }
 
@@ -86,7 +86,7 @@ impl Line {
         let (kernel, _server) =
             self.answering(vec![whole(self.dialect, &first()), whole(self.dialect, &last())]).await;
         let run = kernel.start(self.room.start_of("lies")).await.expect("started");
-        let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+        let ended = kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
         assert_eq!(ended.status, RunStatus::Completed, "{ended:?}");
         self.told(&run)
     }
@@ -113,7 +113,8 @@ impl Line {
             let server = Server::answering(bad).await;
             let kernel = Kernel { model: Arc::new(server.provider(dialect)), ..kernel };
             let run = kernel.start(start).await.expect("started");
-            let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+            let ended =
+                kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
             assert_eq!(ended.status, RunStatus::Stalled, "{case}: {ended:?}");
             assert_eq!(server.requests().len(), at + ATTEMPTS as usize, "{case}: no more than that");
             let reads = store.run(&run);
@@ -131,7 +132,8 @@ impl Line {
             let server = Server::answering(good).await;
             let kernel = Kernel { model: Arc::new(server.provider(dialect)), ..kernel };
             kernel.resume(&run, None).await.expect("taken up");
-            let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+            let ended =
+                kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
             assert_eq!(ended.status, RunStatus::Completed, "{case}: {ended:?}");
             let messages = store.run(&run).messages().expect("messages");
             (case, messages.iter().map(said).collect())
@@ -235,7 +237,8 @@ async fn every_event_twice_is_never_a_panic_and_never_half_a_reply() {
                 .answering(vec![stream(&twice.concat()), whole(dialect, &first()), whole(dialect, &last())])
                 .await;
             let run = kernel.start(line.room.start_of("lies")).await.expect("started");
-            let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+            let ended =
+                kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
             assert_eq!(ended.status, RunStatus::Completed, "{dialect} {at}: {ended:?}");
             // Taken as it is, and then there are twice as many calls, or refused and asked for again.
             let calls = line.room.store.run(&run).tool_calls().expect("calls");
@@ -251,14 +254,14 @@ async fn a_stream_that_stalls_is_cut_and_the_run_goes_on() {
         let events = events(dialect, &first());
         let (silent, _open) = Server::falling_silent(stream(&events[..events.len() / 2].concat())).await;
         let mut provider = silent.provider(dialect);
-        provider.limits = provider::Limits { idle: Duration::from_millis(30), ..provider.limits };
+        provider.limits = provider::ResponseLimits { idle: Duration::from_millis(30), ..provider.limits };
         let kernel = line.kernel(provider);
         let run = kernel.start(line.room.start_of("lies")).await.expect("started");
-        let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+        let ended = kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
         assert_eq!(ended.status, RunStatus::Stalled, "{dialect}: {ended:?}");
         let (kernel, _server) = line.answering(vec![whole(dialect, &first()), whole(dialect, &last())]).await;
         kernel.resume(&run, None).await.expect("taken up");
-        let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+        let ended = kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
         assert_eq!(ended.status, RunStatus::Completed, "{dialect}: {ended:?}");
         assert_eq!(line.told(&run), line.undisturbed().await, "{dialect}");
     }
@@ -284,13 +287,13 @@ async fn refusals_are_told_apart_and_the_run_goes_on() {
         let answers = vec![whole(dialect, &first()), refusal.clone(), refusal];
         let (kernel, server) = line.answering(answers).await;
         let run = kernel.start(line.room.start_of("lies")).await.expect("started");
-        let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+        let ended = kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
         assert_eq!(ended.status, ended_as, "{status}: {ended:?}");
         assert!(ended.error.expect("it says why").contains(status), "{status}");
         assert_eq!(server.requests().len(), 1 + attempts, "{status}");
         let (kernel, _server) = line.answering(vec![whole(dialect, &last())]).await;
         kernel.resume(&run, None).await.expect("taken up");
-        kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+        kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
         assert_eq!(line.told(&run), expected, "{status}");
     }
 }
@@ -302,12 +305,12 @@ async fn nobody_at_home_is_said_and_the_run_goes_on() {
     let gone = Server::answering(Vec::new()).await;
     let kernel = line.kernel(gone.provider(dialect));
     let run = kernel.start(line.room.start_of("lies")).await.expect("started");
-    let ended = kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+    let ended = kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
     assert_eq!(ended.status, RunStatus::Failed);
     assert!(ended.error.expect("it says why").contains("cannot connect"));
     let (kernel, _server) = line.answering(vec![whole(dialect, &first()), whole(dialect, &last())]).await;
     kernel.resume(&run, None).await.expect("taken up");
-    kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended");
+    kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
     assert_eq!(line.told(&run), line.undisturbed().await);
 }
 

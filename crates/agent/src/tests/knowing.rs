@@ -10,11 +10,11 @@ fn kernel(room: &Room) -> Kernel {
 }
 
 /// Plays replies in a kernel.
-async fn play(room: &Room, kernel: &Kernel, start: Start, replies: &[&str]) -> Ended {
+async fn play(room: &Room, kernel: &Kernel, start: StartRequest, replies: &[&str]) -> RunOutcome {
     replies.iter().for_each(|reply| room.model.shall_say(reply));
     let run = kernel.start(start).await.expect("started");
     *room.run.lock().expect("sound") = Some(run.clone());
-    kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended")
+    kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended")
 }
 
 fn first_words(room: &Room) -> String {
@@ -108,7 +108,7 @@ async fn what_is_planned_is_there_when_everything_else_is_forgotten() {
 #[tokio::test(start_paused = true)]
 async fn an_agent_has_its_own_words_and_only_its_tools() {
     let room = Room::new();
-    let start = Start {
+    let start = StartRequest {
         instructions: Some("You are the keeper of the yard.".to_owned()),
         tools: Some(vec!["read".to_owned(), "list".to_owned()]),
         ..room.start_of("look")
@@ -128,7 +128,7 @@ async fn an_agent_has_its_own_words_and_only_its_tools() {
         room.transcript()
     );
     // A run that is taken up before its first question was sent asks as it would have.
-    let settings = Settings::of(&room.store.run(&room.run()).row().expect("a row")).expect("settings");
+    let settings = RunSettings::of(&room.store.run(&room.run()).row().expect("a row")).expect("settings");
     let again = kernel(&room).head(store::RunKind::Main, "claude-sonnet-5", &settings).expect("a head");
     assert!(asked[0].starts_with(&again.bytes()[..again.bytes().len() - 1]));
 }
@@ -142,8 +142,8 @@ async fn the_folder_is_told_behind_what_all_folders_share() {
     let messages = asked.find("\"messages\"").expect("messages");
     assert!(asked.find(&folder).is_some_and(|at| at > messages), "{asked}");
     // A run that was begun when its context did not name it, and that has not asked yet, is told it all the same.
-    let settings = Settings::of(&room.store.run(&room.run()).row().expect("a row")).expect("settings");
-    let head = |settings: &Settings| {
+    let settings = RunSettings::of(&room.store.run(&room.run()).row().expect("a row")).expect("settings");
+    let head = |settings: &RunSettings| {
         let head = kernel(&room).head(store::RunKind::Main, "claude-sonnet-5", settings).expect("a head");
         String::from_utf8(head.bytes().to_vec()).expect("text")
     };
@@ -156,7 +156,7 @@ async fn the_folder_is_told_behind_what_all_folders_share() {
 #[test]
 fn settings_that_were_stored_before_there_were_agents_are_read() {
     let old = br#"{"format":1,"dialect":"anthropic","max_steps":7,"max_budget_microusd":null,"compact_at":1,"context":"","workspace":"/w","max_tokens":1}"#;
-    let settings = Settings::from_bytes(old).expect("still read");
+    let settings = RunSettings::from_bytes(old).expect("still read");
     assert_eq!((settings.instructions, settings.tools), (None, None));
 }
 
@@ -227,6 +227,6 @@ async fn a_skill_that_was_read_leaves_its_tools_until_the_user_says_something_el
     // The user says something else.
     ["get_time{}", "done"].iter().for_each(|reply| room.model.shall_say(reply));
     kernel.resume(&room.run(), Some("and now?")).await.expect("resumed");
-    kernel.run(&room.run(), &More::default(), &Brake::new()).await.expect("ended");
+    kernel.run(&room.run(), &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
     assert_eq!(outcomes(&room).last().map(String::as_str), Some("get_time done"));
 }

@@ -4,7 +4,7 @@ use store::{ModelCallStatus, Origin, Purpose};
 use wire::dialect::{Dialect, Prompt};
 
 use super::Room;
-use crate::request_bytes;
+use crate::rebuild_request;
 
 pub(super) const MARKER: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
@@ -16,7 +16,7 @@ pub(super) fn hold(room: &Room) {
     let calls = store.run(&run).model_calls().expect("model calls");
     let mut sent: Vec<Vec<u8>> = Vec::new();
     for call in &calls {
-        let body = request_bytes(&store, &run, call).expect("what was sent");
+        let body = rebuild_request(&store, &run, call).expect("what was sent");
         assert_eq!(body.len() as u64, call.request_len);
         assert_eq!(call.head, calls[0].head, "the head stays");
         markers(dialect, &body);

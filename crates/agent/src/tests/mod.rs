@@ -37,7 +37,7 @@ use store::{Message, Options, RunStatus, Seq, Store};
 use tempfile::TempDir;
 use wire::dialect::{Dialect, join_request};
 
-use crate::provider::{Budget, Retries};
+use crate::provider::{Backoff, RetryBudget};
 use crate::*;
 
 use model::Fake;
@@ -51,10 +51,10 @@ struct Room {
     store: Store,
     model: Arc<Fake>,
     state: Arc<State>,
-    retries: Arc<Retries>,
+    backoff: Arc<Backoff>,
     run: Mutex<Option<RunId>>,
-    brake: Mutex<Brake>,
-    limits: Limits,
+    stop_handle: Mutex<StopHandle>,
+    limits: RunLimits,
     rules: Arc<Rules>,
     /// Those of the agent's own description.
     own_rules: Vec<(List, String)>,
@@ -102,10 +102,10 @@ impl Room {
         Self {
             model: Arc::new(Fake::new(dialect)),
             state: Arc::new(State::new(store.clone())),
-            retries: Arc::new(Retries { budget: Arc::new(Budget::new(1000)), ..Retries::default() }),
+            backoff: Arc::new(Backoff { budget: Arc::new(RetryBudget::new(1000)), ..Backoff::default() }),
             run: Mutex::default(),
-            brake: Mutex::default(),
-            limits: Limits {
+            stop_handle: Mutex::default(),
+            limits: RunLimits {
                 max_steps: 20,
                 max_budget_microusd: None,
                 max_budget_tokens: None,
@@ -122,30 +122,30 @@ impl Room {
 
     fn kernel(&self) -> Kernel {
         Kernel {
-            fan_out: Arc::default(),
+            cache_warmup: Arc::default(),
             store: self.store.clone(),
             model: self.model.clone(),
-            retries: self.retries.clone(),
+            backoff: self.backoff.clone(),
             tools: Arc::new(tools::toolbox(&self.state)),
             skills: Arc::default(),
             agents: Arc::default(),
             tiers: Arc::default(),
-            family: Family::default(),
+            tree_limits: TreeLimits::default(),
             workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
             shell: Shell::default(),
             clock: clock(),
             rules: self.rules.clone(),
             asker: self.asker.clone(),
-            watch: Arc::new(Nobody),
+            events: Arc::new(Nobody),
         }
     }
 
-    fn start_of(&self, prompt: &str) -> Start {
+    fn start_of(&self, prompt: &str) -> StartRequest {
         let model = match self.model.dialect() {
             Dialect::AnthropicMessages => "claude-sonnet-5",
             _ => "gpt-5-4",
         };
-        Start {
+        StartRequest {
             id: None,
             prompt: prompt.to_owned(),
             agent: "main".to_owned(),
@@ -164,8 +164,8 @@ impl Room {
     }
 
     /// What stops the loop that is to come.
-    fn brake(&self) -> Brake {
-        self.brake.lock().expect("sound").clone()
+    fn stop_handle(&self) -> StopHandle {
+        self.stop_handle.lock().expect("sound").clone()
     }
 
     fn status(&self) -> RunStatus {
@@ -183,7 +183,7 @@ impl Room {
             let known = self.run.lock().expect("sound").clone();
             let from = known.map_or(Seq(0), |run| self.last_seq(&run));
             let ended = self.go(line).await;
-            *self.brake.lock().expect("sound") = Brake::new();
+            *self.stop_handle.lock().expect("sound") = StopHandle::new();
             told += &self.told_since(from);
             told += &ended;
         }
@@ -199,7 +199,11 @@ impl Room {
             setting.map(|number| number.parse::<u32>().expect("a number"))
         };
         let budget = number("budget=").map(i64::from);
-        let more = More { max_steps: number("steps="), max_budget_microusd: budget, ..More::default() };
+        let more = ResumeOverrides {
+            max_steps: number("steps="),
+            max_budget_microusd: budget,
+            ..ResumeOverrides::default()
+        };
         let kernel = self.kernel();
         let known = self.run.lock().expect("sound").clone();
         let ready = match (known, said.strip_prefix(">>"), said.strip_prefix('>')) {
@@ -214,9 +218,9 @@ impl Room {
             return format!("! {}\n", error.to_string().replace(self.run().as_str(), "RUN"));
         }
         let ends = Arc::new(Ends::default());
-        let kernel = Kernel { watch: ends.clone(), ..kernel };
-        let ended = kernel.run(&self.run(), &more, &self.brake()).await;
-        if !matches!(ended, Err(RunError::AtWork(_) | RunError::NoPrice(_))) {
+        let kernel = Kernel { events: ends.clone(), ..kernel };
+        let ended = kernel.run(&self.run(), &more, &self.stop_handle()).await;
+        if !matches!(ended, Err(RunError::AlreadyRunning(_) | RunError::UnknownPrice(_))) {
             assert_eq!(
                 ends.0.load(Ordering::Relaxed),
                 1,
@@ -224,7 +228,7 @@ impl Room {
             );
         }
         match ended {
-            Ok(Ended { status, final_text, error, .. }) => {
+            Ok(RunOutcome { status, final_text, error, .. }) => {
                 let error = error.map(|error| format!(" ({error})")).unwrap_or_default();
                 format!("= {status}: {}{error}\n", final_text.as_deref().map_or("nothing", short))
             }
@@ -276,17 +280,17 @@ fn open(folder: &TempDir) -> Store {
     Store::open(folder.path().join("store.db"), Options::default()).expect("a journal")
 }
 
-fn clock() -> Clock {
-    Clock::fixed("2026-01-01T12:00:00+00:00[UTC]".parse().expect("a time"))
+fn clock() -> RunClock {
+    RunClock::fixed("2026-01-01T12:00:00+00:00[UTC]".parse().expect("a time"))
 }
 
 /// Counts the loops that say that they have ended.
 #[derive(Default)]
 struct Ends(AtomicU32);
 
-impl Watch for Ends {
-    fn see(&self, event: &Event) {
-        if matches!(event.what, What::Finished { .. }) {
+impl EventSink for Ends {
+    fn emit(&self, event: &RunEvent) {
+        if matches!(event.kind, EventKind::Finished { .. }) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -295,8 +299,8 @@ impl Watch for Ends {
 /// Nobody watches.
 struct Nobody;
 
-impl Watch for Nobody {
-    fn see(&self, _: &Event) {}
+impl EventSink for Nobody {
+    fn emit(&self, _: &RunEvent) {}
 }
 
 /// One message on a line.

@@ -9,8 +9,10 @@ use bytes::Bytes;
 use session::{Block, CallId, Reply, StopReason, ToolCall, Usage};
 use wire::dialect::{Dialect, Outcome};
 
-use crate::provider::{Attempt, BlockKind, Failure, FailureKind, Retry, Seen, Whole};
-use crate::{Doing, Model};
+use crate::provider::{
+    AttemptEvent, BlockKind, CompleteReply, FailureKind, HttpAttempt, ProviderFailure, RetryAdvice,
+};
+use crate::{Doing, ModelClient};
 
 /// What is done when an answer is waited for that never comes.
 type Hook = Box<dyn Fn() + Send>;
@@ -28,7 +30,7 @@ pub(super) enum Says {
     Reply(Reply),
     /// This body, whatever is in it.
     Body(String),
-    Fails(Failure),
+    Fails(ProviderFailure),
     Never,
 }
 
@@ -107,7 +109,7 @@ impl Fake {
         Block::ToolCall(ToolCall { id, name, input, server: false })
     }
 
-    fn answer(&self, says: &Says) -> (Vec<u8>, Result<Whole, Failure>) {
+    fn answer(&self, says: &Says) -> (Vec<u8>, Result<CompleteReply, ProviderFailure>) {
         let (bytes, body) = match says {
             Says::Fails(failure) => return (failure.message.clone().into_bytes(), Err(failure.clone())),
             Says::Reply(reply) => {
@@ -119,18 +121,22 @@ impl Fake {
             Says::Never => unreachable!("that has no answer"),
         };
         match self.dialect.decode_reply(&body).expect("JSON") {
-            Outcome::Answer(answer) => (bytes, Ok(Whole { body, answer })),
+            Outcome::Answer(answer) => (bytes, Ok(CompleteReply { body, answer })),
             other => panic!("no answer: {other:?}"),
         }
     }
 }
 
-impl Model for Fake {
+impl ModelClient for Fake {
     fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    fn attempt<'a>(&'a self, body: Bytes, on: &'a mut (dyn FnMut(Seen<'_>) + Send)) -> Doing<'a, Attempt> {
+    fn attempt<'a>(
+        &'a self,
+        body: Bytes,
+        on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
+    ) -> Doing<'a, HttpAttempt> {
         Box::pin(async move {
             self.asked.lock().expect("sound").push(body.to_vec());
             let says = self.says.lock().expect("sound").pop_front();
@@ -141,8 +147,8 @@ impl Model for Fake {
                 }
                 std::future::pending::<()>().await;
             }
-            on(Seen::FirstByte);
-            on(Seen::Delta { block: BlockKind::Text, text: "never whole" });
+            on(AttemptEvent::FirstByte);
+            on(AttemptEvent::Delta { block: BlockKind::Text, text: "never whole" });
             tokio::task::yield_now().await;
             let (bytes, outcome) = self.answer(&says);
             let now = SystemTime::now();
@@ -154,10 +160,10 @@ impl Model for Fake {
                 },
             };
             let retry_after = match &outcome {
-                Err(Failure { retry: Retry::After(after), .. }) => Some(*after),
+                Err(ProviderFailure { retry: RetryAdvice::After(after), .. }) => Some(*after),
                 _ => None,
             };
-            Attempt {
+            HttpAttempt {
                 status,
                 headers: http::HeaderMap::new(),
                 retry_after,
@@ -172,20 +178,20 @@ impl Model for Fake {
 }
 
 /// `529`, `429 after=7`, `cut`, `400 words`
-pub(super) fn failed(line: &str) -> Failure {
+pub(super) fn failed(line: &str) -> ProviderFailure {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let after = rest.strip_prefix("after=").map(|s| Duration::from_secs(s.parse().expect("seconds")));
-    let again = after.map_or(Retry::Yes, Retry::After);
+    let again = after.map_or(RetryAdvice::Yes, RetryAdvice::After);
     let (kind, retry) = match word {
-        "cut" => (FailureKind::Cut, Retry::Yes),
-        "no_connection" => (FailureKind::Connect, Retry::Yes),
-        "401" => (FailureKind::Auth, Retry::No),
-        "413" => (FailureKind::RequestTooLarge, Retry::No),
+        "cut" => (FailureKind::Cut, RetryAdvice::Yes),
+        "no_connection" => (FailureKind::Connect, RetryAdvice::Yes),
+        "401" => (FailureKind::Auth, RetryAdvice::No),
+        "413" => (FailureKind::RequestTooLarge, RetryAdvice::No),
         "429" => (FailureKind::RateLimited, again),
         "529" => (FailureKind::Overloaded, again),
         "500" => (FailureKind::Status(500), again),
-        code => (FailureKind::Status(code.parse().expect("a status")), Retry::No),
+        code => (FailureKind::Status(code.parse().expect("a status")), RetryAdvice::No),
     };
     let hint = (kind == FailureKind::Auth).then(|| "set the key".to_owned());
-    Failure { kind, message: format!("the provider says {line}"), hint, retry }
+    ProviderFailure { kind, message: format!("the provider says {line}"), hint, retry }
 }

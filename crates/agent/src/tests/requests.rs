@@ -66,7 +66,7 @@ async fn a_request_that_was_never_sent_cannot_be_had() {
     room.play("> hi\n< hello").await;
     let mut calls = room.store.run(&room.run()).model_calls().expect("calls");
     calls[0].head = Digest::of(b"another");
-    let missing = request_bytes(&room.store, &room.run(), &calls[0]);
+    let missing = rebuild_request(&room.store, &room.run(), &calls[0]);
     assert!(matches!(missing, Err(RunError::Store(StoreError::NoModelCall(_)))), "{missing:?}");
 }
 
@@ -77,9 +77,9 @@ async fn only_who_reasons_is_asked_for_its_reasoning() {
         let room = Room::speaking(Dialect::OpenAiResponses);
         room.model.shall_say("so");
         let kernel = room.kernel();
-        let start = Start { model: model.to_owned(), ..room.start_of("tell") };
+        let start = StartRequest { model: model.to_owned(), ..room.start_of("tell") };
         let run = kernel.start(start).await.expect("started");
-        kernel.run(&run, &More::default(), &Brake::new()).await.expect("it ran");
+        kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("it ran");
         let asked = String::from_utf8_lossy(&room.model.asked()[0]).contains("reasoning.encrypted_content");
         assert_eq!(asked, reasons, "{model}");
     }

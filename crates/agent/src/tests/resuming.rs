@@ -161,8 +161,8 @@ async fn what_was_begun_is_never_said_to_be_untouched() {
 async fn a_question_that_was_open_is_another_one_when_more_is_said() {
     let rooms = DIALECTS.map(Room::speaking);
     for room in &rooms {
-        let brake = room.brake();
-        room.model.when_waited_for(move || brake.ask(Wish::Pause));
+        let stop_handle = room.stop_handle();
+        room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
         room.play("> hi\n< ...").await;
     }
     check_all(
@@ -188,7 +188,7 @@ async fn a_run_goes_on_only_in_its_own_language() {
     room.play("> hi\n< ! 401").await;
     let other = Kernel { model: Arc::new(Fake::new(Dialect::OpenAiChat)), ..room.kernel() };
     let refused = other.resume(&room.run(), None).await;
-    assert!(matches!(refused, Err(RunError::OtherDialect { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(RunError::DialectMismatch { .. })), "{refused:?}");
     assert_eq!(room.status(), RunStatus::Failed, "it is as it was");
 }
 
@@ -211,8 +211,8 @@ async fn a_run_that_is_dropped_anywhere_ends_alike() {
         let kernel = room.kernel();
         let run = kernel.start(room.start_of("work")).await.expect("started");
         *room.run.lock().expect("sound") = Some(run.clone());
-        let (brake, more) = (Brake::new(), More::default());
-        let mut work = Box::pin(kernel.run(&run, &more, &brake));
+        let (stop_handle, more) = (StopHandle::new(), ResumeOverrides::default());
+        let mut work = Box::pin(kernel.run(&run, &more, &stop_handle));
         let mut looks = 0;
         let ended = std::future::poll_fn(|cx| {
             looks += 1;

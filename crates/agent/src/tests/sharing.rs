@@ -13,7 +13,7 @@ use super::{DIALECTS, laws};
 use crate::conversation::{Conversation, Next};
 use crate::fork::ForkPoint;
 use crate::preview;
-use crate::settings::Settings;
+use crate::settings::RunSettings;
 use crate::*;
 
 /// One agent, as the journal has it.
@@ -32,7 +32,7 @@ struct World {
     rng: fastrand::Rng,
     dialect: Dialect,
     head: Head,
-    settings: Settings,
+    settings: RunSettings,
     lanes: Vec<Lane>,
     number: i64,
 }
@@ -55,8 +55,8 @@ impl World {
             ..Draft::default()
         };
         let head = Head::new(dialect.encode_head(&draft).expect("a head"));
-        let limits = Limits { max_steps: 1000, compact_at: u64::MAX, ..Limits::of("m") };
-        let settings = Settings::new(dialect, &limits, String::new(), "/w".to_owned());
+        let limits = RunLimits { max_steps: 1000, compact_at: u64::MAX, ..RunLimits::of("m") };
+        let settings = RunSettings::new(dialect, &limits, String::new(), "/w".to_owned());
         let mut world = Self { rng, dialect, head, settings, lanes: Vec::new(), number: 0 };
         let first = world.message(Seq(1), Role::User, Origin::Prompt, vec![world.text()]);
         let id = RunId::new("m");

@@ -11,8 +11,8 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn paused_while_the_model_is_asked() {
     let room = Room::new();
-    let brake = room.brake();
-    room.model.when_waited_for(move || brake.ask(Wish::Pause));
+    let stop_handle = room.stop_handle();
+    room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
     check_in(
         &room,
         "> hi\n< ...",
@@ -47,19 +47,19 @@ async fn paused_while_a_retry_is_waited_for() {
     let kernel = room.kernel();
     let run = kernel.start(room.start_of("hi")).await.expect("started");
     *room.run.lock().expect("sound") = Some(run.clone());
-    let brake = room.brake();
-    let (more, asking) = (More::default(), room.model.clone());
+    let stop_handle = room.stop_handle();
+    let (more, asking) = (ResumeOverrides::default(), room.model.clone());
     let pause = async {
         while asking.asked().is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         tokio::time::sleep(Duration::from_secs(30)).await;
-        brake.ask(Wish::Pause);
+        stop_handle.request(StopRequest::Pause);
     };
-    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &brake), pause);
+    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &stop_handle), pause);
     assert_eq!(ended.expect("ended").status, RunStatus::Paused);
     assert_eq!(room.attempts(), ["asked: overloaded"]);
-    *room.brake.lock().expect("sound") = Brake::new();
+    *room.stop_handle.lock().expect("sound") = StopHandle::new();
     check_in(
         &room,
         ">>\n< hello",
@@ -75,8 +75,8 @@ async fn paused_while_a_retry_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn paused_while_tools_run() {
     let room = Room::new();
-    let brake = room.brake();
-    room.state.when_slow(move || brake.ask(Wish::Pause));
+    let stop_handle = room.stop_handle();
+    room.state.when_slow(move || stop_handle.request(StopRequest::Pause));
     // What runs comes to its end and is written down; what comes behind it is not begun.
     check_in(
         &room,
@@ -111,7 +111,7 @@ async fn paused_while_tools_run() {
 #[tokio::test(start_paused = true)]
 async fn paused_before_anything_is_done() {
     let room = Room::new();
-    room.brake().ask(Wish::Pause);
+    room.stop_handle().request(StopRequest::Pause);
     check_in(
         &room,
         "> hi",
@@ -217,10 +217,10 @@ async fn no_step_begins_behind_a_cancel() {
 #[tokio::test(start_paused = true)]
 async fn what_a_cancel_breaks_off_may_have_run() {
     let room = Room::new();
-    let brake = room.brake();
+    let stop_handle = room.stop_handle();
     let cancel = async {
         room.state.entered.notified().await;
-        brake.ask(Wish::Cancel);
+        stop_handle.request(StopRequest::Cancel);
     };
     let (told, ()) = tokio::join!(room.play("> work\n< hang_count{}"), cancel);
     assert!(told.ends_with("= cancelled_by_user: nothing\n"), "{told}");
@@ -230,8 +230,8 @@ async fn what_a_cancel_breaks_off_may_have_run() {
 #[tokio::test(start_paused = true)]
 async fn a_cancel_that_came_before_the_loop_is_seen_before_anything_is_asked() {
     let room = Room::new();
-    let brake = room.brake();
-    room.model.when_waited_for(move || brake.ask(Wish::Pause));
+    let stop_handle = room.stop_handle();
+    room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
     room.play("> hi\n< ...").await;
     room.store
         .request_cancel(&room.run(), store::RunStatus::CancelledByUser, Millis(0))

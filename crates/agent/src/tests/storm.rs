@@ -12,8 +12,8 @@ const RETRIES: usize = 200;
 #[tokio::test(start_paused = true)]
 async fn a_storm_over_a_thousand_runs_is_weathered() {
     let mut room = Room::new();
-    let budget = Arc::new(Budget::new(RETRIES as u32));
-    room.retries = Arc::new(Retries { budget, ..Retries::default() });
+    let budget = Arc::new(RetryBudget::new(RETRIES as u32));
+    room.backoff = Arc::new(Backoff { budget, ..Backoff::default() });
     for _ in 0..RUNS + RETRIES {
         room.model.says(Says::Fails(failed("529")));
     }
@@ -23,7 +23,7 @@ async fn a_storm_over_a_thousand_runs_is_weathered() {
         let (kernel, start) = (kernel.clone(), room.start_of(&format!("number {number}")));
         runs.spawn(async move {
             let run = kernel.start(start).await.expect("started");
-            kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended")
+            kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended")
         });
     }
     let ended = runs.join_all().await;
@@ -41,11 +41,11 @@ async fn a_storm_over_a_thousand_runs_is_weathered() {
         room.model.says(reply.clone());
     }
     let mut runs = JoinSet::new();
-    for Ended { run, .. } in ended {
+    for RunOutcome { run, .. } in ended {
         let kernel = kernel.clone();
         runs.spawn(async move {
             kernel.resume(&run, None).await.expect("taken up");
-            kernel.run(&run, &More::default(), &Brake::new()).await.expect("ended").status
+            kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended").status
         });
     }
     assert!(runs.join_all().await.into_iter().all(|status| status == RunStatus::Completed));

@@ -11,7 +11,7 @@ use super::job_output::job;
 use super::spawn_sub_agent::{caller, json, stored};
 use super::{Refusal, input};
 use crate::crash;
-use crate::stop::Wish;
+use crate::stop::StopRequest;
 use crate::{Doing, Output, Policy, Scene, Tool};
 
 /// How long a job may take to end.
@@ -77,7 +77,7 @@ async fn cancel(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         Err(StoreError::Over { .. }) => {}
         asked => asked?,
     }
-    run.tree.ask(job, Wish::Cancel);
+    run.tree.ask(job, StopRequest::Cancel);
     if let Some(member) = run.tree.member(job) {
         let _ = tokio::time::timeout(PATIENCE, member.end()).await;
     }

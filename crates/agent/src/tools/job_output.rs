@@ -10,7 +10,7 @@ use store::{CallStatus, Message, Origin, Seq, ToolCall};
 use super::spawn_sub_agent::{caller, json, stored};
 use super::{Refusal, input};
 use crate::run::Run;
-use crate::stop::Wish;
+use crate::stop::StopRequest;
 use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, jobs, preview, words};
 
 /// How long it is waited for where nothing is said, and at most.
@@ -107,7 +107,7 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         tokio::select! {
             _ = member.end() => {}
             () = tokio::time::sleep(most) => {}
-            () = run.stop.at_least(Wish::Pause) => {}
+            () = run.stop.wait_for(StopRequest::Pause) => {}
         }
     }
     // Whatever the wait said, the journal has the last word.

@@ -152,7 +152,7 @@ fn known(tasks: &[Task]) -> String {
     if tasks.is_empty() {
         return "there are no tasks yet".to_owned();
     }
-    let names: Vec<String> = tasks.iter().map(|task| format!("`{}`", tasks::name(task))).collect();
+    let names: Vec<String> = tasks.iter().map(|task| format!("`{}`", tasks::display_name(task))).collect();
     format!("there are: {}", names.join(", "))
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::spawn_sub_agent::{DEADLINE, waited};
 use super::{Refusal, input};
 use crate::definition::Tools;
-use crate::fork::{self, Fork};
+use crate::fork::{self, ForkPermissions, ForkRequest};
 use crate::run::Run;
 use crate::spawn;
 use crate::{Doing, Output, Policy, Scene, Tool};
@@ -78,7 +78,10 @@ impl Tool for Skill {
 /// asks about is asked, and what is forbidden stays so.
 async fn forked(skill: &crate::Skill, args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Refusal> {
     let allow = skill.tools.as_ref().map(Tools::rules).unwrap_or_default();
-    let fork = Fork { allow, ..Fork::new(skill.filled_in(&args.arguments), &skill.name, "skill") };
+    let fork = ForkRequest {
+        permissions: ForkPermissions { allow, ..ForkPermissions::default() },
+        ..ForkRequest::new(skill.filled_in(&args.arguments), &skill.name, "skill")
+    };
     let id = spawn::id(&scene.call);
     let member = fork::spawn(run, scene, &fork, false).await.map_err(Refusal)?;
     waited(run, &id, member, None).await

@@ -9,8 +9,8 @@ use session::RunId;
 use store::RunStatus;
 
 use super::{Refusal, input};
-use crate::fork::{self, Fork};
-use crate::kernel::Ended;
+use crate::fork::{self, ForkRequest};
+use crate::kernel::RunOutcome;
 use crate::run::Run;
 use crate::spawn::{self, Wanted};
 use crate::tree::Member;
@@ -149,7 +149,7 @@ async fn forked(args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Re
     if args.prompt.trim().is_empty() {
         return Err(Refusal("`prompt` is empty: say what the fork is to do".to_owned()));
     }
-    let fork = Fork::new(args.prompt.clone(), "fork", "spawn_sub_agent");
+    let fork = ForkRequest::new(args.prompt.clone(), "fork", "spawn_sub_agent");
     let id = spawn::id(&scene.call);
     let member = fork::spawn(run, scene, &fork, args.run_in_background).await;
     let member = member.map_err(Refusal)?;
@@ -174,7 +174,7 @@ pub(super) async fn waited(
 }
 
 /// Waits for a run to end; one that has ended before, or whose task is gone, ended as the journal says.
-async fn end(run: &Run, id: &RunId, member: Option<Member>) -> Result<Ended, Refusal> {
+async fn end(run: &Run, id: &RunId, member: Option<Member>) -> Result<RunOutcome, Refusal> {
     let ended = match member {
         Some(member) => member.end().await,
         None => None,
@@ -193,22 +193,22 @@ pub(super) fn caller(scene: &Scene) -> Result<&Arc<Run>, Refusal> {
 }
 
 /// How a run ended, as the journal has it.
-pub(super) fn stored(run: &Run, id: &RunId) -> Result<Ended, Refusal> {
+pub(super) fn stored(run: &Run, id: &RunId) -> Result<RunOutcome, Refusal> {
     Ok(ended(run.kernel.store.run(id).row()?))
 }
 
 /// How the run of that row ended.
-pub(crate) fn ended(row: store::Run) -> Ended {
+pub(crate) fn ended(row: store::Run) -> RunOutcome {
     let store::Run { id, status, final_text, error, .. } = row;
-    Ended { run: id, status, final_text, error, failure: None }
+    RunOutcome { run: id, status, final_text, error, failure: None }
 }
 
 fn launched(id: &RunId) -> Output {
     Output::text(json(&Launched { job_id: id, run_id: id, status: "running" }))
 }
 
-pub(crate) fn answered(ended: &Ended, schema: Option<&Value>) -> Output {
-    let Ended { run: run_id, status, final_text, error, .. } = ended;
+pub(crate) fn answered(ended: &RunOutcome, schema: Option<&Value>) -> Output {
+    let RunOutcome { run: run_id, status, final_text, error, .. } = ended;
     let said = final_text.as_deref();
     match status {
         RunStatus::Completed | RunStatus::StepCap if said.is_some() || *status == RunStatus::Completed => {

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             }
             // Nobody is at work on it: then it ends here.
             let root = store.run(&row.root).row().or_fail(Kind::Outside)?;
-            if !root.writer.is_some_and(agent::is_alive) {
+            if !root.writer.is_some_and(agent::is_lease_holder_alive) {
                 agent::end_tree(&store, &id, journal::now()).await.or_fail(Kind::Outside)?;
                 break;
             }

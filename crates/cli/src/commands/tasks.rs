@@ -80,7 +80,7 @@ fn text(all: &[(Thread, Vec<Task>)]) -> String {
         for task in tasks {
             let status = task.status.as_str();
             let line =
-                format!("  {:<8} {status:<12} {}", agent::tasks::name(task), report::plain(&task.subject));
+                format!("  {:<8} {status:<12} {}", agent::tasks::display_name(task), report::plain(&task.subject));
             text += &report::fit(&line, crate::terminal::width());
             text.push('\n');
             let result =
@@ -100,7 +100,7 @@ fn text(all: &[(Thread, Vec<Task>)]) -> String {
 fn json(all: &[(Thread, Vec<Task>)]) -> Value {
     let task = |task: &Task| {
         json!({
-            "id": agent::tasks::name(task), "subject": task.subject, "description": task.description,
+            "id": agent::tasks::display_name(task), "subject": task.subject, "description": task.description,
             "status": task.status.as_str(), "result": task.result,
         })
     };

@@ -2,17 +2,17 @@
 
 use session::model::{self, Model, Tier, Vendor};
 
-use super::super::attempt::Provider;
+use super::super::attempt::ProviderClient;
 use super::super::vendor;
-use super::{Config, ConfigError, Entry};
+use super::{ConfigError, Entry, ProviderConfig};
 
-impl Config {
+impl ProviderConfig {
     /// The provider for a model, and the model's id there.
     ///
     /// `PROVIDER/MODEL` says both. A tier alone is the first provider's that has a key, Anthropic's before
     /// OpenAI's before those of the file. An id alone belongs to a provider that lists it, else to its vendor,
     /// else to the only provider that can be asked at all.
-    pub fn choose(&self, model: &str) -> Result<(Provider, String), ConfigError> {
+    pub fn choose(&self, model: &str) -> Result<(ProviderClient, String), ConfigError> {
         let model = model.trim();
         if let Some((name, rest)) = model.split_once('/')
             && let Some(entry) = self.entries.get(name).filter(|_| !rest.is_empty())
@@ -35,7 +35,7 @@ impl Config {
     }
 
     /// That provider and no other: a conversation is not handed to somebody else who has a model of the same name.
-    pub fn named(&self, name: &str) -> Result<Provider, ConfigError> {
+    pub fn named(&self, name: &str) -> Result<ProviderClient, ConfigError> {
         match self.entries.get(name) {
             Some(entry) => self.provider(name, entry),
             None => Err(self.unknown(name)),

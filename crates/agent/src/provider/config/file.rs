@@ -11,7 +11,7 @@ use toml::Spanned;
 use wire::dialect::Dialect;
 
 use super::super::endpoint::endpoint;
-use super::{ConfigError, Entry, Lookup, key_header};
+use super::{ConfigError, Entry, EnvLookup, key_header};
 
 #[derive(Deserialize)]
 struct File {
@@ -53,7 +53,7 @@ pub(super) fn read(
     entries: &mut BTreeMap<String, Entry>,
     text: &str,
     file: &Path,
-    env: &Lookup,
+    env: &EnvLookup,
 ) -> Result<(), ConfigError> {
     let bad = |at: usize, why: String| {
         let line = text[..at.min(text.len())].matches('\n').count() + 1;
@@ -85,7 +85,7 @@ impl Table {
         name: &str,
         at: usize,
         folder: &Path,
-        env: &Lookup,
+        env: &EnvLookup,
     ) -> Result<Entry, Mistake> {
         let told = self.dialect.map(|word| match word.into_inner() {
             Word::Anthropic => Dialect::AnthropicMessages,
@@ -169,7 +169,7 @@ fn named(value: Spanned<String>, what: &str) -> Result<String, Mistake> {
 }
 
 /// A path below one's home, as people write it, or beside the file that names it.
-fn place(path: &str, folder: &Path, env: &Lookup) -> PathBuf {
+fn place(path: &str, folder: &Path, env: &EnvLookup) -> PathBuf {
     match (path.strip_prefix("~/"), env("HOME")) {
         (Some(below), Some(home)) => Path::new(&home).join(below),
         _ => folder.join(path),

@@ -17,24 +17,24 @@ use session::model::Tier;
 use thiserror::Error;
 use wire::dialect::Dialect;
 
-use super::attempt::{Limits, Provider};
+use super::attempt::{ProviderClient, ResponseLimits};
 use super::endpoint::{EndpointError, endpoint};
-use super::network::Network;
-use super::secret::{Key, KeyHeader, Secret};
+use super::network::ConnectionPool;
+use super::secret::{ApiKey, KeyHeader, Secret};
 
 /// Finds an environment variable.
-pub type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub type EnvLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The providers there are.
 #[derive(Clone)]
-pub struct Config {
+pub struct ProviderConfig {
     entries: BTreeMap<String, Entry>,
-    env: Lookup,
-    network: Network,
-    limits: Limits,
+    env: EnvLookup,
+    network: ConnectionPool,
+    limits: ResponseLimits,
 }
 
-impl fmt::Debug for Config {
+impl fmt::Debug for ProviderConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config").field("entries", &self.entries).finish_non_exhaustive()
     }
@@ -145,9 +145,9 @@ impl ConfigError {
     }
 }
 
-impl Config {
+impl ProviderConfig {
     /// The built-in providers, `anthropic` and `openai`.
-    pub fn new(env: Lookup) -> Self {
+    pub fn new(env: EnvLookup) -> Self {
         let keys =
             |list: &[(&str, KeyHeader)]| list.iter().map(|(name, how)| ((*name).to_owned(), *how)).collect();
         let anthropic = Entry {
@@ -172,11 +172,11 @@ impl Config {
             ..anthropic.clone()
         };
         let entries = [("anthropic".to_owned(), anthropic), ("openai".to_owned(), openai)].into();
-        Self { entries, env, network: Network::new(), limits: Limits::default() }
+        Self { entries, env, network: ConnectionPool::new(), limits: ResponseLimits::default() }
     }
 
     /// How patient to be with all of them.
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: ResponseLimits) -> Self {
         Self { limits, ..self }
     }
 
@@ -190,22 +190,22 @@ impl Config {
         (self.env)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
-    fn key(&self, entry: &Entry) -> Option<(Key, KeyHeader)> {
+    fn key(&self, entry: &Entry) -> Option<(ApiKey, KeyHeader)> {
         let set = entry.key_env.iter().find_map(|(name, how)| Some((name, self.var(name)?, *how)));
         let by_dialect = key_header(entry.dialect);
         match (set, &entry.key_file) {
-            (_, Some(file)) => Some((Key::File(file.clone()), by_dialect)),
+            (_, Some(file)) => Some((ApiKey::File(file.clone()), by_dialect)),
             (Some((from, value, how)), None) => {
-                Some((Key::Known { secret: Secret::new(value), from: from.clone() }, how))
+                Some((ApiKey::Known { secret: Secret::new(value), from: from.clone() }, how))
             }
             // Nothing is said about a key: a server that needs none.
-            (None, None) if entry.key_env.is_empty() => Some((Key::None, by_dialect)),
+            (None, None) if entry.key_env.is_empty() => Some((ApiKey::None, by_dialect)),
             (None, None) => None,
         }
     }
 
     /// The provider of that name, ready to be asked.
-    fn provider(&self, name: &str, entry: &Entry) -> Result<Provider, ConfigError> {
+    fn provider(&self, name: &str, entry: &Entry) -> Result<ProviderClient, ConfigError> {
         let from_env = entry.base_env.and_then(|name| Some((name, self.var(name)?)));
         let base = from_env.as_ref().map_or(entry.base_url.as_str(), |(_, base)| base);
         let endpoint = endpoint(base, entry.dialect).map_err(|source| {
@@ -220,14 +220,14 @@ impl Config {
                 entry.key_env.iter().rev().map(|(name, _)| format!("`{name}`")).collect();
             ConfigError::NoKey { provider: name.to_owned(), hint: set_one_of(&variables) }
         })?;
-        Ok(Provider {
+        Ok(ProviderClient {
             name: name.to_owned(),
             dialect: entry.dialect,
             endpoint,
             headers: entry.headers.clone(),
             key,
             key_header,
-            limits: Limits { idle: entry.idle.unwrap_or(self.limits.idle), ..self.limits },
+            limits: ResponseLimits { idle: entry.idle.unwrap_or(self.limits.idle), ..self.limits },
             network: self.network.clone(),
         })
     }

@@ -6,11 +6,11 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-fn config(env: &[(&str, &str)], text: &str) -> Result<Config, ConfigError> {
+fn config(env: &[(&str, &str)], text: &str) -> Result<ProviderConfig, ConfigError> {
     let env: Vec<(String, String)> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let lookup =
         move |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-    let mut config = Config::new(Arc::new(lookup));
+    let mut config = ProviderConfig::new(Arc::new(lookup));
     config.read(text, Path::new("/etc/offshoot.toml"))?;
     Ok(config)
 }
@@ -25,9 +25,9 @@ fn chosen(env: &[(&str, &str)], text: &str, models: &str, expected: Expect) {
             Ok((provider, id)) => {
                 assert!(!format!("{provider:?}").contains("canary"));
                 let key = match &provider.key {
-                    Key::None => "no key".to_owned(),
-                    Key::Known { from, .. } => format!("{from} as {:?}", provider.key_header),
-                    Key::File(path) => format!("{} as {:?}", path.display(), provider.key_header),
+                    ApiKey::None => "no key".to_owned(),
+                    ApiKey::Known { from, .. } => format!("{from} as {:?}", provider.key_header),
+                    ApiKey::File(path) => format!("{} as {:?}", path.display(), provider.key_header),
                 };
                 format!("{model}: {id} of {} at {}, {key}\n", provider.name, provider.endpoint)
             }
@@ -173,7 +173,7 @@ fn a_later_file_says_more() {
         .expect("sound settings");
     let (provider, _) = config.choose("x/model").expect("known");
     assert_eq!(provider.endpoint.to_string(), "http://b/v1/messages");
-    assert_eq!((provider.key, provider.dialect), (Key::File("/etc/k".into()), Dialect::AnthropicMessages));
+    assert_eq!((provider.key, provider.dialect), (ApiKey::File("/etc/k".into()), Dialect::AnthropicMessages));
 }
 
 #[test]

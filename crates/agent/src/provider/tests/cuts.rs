@@ -33,12 +33,18 @@ impl Body for Pieces {
 }
 
 /// What comes of a body, read as the client reads it.
-async fn outcome(dialect: Dialect, body: &[u8], step: usize, breaks: bool) -> Result<Whole, Failure> {
+async fn outcome(
+    dialect: Dialect,
+    body: &[u8],
+    step: usize,
+    breaks: bool,
+) -> Result<CompleteReply, ProviderFailure> {
     let pieces: Vec<Bytes> = body.chunks(step.max(1)).map(Bytes::copy_from_slice).collect();
     let body = Pieces { pieces: pieces.into_iter(), breaks };
     let (mut reading, mut received) = (Reading::new(dialect), Received::default());
-    let limits = Limits::default();
-    let take = |bytes: &[u8], on: &mut (dyn FnMut(Seen<'_>) + Send)| -> Event { reading.push(bytes, on) };
+    let limits = ResponseLimits::default();
+    let take =
+        |bytes: &[u8], on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)| -> Event { reading.push(bytes, on) };
     let end: End = receive(body, &limits, &mut received, &mut |_| {}, take).await?;
     reading.finish(&received.bytes, &end)
 }
@@ -55,7 +61,7 @@ async fn a_stream_cut_after_any_byte_is_never_a_reply() {
             let failure = outcome(dialect, &body[..cut], step, breaks).await.expect_err("cut is cut");
             let known = matches!(failure.kind, FailureKind::Cut | FailureKind::Garbage);
             assert!(known, "{dialect} at {cut}: {failure:?}");
-            assert_eq!(failure.retry, Retry::Yes, "{dialect} at {cut}: {failure:?}");
+            assert_eq!(failure.retry, RetryAdvice::Yes, "{dialect} at {cut}: {failure:?}");
         }
         for step in [1, 2, 3, 1000] {
             for breaks in [false, true] {
@@ -212,7 +218,7 @@ async fn a_recorded_stream_cut_after_any_byte_is_never_another_reply() {
         let mut early = 0;
         for cut in 0..body.len() {
             match outcome(dialect, &body[..cut], usize::MAX, cut % 2 == 1).await {
-                Err(failure) => assert_eq!(failure.retry, Retry::Yes, "{name} at {cut}: {failure:?}"),
+                Err(failure) => assert_eq!(failure.retry, RetryAdvice::Yes, "{name} at {cut}: {failure:?}"),
                 // Behind the final event there is only what ends it.
                 Ok(reply) => {
                     early += 1;

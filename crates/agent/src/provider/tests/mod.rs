@@ -106,16 +106,16 @@ impl Server {
         (Self { address, requests: Arc::default() }, open)
     }
 
-    pub(crate) fn provider(&self, dialect: Dialect) -> Provider {
-        Provider {
+    pub(crate) fn provider(&self, dialect: Dialect) -> ProviderClient {
+        ProviderClient {
             name: "test".to_owned(),
             dialect,
             endpoint: endpoint(&format!("http://{}", self.address), dialect).expect("an address"),
             headers: HeaderMap::new(),
-            key: Key::Known { secret: Secret::new(CANARY), from: "TEST_KEY".to_owned() },
+            key: ApiKey::Known { secret: Secret::new(CANARY), from: "TEST_KEY".to_owned() },
             key_header: KeyHeader::ApiKey,
-            limits: Limits::default(),
-            network: Network::new(),
+            limits: ResponseLimits::default(),
+            network: ConnectionPool::new(),
         }
     }
 
@@ -145,24 +145,24 @@ async fn read_request(socket: &mut TcpStream) -> String {
 }
 
 /// One attempt against one answer.
-async fn attempt(dialect: Dialect, answer: Vec<u8>) -> Attempt {
+async fn attempt(dialect: Dialect, answer: Vec<u8>) -> HttpAttempt {
     let server = Server::answering(vec![answer]).await;
     let attempt = server.provider(dialect).attempt(Bytes::from_static(b"{}"), &mut |_| {}).await;
     no_canary(&attempt);
     attempt
 }
 
-fn no_canary(attempt: &Attempt) {
+fn no_canary(attempt: &HttpAttempt) {
     let bytes = String::from_utf8_lossy(&attempt.bytes);
     let hint = attempt.outcome.as_ref().err().map(|failure| format!("{failure} {:?}", failure.hint));
     let shown = format!("{attempt:?} {attempt:#?} {hint:?} {bytes}");
     assert!(!shown.contains("canary"), "{shown}");
 }
 
-fn failure(attempt: &Attempt) -> &Failure {
+fn failure(attempt: &HttpAttempt) -> &ProviderFailure {
     attempt.outcome.as_ref().expect_err("no reply can come of this")
 }
 
-fn whole(attempt: &Attempt) -> &Reply {
+fn whole(attempt: &HttpAttempt) -> &Reply {
     &attempt.outcome.as_ref().expect("a whole reply").answer.reply
 }

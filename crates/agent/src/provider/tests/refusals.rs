@@ -7,7 +7,7 @@ use wire::dialect::ProviderError;
 
 use super::*;
 
-async fn refused(dialect: Dialect, status: &str, headers: &str, kind: &str, message: &str) -> Attempt {
+async fn refused(dialect: Dialect, status: &str, headers: &str, kind: &str, message: &str) -> HttpAttempt {
     let body = dialect.encode_error(&ProviderError::new(kind, message));
     let headers = format!("content-type: application/json\r\n{headers}");
     attempt(dialect, [head(status, &headers).into_bytes(), body].concat()).await
@@ -58,24 +58,24 @@ async fn the_provider_says_when_and_whether_to_come_back() {
     };
     let attempt = ask("retry-after: 7\r\n").await;
     assert_eq!(attempt.retry_after, Some(Duration::from_secs(7)));
-    assert_eq!(failure(&attempt).retry, Retry::After(Duration::from_secs(7)));
+    assert_eq!(failure(&attempt).retry, RetryAdvice::After(Duration::from_secs(7)));
     let attempt = ask("retry-after-ms: 250\r\nretry-after: 1\r\n").await;
-    assert_eq!(failure(&attempt).retry, Retry::After(Duration::from_millis(250)));
+    assert_eq!(failure(&attempt).retry, RetryAdvice::After(Duration::from_millis(250)));
     let attempt = ask("retry-after: 7\r\nx-should-retry: false\r\n").await;
-    assert_eq!(failure(&attempt).retry, Retry::No);
+    assert_eq!(failure(&attempt).retry, RetryAdvice::No);
     let attempt = ask("retry-after: never\r\n").await;
-    assert_eq!((attempt.retry_after, failure(&attempt).retry), (None, Retry::Yes));
+    assert_eq!((attempt.retry_after, failure(&attempt).retry), (None, RetryAdvice::Yes));
     let empty =
         refused(Dialect::OpenAiChat, "429", "retry-after: 7\r\n", "insufficient_quota", "pay first").await;
-    assert_eq!(failure(&empty).retry, Retry::No);
+    assert_eq!(failure(&empty).retry, RetryAdvice::No);
     // Who is refused for a minute is told where to buy more.
     let words = "rate limit reached; to get more visit https://platform.example/account/billing";
     let busy = refused(Dialect::OpenAiChat, "429", "retry-after: 1\r\n", "rate_limit_exceeded", words).await;
-    assert_eq!(failure(&busy).retry, Retry::After(Duration::from_secs(1)));
+    assert_eq!(failure(&busy).retry, RetryAdvice::After(Duration::from_secs(1)));
     assert_eq!(failure(&busy).hint, None);
     let miss =
         refused(Dialect::AnthropicMessages, "500", "x-should-retry: false\r\n", "api_error", "a miss").await;
-    assert_eq!(failure(&miss).retry, Retry::No);
+    assert_eq!(failure(&miss).retry, RetryAdvice::No);
 }
 
 #[tokio::test]
@@ -85,7 +85,10 @@ async fn redirects_are_not_followed() {
         let server = Server::answering(vec![head(status, location).into_bytes(), stream(b"")]).await;
         let mut attempt =
             server.provider(Dialect::AnthropicMessages).attempt(Bytes::new(), &mut |_| {}).await;
-        assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::Redirect, Retry::No));
+        assert_eq!(
+            (failure(&attempt).kind, failure(&attempt).retry),
+            (FailureKind::Redirect, RetryAdvice::No)
+        );
         assert!(failure(&attempt).message.contains("`https://elsewhere.example/v1/messages`"));
         assert_eq!(server.requests().len(), 1);
         attempt.headers.clear(); // they are the server's own words
@@ -116,7 +119,7 @@ async fn what_is_secret_in_headers_is_not_repeated_and_a_word_is_no_secret() {
     let body = br#"{"error":{"type":"authentication_error","message":"bad hdr-canary-1234, beta context-1m-2025, ollama"}}"#;
     let server = Server::answering(vec![[head("401", "").as_bytes(), body].concat()]).await;
     let mut provider = server.provider(Dialect::AnthropicMessages);
-    provider.key = Key::Known { secret: Secret::new("ollama"), from: "TEST_KEY".to_owned() };
+    provider.key = ApiKey::Known { secret: Secret::new("ollama"), from: "TEST_KEY".to_owned() };
     provider.headers.insert("x-gate", "Token hdr-canary-1234".parse().expect("a value"));
     provider.headers.insert("anthropic-beta", "context-1m-2025".parse().expect("a value"));
     let attempt = provider.attempt(Bytes::new(), &mut |_| {}).await;
@@ -129,7 +132,7 @@ async fn what_is_secret_in_headers_is_not_repeated_and_a_word_is_no_secret() {
 async fn a_key_that_is_refused_behind_a_good_status_is_the_user_s_to_mend() {
     let event = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",\"message\":\"no\"}}\n\n";
     let attempt = attempt(Dialect::AnthropicMessages, stream(event.as_bytes())).await;
-    assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::Auth, Retry::No));
+    assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::Auth, RetryAdvice::No));
 }
 
 #[tokio::test]
@@ -154,7 +157,7 @@ async fn nobody_there_is_said_with_the_address() {
     no_canary(&attempt);
     let failure = failure(&attempt);
     // On this machine nobody comes by waiting.
-    assert_eq!((failure.kind, failure.retry, attempt.status), (FailureKind::Connect, Retry::No, None));
+    assert_eq!((failure.kind, failure.retry, attempt.status), (FailureKind::Connect, RetryAdvice::No, None));
     assert_eq!(failure.message, format!("cannot connect to `{address}`: nothing listens there"));
     assert!(failure.hint.as_ref().is_some_and(|hint| hint.contains("base URL")), "{failure:?}");
     // Accepted, and closed without a word.

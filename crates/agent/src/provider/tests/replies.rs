@@ -11,18 +11,18 @@ async fn a_whole_stream_is_a_reply_and_is_shown_while_it_comes() {
         let server = Server::answering(vec![stream(&body)]).await;
         let (mut text, mut thinking, mut input, mut raw, mut firsts) =
             (String::new(), String::new(), String::new(), Vec::new(), 0);
-        let mut see = |seen: Seen<'_>| match seen {
-            Seen::Head(status, headers) => {
+        let mut see = |seen: AttemptEvent<'_>| match seen {
+            AttemptEvent::Head(status, headers) => {
                 assert_eq!(
                     (status.as_u16(), headers["content-type"].as_bytes()),
                     (200, &b"text/event-stream"[..])
                 );
             }
-            Seen::FirstByte => firsts += 1,
-            Seen::Bytes(bytes) => raw.extend_from_slice(bytes),
-            Seen::Delta { block: BlockKind::Text, text: piece } => text += piece,
-            Seen::Delta { block: BlockKind::Thinking, text: piece } => thinking += piece,
-            Seen::Delta { block: BlockKind::Input, text: piece } => input += piece,
+            AttemptEvent::FirstByte => firsts += 1,
+            AttemptEvent::Bytes(bytes) => raw.extend_from_slice(bytes),
+            AttemptEvent::Delta { block: BlockKind::Text, text: piece } => text += piece,
+            AttemptEvent::Delta { block: BlockKind::Thinking, text: piece } => thinking += piece,
+            AttemptEvent::Delta { block: BlockKind::Input, text: piece } => input += piece,
         };
         let attempt = server.provider(dialect).attempt(Bytes::from_static(b"{}"), &mut see).await;
         assert_eq!((&raw, &attempt.bytes, firsts), (&body, &body, 1));
@@ -52,7 +52,9 @@ async fn a_reply_that_is_not_streamed_is_taken_as_it_is() {
 async fn an_error_behind_a_good_status_is_an_error() {
     for dialect in DIALECTS {
         let error = |kind: &str| ProviderError::new(kind, "sorry");
-        for (kind, retry) in [("overloaded_error", Retry::Yes), ("invalid_request_error", Retry::No)] {
+        for (kind, retry) in
+            [("overloaded_error", RetryAdvice::Yes), ("invalid_request_error", RetryAdvice::No)]
+        {
             let body = dialect.encode_error(&error(kind));
             let json = [head("200", "content-type: application/json\r\n").as_bytes(), &body].concat();
             let events = events(dialect, &reply());
@@ -101,7 +103,7 @@ async fn what_is_no_reply_is_garbage() {
             let failure = failure(&attempt);
             let what = String::from_utf8_lossy(body);
             // A page says that the address is wrong, and says so again.
-            let retry = if headers.contains("html") { Retry::No } else { Retry::Yes };
+            let retry = if headers.contains("html") { RetryAdvice::No } else { RetryAdvice::Yes };
             assert_eq!(
                 (failure.kind, failure.retry),
                 (FailureKind::Garbage, retry),
@@ -199,7 +201,10 @@ async fn a_call_that_the_output_limit_cut_is_not_run_and_not_asked_again() {
         1,
     );
     let attempt = attempt(Dialect::AnthropicMessages, stream(body.as_bytes())).await;
-    assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::OutputLimit, Retry::No));
+    assert_eq!(
+        (failure(&attempt).kind, failure(&attempt).retry),
+        (FailureKind::OutputLimit, RetryAdvice::No)
+    );
 }
 
 #[tokio::test]
@@ -287,8 +292,8 @@ async fn our_key_is_starred_out_of_what_is_shown_while_it_comes() {
             let body = dialect.encode_stream(&said, width).expect("encodes").concat();
             let server = Server::answering(vec![stream(&body)]).await;
             let mut shown = String::new();
-            let mut on = |seen: Seen<'_>| {
-                if let Seen::Delta { text, .. } = seen {
+            let mut on = |seen: AttemptEvent<'_>| {
+                if let AttemptEvent::Delta { text, .. } = seen {
                     shown.push_str(text);
                 }
             };
@@ -318,7 +323,7 @@ async fn an_answer_that_is_too_large_is_not_kept() {
     let mut provider = server.provider(Dialect::OpenAiChat);
     provider.limits.max_bytes = body.len() - 1;
     let attempt = provider.attempt(Bytes::new(), &mut |_| {}).await;
-    assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::TooLarge, Retry::No));
+    assert_eq!((failure(&attempt).kind, failure(&attempt).retry), (FailureKind::TooLarge, RetryAdvice::No));
     assert!(attempt.bytes.len() < body.len());
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn sent(make: impl FnOnce(&mut Provider), dialect: Dialect) -> String {
+async fn sent(make: impl FnOnce(&mut ProviderClient), dialect: Dialect) -> String {
     let server = Server::answering(vec![stream(b"")]).await;
     let mut provider = server.provider(dialect);
     make(&mut provider);
@@ -41,7 +41,7 @@ async fn requests_look_as_each_provider_wants_them() {
     assert!(chat.starts_with("POST /v1/chat/completions "), "{chat}");
     assert!(chat.contains("\nauthorization: Bearer sk-canary-0123456789\n"), "{chat}");
     assert!(!chat.contains("anthropic-version") && !chat.contains("x-api-key"), "{chat}");
-    let bare = sent(|provider| provider.key = Key::None, Dialect::OpenAiResponses).await;
+    let bare = sent(|provider| provider.key = ApiKey::None, Dialect::OpenAiResponses).await;
     assert!(bare.starts_with("POST /v1/responses ") && !bare.contains("canary"), "{bare}");
 }
 
@@ -68,7 +68,7 @@ async fn a_key_file_is_read_for_every_request() {
     let path = folder.path().join("key");
     let server = Server::answering(vec![stream(b""), stream(b"")]).await;
     let mut provider = server.provider(Dialect::AnthropicMessages);
-    provider.key = Key::File(path.clone());
+    provider.key = ApiKey::File(path.clone());
     for key in ["first", "second"] {
         std::fs::write(&path, format!("{key}\n")).expect("a folder of our own");
         provider.attempt(Bytes::new(), &mut |_| {}).await;
@@ -81,7 +81,7 @@ async fn a_key_file_is_read_for_every_request() {
         }
         let attempt = provider.attempt(Bytes::new(), &mut |_| {}).await;
         let failure = failure(&attempt);
-        assert_eq!((failure.kind, failure.retry), (FailureKind::Auth, Retry::No));
+        assert_eq!((failure.kind, failure.retry), (FailureKind::Auth, RetryAdvice::No));
         assert!(failure.message.contains(why) && failure.hint.is_some(), "{failure:?}");
     }
     assert_eq!(server.requests().len(), 2);
@@ -96,7 +96,7 @@ async fn giving_up_closes_the_connection() {
         let provider = server.provider(Dialect::AnthropicMessages);
         let (told, mut seen) = tokio::sync::mpsc::unbounded_channel();
         let asking = tokio::spawn(async move {
-            let mut tell = |_: Seen<'_>| told.send(()).expect("somebody listens");
+            let mut tell = |_: AttemptEvent<'_>| told.send(()).expect("somebody listens");
             provider.attempt(Bytes::from_static(b"{}"), &mut tell).await
         });
         let (mut socket, _) = listener.accept().await.expect("a client");
@@ -139,7 +139,7 @@ async fn connections_are_used_again() {
 fn a_draft_gets_what_its_model_can_do() {
     let settled = |model: &str, dialect, seat| {
         let mut draft = Draft { model: model.to_owned(), ..Draft::default() };
-        settle(&mut draft, dialect, seat);
+        apply_model_settings(&mut draft, dialect, seat);
         String::from_utf8(dialect.encode_request(&draft).expect("an empty request")).expect("UTF-8")
     };
     let opus = settled("claude-opus-5", Dialect::AnthropicMessages, Seat::Main);
@@ -159,7 +159,8 @@ async fn a_key_that_cannot_be_sent_is_found_before_anything_begins() {
     let server = Server::answering(Vec::new()).await;
     let mut provider = server.provider(Dialect::AnthropicMessages);
     assert!(provider.check_key().await.is_ok());
-    provider.key = Key::Known { secret: Secret::new(format!("{CANARY}\nmore")), from: "TEST_KEY".to_owned() };
+    provider.key =
+        ApiKey::Known { secret: Secret::new(format!("{CANARY}\nmore")), from: "TEST_KEY".to_owned() };
     let failure = provider.check_key().await.expect_err("two lines");
     assert_eq!(failure.kind, FailureKind::Auth);
     assert!(!format!("{failure:?}").contains(CANARY));

@@ -12,8 +12,8 @@ use super::super::reading::Reading;
 use super::super::receive::{Received, receive};
 use super::*;
 
-const LIMITS: Limits =
-    Limits { idle: Duration::from_secs(30), news: Duration::from_secs(100), max_bytes: 1 << 20 };
+const LIMITS: ResponseLimits =
+    ResponseLimits { idle: Duration::from_secs(30), news: Duration::from_secs(100), max_bytes: 1 << 20 };
 
 /// A body that comes as somebody sends it.
 struct Sent(mpsc::Receiver<Vec<u8>>);
@@ -31,10 +31,10 @@ impl Body for Sent {
 }
 
 /// Reads what is sent, and says how long it took.
-async fn read(receiver: mpsc::Receiver<Vec<u8>>) -> (Result<Whole, Failure>, Duration) {
+async fn read(receiver: mpsc::Receiver<Vec<u8>>) -> (Result<CompleteReply, ProviderFailure>, Duration) {
     let start = Instant::now();
     let (mut reading, mut received) = (Reading::new(Dialect::AnthropicMessages), Received::default());
-    let take = |bytes: &[u8], on: &mut (dyn FnMut(Seen<'_>) + Send)| reading.push(bytes, on);
+    let take = |bytes: &[u8], on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)| reading.push(bytes, on);
     let end = receive(Sent(receiver), &LIMITS, &mut received, &mut |_| {}, take).await;
     (end.and_then(|end| reading.finish(&received.bytes, &end)), start.elapsed())
 }
@@ -53,7 +53,7 @@ async fn silence_is_cut_and_any_byte_breaks_it() {
     });
     let (outcome, took) = read(receiver).await;
     let failure = outcome.expect_err("it never ended");
-    assert_eq!((failure.kind, failure.retry), (FailureKind::Stalled, Retry::Yes));
+    assert_eq!((failure.kind, failure.retry), (FailureKind::Stalled, RetryAdvice::Yes));
     assert_eq!(failure.message, "nothing came from the provider for 30 s");
     assert_eq!(took.as_secs(), 3 * 29 + 30);
 }
@@ -70,7 +70,7 @@ async fn only_pings_for_ever_are_cut_too() {
     });
     let (outcome, took) = read(receiver).await;
     let failure = outcome.expect_err("it never ended");
-    assert_eq!((failure.kind, failure.retry), (FailureKind::Stalled, Retry::Yes));
+    assert_eq!((failure.kind, failure.retry), (FailureKind::Stalled, RetryAdvice::Yes));
     assert_eq!(failure.message, "only pings came from the provider for 100 s");
     assert_eq!(took.as_secs(), 100);
 }
@@ -98,7 +98,7 @@ async fn a_server_that_never_answers_is_given_up() {
     no_canary(&attempt);
     // The kernel accepts for us; whether that is in time is up to the machine.
     assert!(matches!(failure(&attempt).kind, FailureKind::Stalled | FailureKind::Connect));
-    assert_eq!((attempt.status, failure(&attempt).retry), (None, Retry::Yes));
+    assert_eq!((attempt.status, failure(&attempt).retry), (None, RetryAdvice::Yes));
     drop(listener);
 }
 

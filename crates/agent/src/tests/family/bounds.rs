@@ -20,7 +20,7 @@ async fn those_for_whom_there_is_no_place_wait_for_one() {
             ),
             ("Work.", &["echo{\"say\":\"x\"}", "Worked."]),
         ]);
-        (stage.family.at_once, stage.family.requests) = (at_once, requests);
+        (stage.tree_limits.max_running, stage.tree_limits.max_requests) = (at_once, requests);
         assert_eq!(stage.run("Do it.").await.status, RunStatus::Completed);
         for n in 0..7 {
             assert_eq!(stage.told_of("m", &format!("m-2-{n}")), 1);
@@ -37,7 +37,7 @@ async fn who_waits_for_others_leaves_them_its_place() {
         ("Lead.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, &jobs(1), "I wait.", "Led."]),
         ("Work.", &["Worked."]),
     ]);
-    (stage.family.at_once, stage.family.depth) = (1, 2);
+    (stage.tree_limits.max_running, stage.tree_limits.max_depth) = (1, 2);
     stage.run("Do it.").await;
     let led = stage.result("m", 0);
     assert!(led["final_text"] == "Led." || led["final_text"] == "I wait.", "its job may be faster: {led}");
@@ -47,7 +47,7 @@ async fn who_waits_for_others_leaves_them_its_place() {
 #[tokio::test]
 async fn too_many_and_too_deep_are_errors() {
     let mut stage = Stage::new(&[("Do it.", &[&jobs(3), "I wait.", "1", "2"]), ("Work.", &["Worked."])]);
-    stage.family.width = 2;
+    stage.tree_limits.max_children = 2;
     stage.run("Do it.").await;
     let refused = stage.results("m").iter().filter(|result| result.contains("which is the limit")).count();
     assert_eq!((refused, stage.runs().len()), (1, 3), "{:?}", stage.results("m"));
@@ -74,7 +74,7 @@ async fn where_only_some_may_be_started_the_first_of_a_message_are() {
         let mut stage = Stage::new(&[]);
         let work = ("Work.".to_owned(), vec!["Worked.".to_owned()]);
         stage.play = Arc::new(play::Play::of(vec![("Do it.".to_owned(), main.clone()), work]));
-        stage.family.width = 8;
+        stage.tree_limits.max_children = 8;
         stage.run("Do it.").await;
         let refused =
             stage.results("m").iter().map(|result| result.contains("which is the limit")).collect::<Vec<_>>();
@@ -120,7 +120,7 @@ async fn a_definition_only_takes_tools_away() {
     let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
     stage.agents = definition::Definitions::load(places, &definition::Trust::default(), &tools).agents;
     stage.run("Do it.").await;
-    let settings = Settings::from_bytes(&stage.row("m-2-0").settings).expect("settings");
+    let settings = RunSettings::from_bytes(&stage.row("m-2-0").settings).expect("settings");
     assert_eq!(settings.tools, Some(vec!["read".to_owned()]), "planning stays main's own");
 }
 
@@ -149,7 +149,7 @@ async fn what_is_left_above_is_all_that_is_left_below() {
     stage.agents = found.agents;
     let run = stage.start("Do it.").await;
     let kernel = Kernel { skills: found.skills.into(), ..stage.kernel() };
-    kernel.run(&run, &More::default(), &Brake::new()).await.expect("it runs");
+    kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("it runs");
     let results = stage.results("m-4-0");
     assert!(results[0].contains("1\tx"), "{results:?}");
     for (n, by) in [(1, "`read(secrets)` forbids"), (2, "only `Read(a.txt)`"), (3, "only `Read(a.txt)`")] {
@@ -199,8 +199,8 @@ async fn what_is_narrowed_above_is_narrowed_below_from_then_on() {
         answered("m", 1).await;
         stage.play.open("narrowed");
     };
-    let (more, brake) = (More::default(), Brake::new());
-    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &brake), narrows);
+    let (more, stop_handle) = (ResumeOverrides::default(), StopHandle::new());
+    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &stop_handle), narrows);
     ended.expect("it runs");
     let results = stage.results("m-2-0");
     assert!(!results[0].contains("refused"), "before: {results:?}");
@@ -299,9 +299,9 @@ async fn an_answer_is_asked_for_so_short_that_it_fits() {
     let last = longest(sent.last().expect("requests"));
     assert!((256..20_000).contains(&last), "{last}");
     // With more to spend, answers may be long again.
-    let more = More { max_budget_tokens: Some(300_000), ..More::default() };
+    let more = ResumeOverrides { max_budget_tokens: Some(300_000), ..ResumeOverrides::default() };
     stage.kernel().resume(&RunId::new("m"), None).await.expect("it can be taken up");
-    stage.kernel().run(&RunId::new("m"), &more, &Brake::new()).await.expect("it runs");
+    stage.kernel().run(&RunId::new("m"), &more, &StopHandle::new()).await.expect("it runs");
     assert_eq!(longest(&stage.sent("m")[calls.len()]), longest(&sent[0]));
 }
 
@@ -311,7 +311,7 @@ async fn what_others_have_set_aside_is_waited_for() {
     let mut stage = Stage::new(&[("Do it.", &[&four, "1", "2", "3", "4", "5"]), ("Work.", &["Worked."])]);
     // Each could use more than a third of it, and uses next to nothing.
     stage.room.limits.max_budget_tokens = Some(60_000);
-    stage.family.max_budget_tokens = Some(50_000);
+    stage.tree_limits.max_budget_tokens = Some(50_000);
     let ended = stage.run("Do it.").await;
     assert_eq!(ended.status, RunStatus::Completed, "{:?}", ended.error);
     for n in 0..4 {
@@ -329,8 +329,8 @@ async fn those_who_wait_for_what_others_have_set_aside_wait_in_line() {
     stage.play = Arc::new(play::Play::of(vec![("Do it.".to_owned(), main), work]));
     // A few fit at the same time.
     stage.room.limits.max_budget_tokens = Some(120_000);
-    stage.family.max_budget_tokens = Some(50_000);
-    stage.family.at_once = JOBS; // what they wait for is not a place
+    stage.tree_limits.max_budget_tokens = Some(50_000);
+    stage.tree_limits.max_running = JOBS; // what they wait for is not a place
     let put_off = || crate::ask::PUT_OFF.with(std::cell::Cell::get);
     let run = stage.start("Do it.").await;
     let open = async {
@@ -357,7 +357,7 @@ async fn what_a_job_had_set_aside_is_free_when_it_is_ended() {
     ]);
     // Both fit together once, and never again while the job's part is set aside.
     stage.room.limits.max_budget_tokens = Some(60_000);
-    stage.family.max_budget_tokens = Some(45_000);
+    stage.tree_limits.max_budget_tokens = Some(45_000);
     let ended = tokio::time::timeout(PATIENCE, stage.run("Do it.")).await.expect("it does not wait for ever");
     assert_eq!(ended.status, RunStatus::Completed, "{:?}", ended.error);
 }

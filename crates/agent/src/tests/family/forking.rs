@@ -61,8 +61,9 @@ async fn the_marker_of_the_parent_stays_and_moving_ones_move() {
     // Without results to tell, what they share ends with the reply.
     let stage = Stage::new(&[("Do it.", &["It is done."]), ("And?", &["Yes."])]);
     stage.run("Do it.").await;
-    let fork = Fork::new("And?", "side", "test");
-    let side = stage.kernel().fork(&RunId::new("m"), &fork, &Brake::new()).await.expect("forked").ended.run;
+    let fork = ForkRequest::new("And?", "side", "test");
+    let side =
+        stage.kernel().fork(&RunId::new("m"), &fork, &StopHandle::new()).await.expect("forked").ended.run;
     assert_eq!(marked(&stage.sent(side.as_str())[0]), [0, 1]);
 }
 
@@ -74,8 +75,8 @@ async fn a_fork_may_begin_with_messages_of_its_own() {
     let said = |role, text: &str| session::Message { role, blocks: vec![crate::tool::text(text)] };
     let messages =
         vec![said(session::Role::User, "Here is a page."), said(session::Role::Assistant, "I have read it.")];
-    let fork = Fork { messages, ..Fork::new("And?", "side", "test") };
-    let forked = stage.kernel().fork(&run, &fork, &Brake::new()).await.expect("forked");
+    let fork = ForkRequest { messages, ..ForkRequest::new("And?", "side", "test") };
+    let forked = stage.kernel().fork(&run, &fork, &StopHandle::new()).await.expect("forked");
     assert_eq!(forked.ended.final_text.as_deref(), Some("Yes."));
     let sent = stage.sent(forked.ended.run.as_str()).remove(0);
     let texts: Vec<&str> = sent["messages"].as_array().expect("messages")[2..]
@@ -96,7 +97,7 @@ async fn what_is_shared_stays_marked_until_something_of_its_own_is_kept() {
         let (page, read) = (format!("Page {n}."), format!("I have read {n}."));
         [said(session::Role::User, &page), said(session::Role::Assistant, &read)]
     };
-    let fork = Fork { messages: (0..10).flat_map(pair).collect(), ..and() };
+    let fork = ForkRequest { messages: (0..10).flat_map(pair).collect(), ..and() };
     let (stage, forked) = side(&["echo{\"say\":\"y\"}", "echo{\"say\":\"z\"}", "More."], fork).await;
     let marked = |body: &Value| -> Vec<usize> {
         let messages = body["messages"].as_array().expect("messages").iter().enumerate();
@@ -157,13 +158,16 @@ async fn what_would_make_it_somebody_else_is_an_error() {
 async fn a_side_question_leaves_the_run_as_it_is() {
     let stage = Stage::new(&[("Do it.", &["echo{\"say\":\"x\"}", "Done."]), ("And?", &["Nothing more."])]);
     let run = stage.start("Do it.").await;
-    let error = stage.kernel().start_fork(&run, &Fork::new("And?", "side", "test")).await;
+    let error = stage.kernel().start_fork(&run, &ForkRequest::new("And?", "side", "test")).await;
     let error = error.map(|(run, _)| run);
-    assert!(matches!(error, Err(RunError::NothingToFork(_))), "before its first turn: {error:?}");
+    assert!(matches!(error, Err(RunError::NoForkPoint(_))), "before its first turn: {error:?}");
     stage.go(&run).await;
     let before = (stage.row("m"), stage.said_to("m"), stage.store().run(&run).model_calls().expect("calls"));
-    let forked =
-        stage.kernel().fork(&run, &Fork::new("And?", "side", "test"), &Brake::new()).await.expect("forked");
+    let forked = stage
+        .kernel()
+        .fork(&run, &ForkRequest::new("And?", "side", "test"), &StopHandle::new())
+        .await
+        .expect("forked");
     assert_eq!(forked.ended.final_text.as_deref(), Some("Nothing more."));
     assert_eq!((forked.messages.len(), forked.usage.input), (2, 100));
     let after = (stage.row("m"), stage.said_to("m"), stage.store().run(&run).model_calls().expect("calls"));
@@ -185,9 +189,14 @@ async fn forks_of_forks_share_all_the_way_up() {
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
     let kernel = stage.kernel();
-    let one = kernel.fork(&run, &Fork::new("And?", "one", "test"), &Brake::new()).await.expect("forked");
-    let two =
-        kernel.fork(&one.ended.run, &Fork::new("Then?", "two", "test"), &Brake::new()).await.expect("forked");
+    let one = kernel
+        .fork(&run, &ForkRequest::new("And?", "one", "test"), &StopHandle::new())
+        .await
+        .expect("forked");
+    let two = kernel
+        .fork(&one.ended.run, &ForkRequest::new("Then?", "two", "test"), &StopHandle::new())
+        .await
+        .expect("forked");
     assert_eq!(two.ended.final_text.as_deref(), Some("All."));
     assert_eq!(two.messages.len(), 2, "its own");
     stage.shares();
@@ -204,7 +213,7 @@ async fn one_that_was_broken_off_goes_on_with_the_same_bytes() {
     let run = stage.start("Do it.").await;
     let pause = async {
         stage.play.wait_for(1).await;
-        stage.brake().ask(Wish::Pause);
+        stage.stop_handle().request(StopRequest::Pause);
     };
     tokio::join!(stage.go(&run), pause);
     assert_eq!(stage.status("m-2-0"), RunStatus::Paused);
@@ -215,11 +224,11 @@ async fn one_that_was_broken_off_goes_on_with_the_same_bytes() {
 }
 
 /// Keeps the ends of forks.
-struct Ends(Mutex<Vec<ForkEnded>>);
+struct Ends(Mutex<Vec<ForkReport>>);
 
-impl Watch for Ends {
-    fn see(&self, event: &Event) {
-        if let What::ForkEnded(ended) = &event.what {
+impl EventSink for Ends {
+    fn emit(&self, event: &RunEvent) {
+        if let EventKind::ForkEnded(ended) = &event.kind {
             self.0.lock().expect("sound").push((**ended).clone());
         }
     }
@@ -233,7 +242,7 @@ async fn each_ends_with_one_event_also_when_it_fails() {
             ("One?", says),
         ]);
         let ends = Arc::new(Ends(Mutex::default()));
-        stage.watch = ends.clone();
+        stage.events = ends.clone();
         stage.run("Do it.").await;
         let told = ends.0.lock().expect("sound").clone();
         let [ended] = &told[..] else { panic!("one event: {told:?}") };
@@ -278,7 +287,7 @@ async fn a_fork_that_is_summed_up_is_a_fork_all_the_same() {
     stage.room.limits.compact_at = 500;
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
-    let forked = stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+    let forked = stage.kernel().fork(&run, &and(), &StopHandle::new()).await.expect("forked");
     assert_eq!(forked.ended.final_text.as_deref(), Some("It was so."));
     let last = stage.sent(forked.ended.run.as_str()).pop().expect("a request");
     assert!(last["messages"][0].to_string().contains("<fork>"), "{last}");
@@ -289,22 +298,22 @@ async fn a_fork_that_is_summed_up_is_a_fork_all_the_same() {
 }
 
 /// A run with one turn, and a fork of it.
-async fn side(says: &[&str], fork: Fork) -> (Stage, Result<Forked, RunError>) {
+async fn side(says: &[&str], fork: ForkRequest) -> (Stage, Result<ForkOutcome, RunError>) {
     let stage = Stage::new(&[("Do it.", &["echo{\"say\":\"x\"}", "Done."]), ("And?", says)]);
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
-    let forked = stage.kernel().fork(&run, &fork, &Brake::new()).await;
+    let forked = stage.kernel().fork(&run, &fork, &StopHandle::new()).await;
     (stage, forked)
 }
 
-fn and() -> Fork {
-    Fork::new("And?", "side", "test")
+fn and() -> ForkRequest {
+    ForkRequest::new("And?", "side", "test")
 }
 
 #[tokio::test]
 async fn nothing_is_kept_of_what_nobody_wants_kept_but_what_it_cost() {
     let says = &["kestrel + echo{\"say\":\"kestrel\"}", "kestrel."];
-    let (stage, forked) = side(says, Fork { keeps_transcript: false, ..and() }).await;
+    let (stage, forked) = side(says, ForkRequest { keep_transcript: false, ..and() }).await;
     let forked = forked.expect("forked");
     assert_eq!((forked.ended.final_text.as_deref(), forked.messages.len()), (Some("kestrel."), 4));
     assert_eq!(forked.usage.input, 200);
@@ -316,13 +325,13 @@ async fn nothing_is_kept_of_what_nobody_wants_kept_but_what_it_cost() {
     assert!(calls.len() == 2 && calls.iter().all(|call| call.reply.is_none()));
     assert!(calls.iter().all(|call| reads.attempts(call.id).expect("attempts")[0].response.is_empty()));
     let again = stage.kernel().resume(&forked.ended.run, Some("And?")).await;
-    assert!(matches!(again, Err(RunError::NothingKept(_))), "{again:?}");
+    assert!(matches!(again, Err(RunError::TranscriptNotKept(_))), "{again:?}");
 }
 
 #[tokio::test]
 async fn one_that_nobody_goes_on_with_writes_nothing_into_the_cache() {
     let (stage, forked) =
-        side(&["echo{\"say\":\"y\"}", "More."], Fork { writes_cache: false, ..and() }).await;
+        side(&["echo{\"say\":\"y\"}", "More."], ForkRequest { write_cache: false, ..and() }).await;
     for body in stage.sent(forked.expect("forked").ended.run.as_str()) {
         let own = &body["messages"].as_array().expect("messages")[4..];
         assert!(own.iter().all(|message| !message.to_string().contains("cache_control")), "{body}");
@@ -333,7 +342,7 @@ async fn one_that_nobody_goes_on_with_writes_nothing_into_the_cache() {
 
 #[tokio::test]
 async fn a_reminder_is_said_at_every_turn_and_at_its_end() {
-    let fork = Fork { reminder: Some("Be brief.".to_owned()), ..and() };
+    let fork = ForkRequest { reminder: Some("Be brief.".to_owned()), ..and() };
     let (stage, forked) = side(&["echo{\"say\":\"y\"}", "echo{\"say\":\"z\"}", "More."], fork).await;
     let forked = forked.expect("forked");
     let said: Vec<&session::Message> =
@@ -348,7 +357,7 @@ async fn a_reminder_is_said_at_every_turn_and_at_its_end() {
 #[tokio::test]
 async fn turns_are_limited_with_one_more_to_answer() {
     let says = &["echo{\"say\":\"1\"}", "echo{\"say\":\"2\"}", "As far as I came."];
-    let (_, forked) = side(says, Fork { max_turns: Some(2), ..and() }).await;
+    let (_, forked) = side(says, ForkRequest { max_turns: Some(2), ..and() }).await;
     let ended = forked.expect("forked").ended;
     assert_eq!((ended.status, ended.final_text.as_deref()), (RunStatus::StepCap, Some("As far as I came.")));
 }
@@ -388,7 +397,7 @@ fn a_limit_that_changes_how_it_thinks_is_refused_unless_the_cache_is_given_up() 
 
 #[tokio::test]
 async fn an_output_limit_changes_only_itself() {
-    let (stage, forked) = side(&["More."], Fork { max_output_tokens: Some(77), ..and() }).await;
+    let (stage, forked) = side(&["More."], ForkRequest { max_output_tokens: Some(77), ..and() }).await;
     let body =
         String::from_utf8(stage.bodies(forked.expect("forked").ended.run.as_str()).remove(0)).expect("text");
     let parent = String::from_utf8(stage.bodies("m").remove(1)).expect("text");
@@ -411,7 +420,14 @@ impl Asker for No {
 #[tokio::test]
 async fn who_may_do_what_is_asked_of_its_own() {
     let asked = Arc::new(No(Mutex::default()));
-    let fork = Fork { asker: Some(asked.clone()), always_ask: true, ..and() };
+    let fork = ForkRequest {
+        permissions: ForkPermissions {
+            asker: Some(asked.clone()),
+            always_ask: true,
+            ..ForkPermissions::default()
+        },
+        ..and()
+    };
     let (stage, forked) = side(&["echo{\"say\":\"y\"}", "More."], fork).await;
     assert_eq!(*asked.0.lock().expect("sound"), ["echo"], "also what a rule allows");
     let run = forked.expect("forked").ended.run;
@@ -439,7 +455,7 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
     let skills = definition::Definitions::load(places, &definition::Trust::default(), &known).skills;
     let run = stage.start("Do it.").await;
     let kernel = Kernel { skills: skills.into(), ..stage.kernel() };
-    kernel.run(&run, &More::default(), &Brake::new()).await.expect("it runs");
+    kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("it runs");
     assert_eq!(stage.result("m", 0)["final_text"], "Looked.");
     let results = stage.results("m-2-0");
     assert_eq!(results[0], "y");
@@ -472,10 +488,11 @@ async fn what_its_parent_does_without_a_question_it_does_too() {
     stage.run("Do it.").await;
     is_ruled_like_its_parent(&stage.results("m"));
     is_ruled_like_its_parent(&stage.results("m-4-0"));
-    let side = stage.kernel().fork(&RunId::new("m"), &and(), &Brake::new()).await.expect("forked").ended.run;
+    let side =
+        stage.kernel().fork(&RunId::new("m"), &and(), &StopHandle::new()).await.expect("forked").ended.run;
     is_ruled_like_its_parent(&stage.results(side.as_str()));
-    let next = Fork::new("And then?", "side", "test");
-    let of_fork = stage.kernel().fork(&side, &next, &Brake::new()).await.expect("forked").ended.run;
+    let next = ForkRequest::new("And then?", "side", "test");
+    let of_fork = stage.kernel().fork(&side, &next, &StopHandle::new()).await.expect("forked").ended.run;
     is_ruled_like_its_parent(&stage.results(of_fork.as_str()));
 }
 
@@ -497,10 +514,10 @@ async fn an_exception_below_is_none_above() {
     stage.agents = definition::Definitions::load(places, &definition::Trust::default(), &tools).agents;
     stage.room.own_rules = vec![(List::Ask, "bash".to_owned())];
     stage.run("Do it.").await;
-    let rules = Settings::from_bytes(&stage.row("m-2-0").settings).expect("settings").rules;
+    let rules = RunSettings::from_bytes(&stage.row("m-2-0").settings).expect("settings").rules;
     assert!(rules.iter().any(|(list, _)| *list == List::Allow), "{rules:?}");
     let worker = RunId::new("m-2-0");
-    let side = stage.kernel().fork(&worker, &and(), &Brake::new()).await.expect("forked").ended.run;
+    let side = stage.kernel().fork(&worker, &and(), &StopHandle::new()).await.expect("forked").ended.run;
     let results = stage.results(side.as_str());
     assert!(results[0].contains("nobody is there to be asked"), "{results:?}");
 }
@@ -519,7 +536,7 @@ async fn a_fork_that_may_start_nobody_follows_a_skill_itself() {
     ]);
     let run = stage.start("Do it.").await;
     let kernel = Kernel { skills: look(), ..stage.kernel() };
-    kernel.run(&run, &More::default(), &Brake::new()).await.expect("it runs");
+    kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("it runs");
     assert_eq!(stage.results("m-2-0"), ["Look again."], "its text, and no fork of a fork");
     assert_eq!(stage.runs().len(), 2);
 }
@@ -536,30 +553,30 @@ async fn skill_broken_off(tools: Option<Vec<String>>) {
         ("Do it.", &["skill{\"name\":\"look\"}", "Something else.", "Looked, too."]),
         ("Look again.", &["@later Looked."]),
     ]);
-    let start = Start { id: Some(RunId::new("m")), tools, ..stage.room.start_of("Do it.") };
+    let start = StartRequest { id: Some(RunId::new("m")), tools, ..stage.room.start_of("Do it.") };
     let run = stage.kernel().start(start).await.expect("started");
     let kernel = Kernel { skills: look(), ..stage.kernel() };
-    let (brake, more) = (Brake::new(), More::default());
+    let (stop_handle, more) = (StopHandle::new(), ResumeOverrides::default());
     let pause = async {
         stage.play.wait_for(1).await;
-        brake.ask(Wish::Pause);
+        stop_handle.request(StopRequest::Pause);
     };
-    let (_, ()) = tokio::join!(kernel.run(&run, &more, &brake), pause);
+    let (_, ()) = tokio::join!(kernel.run(&run, &more, &stop_handle), pause);
     assert_eq!(stage.result("m", 0)["error"], words::GOES_ON);
     stage.play.open("later");
     kernel.resume(&run, Some("Do something else.")).await.expect("it can be taken up");
-    kernel.run(&run, &more, &Brake::new()).await.expect("it runs");
+    kernel.run(&run, &more, &StopHandle::new()).await.expect("it runs");
     assert_eq!(stage.told_of("m", "m-2-0"), 1);
 }
 
 #[tokio::test]
 async fn every_message_of_its_own_is_heard() {
     let (heard, seen) = watch::channel(Vec::new());
-    let on_message: Arc<OnMessage> = Arc::new(move |message: &session::Message| {
+    let on_message: Arc<MessageListener> = Arc::new(move |message: &session::Message| {
         heard.send_modify(|all: &mut Vec<session::Role>| all.push(message.role));
     });
     let (_, forked) =
-        side(&["echo{\"say\":\"y\"}", "More."], Fork { on_message: Some(on_message), ..and() }).await;
+        side(&["echo{\"say\":\"y\"}", "More."], ForkRequest { on_message: Some(on_message), ..and() }).await;
     forked.expect("forked");
     use session::Role::{Assistant, User};
     assert_eq!(*seen.borrow(), [User, Assistant, User, Assistant]);
@@ -625,7 +642,7 @@ async fn side_questions_of_one_process_wait_for_the_first_too() {
     let stage = Stage::new(&[("Do it.", &["Done."]), ("And?", &["@first So."])]);
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
-    let (kernel, brake) = (stage.kernel(), Brake::new());
+    let (kernel, stop_handle) = (stage.kernel(), StopHandle::new());
     let first = async {
         stage.play.wait_for(1).await;
         let is_asked =
@@ -638,7 +655,9 @@ async fn side_questions_of_one_process_wait_for_the_first_too() {
         asked
     };
     let (fork, other) = (and(), and());
-    let both = async { tokio::join!(kernel.fork(&run, &fork, &brake), kernel.fork(&run, &other, &brake)) };
+    let both = async {
+        tokio::join!(kernel.fork(&run, &fork, &stop_handle), kernel.fork(&run, &other, &stop_handle))
+    };
     let (_, asked) = tokio::join!(both, first);
     assert_eq!((asked, stage.play.asked()[&("And?".to_owned(), 0)]), (1, 2));
 }
@@ -649,7 +668,7 @@ async fn it_begins_as_full_as_its_parent_is_and_no_fuller() {
     stage.room.limits.compact_at = 500; // tokens; by their length alone the messages would have more
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
-    let forked = stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+    let forked = stage.kernel().fork(&run, &and(), &StopHandle::new()).await.expect("forked");
     assert_eq!(forked.ended.final_text.as_deref(), Some("So."));
     stage.shares();
 }
@@ -661,7 +680,7 @@ async fn a_side_question_pays_for_itself() {
     stage.room.limits.max_budget_tokens = Some(100_000);
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
-    stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+    stage.kernel().fork(&run, &and(), &StopHandle::new()).await.expect("forked");
     let ended = stage.resume(Some("Go on.")).await;
     assert_eq!((ended.status, ended.final_text.as_deref()), (RunStatus::Completed, Some("Gone on.")));
 }
@@ -670,22 +689,22 @@ async fn a_side_question_pays_for_itself() {
 async fn a_pause_is_no_end() {
     let mut stage = Stage::new(&[("Do it.", &["Done."]), ("And?", &["echo{\"say\":\"y\"}", "@later So."])]);
     let ends = Arc::new(Ends(Mutex::default()));
-    stage.watch = ends.clone();
+    stage.events = ends.clone();
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
-    let fork = Fork { reminder: Some("Be brief.".to_owned()), ..and() };
-    let (kernel, brake, more) = (stage.kernel(), Brake::new(), More::default());
+    let fork = ForkRequest { reminder: Some("Be brief.".to_owned()), ..and() };
+    let (kernel, stop_handle, more) = (stage.kernel(), StopHandle::new(), ResumeOverrides::default());
     let (id, _) = kernel.start_fork(&run, &fork).await.expect("a fork");
     let pause = async {
         stage.play.wait_for(1).await;
-        brake.ask(Wish::Pause);
+        stop_handle.request(StopRequest::Pause);
     };
-    let (ended, ()) = tokio::join!(kernel.run(&id, &more, &brake), pause);
+    let (ended, ()) = tokio::join!(kernel.run(&id, &more, &stop_handle), pause);
     assert_eq!(ended.expect("it stops").status, RunStatus::Paused);
     assert_eq!(ends.0.lock().expect("sound").len(), 0, "it goes on");
     stage.play.open("later");
     kernel.resume(&id, None).await.expect("it can be taken up");
-    kernel.run(&id, &more, &Brake::new()).await.expect("it runs");
+    kernel.run(&id, &more, &StopHandle::new()).await.expect("it runs");
     assert_eq!(ends.0.lock().expect("sound").len(), 1);
     // What is said to it later ends as everything that is said to it.
     kernel.resume(&id, Some("And?")).await.expect("it can be gone on with");
@@ -704,11 +723,11 @@ async fn who_is_ended_from_outside_has_an_end_and_leaves_nothing_that_nobody_wan
     stage.go(&run).await;
     let reminder = Some("kestrel".to_owned());
     let kernel = stage.kernel();
-    let fork = Fork { keeps_transcript: false, reminder, ..and() };
+    let fork = ForkRequest { keep_transcript: false, reminder, ..and() };
     let (id, _) = kernel.start_fork(&run, &fork).await.expect("a fork");
-    let (more, brake) = (More::default(), Brake::new());
+    let (more, stop_handle) = (ResumeOverrides::default(), StopHandle::new());
     tokio::select! {
-        _ = kernel.run(&id, &more, &brake) => panic!("it was to be broken off"),
+        _ = kernel.run(&id, &more, &stop_handle) => panic!("it was to be broken off"),
         _ = stage.play.wait_for(1) => {}
     }
     end_tree(stage.store(), &id, store::Millis(0)).await.expect("ended");
@@ -771,7 +790,7 @@ async fn whatever_happens_and_whenever_it_is_broken_off_the_prefix_is_shared() {
             let run = stage.start("Do it.").await;
             let pause = async {
                 stage.play.wait_for(1).await;
-                stage.brake().ask(Wish::Pause);
+                stage.stop_handle().request(StopRequest::Pause);
             };
             tokio::join!(stage.go(&run), pause);
         }
@@ -781,12 +800,14 @@ async fn whatever_happens_and_whenever_it_is_broken_off_the_prefix_is_shared() {
         assert_eq!(ended.status, RunStatus::Completed, "seed {seed}: {:?}", ended.error);
         stage.shares();
         // Forks of a fork, as another process starts them.
-        let (runs, kernel, brake) = (stage.runs(), stage.kernel(), Brake::new());
+        let (runs, kernel, stop_handle) = (stage.runs(), stage.kernel(), StopHandle::new());
         let of = RunId::new(runs[rng.usize(1..runs.len())].0.as_str());
-        let beside =
-            kernel.fork(&of, &Fork::new("Beside it?", "side", "test"), &brake).await.expect("forked");
-        let that = Fork::new("And beside that?", "side", "test");
-        kernel.fork(&beside.ended.run, &that, &brake).await.expect("forked");
+        let beside = kernel
+            .fork(&of, &ForkRequest::new("Beside it?", "side", "test"), &stop_handle)
+            .await
+            .expect("forked");
+        let that = ForkRequest::new("And beside that?", "side", "test");
+        kernel.fork(&beside.ended.run, &that, &stop_handle).await.expect("forked");
         stage.shares();
         for (run, status) in stage.runs().into_iter().filter(|(run, _)| run != "m") {
             assert_eq!(status, RunStatus::Completed, "seed {seed}: {run}");

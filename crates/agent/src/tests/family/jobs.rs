@@ -131,7 +131,7 @@ async fn only_ones_own_jobs_can_be_asked_for() {
         ),
         ("Work.", &["Worked."]),
     ]);
-    stage.family.depth = 2;
+    stage.tree_limits.max_depth = 2;
     stage.run("Do it.").await;
     let inner = stage.results("m-2-0");
     assert!(inner[1].contains("is the run that you work for") && inner[1].contains("m-2-0-2-0"), "{inner:?}");

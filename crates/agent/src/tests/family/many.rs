@@ -9,9 +9,9 @@ use super::*;
 /// Counts who has ended.
 struct Ends(watch::Sender<Vec<String>>);
 
-impl Watch for Ends {
-    fn see(&self, event: &Event) {
-        if let (What::Finished { .. }, Some(_)) = (&event.what, &event.parent) {
+impl EventSink for Ends {
+    fn emit(&self, event: &RunEvent) {
+        if let (EventKind::Finished { .. }, Some(_)) = (&event.kind, &event.parent) {
             self.0.send_modify(|ended| ended.push(event.run.to_string()));
         }
     }
@@ -47,7 +47,7 @@ async fn whatever_ends_first_every_result_comes_once() {
         let mut stage = Stage::new(&[]);
         stage.play = Arc::new(Play::of(scene()));
         let (ends, mut seen) = watch::channel(Vec::new());
-        stage.watch = Arc::new(Ends(ends));
+        stage.events = Arc::new(Ends(ends));
         let run = stage.start("Do it.").await;
         // Each agent's second gate comes behind its first; what comes first among them is for the seed to say.
         let mut gates = ["a", "a", "b", "b", "c", "c"];
@@ -109,7 +109,7 @@ async fn what_ends_while_the_parent_is_busy_is_told_in_parts() {
     let mut stage = Stage::new(&[]);
     stage.play = Arc::new(Play::of(vec![("Do it.".to_owned(), main), work]));
     let (ends, mut seen) = watch::channel(Vec::new());
-    stage.watch = Arc::new(Ends(ends));
+    stage.events = Arc::new(Ends(ends));
     let run = stage.start("Do it.").await;
     let open = async {
         seen.wait_for(|seen| seen.len() == JOBS).await.expect("it lives");

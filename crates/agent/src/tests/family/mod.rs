@@ -27,12 +27,12 @@ use play::Play;
 struct Stage {
     room: Room,
     play: Arc<Play>,
-    family: Family,
+    tree_limits: TreeLimits,
     agents: Vec<Agent>,
     rules: Rules,
     asker: Arc<dyn Asker>,
-    watch: Arc<dyn Watch>,
-    brake: Mutex<Brake>,
+    events: Arc<dyn EventSink>,
+    stop_handle: Mutex<StopHandle>,
 }
 
 impl Stage {
@@ -41,12 +41,12 @@ impl Stage {
         Self {
             room: Room::new(),
             play: Arc::new(Play::new(lines)),
-            family: Family::default(),
+            tree_limits: TreeLimits::default(),
             agents: Vec::new(),
             rules: Rules::default(),
             asker: Arc::new(NobodyToAsk),
-            watch: Arc::new(Nobody),
-            brake: Mutex::default(),
+            events: Arc::new(Nobody),
+            stop_handle: Mutex::default(),
         }
     }
 
@@ -57,10 +57,10 @@ impl Stage {
             tools: Arc::new(Toolbox::new(own.collect())),
             agents: self.agents.clone().into(),
             tiers: Arc::new([("haiku".to_owned(), "claude-haiku-4-5".to_owned())].into()),
-            family: self.family.clone(),
+            tree_limits: self.tree_limits.clone(),
             rules: Arc::new(self.rules.clone()),
             asker: self.asker.clone(),
-            watch: self.watch.clone(),
+            events: self.events.clone(),
             ..self.room.kernel()
         }
     }
@@ -70,30 +70,30 @@ impl Stage {
     }
 
     async fn start(&self, prompt: &str) -> RunId {
-        let start = Start { id: Some(RunId::new("m")), ..self.room.start_of(prompt) };
+        let start = StartRequest { id: Some(RunId::new("m")), ..self.room.start_of(prompt) };
         self.kernel().start(start).await.expect("started")
     }
 
     /// Plays it from the beginning.
-    async fn run(&self, prompt: &str) -> Ended {
+    async fn run(&self, prompt: &str) -> RunOutcome {
         let run = self.start(prompt).await;
         self.go(&run).await
     }
 
     /// Goes on with it.
-    async fn resume(&self, prompt: Option<&str>) -> Ended {
+    async fn resume(&self, prompt: Option<&str>) -> RunOutcome {
         let run = RunId::new("m");
         self.kernel().resume(&run, prompt).await.expect("it can be taken up");
         self.go(&run).await
     }
 
-    async fn go(&self, run: &RunId) -> Ended {
-        *self.brake.lock().expect("sound") = Brake::new();
-        self.kernel().run(run, &More::default(), &self.brake()).await.expect("it runs")
+    async fn go(&self, run: &RunId) -> RunOutcome {
+        *self.stop_handle.lock().expect("sound") = StopHandle::new();
+        self.kernel().run(run, &ResumeOverrides::default(), &self.stop_handle()).await.expect("it runs")
     }
 
-    fn brake(&self) -> Brake {
-        self.brake.lock().expect("sound").clone()
+    fn stop_handle(&self) -> StopHandle {
+        self.stop_handle.lock().expect("sound").clone()
     }
 
     fn row(&self, run: &str) -> store::Run {
@@ -129,7 +129,7 @@ impl Stage {
     fn sent(&self, run: &str) -> Vec<Value> {
         let run = RunId::new(run);
         let calls = self.store().run(&run).model_calls().expect("calls");
-        let sent = calls.iter().map(|call| request_bytes(self.store(), &run, call).expect("a request"));
+        let sent = calls.iter().map(|call| rebuild_request(self.store(), &run, call).expect("a request"));
         sent.map(|body| serde_json::from_slice(&body).expect("JSON")).collect()
     }
 
@@ -137,7 +137,7 @@ impl Stage {
     fn bodies(&self, run: &str) -> Vec<Vec<u8>> {
         let (store, run) = (super::open(&self.room.folder), RunId::new(run));
         let calls = store.run(&run).model_calls().expect("calls");
-        calls.iter().map(|call| request_bytes(&store, &run, call).expect("a request")).collect()
+        calls.iter().map(|call| rebuild_request(&store, &run, call).expect("a request")).collect()
     }
 
     /// Every request of every run goes on where the one before ended, and a fork's where its parent's reply did.
@@ -152,7 +152,7 @@ impl Stage {
             let Some(first) = bodies.first() else { continue };
             let of = store.run(&fork.of);
             let call = of.model_calls().expect("calls").into_iter().rev().find(|call| call.to < fork.to);
-            let sent = request_bytes(&store, &fork.of, &call.expect("a turn")).expect("a request");
+            let sent = rebuild_request(&store, &fork.of, &call.expect("a turn")).expect("a request");
             laws::begins_with(first, &sent);
             let reply = of.messages().expect("messages").into_iter().find(|message| message.seq == fork.to);
             let reply = String::from_utf8(reply.expect("the reply").bytes).expect("text");

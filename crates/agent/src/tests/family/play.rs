@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use wire::dialect::{Dialect, Outcome};
 
 use super::super::model::failed;
-use crate::provider::{Attempt, BlockKind, Failure, Seen, Whole};
-use crate::{Doing, Model};
+use crate::provider::{AttemptEvent, BlockKind, CompleteReply, HttpAttempt, ProviderFailure};
+use crate::{Doing, ModelClient};
 
 const DIALECT: Dialect = Dialect::AnthropicMessages;
 
@@ -93,7 +93,7 @@ impl Play {
         (who.clone(), turn, says.get(turn).cloned())
     }
 
-    async fn say(&self, body: &[u8]) -> Result<Reply, Failure> {
+    async fn say(&self, body: &[u8]) -> Result<Reply, ProviderFailure> {
         let (who, turn, line) = self.line(body);
         *self.asked.lock().expect("sound").entry((who.clone(), turn)).or_default() += 1;
         let Some(mut line) = line else {
@@ -141,31 +141,35 @@ fn block(id: &str, part: &str) -> Block {
     }
 }
 
-impl Model for Play {
+impl ModelClient for Play {
     fn dialect(&self) -> Dialect {
         DIALECT
     }
 
-    fn attempt<'a>(&'a self, body: Bytes, on: &'a mut (dyn FnMut(Seen<'_>) + Send)) -> Doing<'a, Attempt> {
+    fn attempt<'a>(
+        &'a self,
+        body: Bytes,
+        on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
+    ) -> Doing<'a, HttpAttempt> {
         Box::pin(async move {
             let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
             self.most.fetch_max(now, Ordering::Relaxed);
             let _open = Open(&self.now);
             let said = self.say(&body).await;
             let status = if said.is_ok() { http::StatusCode::OK } else { http::StatusCode::BAD_REQUEST };
-            on(Seen::Head(status, &http::HeaderMap::new()));
-            on(Seen::FirstByte);
-            on(Seen::Delta { block: BlockKind::Text, text: "on its way" });
+            on(AttemptEvent::Head(status, &http::HeaderMap::new()));
+            on(AttemptEvent::FirstByte);
+            on(AttemptEvent::Delta { block: BlockKind::Text, text: "on its way" });
             tokio::task::yield_now().await;
             let whole = said.map(|reply| {
                 let body = DIALECT.encode_reply(&reply).expect("it can be said");
                 match DIALECT.decode_reply(&body).expect("JSON") {
-                    Outcome::Answer(answer) => Whole { body, answer },
+                    Outcome::Answer(answer) => CompleteReply { body, answer },
                     other => panic!("no answer: {other:?}"),
                 }
             });
             let at = SystemTime::now();
-            Attempt {
+            HttpAttempt {
                 status: Some(status.as_u16()),
                 headers: http::HeaderMap::new(),
                 retry_after: None,

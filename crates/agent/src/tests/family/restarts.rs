@@ -8,14 +8,14 @@ const LAUNCH: &str = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":tru
 pub(super) async fn broken_off(stage: &Stage, at_gate: usize) {
     let run = stage.start("Do it.").await;
     let kernel = stage.kernel();
-    let (brake, more) = (Brake::new(), More::default());
+    let (stop_handle, more) = (StopHandle::new(), ResumeOverrides::default());
     // In a runtime of its own: what its tasks hold goes with it.
     let (play, done) = (stage.play.clone(), std::sync::mpsc::channel::<()>());
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             tokio::select! {
-                ended = kernel.run(&run, &more, &brake) => panic!("it was to be broken off: {ended:?}"),
+                ended = kernel.run(&run, &more, &stop_handle) => panic!("it was to be broken off: {ended:?}"),
                 _ = play.wait_for(at_gate) => {}
             }
         });
@@ -109,7 +109,7 @@ async fn who_was_cancelled_takes_along_whom_it_still_waits_for() {
         ("Lead.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, "never"]),
         ("Work.", &["@work Worked."]),
     ]);
-    stage.family.depth = 2;
+    stage.tree_limits.max_depth = 2;
     broken_off(&stage, 2).await;
     let by = RunStatus::CancelledByParent;
     stage.store().request_cancel(&RunId::new("m-2-0"), by, store::Millis(0)).await.expect("asked");

@@ -23,7 +23,7 @@ async fn who_waits_for_others_is_not_told_that_its_answer_misfits() {
         ),
         ("Help.", &["@end Helped."]),
     ]);
-    stage.family.depth = 2;
+    stage.tree_limits.max_depth = 2;
     let run = stage.start("Do it.").await;
     let waits = async {
         let waits = || {
@@ -115,7 +115,7 @@ async fn at_its_step_cap_it_answers_once_more() {
     let wanted = json!({ "run_id": "m-2-0", "status": "step_cap", "final_text": "As far as I came." });
     assert_eq!(stage.result("m", 0), wanted);
     assert!(stage.said_to("m-2-0").contains(words::GRACE));
-    let settings = Settings::from_bytes(&stage.row("m-2-0").settings).expect("settings");
+    let settings = RunSettings::from_bytes(&stage.row("m-2-0").settings).expect("settings");
     assert_eq!(settings.max_steps, 2);
 }
 

@@ -170,7 +170,7 @@ async fn a_model_of_another_provider_is_refused() {
     let (name, model) = ("other".to_owned(), Some("openai/gpt-5".to_owned()));
     stage.agents = vec![Agent { name, model, ..Agent::default() }];
     let provider = "script:anthropic".to_owned();
-    let start = Start { id: Some(RunId::new("m")), provider, ..stage.room.start_of("Do it.") };
+    let start = StartRequest { id: Some(RunId::new("m")), provider, ..stage.room.start_of("Do it.") };
     let run = stage.kernel().start(start).await.expect("started");
     stage.go(&run).await;
     assert!(stage.results("m")[0].contains("is not a model of `anthropic`"), "{:?}", stage.results("m"));

@@ -70,7 +70,7 @@ fn nine() -> Stage {
         r#"spawn_sub_agent{"prompt":"Lead.","run_in_background":true} + spawn_sub_agent{"prompt":"Lead."}"#;
     let mut stage =
         Stage::new(&[("Do it.", &[two, "never"]), ("Lead.", &[&three, "never"]), ("Work.", &work)]);
-    stage.family.depth = 2;
+    stage.tree_limits.max_depth = 2;
     stage
 }
 
@@ -103,7 +103,7 @@ async fn a_tree_of_nine_ends_as_one() {
     }
     assert_eq!(steps(), asked, "no step after the commit");
     let again = stage.kernel().resume(&run, None).await;
-    assert!(matches!(again, Err(RunError::Over { .. })), "a user's stop is final: {again:?}");
+    assert!(matches!(again, Err(RunError::Finished { .. })), "a user's stop is final: {again:?}");
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn what_is_paused_with_its_parent_goes_on_in_the_background() {
     let run = stage.start("Do it.").await;
     let pause = async {
         stage.play.wait_for(1).await;
-        stage.brake().ask(Wish::Pause);
+        stage.stop_handle().request(StopRequest::Pause);
     };
     let (ended, ()) = tokio::join!(stage.go(&run), pause);
     assert_eq!((ended.status, stage.status("m-2-0")), (RunStatus::Paused, RunStatus::Paused));
@@ -139,20 +139,20 @@ async fn jobs_that_are_left_go_on_when_the_run_does() {
         ("Do it.", &[LAUNCH, "Enough for today.", "It is done."]),
         ("Work.", &["@later Worked."]),
     ]);
-    stage.family.leaves_jobs = true;
+    stage.tree_limits.leave_jobs = true;
     let ended = stage.run("Do it.").await;
     assert_eq!(
         (ended.status, ended.final_text.as_deref()),
         (RunStatus::Completed, Some("Enough for today."))
     );
     assert_eq!(stage.status("m-2-0"), RunStatus::Paused);
-    stage.family.leaves_jobs = false;
+    stage.tree_limits.leave_jobs = false;
     stage.play.open("later");
     let ended = stage.resume(None).await;
     assert_eq!(ended.final_text.as_deref(), Some("It is done."));
     assert_eq!(stage.told_of("m", "m-2-0"), 1);
     let again = stage.kernel().resume(&RunId::new("m"), None).await;
-    assert!(matches!(again, Err(RunError::Over { .. })), "nothing is owed any more: {again:?}");
+    assert!(matches!(again, Err(RunError::Finished { .. })), "nothing is owed any more: {again:?}");
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn one_that_was_paused_with_its_parent_and_ended_meanwhile_is_told_of() {
     let run = stage.start("Do it.").await;
     let pause = async {
         stage.play.wait_for(1).await;
-        stage.brake().ask(Wish::Pause);
+        stage.stop_handle().request(StopRequest::Pause);
     };
     tokio::join!(stage.go(&run), pause);
     end_tree(stage.store(), &RunId::new("m-2-0"), Millis(0)).await.expect("ended");
@@ -179,10 +179,10 @@ async fn a_run_that_is_given_up_takes_all_below_it_along() {
     let run = stage.start("Do it.").await;
     let pause = async {
         stage.play.wait_for(1).await;
-        stage.brake().ask(Wish::Pause);
+        stage.stop_handle().request(StopRequest::Pause);
     };
     tokio::join!(stage.go(&run), pause);
-    stage.kernel().give_up(&run).await.expect("given up");
+    stage.kernel().cancel(&run).await.expect("given up");
     assert_eq!(stage.status("m"), RunStatus::CancelledByUser);
     assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByParent);
 }
@@ -191,19 +191,19 @@ async fn a_run_that_is_given_up_takes_all_below_it_along() {
 #[derive(Default)]
 struct Ends {
     told: std::sync::Mutex<Vec<String>>,
-    cancels: Option<Brake>,
+    cancels: Option<StopHandle>,
 }
 
-impl Watch for Ends {
-    fn see(&self, event: &Event) {
+impl EventSink for Ends {
+    fn emit(&self, event: &RunEvent) {
         let parent = event.parent.as_ref().map_or("nobody", RunId::as_str);
-        let told = match &event.what {
-            What::Finished { status, .. } => format!("{} below {parent}: {status}", event.run),
-            What::ForkEnded(ended) => format!("{} below {parent}: fork {}", event.run, ended.outcome),
+        let told = match &event.kind {
+            EventKind::Finished { status, .. } => format!("{} below {parent}: {status}", event.run),
+            EventKind::ForkEnded(ended) => format!("{} below {parent}: fork {}", event.run, ended.outcome),
             _ => return,
         };
-        if let (true, Some(brake)) = (told.ends_with("paused"), &self.cancels) {
-            brake.ask(Wish::Cancel);
+        if let (true, Some(stop_handle)) = (told.ends_with("paused"), &self.cancels) {
+            stop_handle.request(StopRequest::Cancel);
         }
         self.told.lock().expect("sound").push(told);
     }
@@ -212,16 +212,16 @@ impl Watch for Ends {
 #[tokio::test]
 async fn a_cancel_right_behind_a_pause_ends_those_that_are_paused_already() {
     let mut stage = Stage::new(&[("Do it.", &[LAUNCH, "I wait."]), ("Work.", &["@never Worked."])]);
-    let (more, brake) = (More::default(), Brake::new());
-    let ends = Arc::new(Ends { cancels: Some(brake.clone()), ..Ends::default() });
-    stage.watch = ends.clone();
+    let (more, stop_handle) = (ResumeOverrides::default(), StopHandle::new());
+    let ends = Arc::new(Ends { cancels: Some(stop_handle.clone()), ..Ends::default() });
+    stage.events = ends.clone();
     let run = stage.start("Do it.").await;
     let pause = async {
         stage.play.wait_for(1).await;
-        brake.ask(Wish::Pause);
+        stop_handle.request(StopRequest::Pause);
     };
     let kernel = stage.kernel();
-    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &brake), pause);
+    let (ended, ()) = tokio::join!(kernel.run(&run, &more, &stop_handle), pause);
     ended.expect("it ran");
     assert_eq!(stage.status("m"), RunStatus::CancelledByUser);
     assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByParent);
@@ -236,18 +236,18 @@ async fn a_fork_that_is_given_up_is_told_to_have_ended() {
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
     let ends = Arc::new(Ends::default());
-    stage.watch = ends.clone();
+    stage.events = ends.clone();
     let kernel = stage.kernel();
-    let fork = Fork::new("And?", "side question", "a test");
+    let fork = ForkRequest::new("And?", "side question", "a test");
     let (id, kernel) = kernel.start_fork(&run, &fork).await.expect("a fork");
-    let (more, brake) = (More::default(), Brake::new());
+    let (more, stop_handle) = (ResumeOverrides::default(), StopHandle::new());
     let pause = async {
         stage.play.wait_for(1).await;
-        brake.ask(Wish::Pause);
+        stop_handle.request(StopRequest::Pause);
     };
-    let (ended, ()) = tokio::join!(kernel.run(&id, &more, &brake), pause);
+    let (ended, ()) = tokio::join!(kernel.run(&id, &more, &stop_handle), pause);
     assert_eq!(ended.expect("it ran").status, RunStatus::Paused);
-    kernel.give_up(&id).await.expect("given up");
+    kernel.cancel(&id).await.expect("given up");
     let told = ends.told.lock().expect("sound").join("\n").replace(id.as_str(), "FORK");
     let ends = "FORK below m: paused\nFORK below m: fork cancelled_by_user\nFORK below m: cancelled_by_user";
     assert_eq!(told, ends);
@@ -265,7 +265,7 @@ async fn what_has_ended_stays_as_it_ended() {
         let late =
             stage.store().request_cancel(&RunId::new("m-2-0"), RunStatus::CancelledByUser, Millis(0)).await;
         assert!(matches!(late, Err(store::StoreError::Over { .. })), "{late:?}");
-        stage.brake().ask(Wish::Pause);
+        stage.stop_handle().request(StopRequest::Pause);
     };
     tokio::join!(stage.go(&run), end);
     end_tree(stage.store(), &run, Millis(0)).await.expect("ended");

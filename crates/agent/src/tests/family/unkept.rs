@@ -9,7 +9,7 @@ use super::*;
 
 /// Keeps what is told of forks.
 struct Told {
-    ends: Mutex<Vec<ForkEnded>>,
+    ends: Mutex<Vec<ForkReport>>,
     lost: Mutex<Vec<String>>,
     ended: watch::Sender<usize>,
 }
@@ -21,7 +21,7 @@ impl Told {
     }
 
     /// The one end that there was.
-    fn end(&self) -> ForkEnded {
+    fn end(&self) -> ForkReport {
         let ends = self.ends.lock().expect("sound");
         let [end] = &ends[..] else { panic!("one event: {ends:?}") };
         end.clone()
@@ -33,14 +33,14 @@ impl Told {
     }
 }
 
-impl Watch for Told {
-    fn see(&self, event: &Event) {
-        match &event.what {
-            What::ForkEnded(ended) => {
+impl EventSink for Told {
+    fn emit(&self, event: &RunEvent) {
+        match &event.kind {
+            EventKind::ForkEnded(ended) => {
                 self.ends.lock().expect("sound").push((**ended).clone());
                 self.ended.send_modify(|count| *count += 1);
             }
-            What::TranscriptLost { error } => self.lost.lock().expect("sound").push(error.clone()),
+            EventKind::TranscriptLost { error } => self.lost.lock().expect("sound").push(error.clone()),
             _ => {}
         }
     }
@@ -55,30 +55,30 @@ const SIDE: &[(&str, &[&str])] = &[
 async fn asked(lines: &[(&str, &[&str])]) -> (Stage, Arc<Told>, RunId) {
     let mut stage = Stage::new(lines);
     let told = Told::new();
-    stage.watch = told.clone();
+    stage.events = told.clone();
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
     (stage, told, run)
 }
 
-fn and() -> Fork {
-    Fork::new("And?", "side", "test")
+fn and() -> ForkRequest {
+    ForkRequest::new("And?", "side", "test")
 }
 
 /// All that is written in the messages of a fork.
-fn words_of(forked: &Forked) -> String {
+fn words_of(forked: &ForkOutcome) -> String {
     format!("{:?}", forked.messages)
 }
 
 #[tokio::test]
 async fn a_disk_that_fills_up_at_any_write_fails_no_fork() {
     let (stage, told, run) = asked(SIDE).await;
-    let undisturbed = stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+    let undisturbed = stage.kernel().fork(&run, &and(), &StopHandle::new()).await.expect("forked");
     let ended = told.end();
     for writes in 0.. {
         let (stage, told, run) = asked(SIDE).await;
         stage.store().room_for(writes);
-        let forked = stage.kernel().fork(&run, &and(), &Brake::new()).await;
+        let forked = stage.kernel().fork(&run, &and(), &StopHandle::new()).await;
         let forked = forked.unwrap_or_else(|error| panic!("{writes}: {error}"));
         assert_eq!(forked.ended.final_text.as_deref(), Some("One."), "{writes}");
         assert_eq!(forked.ended.status, RunStatus::Completed, "{writes}");
@@ -110,11 +110,11 @@ async fn what_was_told_of_it_on_the_way_was_heard() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (stage, _, run) = asked(SIDE).await;
     let (hears, reminder) = (heard.clone(), Some("Be brief.".to_owned()));
-    let on_message: Arc<fork::OnMessage> =
+    let on_message: Arc<fork::MessageListener> =
         Arc::new(move |message: &session::Message| hears.lock().expect("sound").push(message.clone()));
     stage.store().room_for(3);
-    let fork = Fork { on_message: Some(on_message), reminder, keeps_transcript: false, ..and() };
-    let forked = stage.kernel().fork(&run, &fork, &Brake::new()).await.expect("forked");
+    let fork = ForkRequest { on_message: Some(on_message), reminder, keep_transcript: false, ..and() };
+    let forked = stage.kernel().fork(&run, &fork, &StopHandle::new()).await.expect("forked");
     assert_eq!(*heard.lock().expect("sound"), forked.messages);
     assert_eq!((forked.messages.len(), forked.usage.input), (6, 300));
 }
@@ -122,14 +122,14 @@ async fn what_was_told_of_it_on_the_way_was_heard() {
 #[tokio::test]
 async fn with_room_again_at_its_end_all_of_it_is_kept() {
     let (undisturbed, _, run) = asked(SIDE).await;
-    let forked = undisturbed.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+    let forked = undisturbed.kernel().fork(&run, &and(), &StopHandle::new()).await.expect("forked");
     let said = undisturbed.said_to(forked.ended.run.as_str());
     for writes in 0..5 {
         let (stage, told, run) = asked(SIDE).await;
         let store = stage.store().clone();
         stage.room.state.when_slow(move || store.room_for(u32::MAX));
         stage.store().room_for(writes);
-        let forked = stage.kernel().fork(&run, &and(), &Brake::new()).await.expect("forked");
+        let forked = stage.kernel().fork(&run, &and(), &StopHandle::new()).await.expect("forked");
         assert_eq!(told.lost(), Vec::<String>::new(), "{writes}");
         let id = forked.ended.run;
         assert_eq!(stage.said_to(id.as_str()), said, "{writes}");
@@ -150,13 +150,13 @@ async fn with_room_again_at_its_end_all_of_it_is_kept() {
 async fn a_pause_ends_what_nobody_can_go_on_with() {
     let (stage, told, run) = asked(&[("Do it.", &["Done."]), ("And?", &["count{}", "@later So."])]).await;
     stage.store().room_for(3);
-    let brake = Brake::new();
+    let stop_handle = StopHandle::new();
     let pause = async {
         stage.play.wait_for(1).await;
-        brake.ask(Wish::Pause);
+        stop_handle.request(StopRequest::Pause);
     };
     let (kernel, fork) = (stage.kernel(), and());
-    let (forked, ()) = tokio::join!(kernel.fork(&run, &fork, &brake), pause);
+    let (forked, ()) = tokio::join!(kernel.fork(&run, &fork, &stop_handle), pause);
     assert_eq!(forked.expect("it stops").ended.status, RunStatus::Paused);
     assert_eq!((told.end().outcome, told.end().input, told.lost().len()), ("paused", 100, 1));
 }
@@ -165,7 +165,7 @@ async fn a_pause_ends_what_nobody_can_go_on_with() {
 async fn others_stay_with_the_disk() {
     let (stage, told, _) = asked(SIDE).await;
     stage.store().room_for(0);
-    let start = Start { id: Some(RunId::new("n")), ..stage.room.start_of("Do it.") };
+    let start = StartRequest { id: Some(RunId::new("n")), ..stage.room.start_of("Do it.") };
     let error = stage.kernel().start(start).await.expect_err("a run is on the disk or nowhere");
     assert!(error.to_string().starts_with("the disk is full"), "{error}");
     stage.store().room_for(1);
@@ -178,7 +178,7 @@ async fn what_a_fork_is_to_remember_for_others_is_on_the_disk_or_an_error() {
     let remember = "memory{\"action\":\"write\",\"name\":\"a\",\"text\":\"b\"}";
     let (stage, ..) = asked(&[("Do it.", &["Done."]), ("And?", &[remember, "Tried."])]).await;
     stage.store().room_for(2);
-    let forked = stage.kernel().fork(&RunId::new("m"), &and(), &Brake::new()).await.expect("forked");
+    let forked = stage.kernel().fork(&RunId::new("m"), &and(), &StopHandle::new()).await.expect("forked");
     assert_eq!(forked.ended.final_text.as_deref(), Some("Tried."));
     assert!(words_of(&forked).contains("the disk is full"), "{}", words_of(&forked));
 }
@@ -190,7 +190,7 @@ async fn one_that_a_call_waits_for_answers_it() {
         ("One?", &["@go slow{}", "count{}", "slow{}", "One."]),
     ]);
     let told = Told::new();
-    stage.watch = told.clone();
+    stage.events = told.clone();
     let (store, times) = (stage.store().clone(), std::sync::atomic::AtomicU32::new(0));
     // From the first to the second time.
     stage.room.state.when_slow(move || match times.fetch_add(1, Ordering::Relaxed) {
@@ -213,7 +213,7 @@ async fn one_in_the_background_tells_its_parent() {
     let mut stage =
         Stage::new(&[("Do it.", &[spawn, "@then I wait.", "Done."]), ("One?", &["@go slow{}", "One."])]);
     let told = Told::new();
-    stage.watch = told.clone();
+    stage.events = told.clone();
     let store = stage.store().clone();
     stage.room.state.when_slow(move || store.room_for(u32::MAX));
     let run = stage.start("Do it.").await;
@@ -237,12 +237,15 @@ async fn a_parent_whose_own_journal_fails_fails_and_can_be_taken_up_again() {
         ("One?", &["slow{}", "One."]),
     ]);
     let told = Told::new();
-    stage.watch = told.clone();
+    stage.events = told.clone();
     let store = stage.store().clone();
     stage.room.state.when_slow(move || store.room_for(0));
     let run = stage.start("Do it.").await;
     let kernel = stage.kernel();
-    let error = kernel.run(&run, &More::default(), &Brake::new()).await.expect_err("its own end is not kept");
+    let error = kernel
+        .run(&run, &ResumeOverrides::default(), &StopHandle::new())
+        .await
+        .expect_err("its own end is not kept");
     assert!(error.to_string().starts_with("the disk is full"), "{error}");
     assert_eq!((told.end().outcome, told.end().input), ("completed", 200));
     assert_eq!(told.lost().len(), 1);

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use agent::{Event, SoFar, What};
+use agent::{EventKind, PriorUsage, RunEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use session::{RunId, Usage};
 use store::{RunKind, RunStatus};
@@ -78,42 +78,42 @@ impl Board {
     }
 
     /// What a sub-agent does. What is to be said of its end, where it has ended.
-    pub(super) fn see(&self, event: &Event) -> Option<String> {
+    pub(super) fn see(&self, event: &RunEvent) -> Option<String> {
         let mut rows = self.rows();
         let name =
             |kind: &RunKind, agent: &str| report::plain(if *kind == RunKind::Fork { "fork" } else { agent });
-        match &event.what {
-            What::Queued { kind, agent } => {
+        match &event.kind {
+            EventKind::Queued { kind, agent } => {
                 rows.begin(&event.run, name(kind, agent), "waits for a place", None);
                 return None;
             }
-            What::Started { kind, agent, so_far, .. } => {
-                rows.begin(&event.run, name(kind, agent), "", *so_far);
+            EventKind::Started { kind, agent, prior, .. } => {
+                rows.begin(&event.run, name(kind, agent), "", *prior);
                 return None;
             }
             _ => {}
         }
-        if let What::Finished { status, error, .. } = &event.what {
+        if let EventKind::Finished { status, error, .. } = &event.kind {
             return rows.end(&event.run, *status, error.as_deref());
         }
         let row = rows.by_run.get_mut(&event.run)?;
-        match &event.what {
-            What::CallStarted { name, .. } => {
+        match &event.kind {
+            EventKind::CallStarted { name, .. } => {
                 row.open += 1;
                 row.tool = report::plain(name);
             }
             // It is at work until the last of them is done.
-            What::CallFinished { name, .. } => {
+            EventKind::CallFinished { name, .. } => {
                 row.open = row.open.saturating_sub(1);
                 if row.open == 0 {
                     // Not the one that began last: a call that is refused never begins.
                     row.tool = format!("thinks, after {}", report::plain(name));
                 }
             }
-            What::Retrying { .. } => row.tool = "asks again".to_owned(),
-            What::Waiting { .. } => row.tool = "waits for its jobs".to_owned(),
-            What::Woken { .. } => row.tool.clear(),
-            What::Message { usage, cost_microusd, .. } => {
+            EventKind::Retrying { .. } => row.tool = "asks again".to_owned(),
+            EventKind::Waiting { .. } => row.tool = "waits for its jobs".to_owned(),
+            EventKind::Woken { .. } => row.tool.clear(),
+            EventKind::Message { usage, cost_microusd, .. } => {
                 (row.open, row.tool) = (0, String::new());
                 row.add(usage, *cost_microusd);
             }
@@ -129,17 +129,17 @@ impl Board {
 }
 
 impl Rows {
-    /// It waits for a place, or works; `so_far` is what it had come to before it was taken up again.
-    fn begin(&mut self, run: &RunId, agent: String, doing: &str, so_far: Option<SoFar>) {
+    /// It waits for a place, or works; `prior` is what it had come to before it was taken up again.
+    fn begin(&mut self, run: &RunId, agent: String, doing: &str, prior: Option<PriorUsage>) {
         let known = self.by_run.remove(run).and_then(|row| row.line);
         let line = known.or_else(|| self.line(run, &agent));
-        let so_far = so_far.unwrap_or(SoFar { cost_microusd: Some(0), ..SoFar::default() });
-        let before = Duration::from_millis(so_far.ms);
+        let prior = prior.unwrap_or(PriorUsage { cost_microusd: Some(0), ..PriorUsage::default() });
+        let before = Duration::from_millis(prior.ms);
         if let Some(line) = &line {
             line.set_elapsed(before);
         }
         let (since, tool) = (Instant::now(), doing.to_owned());
-        let SoFar { usage, cost_microusd, .. } = so_far;
+        let PriorUsage { usage, cost_microusd, .. } = prior;
         let row = Row { agent, before, since, tool, open: 0, usage, cost_microusd, line };
         row.draw();
         self.by_run.insert(run.clone(), row);
@@ -271,27 +271,27 @@ impl Row {
 mod tests {
     use super::*;
 
-    fn event(run: &str, what: What) -> Event {
+    fn event(run: &str, kind: EventKind) -> RunEvent {
         let chain = run.into();
-        Event {
+        RunEvent {
             run: RunId::new(run),
             parent: Some(RunId::new("m")),
             chain,
             parent_chain: None,
             depth: 1,
             is_root: false,
-            what,
+            kind,
         }
     }
 
-    fn started(run: &str) -> Event {
-        let what = What::Started {
+    fn started(run: &str) -> RunEvent {
+        let what = EventKind::Started {
             kind: store::RunKind::Sub,
             agent: "scan\u{1b}ner".to_owned(),
             model: "m".to_owned(),
             call: None,
             is_job: true,
-            so_far: None,
+            prior: None,
         };
         event(run, what)
     }
@@ -304,7 +304,7 @@ mod tests {
             rows.live = true;
             rows.lines.set_draw_target(ProgressDrawTarget::hidden());
         }
-        let what = What::Queued { kind: store::RunKind::Sub, agent: "scanner".to_owned() };
+        let what = EventKind::Queued { kind: store::RunKind::Sub, agent: "scanner".to_owned() };
         board.see(&event("m-1-0", what));
         let message = || {
             let rows = board.rows();
@@ -319,20 +319,21 @@ mod tests {
     #[test]
     fn who_is_taken_up_again_is_said_with_all_that_it_used() {
         let board = Board::new();
-        let Event { what: What::Started { kind, agent, model, call, is_job, .. }, .. } = started("m-1-0")
+        let RunEvent { kind: EventKind::Started { kind, agent, model, call, is_job, .. }, .. } =
+            started("m-1-0")
         else {
             panic!("started");
         };
         let usage = Usage { input: 1000, output: 10, ..Usage::default() };
-        let so_far = Some(SoFar { usage, cost_microusd: Some(1000), ms: 3_600_000 });
-        board.see(&event("m-1-0", What::Started { kind, agent, model, call, is_job, so_far }));
+        let prior = Some(PriorUsage { usage, cost_microusd: Some(1000), ms: 3_600_000 });
+        board.see(&event("m-1-0", EventKind::Started { kind, agent, model, call, is_job, prior }));
         let (text, calls) = (None, Vec::new());
         board.see(&event(
             "m-1-0",
-            What::Message { seq: 4, step: 2, text, calls, usage, cost_microusd: Some(500) },
+            EventKind::Message { seq: 4, step: 2, text, calls, usage, cost_microusd: Some(500) },
         ));
         let (status, final_text, error) = (RunStatus::Completed, None, None);
-        let what = What::Finished { status, final_text, error, usage, cost_microusd: None };
+        let what = EventKind::Finished { status, final_text, error, usage, cost_microusd: None };
         let said = board.see(&event("m-1-0", what)).expect("it has ended");
         assert!(said.contains(" in 3600.") && said.ends_with(" s, 2.0k in, 20 out, $0.0015"), "{said}");
     }
@@ -345,9 +346,9 @@ mod tests {
         board.see(&started("1m7gqwz9bn74vve5-4-0"));
         let usage = Usage { input: 1200, cache_read: 950, output: 30, ..Usage::default() };
         let (text, calls) = (None, Vec::new());
-        let what = What::Message { seq: 2, step: 1, text, calls, usage, cost_microusd: Some(1500) };
+        let what = EventKind::Message { seq: 2, step: 1, text, calls, usage, cost_microusd: Some(1500) };
         board.see(&event("1m7gqwz9bn74vve5-4-0", what));
-        let what = What::Finished {
+        let what = EventKind::Finished {
             status: RunStatus::Completed,
             final_text: None,
             error: Some("word ".repeat(40)),
@@ -366,10 +367,10 @@ mod tests {
         let usage = Usage { input: 1200, output: 30, ..Usage::default() };
         for seq in 1..3 {
             let (text, calls) = (None, Vec::new());
-            let what = What::Message { seq, step: 1, text, calls, usage, cost_microusd: Some(1500) };
+            let what = EventKind::Message { seq, step: 1, text, calls, usage, cost_microusd: Some(1500) };
             assert_eq!(board.see(&event("m-1-0", what)), None);
         }
-        let what = What::Finished {
+        let what = EventKind::Finished {
             status: RunStatus::Failed,
             final_text: Some("never shown".to_owned()),
             error: Some("no answer".to_owned()),
@@ -398,12 +399,12 @@ mod tests {
             let line = rows.by_run[&RunId::new(run)].line.as_ref().map(ProgressBar::message);
             line.map(|line| line.split(", 0 in").next().unwrap_or_default().to_owned())
         };
-        let call = |id: &str, name: &str| What::CallStarted {
+        let call = |id: &str, name: &str| EventKind::CallStarted {
             call: session::CallId::new(id),
             name: name.to_owned(),
             input: "{}".to_owned(),
         };
-        let done = |id: &str, name: &str| What::CallFinished {
+        let done = |id: &str, name: &str| EventKind::CallFinished {
             call: session::CallId::new(id),
             name: name.to_owned(),
             input: String::new(),
@@ -417,10 +418,10 @@ mod tests {
             (call("b", "read"), "read"),
             (done("a", "grep"), "read"),
             (done("b", "read"), "thinks, after read"),
-            (What::Woken { seq: 3, jobs: Vec::new() }, "thinks"),
+            (EventKind::Woken { seq: 3, jobs: Vec::new() }, "thinks"),
             (done("c", "bash"), "thinks, after bash"), // it was refused, and never began
-            (What::Waiting { jobs: 1 }, "waits for its jobs"),
-            (What::Woken { seq: 4, jobs: Vec::new() }, "thinks"),
+            (EventKind::Waiting { jobs: 1 }, "waits for its jobs"),
+            (EventKind::Woken { seq: 4, jobs: Vec::new() }, "thinks"),
         ] {
             board.see(&event("m-1-0", what));
             assert_eq!(says("m-1-0").as_deref(), Some(doing));
@@ -430,7 +431,7 @@ mod tests {
         let (status, usage) = (RunStatus::Completed, Usage::default());
         board.see(&event(
             "m-1-0",
-            What::Finished { status, final_text: None, error: None, usage, cost_microusd: None },
+            EventKind::Finished { status, final_text: None, error: None, usage, cost_microusd: None },
         ));
         assert_eq!(says(&last).as_deref(), Some("thinks"));
     }

@@ -16,11 +16,11 @@ pub(super) fn known(store: &Store, row: &Run) -> anyhow::Result<Vec<CachedReques
     let mut known = Vec::new();
     for run in store.runs(&Filter { below: Some(top.id), ..Filter::default() }).or_fail(Kind::Outside)? {
         let row = store.run(&run.id).row().or_fail(Kind::Outside)?;
-        let dialect = agent::Settings::from_bytes(&row.settings).or_fail(Kind::Outside)?.dialect();
+        let dialect = agent::RunSettings::from_bytes(&row.settings).or_fail(Kind::Outside)?.dialect();
         for call in store.run(&run.id).model_calls().or_fail(Kind::Outside)? {
             let Some(begun) = call.first_byte_at else { continue };
             // Nothing is left of a fork that keeps no transcript.
-            let Ok(body) = agent::request_bytes(store, &run.id, &call) else { continue };
+            let Ok(body) = agent::rebuild_request(store, &run.id, &call) else { continue };
             let Some(prompt) = cache::Prompt::decode(dialect, &body) else { continue };
             known.push(CachedRequest {
                 prompt,

@@ -13,10 +13,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::provider::{Failure, FailureKind, Retry};
+use agent::provider::{FailureKind, ProviderFailure, RetryAdvice};
 use agent::{
-    Asker, Brake, Clock, Ended, Family, Fork, Kernel, Limits, List, More, NobodyToAsk, Rules, RunError,
-    Servers, Shell, Start, Toolbox, Wish, Workspace, tools,
+    Asker, ForkPermissions, ForkRequest, Kernel, List, NobodyToAsk, ResumeOverrides, Rules, RunClock,
+    RunError, RunLimits, RunOutcome, Servers, Shell, StartRequest, StopHandle, StopRequest, Toolbox,
+    TreeLimits, Workspace, tools,
 };
 use store::RunStatus;
 
@@ -138,7 +139,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let (Some(_), Some(row)) = (budget, &row)
         && session::model::price(&row.model).is_none()
     {
-        return Err(failure(RunError::NoPrice(row.model.clone())));
+        return Err(failure(RunError::UnknownPrice(row.model.clone())));
     }
     let (workspace, clock) = (workspace(row.as_ref())?, clock()?);
     let given = given_rules(&arguments, row.as_ref())?;
@@ -186,13 +187,16 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let kernel = Kernel {
         workspace: Arc::new(workspace.without(&own_folders()).ruled_by(Arc::clone(&rules))),
         model: answering.model(),
-        retries: Arc::default(),
-        fan_out: Arc::default(),
+        backoff: Arc::default(),
+        cache_warmup: Arc::default(),
         tools: Arc::new(Toolbox::new(tools)),
         skills: Arc::clone(&chosen.skills),
         agents: Arc::clone(&chosen.agents),
         tiers: Arc::new(answering.tiers()),
-        family: Family { leaves_jobs: arguments.leave_jobs, ..answering.defaults.family.clone() },
+        tree_limits: TreeLimits {
+            leave_jobs: arguments.leave_jobs,
+            ..answering.defaults.tree_limits.clone()
+        },
         // Commands are started by this same program, and see neither the journal nor the settings.
         shell: Shell {
             launcher: Some(launcher),
@@ -203,9 +207,9 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         rules,
         clock,
         store,
-        watch: watch.clone(),
+        events: watch.clone(),
     };
-    let more = More {
+    let more = ResumeOverrides {
         max_steps: arguments.max_steps,
         max_budget_microusd: budget,
         max_budget_tokens: arguments.max_budget_tokens,
@@ -217,8 +221,9 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
             kernel.resume(&run, prompt.as_deref()).await.map(|()| (run, own))
         }
         (None, Some(of)) => {
-            let fork = Fork::new(prompt.unwrap_or_default(), "side question", "run --fork-of");
-            let fork = Fork { max_turns: arguments.max_steps, deny: arguments.deny.clone(), ..fork };
+            let fork = ForkRequest::new(prompt.unwrap_or_default(), "side question", "run --fork-of");
+            let permissions = ForkPermissions { deny: arguments.deny.clone(), ..ForkPermissions::default() };
+            let fork = ForkRequest { max_turns: arguments.max_steps, permissions, ..fork };
             kernel.start_fork(&of, &fork).await
         }
         (None, None) => {
@@ -231,29 +236,29 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Err(error) => {
             answering.abandon().await;
             return Err(match &error {
-                RunError::NothingToFork(run) if is_at_work(&kernel.store, run) => wait_for_it(error),
+                RunError::NoForkPoint(run) if is_at_work(&kernel.store, run) => wait_for_it(error),
                 _ => failure(error),
             });
         }
     };
-    let brake = Brake::new();
+    let stop_handle = StopHandle::new();
     let mut interrupted = false;
     let ended = {
-        let work = kernel.run(&id, &more, &brake);
+        let work = kernel.run(&id, &more, &stop_handle);
         tokio::pin!(work);
         loop {
             tokio::select! {
                 ended = &mut work => break ended,
                 signal = signals.next() => {
                     interrupted |= signal == libc::SIGINT;
-                    brake_by(signal, &brake, &board);
+                    stop_by_signal(signal, &stop_handle, &board);
                 }
             }
         }
     };
     let ended = match ended {
         Ok(ended) if ended.status == RunStatus::Paused && interrupted => {
-            second_thoughts(ended, &kernel, &brake, &mut signals).await
+            second_thoughts(ended, &kernel, &stop_handle, &mut signals).await
         }
         ended => ended,
     };
@@ -307,8 +312,8 @@ fn start(
     kernel: &Kernel,
     budget: Option<i64>,
     wanted: Option<session::RunId>,
-) -> Start {
-    Start {
+) -> StartRequest {
+    StartRequest {
         id: wanted,
         prompt: chosen.prompt.clone().unwrap_or_default(),
         agent: chosen.name.clone(),
@@ -317,48 +322,48 @@ fn start(
         rules: [chosen.rules(), denied(arguments)].concat(),
         provider: answering.provider.clone(),
         model: answering.id.clone(),
-        limits: Limits {
-            max_steps: arguments.max_steps.or(chosen.max_steps()).unwrap_or(Limits::MAIN_STEPS),
+        limits: RunLimits {
+            max_steps: arguments.max_steps.or(chosen.max_steps()).unwrap_or(RunLimits::MAIN_STEPS),
             max_budget_microusd: budget,
             max_budget_tokens: arguments.max_budget_tokens,
-            ..Limits::of(&answering.id)
+            ..RunLimits::of(&answering.id)
         },
     }
 }
 
 /// A run that Ctrl-C has paused may be ended by another one, for a moment longer.
 async fn second_thoughts(
-    ended: Ended,
+    ended: RunOutcome,
     kernel: &Kernel,
-    brake: &Brake,
+    stop_handle: &StopHandle,
     signals: &mut Signals,
-) -> Result<Ended, RunError> {
+) -> Result<RunOutcome, RunError> {
     // The other one may have come when the end was being written.
-    if brake.stop().wish() < Wish::Cancel {
+    if stop_handle.signal().requested() < StopRequest::Cancel {
         let again = tokio::time::timeout(SECOND_THOUGHTS, signals.next()).await;
         if again != Ok(libc::SIGINT) {
             return Ok(ended);
         }
     }
-    kernel.give_up(&ended.run).await?;
-    Ok(Ended { status: RunStatus::CancelledByUser, ..ended })
+    kernel.cancel(&ended.run).await?;
+    Ok(RunOutcome { status: RunStatus::CancelledByUser, ..ended })
 }
 
 /// Once pauses, twice ends; who asks us to terminate wants us to come back.
-fn brake_by(signal: i32, brake: &Brake, board: &board::Board) {
-    let again = brake.stop().wish() >= Wish::Pause;
+fn stop_by_signal(signal: i32, stop_handle: &StopHandle, board: &board::Board) {
+    let again = stop_handle.signal().requested() >= StopRequest::Pause;
     let by_hand = signal == libc::SIGINT;
     match (again, by_hand) {
         (false, true) => board.say("\npausing; Ctrl-C again ends the run"),
         (false, false) => board.say("pausing"),
         _ => {}
     }
-    brake.ask(if by_hand && again { Wish::Cancel } else { Wish::Pause });
+    stop_handle.request(if by_hand && again { StopRequest::Cancel } else { StopRequest::Pause });
 }
 
 /// Says where the run stands, and finds the exit code.
-fn conclude(ended: &Ended, left: usize, script: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let Ended { run, status, error, .. } = ended;
+fn conclude(ended: &RunOutcome, left: usize, script: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let RunOutcome { run, status, error, .. } = ended;
     let go_on = go_on(run, script);
     let no = ExitCode::from(Kind::Verdict as u8);
     match status {
@@ -408,7 +413,7 @@ fn conclude(ended: &Ended, left: usize, script: Option<&Path>) -> anyhow::Result
 }
 
 /// The same of a fork that is only in memory: nobody can go on with it.
-fn conclude_lost(ended: &Ended, why: &store::StoreError, path: &Path) -> anyhow::Result<ExitCode> {
+fn conclude_lost(ended: &RunOutcome, why: &store::StoreError, path: &Path) -> anyhow::Result<ExitCode> {
     if ended.status == RunStatus::Completed {
         if ended.final_text.is_none() {
             eprintln!("{}", agent::NO_FINAL_TEXT);
@@ -431,7 +436,7 @@ fn go_on(run: &session::RunId, script: Option<&Path>) -> String {
 
 /// Whose turn it is after a failure, and what to do. A wrong key or a wrong address is the user's to mend, and so is a
 /// script.
-fn mend(failure: &Failure, go_on: &str, script: Option<&Path>) -> (Kind, String) {
+fn mend(failure: &ProviderFailure, go_on: &str, script: Option<&Path>) -> (Kind, String) {
     if let (Some(script), FailureKind::Status(_) | FailureKind::Auth | FailureKind::NotFound) =
         (script, failure.kind)
     {
@@ -440,7 +445,7 @@ fn mend(failure: &Failure, go_on: &str, script: Option<&Path>) -> (Kind, String)
     let kind = match failure.kind {
         FailureKind::Auth | FailureKind::NotFound | FailureKind::Redirect => Kind::Usage,
         // A wrong address.
-        FailureKind::Connect | FailureKind::Garbage if failure.retry == Retry::No => Kind::Usage,
+        FailureKind::Connect | FailureKind::Garbage if failure.retry == RetryAdvice::No => Kind::Usage,
         _ => Kind::Outside,
     };
     let hint = match failure.kind {
@@ -466,19 +471,19 @@ fn failure(error: RunError) -> anyhow::Error {
             (journal::kind(error), Some("unset OFFSHOOT_RUN_ID, which names all runs alike".into()))
         }
         RunError::Store(error) => (journal::kind(error), None),
-        RunError::Over { run, status: RunStatus::Completed } => {
+        RunError::Finished { run, status: RunStatus::Completed } => {
             (Kind::Usage, Some(format!("offshoot run --resume {run} 'what is to be done now'")))
         }
-        RunError::Over { .. } => {
+        RunError::Finished { .. } => {
             (Kind::Usage, Some("start another one: `offshoot run 'what is to be done'`".into()))
         }
-        RunError::NoPrice(_) => {
+        RunError::UnknownPrice(_) => {
             (Kind::Usage, Some("leave `--max-budget-usd` out, or take a model that is in the table".into()))
         }
-        RunError::OtherDialect { .. } => {
+        RunError::DialectMismatch { .. } => {
             (Kind::Usage, Some("give the provider that it was begun with: `--model PROVIDER/ID`".into()))
         }
-        RunError::NothingToFork(run) => {
+        RunError::NoForkPoint(run) => {
             (Kind::Usage, Some(format!("let it have a turn first: `offshoot run --resume {run}`")))
         }
         RunError::CacheLost(_) => (Kind::Usage, None),
@@ -551,7 +556,7 @@ fn budget(usd: f64) -> anyhow::Result<i64> {
 
 /// The folder we are in, or the one that a resumed run works in.
 fn workspace_path(row: Option<&store::Run>) -> anyhow::Result<PathBuf> {
-    match row.and_then(|row| agent::Settings::from_bytes(&row.settings).ok()) {
+    match row.and_then(|row| agent::RunSettings::from_bytes(&row.settings).ok()) {
         Some(settings) => Ok(PathBuf::from(settings.workspace)),
         None => std::env::current_dir().or_fail(Kind::Usage),
     }
@@ -580,7 +585,7 @@ fn given_rules(arguments: &Arguments, row: Option<&store::Run>) -> anyhow::Resul
             added.or_fail_with(Kind::Usage, hint)?;
         }
     }
-    let settings = row.and_then(|row| agent::Settings::from_bytes(&row.settings).ok());
+    let settings = row.and_then(|row| agent::RunSettings::from_bytes(&row.settings).ok());
     for (list, rule) in settings.into_iter().flat_map(|settings| settings.rules) {
         if list == List::Deny {
             rules.add(list, &rule).map_err(anyhow::Error::msg).or_fail(Kind::Bug)?;
@@ -603,14 +608,14 @@ fn own_folders() -> Vec<PathBuf> {
 }
 
 /// The clock, or the time that somebody has stopped it at so that two runs see the same.
-fn clock() -> anyhow::Result<Clock> {
+fn clock() -> anyhow::Result<RunClock> {
     match std::env::var("OFFSHOOT_CLOCK") {
         Ok(at) if !at.is_empty() => {
             let at = at.parse().map_err(|_| anyhow::anyhow!("OFFSHOOT_CLOCK is no time: {at}"));
-            Ok(Clock::fixed(at.or_fail_with(Kind::Usage, || {
+            Ok(RunClock::fixed(at.or_fail_with(Kind::Usage, || {
                 "export OFFSHOOT_CLOCK='2026-01-01T12:00:00+01:00[Europe/Berlin]'".into()
             })?))
         }
-        _ => Ok(Clock::default()),
+        _ => Ok(RunClock::default()),
     }
 }

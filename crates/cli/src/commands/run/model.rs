@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::provider::{Config, ConfigError, Key, Provider, endpoint};
-use agent::{Defaults, Model};
+use agent::provider::{ProviderConfig, ConfigError, ApiKey, ProviderClient, endpoint};
+use agent::{RunDefaults, ModelClient};
 use proxy::{CachedRequest, PriorConversation, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 use session::RunId;
@@ -36,9 +36,9 @@ pub(super) struct Answering {
     /// The model's id.
     pub(super) id: String,
     /// What the settings say besides.
-    pub(super) defaults: Defaults,
+    pub(super) defaults: RunDefaults,
     tiers: BTreeMap<String, String>,
-    asked: Provider,
+    asked: ProviderClient,
     scripted: Option<ScriptedModel>,
     recording: Option<Begun>,
 }
@@ -58,7 +58,7 @@ impl Answering {
             Some(_) => pretended,
             None => |name| std::env::var(name).ok(),
         };
-        let mut config = Config::new(Arc::new(look));
+        let mut config = ProviderConfig::new(Arc::new(look));
         let defaults = read_settings(&mut config, &here)?;
         let (mut asked, id) = match row {
             Some(row) => (goes_on(row, arguments, &config)?, row.model.clone()),
@@ -75,7 +75,7 @@ impl Answering {
         match &scripted {
             Some(model) => {
                 lead_to(&mut asked, model.addr(), None)?;
-                asked.key = Key::None;
+                asked.key = ApiKey::None;
                 asked.name = format!("{SCRIPT}{}", asked.name);
             }
             None => {
@@ -120,7 +120,7 @@ impl Answering {
                 failures += u32::try_from(attempts.iter().filter(is_error).count()).unwrap_or(u32::MAX);
             }
             let Some(call) = last.or(calls.len().checked_sub(1)).map(|at| &calls[at]) else { continue };
-            let request = agent::request_bytes(store, &run.id, call)?;
+            let request = agent::rebuild_request(store, &run.id, call)?;
             let mut before = PriorConversation { last_request: &request, answered: None, failures };
             let said;
             if last.is_some() {
@@ -142,7 +142,7 @@ impl Answering {
     }
 
     /// Who is asked.
-    pub(super) fn model(&self) -> Arc<dyn Model> {
+    pub(super) fn model(&self) -> Arc<dyn ModelClient> {
         Arc::new(self.asked.clone())
     }
 
@@ -188,7 +188,7 @@ fn standing_in() -> Option<&'static str> {
 
 /// Who goes on with a run: whoever has answered it so far. Somebody else with the same model does where that is said; nobody
 /// is handed a conversation without a word.
-fn goes_on(row: &store::Run, arguments: &Arguments, config: &Config) -> anyhow::Result<Provider> {
+fn goes_on(row: &store::Run, arguments: &Arguments, config: &ProviderConfig) -> anyhow::Result<ProviderClient> {
     let (began, model) = (answered_by(row, arguments)?, &row.model);
     let Some(wanted) = &arguments.model else {
         return config.named(&began).map_err(|error| match error {
@@ -215,7 +215,7 @@ fn goes_on(row: &store::Run, arguments: &Arguments, config: &Config) -> anyhow::
     }
 }
 
-fn is_named(provider: &Provider, wanted: &str) -> bool {
+fn is_named(provider: &ProviderClient, wanted: &str) -> bool {
     wanted.split_once('/').is_some_and(|(name, _)| name == provider.name)
 }
 
@@ -253,7 +253,7 @@ fn answered_by(row: &store::Run, arguments: &Arguments) -> anyhow::Result<String
 
 /// Below `offshoot proxy` or `replay` every provider is to be found there, also one that the usual variables do not lead
 /// to.
-fn follow_proxy(asked: &mut Provider) -> anyhow::Result<()> {
+fn follow_proxy(asked: &mut ProviderClient) -> anyhow::Result<()> {
     if std::env::var_os("OFFSHOOT_PROXY_URL").is_none() {
         return Ok(());
     }
@@ -277,7 +277,7 @@ fn pretended(name: &str) -> Option<String> {
 }
 
 /// Asks at that address instead; the path stays where it is the provider's own.
-fn lead_to(asked: &mut Provider, addr: SocketAddr, path: Option<&str>) -> anyhow::Result<()> {
+fn lead_to(asked: &mut ProviderClient, addr: SocketAddr, path: Option<&str>) -> anyhow::Result<()> {
     let base = format!("http://{addr}");
     asked.endpoint = match path {
         Some(path) => format!("{base}{path}").parse().or_fail(Kind::Bug)?,
@@ -287,7 +287,7 @@ fn lead_to(asked: &mut Provider, addr: SocketAddr, path: Option<&str>) -> anyhow
 }
 
 /// Puts a recording proxy between us and whoever answers.
-async fn record(arguments: &Arguments, out: &Path, asked: &mut Provider, id: &str) -> anyhow::Result<Begun> {
+async fn record(arguments: &Arguments, out: &Path, asked: &mut ProviderClient, id: &str) -> anyhow::Result<Begun> {
     let address = &asked.endpoint;
     let upstream = format!(
         "{}://{}",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::board::Board;
 use crate::events::Log;
 use agent::provider::BlockKind;
-use agent::{Event, Watch, What};
+use agent::{EventKind, EventSink, RunEvent};
 use store::{CallStatus, RunStatus};
 
 /// How much of a tool's input and answer a line shows.
@@ -53,7 +53,7 @@ impl Lines {
 
 impl Written {
     /// The number of the next line.
-    fn next(&mut self, event: &Event) -> u64 {
+    fn next(&mut self, event: &RunEvent) -> u64 {
         if let Written::Nothing = self {
             *self = Log::open(&event.run).map_or_else(|error| Written::lost(0, &error), Written::In);
         }
@@ -83,21 +83,21 @@ impl Written {
 }
 
 /// What is told of a run without being asked for: all of the main one, and where the others stand, without their words.
-fn for_everybody(event: &Event) -> Option<Event> {
-    let what = match (&event.what, event.is_root) {
-        (What::Provisional { .. }, _) => return None,
-        (_, true) => event.what.clone(),
+fn for_everybody(event: &RunEvent) -> Option<RunEvent> {
+    let kind = match (&event.kind, event.is_root) {
+        (EventKind::Provisional { .. }, _) => return None,
+        (_, true) => event.kind.clone(),
         (
-            What::Queued { .. }
-            | What::Started { .. }
-            | What::Waiting { .. }
-            | What::Woken { .. }
-            | What::TranscriptLost { .. }
-            | What::ForkEnded(_)
-            | What::Disarmed { .. },
+            EventKind::Queued { .. }
+            | EventKind::Started { .. }
+            | EventKind::Waiting { .. }
+            | EventKind::Woken { .. }
+            | EventKind::TranscriptLost { .. }
+            | EventKind::ForkEnded(_)
+            | EventKind::Disarmed { .. },
             false,
-        ) => event.what.clone(),
-        (What::Finished { status, error, usage, cost_microusd, .. }, false) => What::Finished {
+        ) => event.kind.clone(),
+        (EventKind::Finished { status, error, usage, cost_microusd, .. }, false) => EventKind::Finished {
             status: *status,
             final_text: None,
             error: error.clone(),
@@ -106,7 +106,7 @@ fn for_everybody(event: &Event) -> Option<Event> {
         },
         (_, false) => return None,
     };
-    Some(Event { what, ..event.clone() })
+    Some(RunEvent { kind, ..event.clone() })
 }
 
 /// What a person is told of a fork that could not be written down.
@@ -114,9 +114,9 @@ fn lost(error: &str) -> String {
     format!("warning: the fork went on in memory, and its transcript is not kept: {}", report::plain(error))
 }
 
-impl Watch for Lines {
-    fn see(&self, event: &Event) {
-        if let What::TranscriptLost { error } = &event.what {
+impl EventSink for Lines {
+    fn emit(&self, event: &RunEvent) {
+        if let EventKind::TranscriptLost { error } = &event.kind {
             eprintln!("{}", lost(error));
         }
         let event = if self.all { Some(event.clone()) } else { for_everybody(event) };
@@ -133,25 +133,25 @@ impl Watch for Lines {
 
 /// Holds back that a run is paused for as long as it may still be ended instead: it has one end.
 pub(super) struct Patient {
-    others: Box<dyn Watch>,
-    held: Mutex<Vec<Event>>,
+    others: Box<dyn EventSink>,
+    held: Mutex<Vec<RunEvent>>,
 }
 
 impl Patient {
-    pub(super) fn before(others: impl Watch + 'static) -> Self {
+    pub(super) fn before(others: impl EventSink + 'static) -> Self {
         Self { others: Box::new(others), held: Mutex::default() }
     }
 
     /// What is paused stays so.
     pub(super) fn let_go(&self) {
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
-        held.iter().for_each(|event| self.others.see(event));
+        held.iter().for_each(|event| self.others.emit(event));
     }
 }
 
-impl Watch for Patient {
-    fn see(&self, event: &Event) {
-        if let What::Finished { status, .. } = &event.what {
+impl EventSink for Patient {
+    fn emit(&self, event: &RunEvent) {
+        if let EventKind::Finished { status, .. } = &event.kind {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             held.retain(|other| other.run != event.run);
             if *status == RunStatus::Paused {
@@ -162,7 +162,7 @@ impl Watch for Patient {
                 self.let_go(); // its end is the last
             }
         }
-        self.others.see(event);
+        self.others.emit(event);
     }
 }
 
@@ -222,13 +222,13 @@ impl Person {
     }
 }
 
-impl Watch for Person {
-    fn see(&self, event: &Event) {
-        if let What::TranscriptLost { error } = &event.what {
+impl EventSink for Person {
+    fn emit(&self, event: &RunEvent) {
+        if let EventKind::TranscriptLost { error } = &event.kind {
             self.note(&lost(error));
             return;
         }
-        if let What::Disarmed { text } = &event.what {
+        if let EventKind::Disarmed { text } = &event.kind {
             self.note(&format!("✗ {}", report::plain(text)));
             return;
         }
@@ -238,38 +238,38 @@ impl Watch for Person {
             }
             return;
         }
-        match &event.what {
-            What::Provisional { part: BlockKind::Text, text } if self.live => self.say(text),
-            What::Message { .. } if self.live => {
+        match &event.kind {
+            EventKind::Provisional { part: BlockKind::Text, text } if self.live => self.say(text),
+            EventKind::Message { .. } if self.live => {
                 let open = *self.open_line.lock().unwrap_or_else(PoisonError::into_inner);
                 if open {
                     self.say("\n");
                 }
             }
-            What::CallStarted { name, input, .. } => {
+            EventKind::CallStarted { name, input, .. } => {
                 let (name, input) = (report::plain(name), report::fit(&report::plain(input), SHOWN));
                 self.note(&report::fit(&format!("· {name} {input}"), crate::terminal::width()));
             }
             // Nothing was said of it before, since it was never begun.
-            What::CallFinished { name, input, reason: Some(why), .. } => {
+            EventKind::CallFinished { name, input, reason: Some(why), .. } => {
                 let (name, input) = (report::plain(name), report::fit(&report::plain(input), SHOWN));
                 self.note(&format!("✗ {name} {input}\n  refused: {}", report::plain(why)));
             }
-            What::CallFinished { name, status, text, .. } if *status != CallStatus::Done => {
+            EventKind::CallFinished { name, status, text, .. } if *status != CallStatus::Done => {
                 let text = report::fit(&report::plain(text), SHOWN);
                 let status = status.as_str().replace('_', " ");
                 self.note(&format!("✗ {} {status}: {text}", report::plain(name)));
             }
-            What::Retrying { attempt, error, wait_ms } => {
+            EventKind::Retrying { attempt, error, wait_ms } => {
                 let wait = report::duration(wait_ms.saturating_mul(1000));
                 self.note(&format!("attempt {attempt} failed: {}; again in {wait}", report::plain(error)));
             }
             // One that has ended in the meantime is told at once.
-            What::Waiting { jobs } if *jobs > 0 => {
+            EventKind::Waiting { jobs } if *jobs > 0 => {
                 let jobs = if *jobs == 1 { "one job".to_owned() } else { format!("{jobs} jobs") };
                 self.note(&format!("· waits for {jobs}"));
             }
-            What::ForkEnded(ended) => {
+            EventKind::ForkEnded(ended) => {
                 let rate = ended
                     .hit_rate
                     .map(|rate| format!("{:.1} % of what was sent came from the cache", rate * 100.0));
@@ -279,11 +279,11 @@ impl Watch for Person {
                     rate.map(|rate| format!("; {rate}")).unwrap_or_default()
                 ));
             }
-            What::Compacted { .. } => {
+            EventKind::Compacted { .. } => {
                 self.note("the conversation had become long and goes on with a summary")
             }
             // What was said before a run broke off is not its answer.
-            What::Finished {
+            EventKind::Finished {
                 final_text: Some(text),
                 status: RunStatus::Completed | RunStatus::StepCap,
                 ..
@@ -304,9 +304,9 @@ mod tests {
     #[derive(Clone, Default)]
     struct Ends(Arc<Mutex<Vec<String>>>);
 
-    impl Watch for Ends {
-        fn see(&self, event: &Event) {
-            if let What::Finished { status, .. } = &event.what {
+    impl EventSink for Ends {
+        fn emit(&self, event: &RunEvent) {
+            if let EventKind::Finished { status, .. } = &event.kind {
                 self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {status}", event.run));
             }
         }
@@ -318,14 +318,20 @@ mod tests {
         let patient = Patient::before(told.clone());
         for (run, status) in ends {
             let (status, usage) = (*status, Usage::default());
-            patient.see(&Event {
+            patient.emit(&RunEvent {
                 run: RunId::new(*run),
                 parent: None,
                 chain: "".into(),
                 parent_chain: None,
                 depth: 0,
                 is_root: *run == "m",
-                what: What::Finished { status, final_text: None, error: None, usage, cost_microusd: None },
+                kind: EventKind::Finished {
+                    status,
+                    final_text: None,
+                    error: None,
+                    usage,
+                    cost_microusd: None,
+                },
             });
         }
         let take = || std::mem::take(&mut *told.0.lock().unwrap_or_else(PoisonError::into_inner));

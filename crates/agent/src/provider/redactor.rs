@@ -1,28 +1,28 @@
 //! Keeps our key out of an answer while it comes.
 
-use super::attempt::Seen;
+use super::attempt::AttemptEvent;
 use super::deltas::BlockKind;
 use super::secret::Secret;
 
 /// Stands between an answer and those who watch it come. The end of a piece that may be how a secret begins is held back
 /// until more has come, so that a secret which comes in pieces is not shown either.
 #[derive(Debug)]
-pub(super) struct Veil {
+pub(super) struct StreamRedactor {
     secrets: Vec<Secret>,
     held: String,
     of: BlockKind,
 }
 
-impl Veil {
-    pub(super) fn over(secrets: &[Secret]) -> Self {
+impl StreamRedactor {
+    pub(super) fn new(secrets: &[Secret]) -> Self {
         Self { secrets: secrets.to_vec(), held: String::new(), of: BlockKind::Text }
     }
 
     /// Passes on what may be seen.
-    pub(super) fn show(&mut self, seen: Seen<'_>, on: &mut (dyn FnMut(Seen<'_>) + Send)) {
-        let Seen::Delta { block, text } = seen else { return on(seen) };
+    pub(super) fn push(&mut self, seen: AttemptEvent<'_>, on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)) {
+        let AttemptEvent::Delta { block, text } = seen else { return on(seen) };
         if self.of != block {
-            self.lift(on);
+            self.finish(on);
             self.of = block;
         }
         self.held.push_str(text);
@@ -31,14 +31,14 @@ impl Veil {
         }
         let may_begin = self.secrets.iter().map(|secret| secret.beginning_at_end(&self.held)).max();
         let rest = self.held.split_off(self.held.len() - may_begin.unwrap_or_default());
-        self.lift(on);
+        self.finish(on);
         self.held = rest;
     }
 
     /// Nothing more comes that could make a secret of what is held back.
-    pub(super) fn lift(&mut self, on: &mut (dyn FnMut(Seen<'_>) + Send)) {
+    pub(super) fn finish(&mut self, on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)) {
         if !self.held.is_empty() {
-            on(Seen::Delta { block: self.of, text: &self.held });
+            on(AttemptEvent::Delta { block: self.of, text: &self.held });
             self.held.clear();
         }
     }
@@ -49,17 +49,17 @@ mod tests {
     use super::*;
 
     fn shown(pieces: &[&str]) -> Vec<String> {
-        let mut veil = Veil::over(&[Secret::new("sk-canary"), Secret::new("skeleton key")]);
+        let mut redactor = StreamRedactor::new(&[Secret::new("sk-canary"), Secret::new("skeleton key")]);
         let mut shown = Vec::new();
-        let mut on = |seen: Seen<'_>| {
-            if let Seen::Delta { text, .. } = seen {
+        let mut on = |seen: AttemptEvent<'_>| {
+            if let AttemptEvent::Delta { text, .. } = seen {
                 shown.push(text.to_owned());
             }
         };
         for text in pieces {
-            veil.show(Seen::Delta { block: BlockKind::Text, text }, &mut on);
+            redactor.push(AttemptEvent::Delta { block: BlockKind::Text, text }, &mut on);
         }
-        veil.lift(&mut on);
+        redactor.finish(&mut on);
         shown
     }
 
@@ -81,11 +81,11 @@ mod tests {
 
     #[test]
     fn another_kind_of_block_shows_what_was_held() {
-        let mut veil = Veil::over(&[Secret::new("sk-canary")]);
+        let mut redactor = StreamRedactor::new(&[Secret::new("sk-canary")]);
         let mut shown = Vec::new();
-        let mut on = |seen: Seen<'_>| shown.push(format!("{seen:?}"));
-        veil.show(Seen::Delta { block: BlockKind::Thinking, text: "thoughts" }, &mut on);
-        veil.show(Seen::Delta { block: BlockKind::Text, text: "words." }, &mut on);
+        let mut on = |seen: AttemptEvent<'_>| shown.push(format!("{seen:?}"));
+        redactor.push(AttemptEvent::Delta { block: BlockKind::Thinking, text: "thoughts" }, &mut on);
+        redactor.push(AttemptEvent::Delta { block: BlockKind::Text, text: "words." }, &mut on);
         assert_eq!(shown.len(), 3, "{shown:?}");
         assert!(shown[1].contains("Thinking") && shown[1].contains("\"s\""), "{shown:?}");
     }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 /// The turns that forks are started from in this process at the moment.
 #[derive(Debug, Default)]
-pub struct FanOut(Arc<Turns>);
+pub struct CacheWarmup(Arc<Turns>);
 
 /// By the run and its reply.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl Turns {
     }
 }
 
-impl FanOut {
+impl CacheWarmup {
     /// The place of a fork of that turn.
     pub(crate) fn place(&self, turn: (RunId, Seq)) -> Place {
         let mut turns = self.0.lock();
@@ -130,40 +130,40 @@ mod tests {
     }
 
     /// `leads` or `follows`, with how many turns are known meanwhile.
-    fn placed(fan_out: &FanOut) -> (Place, &'static str, usize) {
-        let place = fan_out.place(turn());
+    fn placed(cache_warmup: &CacheWarmup) -> (Place, &'static str, usize) {
+        let place = cache_warmup.place(turn());
         let word = if matches!(place, Place::Leads(_)) { "leads" } else { "follows" };
-        (place, word, fan_out.0.lock().len())
+        (place, word, cache_warmup.0.lock().len())
     }
 
     #[test]
     fn a_turn_is_forgotten_when_the_last_one_leaves_it() {
-        let fan_out = FanOut::default();
-        let (one, word, known) = placed(&fan_out);
+        let cache_warmup = CacheWarmup::default();
+        let (one, word, known) = placed(&cache_warmup);
         assert_eq!((word, known), ("leads", 1));
-        let (two, word, known) = placed(&fan_out);
+        let (two, word, known) = placed(&cache_warmup);
         assert_eq!((word, known), ("follows", 1));
         if let Place::Leads(lead) = &one {
             lead.begun();
         }
         drop(two);
-        assert_eq!(placed(&fan_out).1, "follows", "its answer comes, and the turn is known");
+        assert_eq!(placed(&cache_warmup).1, "follows", "its answer comes, and the turn is known");
         drop(one);
-        assert!(fan_out.0.lock().is_empty());
-        assert_eq!(placed(&fan_out).1, "leads");
-        assert!(fan_out.0.lock().is_empty());
+        assert!(cache_warmup.0.lock().is_empty());
+        assert_eq!(placed(&cache_warmup).1, "leads");
+        assert!(cache_warmup.0.lock().is_empty());
     }
 
     #[tokio::test]
     async fn who_follows_keeps_the_turn_when_the_first_one_is_gone() {
-        let fan_out = FanOut::default();
-        let (one, ..) = placed(&fan_out);
-        let (Place::Follows(mut two), ..) = placed(&fan_out) else { panic!("somebody leads") };
+        let cache_warmup = CacheWarmup::default();
+        let (one, ..) = placed(&cache_warmup);
+        let (Place::Follows(mut two), ..) = placed(&cache_warmup) else { panic!("somebody leads") };
         drop(one);
         assert_eq!(two.wait().await, First::Gone);
-        let (next, word, known) = placed(&fan_out);
+        let (next, word, known) = placed(&cache_warmup);
         assert_eq!((word, known), ("leads", 1));
         drop((two, next));
-        assert!(fan_out.0.lock().is_empty());
+        assert!(cache_warmup.0.lock().is_empty());
     }
 }

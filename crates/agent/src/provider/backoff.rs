@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::failure::{Failure, Retry};
+use super::failure::{ProviderFailure, RetryAdvice};
 
 /// The rules for trying again.
 #[derive(Clone, Debug)]
-pub struct Retries {
+pub struct Backoff {
     /// How often a request is sent at most, the first time included.
     pub max_attempts: u32,
     /// The longest pause after the first attempt; it doubles with each.
@@ -18,12 +18,12 @@ pub struct Retries {
     /// The longest pause that a provider may ask for.
     pub patience: Duration,
     /// What all runs share.
-    pub budget: Arc<Budget>,
+    pub budget: Arc<RetryBudget>,
 }
 
 /// What to do after a failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum RetryDecision {
     /// Try again after that while.
     Wait(Duration),
     /// Do not try again.
@@ -42,12 +42,12 @@ pub enum Decision {
 /// are no more retries than the budget holds, and when it is over they come back by themselves: first
 /// attempts are never held back.
 #[derive(Debug)]
-pub struct Budget {
+pub struct RetryBudget {
     left: AtomicU32,
     most: u32,
 }
 
-impl Budget {
+impl RetryBudget {
     /// A full budget.
     pub fn new(most: u32) -> Self {
         Self { left: AtomicU32::new(most), most }
@@ -55,7 +55,7 @@ impl Budget {
 
     /// The one that the process has.
     pub fn shared() -> Arc<Self> {
-        static SHARED: OnceLock<Arc<Budget>> = OnceLock::new();
+        static SHARED: OnceLock<Arc<RetryBudget>> = OnceLock::new();
         SHARED.get_or_init(|| Arc::new(Self::new(200))).clone()
     }
 
@@ -71,32 +71,32 @@ impl Budget {
     }
 }
 
-impl Default for Retries {
+impl Default for Backoff {
     fn default() -> Self {
         Self {
             max_attempts: 8,
             base: Duration::from_secs(1),
             cap: Duration::from_secs(32),
             patience: Duration::from_secs(300),
-            budget: Budget::shared(),
+            budget: RetryBudget::shared(),
         }
     }
 }
 
-impl Retries {
+impl Backoff {
     /// What to do after the attempt of that number, from 1, has failed.
-    pub fn next(&self, attempt: u32, failure: &Failure, random: &mut fastrand::Rng) -> Decision {
-        let give_up = |reason: String| Decision::GiveUp { reason, again_in: None };
+    pub fn next(&self, attempt: u32, failure: &ProviderFailure, random: &mut fastrand::Rng) -> RetryDecision {
+        let give_up = |reason: String| RetryDecision::GiveUp { reason, again_in: None };
         let asked = match failure.retry {
-            Retry::No => return give_up("trying again would not help".to_owned()),
-            Retry::Yes => None,
-            Retry::After(wait) => Some(wait),
+            RetryAdvice::No => return give_up("trying again would not help".to_owned()),
+            RetryAdvice::Yes => None,
+            RetryAdvice::After(wait) => Some(wait),
         };
         if let Some(wait) = asked.filter(|wait| *wait > self.patience) {
             let (wanted, most) = (in_words(wait), in_words(self.patience));
             let reason =
                 format!("the provider wants to be asked again in {wanted}, and we wait {most} at most");
-            return Decision::GiveUp { reason, again_in: Some(wait) };
+            return RetryDecision::GiveUp { reason, again_in: Some(wait) };
         }
         if attempt >= self.max_attempts {
             return give_up(format!("it failed {attempt} times"));
@@ -109,7 +109,7 @@ impl Retries {
         let grown = self.cap.min(self.base.saturating_mul(1 << (attempt - 1).min(20))).mul_f64(random);
         let wished = asked.map(|wait| wait + self.base.mul_f64(random));
         // Who wants to be asked again at once, and refuses again, is not asked faster for it.
-        Decision::Wait(wished.map_or(grown, |wished| wished.max(grown)))
+        RetryDecision::Wait(wished.map_or(grown, |wished| wished.max(grown)))
     }
 
     /// A request was answered.
@@ -133,12 +133,12 @@ mod tests {
     use super::super::failure::FailureKind;
     use super::*;
 
-    fn failure(retry: Retry) -> Failure {
-        Failure::new(FailureKind::Overloaded, "overloaded", retry)
+    fn failure(retry: RetryAdvice) -> ProviderFailure {
+        ProviderFailure::new(FailureKind::Overloaded, "overloaded", retry)
     }
 
-    fn retries(budget: u32) -> Retries {
-        Retries { budget: Arc::new(Budget::new(budget)), ..Retries::default() }
+    fn retries(budget: u32) -> Backoff {
+        Backoff { budget: Arc::new(RetryBudget::new(budget)), ..Backoff::default() }
     }
 
     fn seconds(seconds: f64) -> Duration {
@@ -152,8 +152,8 @@ mod tests {
             let retries = retries(1000);
             let mut waits = Vec::new();
             for _ in 0..200 {
-                match retries.next(attempt, &failure(Retry::Yes), &mut random) {
-                    Decision::Wait(wait) => waits.push(wait),
+                match retries.next(attempt, &failure(RetryAdvice::Yes), &mut random) {
+                    RetryDecision::Wait(wait) => waits.push(wait),
                     given_up => panic!("{given_up:?}"),
                 }
             }
@@ -169,21 +169,24 @@ mod tests {
         let retries = retries(1000);
         for asked in [0.0, 3.0, 299.0] {
             let asked = seconds(asked);
-            match retries.next(1, &failure(Retry::After(asked)), &mut random) {
-                Decision::Wait(wait) => assert!(wait >= asked && wait <= asked + retries.base, "{wait:?}"),
+            match retries.next(1, &failure(RetryAdvice::After(asked)), &mut random) {
+                RetryDecision::Wait(wait) => {
+                    assert!(wait >= asked && wait <= asked + retries.base, "{wait:?}")
+                }
                 given_up => panic!("{given_up:?}"),
             }
         }
         // Who says "at once" again and again is not asked faster for it.
-        let now = |random: &mut fastrand::Rng| retries.next(6, &failure(Retry::After(seconds(0.0))), random);
+        let now =
+            |random: &mut fastrand::Rng| retries.next(6, &failure(RetryAdvice::After(seconds(0.0))), random);
         let waits: Vec<_> = (0..50).map(|_| now(&mut random)).collect();
         assert!(
-            waits.iter().any(|wait| matches!(wait, Decision::Wait(wait) if *wait > seconds(16.0))),
+            waits.iter().any(|wait| matches!(wait, RetryDecision::Wait(wait) if *wait > seconds(16.0))),
             "{waits:?}"
         );
         let hour = seconds(3599.0);
-        let Decision::GiveUp { reason, again_in } =
-            retries.next(1, &failure(Retry::After(hour)), &mut random)
+        let RetryDecision::GiveUp { reason, again_in } =
+            retries.next(1, &failure(RetryAdvice::After(hour)), &mut random)
         else {
             panic!("nobody waits an hour");
         };
@@ -194,11 +197,11 @@ mod tests {
     #[test]
     fn there_is_an_end() {
         let mut random = fastrand::Rng::with_seed(7);
-        let is_over = |decision| matches!(decision, Decision::GiveUp { again_in: None, .. });
-        assert!(is_over(retries(9).next(1, &failure(Retry::No), &mut random)));
-        assert!(is_over(retries(9).next(8, &failure(Retry::Yes), &mut random)));
-        assert!(is_over(retries(0).next(1, &failure(Retry::Yes), &mut random)));
-        assert!(!is_over(retries(1).next(7, &failure(Retry::Yes), &mut random)));
+        let is_over = |decision| matches!(decision, RetryDecision::GiveUp { again_in: None, .. });
+        assert!(is_over(retries(9).next(1, &failure(RetryAdvice::No), &mut random)));
+        assert!(is_over(retries(9).next(8, &failure(RetryAdvice::Yes), &mut random)));
+        assert!(is_over(retries(0).next(1, &failure(RetryAdvice::Yes), &mut random)));
+        assert!(!is_over(retries(1).next(7, &failure(RetryAdvice::Yes), &mut random)));
     }
 
     /// A thousand runs, each of many turns, against a provider that fails as `fails` says.
@@ -217,9 +220,9 @@ mod tests {
                 attempts += 1;
                 firsts += u32::from(*attempt == 1);
                 if fails(&mut random) {
-                    let decision = retries.next(*attempt, &failure(Retry::Yes), &mut random);
+                    let decision = retries.next(*attempt, &failure(RetryAdvice::Yes), &mut random);
                     *attempt += 1;
-                    return matches!(decision, Decision::Wait(_));
+                    return matches!(decision, RetryDecision::Wait(_));
                 }
                 retries.succeeded();
                 successes += 1;
