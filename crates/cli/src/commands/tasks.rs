@@ -79,8 +79,11 @@ fn text(all: &[(Thread, Vec<Task>)]) -> String {
         text.push('\n');
         for task in tasks {
             let status = task.status.as_str();
-            let line =
-                format!("  {:<8} {status:<12} {}", agent::tasks::display_name(task), report::plain(&task.subject));
+            let line = format!(
+                "  {:<8} {status:<12} {}",
+                agent::tasks::display_name(task),
+                report::plain(&task.subject)
+            );
             text += &report::fit(&line, crate::terminal::width());
             text.push('\n');
             let result =

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::provider::{ProviderConfig, ConfigError, ApiKey, ProviderClient, endpoint};
-use agent::{RunDefaults, ModelClient};
+use agent::provider::{ApiKey, ConfigError, ProviderClient, ProviderConfig, endpoint};
+use agent::{ModelClient, RunDefaults};
 use proxy::{CachedRequest, PriorConversation, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
 use session::RunId;
@@ -188,7 +188,11 @@ fn standing_in() -> Option<&'static str> {
 
 /// Who goes on with a run: whoever has answered it so far. Somebody else with the same model does where that is said; nobody
 /// is handed a conversation without a word.
-fn goes_on(row: &store::Run, arguments: &Arguments, config: &ProviderConfig) -> anyhow::Result<ProviderClient> {
+fn goes_on(
+    row: &store::Run,
+    arguments: &Arguments,
+    config: &ProviderConfig,
+) -> anyhow::Result<ProviderClient> {
     let (began, model) = (answered_by(row, arguments)?, &row.model);
     let Some(wanted) = &arguments.model else {
         return config.named(&began).map_err(|error| match error {
@@ -287,7 +291,12 @@ fn lead_to(asked: &mut ProviderClient, addr: SocketAddr, path: Option<&str>) -> 
 }
 
 /// Puts a recording proxy between us and whoever answers.
-async fn record(arguments: &Arguments, out: &Path, asked: &mut ProviderClient, id: &str) -> anyhow::Result<Begun> {
+async fn record(
+    arguments: &Arguments,
+    out: &Path,
+    asked: &mut ProviderClient,
+    id: &str,
+) -> anyhow::Result<Begun> {
     let address = &asked.endpoint;
     let upstream = format!(
         "{}://{}",
