@@ -48,7 +48,7 @@ pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExp
     }
     let body = |id: &RequestId| {
         let (run, call): &(RunId, ModelCall) = calls.get(id)?;
-        agent::request_bytes(store, run, call).ok()
+        agent::rebuild_request(store, run, call).ok()
     };
     let shown = parity::changed_bytes(&explained, body);
     let volatile = parity::find_volatile_text(&explained, &around, body);
@@ -64,7 +64,7 @@ fn of_one(
     around: &mut Around,
 ) -> anyhow::Result<Vec<ModelCall>> {
     let mut lost = Vec::new();
-    let settings = agent::Settings::from_bytes(&row.settings).or_fail(Kind::Outside)?;
+    let settings = agent::RunSettings::from_bytes(&row.settings).or_fail(Kind::Outside)?;
     let micros = |at: store::Millis| u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000);
     let day = recording::iso(UNIX_EPOCH + Duration::from_micros(micros(row.created_at)));
     around.day = Some(day.chars().take(10).collect());
@@ -72,7 +72,7 @@ fn of_one(
     let mut from = None;
     for call in store.run(&row.id).model_calls().or_fail(Kind::Outside)? {
         // Nothing is left of a fork that keeps no transcript, but what it cost.
-        let Ok(body) = agent::request_bytes(store, &row.id, &call) else {
+        let Ok(body) = agent::rebuild_request(store, &row.id, &call) else {
             lost.extend((call.usage.input_total() > 0).then_some(call));
             continue;
         };

@@ -3,26 +3,26 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agent::Defaults;
+use agent::RunDefaults;
 use agent::definition::{Trust, TrustError};
-use agent::provider::{Config, ConfigError};
+use agent::provider::{ConfigError, ProviderConfig};
 
 use crate::failure::{Kind, OrFail, marked};
 use crate::paths;
 
 /// What is wrong with the settings that a run in that folder would have.
-pub(crate) fn check_settings(here: &Path) -> anyhow::Result<Defaults> {
-    let mut config = Config::new(Arc::new(|name: &str| std::env::var(name).ok()));
+pub(crate) fn check_settings(here: &Path) -> anyhow::Result<RunDefaults> {
+    let mut config = ProviderConfig::new(Arc::new(|name: &str| std::env::var(name).ok()));
     read_settings(&mut config, here)
 }
 
 /// The user's own settings, then the project's: those may choose a model, and not who gets a key, is asked or started.
-pub(crate) fn read_settings(config: &mut Config, here: &Path) -> anyhow::Result<Defaults> {
-    let mut defaults = Defaults::default();
+pub(crate) fn read_settings(config: &mut ProviderConfig, here: &Path) -> anyhow::Result<RunDefaults> {
+    let mut defaults = RunDefaults::default();
     let own = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
     let own = own.join("offshoot.toml");
     if let Some(text) = read_file(&own)? {
-        defaults.read(&text, &own).map_err(bad_config)?;
+        defaults.merge_user_file(&text, &own).map_err(bad_config)?;
         config.read(&text, &own).map_err(bad_config)?;
     }
     // The run's own folder, wherever it is resumed from.
@@ -33,10 +33,10 @@ pub(crate) fn read_settings(config: &mut Config, here: &Path) -> anyhow::Result<
         let real = here.canonicalize().or_fail(Kind::Outside)?.join("offshoot.toml");
         // A project's file that the user has accepted, as it is now, says as much as the user's own.
         if trust.accepts(&real, text.as_bytes()) {
-            defaults.read_accepted(&text, project).map_err(bad_config)?;
+            defaults.merge_accepted_project_file(&text, project).map_err(bad_config)?;
             config.read(&text, project).map_err(bad_config)?;
         } else {
-            defaults.read_project(&text, project).map_err(bad_config)?;
+            defaults.merge_project_file(&text, project).map_err(bad_config)?;
         }
     }
     Ok(defaults)
