@@ -20,7 +20,7 @@ use crate::preview;
 use crate::run::Run;
 use crate::spawn;
 use crate::stop::StopRequest;
-use crate::tool::{Output, Scene, text};
+use crate::tool::{ToolContext, ToolOutput, text};
 use crate::tools::{CANCELLING, STARTING, answered, ended, spawned};
 use crate::turns::turns;
 use crate::words;
@@ -101,13 +101,13 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
         started => started?,
     }
     crash::point("call.intent.after");
-    let scene = run.scene(&to_start[0])?;
+    let context = run.context(&to_start[0])?;
     // Who only waits for others leaves them its place.
     let waits = to_start.iter().any(|call| run.tools.waits(&call.name) && !is_launch(call));
     if waits {
         run.leave_place();
     }
-    let done = perform_all(run, to_start, scene, finished).await;
+    let done = perform_all(run, to_start, context, finished).await;
     if waits {
         run.take_place().await;
     }
@@ -118,7 +118,7 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
 async fn perform_all(
     run: &Arc<Run>,
     to_start: Vec<ToolCall>,
-    scene: Scene,
+    context: ToolContext,
     mut finished: Vec<ToolCall>,
 ) -> Result<Vec<ToolCall>, RunError> {
     let mut running = tokio::task::JoinSet::new();
@@ -129,13 +129,13 @@ async fn perform_all(
             name: call.name.clone(),
             input: String::from_utf8_lossy(&call.input).into_owned(),
         });
-        let scene = Scene {
+        let context = ToolContext {
             call: call.key.clone(),
             call_id: call.call.clone(),
             turn: if starts(call) { turns.next().map(Arc::new) } else { None },
-            ..scene.clone()
+            ..context.clone()
         };
-        let work = perform(run, call, scene);
+        let work = perform(run, call, context);
         running.spawn(async move { (index, work.await) });
     }
     let mut to_start: Vec<Option<ToolCall>> = to_start.into_iter().map(Some).collect();
@@ -157,7 +157,7 @@ async fn perform_all(
             true => CallStatus::Failed,
             false => CallStatus::Done,
         };
-        let Output { mut blocks, is_error, seen, fetches, .. } = output;
+        let ToolOutput { mut blocks, is_error, seen, fetches, .. } = output;
         blocks.extend(run.tell_made().iter().map(|made| text(&format!("\n[{made}]"))));
         let blocks = picture::for_eyes_of(&run.model, blocks);
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
@@ -271,8 +271,8 @@ fn may_have_run(call: &ToolCall) -> bool {
 fn perform(
     run: &Arc<Run>,
     call: &ToolCall,
-    scene: Scene,
-) -> impl Future<Output = (Output, Duration, bool)> + Send + use<> {
+    context: ToolContext,
+) -> impl Future<Output = (ToolOutput, Duration, bool)> + Send + use<> {
     let tools = Arc::clone(&run.tools);
     let (name, input) = (call.name.clone(), call.input.clone());
     let deadline = tools.deadline(&name);
@@ -281,15 +281,15 @@ fn perform(
         let broken = name.clone();
         // In a set, since what is in one ends with it: a tool that is given up does nothing more.
         let mut work = tokio::task::JoinSet::new();
-        work.spawn(async move { tools.call(&name, &input, &scene).await });
+        work.spawn(async move { tools.call(&name, &input, &context).await });
         let (output, given_up) = match tokio::time::timeout(deadline, work.join_next()).await {
             Ok(Some(Ok(output))) => (output, false),
             Ok(_) => {
-                (Output::error(format!("`{broken}` broke; that is a bug in it, not in your call")), false)
+                (ToolOutput::error(format!("`{broken}` broke; that is a bug in it, not in your call")), false)
             }
             Err(_) => {
                 let seconds = deadline.as_secs();
-                (Output::error(format!("`{broken}` took longer than {seconds} s and was given up")), true)
+                (ToolOutput::error(format!("`{broken}` took longer than {seconds} s and was given up")), true)
             }
         };
         (output, started.elapsed(), given_up)
@@ -348,17 +348,17 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     // Looked for before its row is read: who is seen at work there ends by itself.
     let is_here = run.tree.member(&child).is_some();
     let output = match started(&run.kernel.store, &call)? {
-        None => Output::error(words::NO_RESULT),
+        None => ToolOutput::error(words::NO_RESULT),
         Some(row) if run.stop.requested() == StopRequest::Cancel => {
             if !is_here && jobs::goes_on(row.status) {
                 // Told to stop like its parent, it writes its own end down, and takes along whoever works for it.
                 jobs::again(run, &child, false).await?;
             }
-            Output::error(spawned(&child, RunStatus::CancelledByParent, words::ENDED_WITH_YOU))
+            ToolOutput::error(spawned(&child, RunStatus::CancelledByParent, words::ENDED_WITH_YOU))
         }
         Some(row) if jobs::goes_on(row.status) => {
             jobs::make(run, &child).await?;
-            Output::error(spawned(&child, RunStatus::Paused, words::GOES_ON))
+            ToolOutput::error(spawned(&child, RunStatus::Paused, words::GOES_ON))
         }
         Some(row) => answered(&ended(row), None),
     };
@@ -366,8 +366,8 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     finish(run, call, status, None, result).await
 }
 
-fn said(call: &ToolCall, output: Output) -> (CallStatus, ToolResult) {
-    let Output { blocks, is_error, .. } = output;
+fn said(call: &ToolCall, output: ToolOutput) -> (CallStatus, ToolResult) {
+    let ToolOutput { blocks, is_error, .. } = output;
     let status = if is_error { CallStatus::Failed } else { CallStatus::Done };
     (status, ToolResult { call: call.call.clone(), blocks, is_error, server: false })
 }
@@ -391,7 +391,7 @@ pub(crate) fn left_open(store: &Store, run: &RunId, at: Millis) -> Result<Vec<Fi
             None => given_up(&call),
             Some(row) if jobs::goes_on(row.status) => {
                 let with_it = spawned(&row.id, RunStatus::CancelledByParent, words::ENDED_WITH_YOU);
-                said(&call, Output::error(with_it))
+                said(&call, ToolOutput::error(with_it))
             }
             Some(row) => said(&call, answered(&ended(row), None)),
         };

@@ -27,7 +27,7 @@ use crate::run::Run;
 use crate::settings::RunSettings;
 use crate::spawn;
 use crate::stop::StopHandle;
-use crate::tool::{self, Scene};
+use crate::tool::{self, ToolContext};
 use crate::tools::{MAIN_ONLY, SPAWNING};
 use crate::tree::Member;
 use crate::words;
@@ -357,11 +357,11 @@ impl ForkPoint {
 /// `None` where it has come to its end already.
 pub(crate) async fn spawn(
     above: &Arc<Run>,
-    scene: &Scene,
+    context: &ToolContext,
     fork: &ForkRequest,
     in_background: bool,
 ) -> Result<Option<Member>, String> {
-    if let Some(known) = spawn::known(above, scene, in_background).await? {
+    if let Some(known) = spawn::known(above, context, in_background).await? {
         return Ok(known);
     }
     let kernel = &above.kernel;
@@ -370,9 +370,9 @@ pub(crate) async fn spawn(
     // As they stood when the calls of this message began: then all forks that it asks for see the same.
     point.calls = above.open_calls();
     let row = kernel.store.run(&above.id).row().map_err(|error| error.to_string())?;
-    let at = (spawn::id(&scene.call), Some(scene.call_id.clone()));
+    let at = (spawn::id(&context.call), Some(context.call_id.clone()));
     let new = kernel.described(&point, &row, above.settings.clone(), at, fork, (false, in_background));
-    spawn::launch(above, scene, new.map_err(words)?, in_background).await.map(Some)
+    spawn::launch(above, context, new.map_err(words)?, in_background).await.map(Some)
 }
 
 /// Anthropic lets no model think with less.

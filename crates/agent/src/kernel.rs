@@ -203,7 +203,7 @@ thread_local! {
 }
 
 #[cfg(test)]
-pub(crate) type Between = Box<dyn Fn(Arc<Run>) -> crate::tool::Doing<'static, ()>>;
+pub(crate) type Between = Box<dyn Fn(Arc<Run>) -> crate::tool::BoxFuture<'static, ()>>;
 
 #[cfg(test)]
 async fn between(run: &Arc<Run>) {

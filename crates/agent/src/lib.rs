@@ -71,7 +71,7 @@ pub use request::rebuild_request;
 pub use settings::{RunLimits, RunSettings};
 pub use shell::{Processes, Shell, serve_if_asked};
 pub use stop::{StopHandle, StopRequest, StopSignal};
-pub use tool::{Digest, Doing, Output, Policy, Scene, SeenFile, Tool, Toolbox};
+pub use tool::{BoxFuture, Digest, Policy, SeenFile, Tool, ToolContext, ToolOutput, Toolbox};
 pub use tree_limits::TreeLimits;
 pub use words::NO_FINAL_TEXT;
 pub use workspace::{PROTECTED, Protected, Workspace, WorkspaceError};

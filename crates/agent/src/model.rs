@@ -4,7 +4,7 @@ use bytes::Bytes;
 use wire::dialect::Dialect;
 
 use crate::provider::{AttemptEvent, FailureKind, HttpAttempt, ProviderClient};
-use crate::tool::Doing;
+use crate::tool::BoxFuture;
 
 /// Somebody who answers requests.
 pub trait ModelClient: Send + Sync {
@@ -19,7 +19,7 @@ pub trait ModelClient: Send + Sync {
         &'a self,
         body: Bytes,
         on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
-    ) -> Doing<'a, HttpAttempt>;
+    ) -> BoxFuture<'a, HttpAttempt>;
 }
 
 impl ModelClient for ProviderClient {
@@ -35,7 +35,7 @@ impl ModelClient for ProviderClient {
         &'a self,
         body: Bytes,
         on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
-    ) -> Doing<'a, HttpAttempt> {
+    ) -> BoxFuture<'a, HttpAttempt> {
         Box::pin(Self::attempt(self, body, on))
     }
 }

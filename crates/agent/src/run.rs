@@ -28,7 +28,7 @@ use crate::settings::RunSettings;
 use crate::spawn;
 use crate::spoken::Spoken;
 use crate::stop::{StopHandle, StopRequest, StopSignal};
-use crate::tool::{self, Scene, Toolbox};
+use crate::tool::{self, ToolContext, Toolbox};
 use crate::tree::Tree;
 use crate::words;
 use crate::workspace::Workspace;
@@ -330,9 +330,9 @@ impl Run {
     }
 
     /// Where a tool call takes place, and what the run knows by now.
-    pub(crate) fn scene(self: &Arc<Self>, call: &ToolCall) -> Result<Scene, RunError> {
+    pub(crate) fn context(self: &Arc<Self>, call: &ToolCall) -> Result<ToolContext, RunError> {
         let seen = self.kernel.store.run(&self.id).seen_files()?;
-        Ok(Scene {
+        Ok(ToolContext {
             workspace: Arc::new(self.workspace()),
             seen: Arc::new(seen.into_iter().map(|file| (file.path, file.sha256)).collect()),
             processes: Arc::clone(&self.tree.processes),

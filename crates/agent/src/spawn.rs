@@ -18,7 +18,7 @@ use crate::schema;
 use crate::settings::{RunLimits, RunSettings};
 use crate::stop::StopRequest;
 use crate::tasks;
-use crate::tool::{self, Scene};
+use crate::tool::{self, ToolContext};
 use crate::tools::{MAIN_ONLY, SPAWNING};
 use crate::tree::Member;
 use crate::words;
@@ -50,13 +50,17 @@ pub(crate) fn place(parent: &RunId, child: &RunId) -> Option<(u64, u64)> {
 /// Starts a sub-agent, or goes on with the one that this call has started before; why not, in words for the model.
 ///
 /// `None` where it has come to its end already.
-pub(crate) async fn start(above: &Arc<Run>, scene: &Scene, wanted: Wanted) -> Result<Option<Member>, String> {
+pub(crate) async fn start(
+    above: &Arc<Run>,
+    context: &ToolContext,
+    wanted: Wanted,
+) -> Result<Option<Member>, String> {
     let in_background = wanted.in_background;
-    if let Some(known) = known(above, scene, in_background).await? {
+    if let Some(known) = known(above, context, in_background).await? {
         return Ok(known);
     }
-    let run = described(above, &id(&scene.call), &scene.call_id, wanted)?;
-    launch(above, scene, run, in_background).await.map(Some)
+    let run = described(above, &id(&context.call), &context.call_id, wanted)?;
+    launch(above, context, run, in_background).await.map(Some)
 }
 
 /// The run that this call has started before: at work again, or come to its end.
@@ -64,18 +68,18 @@ pub(crate) async fn start(above: &Arc<Run>, scene: &Scene, wanted: Wanted) -> Re
 /// Who starts a new one has its turn from here on, until it is counted.
 pub(crate) async fn known(
     above: &Arc<Run>,
-    scene: &Scene,
+    context: &ToolContext,
     in_background: bool,
 ) -> Result<Option<Option<Member>>, String> {
-    if let Some(turn) = &scene.turn {
+    if let Some(turn) = &context.turn {
         turn.comes().await;
     }
-    let id = id(&scene.call);
+    let id = id(&context.call);
     match above.kernel.store.run(&id).row() {
         Err(StoreError::NoRun(_)) => Ok(None),
         Err(error) => Err(error.to_string()),
         Ok(row) if jobs::goes_on(row.status) => {
-            pass_on(scene);
+            pass_on(context);
             let again = jobs::again(above, &id, in_background).await;
             again.map(|member| Some(Some(member))).map_err(|error| error.to_string())
         }
@@ -86,7 +90,7 @@ pub(crate) async fn known(
 /// Writes a run down and lets it work, where there may be one more.
 pub(crate) async fn launch(
     above: &Arc<Run>,
-    scene: &Scene,
+    context: &ToolContext,
     run: NewRun,
     in_background: bool,
 ) -> Result<Member, String> {
@@ -101,7 +105,7 @@ pub(crate) async fn launch(
         ));
     }
     // Those behind it need not wait for the disk.
-    pass_on(scene);
+    pass_on(context);
     let begun = begin(above, run, in_background).await;
     if begun.is_err() {
         above.uncount_child();
@@ -110,8 +114,8 @@ pub(crate) async fn launch(
 }
 
 /// Lets the next call of the message start its own.
-fn pass_on(scene: &Scene) {
-    if let Some(turn) = &scene.turn {
+fn pass_on(context: &ToolContext) {
+    if let Some(turn) = &context.turn {
         turn.is_over();
     }
 }

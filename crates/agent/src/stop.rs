@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::tool::Doing;
+use crate::tool::BoxFuture;
 
 /// A request to a run, each stronger than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +80,7 @@ impl StopSignal {
         }
     }
 
-    fn wait_for_boxed(&self, wanted: StopRequest) -> Doing<'_, ()> {
+    fn wait_for_boxed(&self, wanted: StopRequest) -> BoxFuture<'_, ()> {
         Box::pin(self.wait_for(wanted))
     }
 }

@@ -12,7 +12,7 @@ use wire::dialect::ToolSpec;
 pub use store::{Digest, Policy, SeenFile};
 
 /// Something that takes time.
-pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A tool: what the model is told of it, and what it does.
 pub trait Tool: Send + Sync {
@@ -44,12 +44,16 @@ pub trait Tool: Send + Sync {
     }
 
     /// Does it. `input` is a JSON object; whatever goes wrong is an answer for the model to act on.
-    fn call<'a>(&'a self, input: &'a serde_json::Value, scene: &'a Scene) -> Doing<'a, Output>;
+    fn call<'a>(
+        &'a self,
+        input: &'a serde_json::Value,
+        context: &'a ToolContext,
+    ) -> BoxFuture<'a, ToolOutput>;
 }
 
 /// What a tool answers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Output {
+pub struct ToolOutput {
     /// The answer.
     pub blocks: Vec<Block>,
     /// The tool could not do what was asked.
@@ -62,7 +66,7 @@ pub struct Output {
     pub is_uncertain: bool,
 }
 
-impl Output {
+impl ToolOutput {
     /// An answer in words.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
@@ -99,7 +103,7 @@ impl Output {
 
 /// Where a call takes place.
 #[derive(Clone)]
-pub struct Scene {
+pub struct ToolContext {
     /// The files it may touch.
     pub workspace: Arc<crate::Workspace>,
     /// The files that its agent knows, as it knows them.
@@ -124,7 +128,7 @@ pub struct Scene {
     pub(crate) turn: Option<Arc<crate::turns::Turn>>,
 }
 
-impl Scene {
+impl ToolContext {
     /// Now, as the journal counts.
     pub(crate) fn at(&self) -> store::Millis {
         store::Millis(self.now.timestamp().as_millisecond())
@@ -189,16 +193,16 @@ impl Toolbox {
     }
 
     /// Calls a tool. A name or an input that cannot be is an answer for the model to act on.
-    pub(crate) async fn call(&self, name: &str, input: &[u8], scene: &Scene) -> Output {
+    pub(crate) async fn call(&self, name: &str, input: &[u8], context: &ToolContext) -> ToolOutput {
         let Some(tool) = self.find(name) else {
             let names: Vec<&str> = self.0.iter().map(|tool| tool.name()).collect();
-            return Output::error(format!("there is no tool `{name}`; there are: {}", names.join(", ")));
+            return ToolOutput::error(format!("there is no tool `{name}`; there are: {}", names.join(", ")));
         };
         let input: &[u8] = if input.is_empty() { b"{}" } else { input };
         match serde_json::from_slice::<serde_json::Value>(input) {
-            Ok(input) if input.is_object() => tool.call(&input, scene).await,
-            Ok(_) => Output::error(format!("the input of `{name}` must be a JSON object")),
-            Err(error) => Output::error(format!("the input of `{name}` is not JSON: {error}")),
+            Ok(input) if input.is_object() => tool.call(&input, context).await,
+            Ok(_) => ToolOutput::error(format!("the input of `{name}` must be a JSON object")),
+            Err(error) => ToolOutput::error(format!("the input of `{name}` is not JSON: {error}")),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use agent::Ground;
-use agent::definition::{Definitions, Places, State, Trust};
+use agent::definition::{DefinitionFolders, DefinitionState, Definitions, Trust};
 
 use crate::failure::{Kind, OrFail};
 use crate::{paths, settings};
@@ -30,7 +30,7 @@ impl Described {
         if let Ok(settings) = settings::check_settings(&project) {
             tools.extend(settings.mcp.iter().map(|server| format!("{}_*", server.name)));
         }
-        let all = Definitions::load(Places { project: &project, user: &user }, &trust, &tools);
+        let all = Definitions::load(DefinitionFolders { project: &project, user: &user }, &trust, &tools);
         Ok(Self { all, project, trust })
     }
 
@@ -46,7 +46,7 @@ impl Described {
 
     /// How many files wait for the user's word.
     pub(crate) fn waiting(&self) -> usize {
-        self.all.files.iter().filter(|file| file.state == State::NotAccepted).count()
+        self.all.files.iter().filter(|file| file.state == DefinitionState::NotAccepted).count()
     }
 }
 

@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::agent::Agent;
-use super::front::{Broken, Front};
-use super::keys::Unused;
+use super::front::{DefinitionError, Front};
+use super::keys::UnusedKey;
 use super::skill::Skill;
 use super::trust::Trust;
 
@@ -16,7 +16,7 @@ const MAX_FILES: usize = 1000;
 
 /// What a file describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DefinitionKind {
     /// An agent.
     Agent,
     /// A skill.
@@ -25,7 +25,7 @@ pub enum Kind {
     Command,
 }
 
-impl Kind {
+impl DefinitionKind {
     /// As a word.
     pub fn word(self) -> &'static str {
         match self {
@@ -37,26 +37,29 @@ impl Kind {
 }
 
 /// Where a project may have them, the first before the others.
-const PROJECT: &[(Kind, &str)] = &[
-    (Kind::Agent, ".offshoot/agents"),
-    (Kind::Agent, ".claude/agents"),
-    (Kind::Agent, ".opencode/agent"),
-    (Kind::Agent, ".opencode/agents"),
-    (Kind::Skill, ".offshoot/skills"),
-    (Kind::Skill, ".claude/skills"),
-    (Kind::Command, ".offshoot/commands"),
-    (Kind::Command, ".claude/commands"),
-    (Kind::Command, ".opencode/command"),
-    (Kind::Command, ".opencode/commands"),
+const PROJECT: &[(DefinitionKind, &str)] = &[
+    (DefinitionKind::Agent, ".offshoot/agents"),
+    (DefinitionKind::Agent, ".claude/agents"),
+    (DefinitionKind::Agent, ".opencode/agent"),
+    (DefinitionKind::Agent, ".opencode/agents"),
+    (DefinitionKind::Skill, ".offshoot/skills"),
+    (DefinitionKind::Skill, ".claude/skills"),
+    (DefinitionKind::Command, ".offshoot/commands"),
+    (DefinitionKind::Command, ".claude/commands"),
+    (DefinitionKind::Command, ".opencode/command"),
+    (DefinitionKind::Command, ".opencode/commands"),
 ];
 
 /// Where the user has their own.
-const USER: &[(Kind, &str)] =
-    &[(Kind::Agent, "agents"), (Kind::Skill, "skills"), (Kind::Command, "commands")];
+const USER: &[(DefinitionKind, &str)] = &[
+    (DefinitionKind::Agent, "agents"),
+    (DefinitionKind::Skill, "skills"),
+    (DefinitionKind::Command, "commands"),
+];
 
 /// Where to look.
 #[derive(Clone, Copy, Debug)]
-pub struct Places<'a> {
+pub struct DefinitionFolders<'a> {
     /// The project's folder, without links in its path: accepted files are known by it.
     pub project: &'a Path,
     /// The user's configuration folder.
@@ -73,33 +76,33 @@ pub struct Definitions {
     /// The commands.
     pub commands: Vec<Skill>,
     /// Every file.
-    pub files: Vec<File>,
+    pub files: Vec<DefinitionFile>,
 }
 
 /// One file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct File {
+pub struct DefinitionFile {
     /// Where it is.
     pub path: PathBuf,
     /// What it describes.
-    pub kind: Kind,
+    pub kind: DefinitionKind,
     /// What that is called, where it can be read.
     pub name: Option<String>,
     /// It is the project's and not the user's.
     pub is_project: bool,
     /// Whether it counts.
-    pub state: State,
+    pub state: DefinitionState,
     /// What in it has no effect.
-    pub unused: Vec<Unused>,
+    pub unused: Vec<UnusedKey>,
 }
 
 /// Whether a file counts.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
+pub enum DefinitionState {
     /// It does.
     Used,
     /// It cannot be read.
-    Broken(Broken),
+    Invalid(DefinitionError),
     /// The user has not accepted it, or not as it is now.
     NotAccepted,
     /// Another one of the same name comes before it.
@@ -113,7 +116,7 @@ pub enum State {
 
 impl Definitions {
     /// Reads all there are. `tools` are the names of the tools, for saying which named ones do not exist.
-    pub fn load(places: Places<'_>, trust: &Trust, tools: &[String]) -> Self {
+    pub fn load(places: DefinitionFolders<'_>, trust: &Trust, tools: &[String]) -> Self {
         let mut all = Self::default();
         let project = PROJECT.iter().map(|(kind, folder)| (*kind, places.project.join(folder), true));
         let user = USER.iter().map(|(kind, folder)| (*kind, places.user.join(folder), false));
@@ -131,41 +134,54 @@ impl Definitions {
         all
     }
 
-    fn take(&mut self, kind: Kind, found: Found, is_project: bool, trust: &Trust, tools: &[String]) {
+    fn take(
+        &mut self,
+        kind: DefinitionKind,
+        found: Found,
+        is_project: bool,
+        trust: &Trust,
+        tools: &[String],
+    ) {
         let Found { path, name, ignored } = found;
-        let mut file =
-            File { path: path.clone(), kind, name: None, is_project, state: State::Used, unused: Vec::new() };
+        let mut file = DefinitionFile {
+            path: path.clone(),
+            kind,
+            name: None,
+            is_project,
+            state: DefinitionState::Used,
+            unused: Vec::new(),
+        };
         if let Some(why) = ignored {
-            file.state = State::Ignored(why);
+            file.state = DefinitionState::Ignored(why);
             return self.files.push(file);
         }
         let read = read(&path).and_then(|bytes| Ok((Front::read(&bytes)?, bytes)));
         let (front, bytes) = match read {
             Ok(read) => read,
             Err(broken) => {
-                file.state = State::Broken(broken);
+                file.state = DefinitionState::Invalid(broken);
                 return self.files.push(file);
             }
         };
         let is_accepted = !is_project || trust.accepts(&path, &bytes);
         let described = match kind {
-            Kind::Agent => {
+            DefinitionKind::Agent => {
                 Agent::read(front, &name, tools).map(|(agent, unused)| (One::Agent(agent), unused))
             }
             _ => Skill::read(kind, front, &name, tools).map(|(skill, unused)| (One::Skill(skill), unused)),
         };
         match described {
-            Err(broken) => file.state = State::Broken(broken),
+            Err(broken) => file.state = DefinitionState::Invalid(broken),
             Ok((one, unused)) => {
                 let name = one.name().to_owned();
                 let before = self.named(kind, &name);
                 file.unused = unused;
                 file.state = match before {
-                    _ if !is_accepted => State::NotAccepted,
-                    Some(by) => State::Hidden { by },
+                    _ if !is_accepted => DefinitionState::NotAccepted,
+                    Some(by) => DefinitionState::Hidden { by },
                     None => {
                         self.add(kind, one, &path, is_project);
-                        State::Used
+                        DefinitionState::Used
                     }
                 };
                 file.name = Some(name);
@@ -175,20 +191,20 @@ impl Definitions {
     }
 
     /// The file that the thing of that name comes from.
-    fn named(&self, kind: Kind, name: &str) -> Option<PathBuf> {
+    fn named(&self, kind: DefinitionKind, name: &str) -> Option<PathBuf> {
         let skill = |skills: &[Skill]| skills.iter().find(|s| s.name == name).and_then(|s| s.file.clone());
         match kind {
-            Kind::Agent => self.agents.iter().find(|a| a.name == name).and_then(|a| a.file.clone()),
-            Kind::Skill => skill(&self.skills),
-            Kind::Command => skill(&self.commands),
+            DefinitionKind::Agent => self.agents.iter().find(|a| a.name == name).and_then(|a| a.file.clone()),
+            DefinitionKind::Skill => skill(&self.skills),
+            DefinitionKind::Command => skill(&self.commands),
         }
     }
 
-    fn add(&mut self, kind: Kind, one: One, path: &Path, is_project: bool) {
+    fn add(&mut self, kind: DefinitionKind, one: One, path: &Path, is_project: bool) {
         let file = Some(path.to_owned());
         match one {
             One::Agent(agent) => self.agents.push(Agent { file, ..agent }),
-            One::Skill(skill) if kind == Kind::Skill => {
+            One::Skill(skill) if kind == DefinitionKind::Skill => {
                 // An agent reads what is in its workspace, and nothing in the user's own folder.
                 let folder = path.parent().filter(|_| is_project).map(Path::to_owned);
                 self.skills.push(Skill { file, folder, ..skill });
@@ -199,7 +215,7 @@ impl Definitions {
 
     /// Whether nothing is broken.
     pub fn is_sound(&self) -> bool {
-        !self.files.iter().any(|file| matches!(file.state, State::Broken(_)))
+        !self.files.iter().any(|file| matches!(file.state, DefinitionState::Invalid(_)))
     }
 }
 
@@ -218,9 +234,10 @@ impl One {
 }
 
 /// What stands for all files from there on.
-fn too_many(kind: Kind, folder: &Path, is_project: bool) -> File {
-    let state = State::Ignored("there are more than 1000 files, and from here on none is looked at");
-    File { path: folder.to_owned(), kind, name: None, is_project, state, unused: Vec::new() }
+fn too_many(kind: DefinitionKind, folder: &Path, is_project: bool) -> DefinitionFile {
+    let state =
+        DefinitionState::Ignored("there are more than 1000 files, and from here on none is looked at");
+    DefinitionFile { path: folder.to_owned(), kind, name: None, is_project, state, unused: Vec::new() }
 }
 
 /// What a name in a folder stands for.
@@ -244,10 +261,10 @@ struct Found {
 }
 
 /// The files of a folder by name, those below it included.
-fn files(kind: Kind, folder: &Path, between: &str) -> Vec<Found> {
+fn files(kind: DefinitionKind, folder: &Path, between: &str) -> Vec<Found> {
     let mut found = Vec::new();
     match kind {
-        Kind::Skill => {
+        DefinitionKind::Skill => {
             for (path, name, entry) in entries(folder) {
                 let file = path.join("SKILL.md");
                 let (path, ignored) = match entry {
@@ -303,18 +320,18 @@ fn entries(folder: &Path) -> Vec<(PathBuf, String, Entry)> {
 }
 
 /// A file's bytes, read once: what is accepted is what is used.
-fn read(path: &Path) -> Result<Vec<u8>, Broken> {
-    let cannot = |error: std::io::Error| Broken::at(1, format!("it cannot be read: {error}"));
+fn read(path: &Path) -> Result<Vec<u8>, DefinitionError> {
+    let cannot = |error: std::io::Error| DefinitionError::at(1, format!("it cannot be read: {error}"));
     // What is no plain file could keep us waiting for ever.
     let about = std::fs::metadata(path).map_err(cannot)?;
     if !about.is_file() {
-        return Err(Broken::at(1, "it is not a file"));
+        return Err(DefinitionError::at(1, "it is not a file"));
     }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(cannot)?;
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
     match bytes.len() as u64 > MAX_BYTES {
-        true => Err(Broken::at(1, format!("it has more than {MAX_BYTES} bytes"))),
+        true => Err(DefinitionError::at(1, format!("it has more than {MAX_BYTES} bytes"))),
         false => Ok(bytes),
     }
 }

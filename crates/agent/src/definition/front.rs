@@ -5,14 +5,14 @@ use serde_json::{Map, Value};
 /// Why a file cannot be used, and where in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
-pub struct Broken {
+pub struct DefinitionError {
     /// The line, from 1.
     pub line: usize,
     /// Why.
     pub why: String,
 }
 
-impl Broken {
+impl DefinitionError {
     pub(super) fn at(line: usize, why: impl Into<String>) -> Self {
         Self { line, why: why.into() }
     }
@@ -38,11 +38,11 @@ pub(super) struct Key {
 }
 
 impl Front {
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, Broken> {
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, DefinitionError> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let before = &bytes[..error.valid_up_to()];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            Broken::at(line, "this is not UTF-8")
+            DefinitionError::at(line, "this is not UTF-8")
         })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines();
@@ -60,7 +60,10 @@ impl Front {
             yaml.push('\n');
         }
         if !is_closed {
-            return Err(Broken::at(1, "the front matter has no end: a line `---` is missing below it"));
+            return Err(DefinitionError::at(
+                1,
+                "the front matter has no end: a line `---` is missing below it",
+            ));
         }
         let map = parse(&yaml).or_else(|broken| parse(&quoted(&yaml)).map_err(|_| broken))?;
         let key = |(name, value): (String, Value)| Key { line: line_of(&yaml, &name), name, value };
@@ -69,7 +72,7 @@ impl Front {
     }
 }
 
-fn parse(yaml: &str) -> Result<Map<String, Value>, Broken> {
+fn parse(yaml: &str) -> Result<Map<String, Value>, DefinitionError> {
     let says_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
     if yaml.lines().all(says_nothing) {
         return Ok(Map::new());
@@ -85,7 +88,7 @@ fn parse(yaml: &str) -> Result<Map<String, Value>, Broken> {
         // The place is said by us, counted in the whole file.
         let why = why.split(" at line ").next().unwrap_or(&why).trim_end_matches([':', ' ']);
         let why = why.split(", set DuplicateKeyPolicy").next().unwrap_or(why).to_owned();
-        Broken::at(line + 1, format!("the front matter is not YAML: {why}"))
+        DefinitionError::at(line + 1, format!("the front matter is not YAML: {why}"))
     })
 }
 

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::front::{Broken, Front, Key};
+use super::front::{DefinitionError, Front, Key};
 
 /// Something in a file that has no effect here.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unused {
+pub struct UnusedKey {
     /// The key.
     pub key: String,
     /// Its line.
@@ -20,7 +20,7 @@ pub struct Unused {
 /// The keys that are still to be taken.
 pub(super) struct Keys {
     left: Vec<Key>,
-    pub(super) unused: Vec<Unused>,
+    pub(super) unused: Vec<UnusedKey>,
 }
 
 impl Keys {
@@ -35,22 +35,25 @@ impl Keys {
     }
 
     /// Takes words. A number is one too: people call things `7`.
-    pub(super) fn words(&mut self, name: &str) -> Result<Option<(String, usize)>, Broken> {
+    pub(super) fn words(&mut self, name: &str) -> Result<Option<(String, usize)>, DefinitionError> {
         let Some(key) = self.take(&[name]) else { return Ok(None) };
         match key.value {
             Value::String(words) => Ok(Some((words.trim().to_owned(), key.line))),
             Value::Number(number) => Ok(Some((number.to_string(), key.line))),
-            other => Err(Broken::at(key.line, format!("`{name}` must be words, but is: {}", brief(&other)))),
+            other => Err(DefinitionError::at(
+                key.line,
+                format!("`{name}` must be words, but is: {}", brief(&other)),
+            )),
         }
     }
 
     /// It has no effect.
     pub(super) fn unused(&mut self, key: Key, why: impl Into<String>) {
-        self.unused.push(Unused { key: key.name, line: key.line, value: key.value, why: why.into() });
+        self.unused.push(UnusedKey { key: key.name, line: key.line, value: key.value, why: why.into() });
     }
 
     /// What nobody took.
-    pub(super) fn finish(mut self) -> Vec<Unused> {
+    pub(super) fn finish(mut self) -> Vec<UnusedKey> {
         for key in std::mem::take(&mut self.left) {
             let known = ELSEWHERE.iter().find(|(name, _)| *name == key.name);
             let why = known.map_or("there is no such key", |(_, why)| why);
@@ -94,11 +97,11 @@ pub(super) fn brief(value: &Value) -> String {
 }
 
 /// A whole number of steps.
-pub(super) fn steps(key: &Key) -> Result<u32, Broken> {
+pub(super) fn steps(key: &Key) -> Result<u32, DefinitionError> {
     let number =
         key.value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
     number.ok_or_else(|| {
         let why = format!("`{}` must be a whole number above 0, but is: {}", key.name, brief(&key.value));
-        Broken::at(key.line, why)
+        DefinitionError::at(key.line, why)
     })
 }

@@ -19,11 +19,11 @@ mod tests;
 
 pub use agent::Agent;
 pub use choose::{ChooseError, GENERAL, choose};
-pub use find::{Definitions, File, Kind, Places, State};
-pub use front::Broken;
-pub use keys::Unused;
+pub use find::{DefinitionFile, DefinitionFolders, DefinitionKind, DefinitionState, Definitions};
+pub use front::DefinitionError;
+pub use keys::UnusedKey;
 pub(crate) use names::ours;
-pub use rule::Rule;
+pub use rule::ToolRule;
 pub use skill::Skill;
-pub use tools::Tools;
+pub use tools::ToolSelection;
 pub use trust::{Trust, TrustError};

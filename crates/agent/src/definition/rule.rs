@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::front::{Broken, Key};
+use super::front::{DefinitionError, Key};
 use super::keys::brief;
 use super::names::ours;
 use crate::List;
@@ -10,7 +10,7 @@ use crate::permission::FILES;
 
 /// One rule on a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct ToolRule {
     /// The tool, by our name; `*` is every one.
     pub tool: String,
     /// On which arguments; on all of them where nothing is said.
@@ -19,7 +19,7 @@ pub struct Rule {
     pub answer: List,
 }
 
-impl Rule {
+impl ToolRule {
     /// The rule as permissions have it, where it depends on the call.
     pub fn permission(&self) -> Option<(List, String)> {
         if self.pattern.is_none() && self.answer != List::Ask {
@@ -58,14 +58,14 @@ impl Rule {
     /// Code has it in its settings.
     ///
     /// With the keys of such settings that are no rules.
-    pub(super) fn read(key: &Key) -> Result<(Vec<Self>, Vec<String>), Broken> {
+    pub(super) fn read(key: &Key) -> Result<(Vec<Self>, Vec<String>), DefinitionError> {
         let wrong = |value: &Value| {
             let why = format!(
                 "`{}` must be `allow`, `ask` or `deny` for a tool or for patterns of a tool, but is: {}",
                 key.name,
                 brief(value)
             );
-            Broken::at(key.line, why)
+            DefinitionError::at(key.line, why)
         };
         let answer = |value: &Value| value.as_str().and_then(answer).ok_or_else(|| wrong(value));
         let Value::Object(tools) = &key.value else {
@@ -107,7 +107,7 @@ impl Rule {
 }
 
 /// What is said of some patterns of a tool. Where all else is denied, the others are what is left of it.
-fn of_patterns(tool: &str, patterns: &[(&str, List)]) -> Vec<Rule> {
+fn of_patterns(tool: &str, patterns: &[(&str, List)]) -> Vec<ToolRule> {
     let of_files = FILES.contains(&tool);
     let patterns: Vec<(String, List)> = patterns
         .iter()
@@ -118,7 +118,7 @@ fn of_patterns(tool: &str, patterns: &[(&str, List)]) -> Vec<Rule> {
         .collect();
     let rule = |pattern: Option<&str>, answer| {
         let (tool, pattern) = (tool.to_owned(), pattern.map(str::to_owned));
-        Rule { tool, pattern, answer }
+        ToolRule { tool, pattern, answer }
     };
     let left: Vec<&str> = patterns
         .iter()

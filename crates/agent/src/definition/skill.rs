@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::agent::{checked, take_tools};
-use super::find::Kind;
-use super::front::{Broken, Front};
-use super::keys::{Keys, Unused};
-use super::tools::Tools;
+use super::find::DefinitionKind;
+use super::front::{DefinitionError, Front};
+use super::keys::{Keys, UnusedKey};
+use super::tools::ToolSelection;
 
 /// What a command chooses and a skill does not, since a conversation that reads one goes on.
 const OF_COMMANDS: &[(&str, &str)] = &[
@@ -24,7 +24,7 @@ pub struct Skill {
     /// What it takes, in words for people.
     pub argument_hint: Option<String>,
     /// The tools that it needs.
-    pub tools: Option<Tools>,
+    pub tools: Option<ToolSelection>,
     /// The agent that a command is for.
     pub agent: Option<String>,
     /// The model that a command is for.
@@ -41,24 +41,27 @@ pub struct Skill {
 
 impl Skill {
     pub(super) fn read(
-        kind: Kind,
+        kind: DefinitionKind,
         front: Front,
         name: &str,
         known: &[String],
-    ) -> Result<(Self, Vec<Unused>), Broken> {
+    ) -> Result<(Self, Vec<UnusedKey>), DefinitionError> {
         let (mut keys, body) = Keys::of(front);
         if body.is_empty() {
-            return Err(Broken::at(1, "nothing stands below the front matter: there is nothing to be done"));
+            return Err(DefinitionError::at(
+                1,
+                "nothing stands below the front matter: there is nothing to be done",
+            ));
         }
         let (name, line) = keys.words("name")?.unwrap_or((name.to_owned(), 1));
         let name = checked(name, line)?;
-        if kind == Kind::Skill {
+        if kind == DefinitionKind::Skill {
             for (key, why) in OF_COMMANDS {
                 let taken = keys.take(&[key]);
                 taken.into_iter().for_each(|key| keys.unused(key, *why));
             }
         }
-        let mut words = |key: &str| -> Result<Option<String>, Broken> {
+        let mut words = |key: &str| -> Result<Option<String>, DefinitionError> {
             Ok(keys.words(key)?.map(|(words, _)| words).filter(|words| !words.is_empty()))
         };
         let description = words("description")?;
@@ -72,7 +75,7 @@ impl Skill {
         let in_fork = match keys.take(&["context"]) {
             None => false,
             Some(key) if key.value == "fork" => true,
-            Some(key) => return Err(Broken::at(key.line, "`context` can only be `fork`")),
+            Some(key) => return Err(DefinitionError::at(key.line, "`context` can only be `fork`")),
         };
         let tools = take_tools(&mut keys, &["allowed-tools", "allowed_tools"], known)?;
         let description = description.unwrap_or_else(|| body.lines().next().unwrap_or_default().to_owned());

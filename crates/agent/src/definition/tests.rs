@@ -49,7 +49,7 @@ impl Folders {
 
     fn load(&self) -> Definitions {
         let tools: Vec<String> = TOOLS.iter().chain([&SERVER]).map(|tool| (*tool).to_owned()).collect();
-        Definitions::load(Places { project: &self.project, user: &self.user }, &self.trust, &tools)
+        Definitions::load(DefinitionFolders { project: &self.project, user: &self.user }, &self.trust, &tools)
     }
 
     fn told(&self) -> String {
@@ -61,13 +61,13 @@ impl Folders {
         let mut told = String::new();
         for file in &all.files {
             let state = match &file.state {
-                State::Broken(broken) => format!("broken, {broken}"),
-                State::Hidden { by } => format!("hidden by {}", short(by)),
+                DefinitionState::Invalid(broken) => format!("broken, {broken}"),
+                DefinitionState::Hidden { by } => format!("hidden by {}", short(by)),
                 other => format!("{other:?}"),
             };
             let name = file.name.as_deref().unwrap_or("-");
             told += &format!("{} {name} {}: {state}\n", file.kind.word(), short(&file.path));
-            for Unused { key, line, why, .. } in &file.unused {
+            for UnusedKey { key, line, why, .. } in &file.unused {
                 told += &format!("    {line} {key}: {why}\n");
             }
         }
@@ -217,7 +217,10 @@ fn of_too_many_files_it_is_said() {
     let all = Folders::new(&files).load();
     assert_eq!((all.agents.len(), all.files.len()), (1000, 1001));
     let last = all.files.last().expect("one");
-    assert!(last.path.ends_with("user/agents") && matches!(last.state, State::Ignored(_)), "{last:?}");
+    assert!(
+        last.path.ends_with("user/agents") && matches!(last.state, DefinitionState::Ignored(_)),
+        "{last:?}"
+    );
 }
 
 /// To OpenCode `*` is any letters, a `/` among them.
@@ -283,7 +286,7 @@ fn broken_files_are_named_with_line_and_reason() {
     for (name, text) in table {
         let folders = Folders::new(&[(&format!("user:agents/{name}.md"), text)]);
         let all = folders.load();
-        let [File { state: State::Broken(broken), .. }] = &all.files[..] else {
+        let [DefinitionFile { state: DefinitionState::Invalid(broken), .. }] = &all.files[..] else {
             panic!("{name} is not broken: {:?}", all.files);
         };
         assert!(!all.is_sound() && all.agents.is_empty());
@@ -370,11 +373,11 @@ fn a_projects_file_counts_only_as_it_was_accepted() {
     assert_eq!(prompt(&folders), "project");
     std::fs::write(&file, format!("{text}!")).expect("changed");
     assert_eq!(prompt(&folders), "mine", "one letter more is another file");
-    assert_eq!(folders.load().files[0].state, State::NotAccepted);
+    assert_eq!(folders.load().files[0].state, DefinitionState::NotAccepted);
     // The same bytes elsewhere are not accepted with them.
     let other = folders.project.join(".claude/agents/other.md");
     std::fs::write(&other, text).expect("another");
-    assert_eq!(folders.load().files[0].state, State::NotAccepted);
+    assert_eq!(folders.load().files[0].state, DefinitionState::NotAccepted);
 }
 
 #[test]
@@ -515,14 +518,14 @@ fn rules_on_arguments_narrow_and_never_widen() {
         let text = format!("---\ndescription: d\n{said}\n---\nx");
         let all = Folders::new(&[("user:agents/a.md", &text)]).load();
         let [Agent { tools, rules, .. }] = &all.agents[..] else { panic!("{said}: {:?}", all.files) };
-        let mut rules: Vec<_> = rules.iter().filter_map(Rule::permission).collect();
+        let mut rules: Vec<_> = rules.iter().filter_map(ToolRule::permission).collect();
         rules.extend(tools.only());
         let tools = tools.among(TOOLS.iter().copied()).map_or("all".to_owned(), |tools| tools.join(" "));
         told += &format!("{said}\n    tools: {tools}\n");
         for (list, rule) in rules {
             told += &format!("    {list:?} {}\n", rule.replace('\n', " or "));
         }
-        for Unused { why, .. } in &all.files[0].unused {
+        for UnusedKey { why, .. } in &all.files[0].unused {
             told += &format!("    not used: {why}\n");
         }
     }

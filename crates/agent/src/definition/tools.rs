@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use globset::Glob;
 use serde_json::Value;
 
-use super::front::{Broken, Key};
+use super::front::{DefinitionError, Key};
 use super::keys::brief;
 use super::names::ours;
-use super::rule::Rule;
+use super::rule::ToolRule;
 use crate::{List, Rules};
 
 /// Some of the tools, by our own names; `*` stands for any letters.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tools {
+pub struct ToolSelection {
     /// Only those that are named, and not all but them.
     named_only: bool,
     said: Vec<(String, bool)>,
@@ -25,17 +25,17 @@ pub struct Tools {
     unclear: Vec<String>,
 }
 
-impl Tools {
+impl ToolSelection {
     /// A list, words with commas between, or OpenCode's map of true and false. With the rules in it that mean nothing
     /// here, and why.
-    pub(super) fn read(key: &Key) -> Result<(Self, Vec<(String, String)>), Broken> {
+    pub(super) fn read(key: &Key) -> Result<(Self, Vec<(String, String)>), DefinitionError> {
         let wrong = |value: &Value| {
             let why = format!(
                 "`{}` must be a list, words with commas between, or a map of true and false, but is: {}",
                 key.name,
                 brief(value)
             );
-            Broken::at(key.line, why)
+            DefinitionError::at(key.line, why)
         };
         let mut tools = Self { named_only: true, ..Self::default() };
         let mut unread = Vec::new();
@@ -91,8 +91,8 @@ impl Tools {
     }
 
     /// The rules in it, as rules that forbid.
-    pub(super) fn forbidding(&self) -> impl Iterator<Item = Rule> {
-        self.ruled.iter().map(|rule| Rule::parse(rule, List::Deny))
+    pub(super) fn forbidding(&self) -> impl Iterator<Item = ToolRule> {
+        self.ruled.iter().map(|rule| ToolRule::parse(rule, List::Deny))
     }
 
     /// Leaves one out, whatever else is said.

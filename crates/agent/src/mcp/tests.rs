@@ -249,7 +249,7 @@ async fn a_servers_tools_are_like_any_other() {
     assert_eq!(tools.policy("s_crash"), crate::Policy::Unsafe);
     assert_eq!(tools.servers().into_iter().collect::<Vec<_>>(), ["s"]);
     let folder = world.folder.path().file_name().expect("a name").to_string_lossy().into_owned();
-    let output = tools.call("s_echo", b"{}", &world.yard.scene).await;
+    let output = tools.call("s_echo", b"{}", &world.yard.context).await;
     assert_eq!(answer(&output), format!("here: {folder}"));
     let mut seen = String::new();
     for tool in ["env", "many", "structured", "beside", "nothing", "fails", "refuses", "garbage"] {

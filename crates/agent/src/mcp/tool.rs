@@ -10,7 +10,7 @@ use super::listing::Offered;
 use super::message::UNKNOWN;
 use super::server::{Failed, Server};
 use crate::picture;
-use crate::{Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// The pictures that models can see.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -45,7 +45,7 @@ impl Tool for McpTool {
         Some(&self.server.config.name)
     }
 
-    fn call<'a>(&'a self, input: &'a Value, _: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, _: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             let arguments = input.as_object().cloned().unwrap_or_default();
             match self.server.call(&self.offered.own_name, arguments).await {
@@ -56,15 +56,15 @@ impl Tool for McpTool {
     }
 }
 
-pub(super) fn failed(why: Failed) -> Output {
+pub(super) fn failed(why: Failed) -> ToolOutput {
     match why {
-        Failed::NotDone(why) => Output::error(why),
-        Failed::Unknown(why) => Output::uncertain(why),
+        Failed::NotDone(why) => ToolOutput::error(why),
+        Failed::Unknown(why) => ToolOutput::uncertain(why),
     }
 }
 
 /// An answer in blocks that models know.
-pub(super) fn output(result: CallToolResult) -> Output {
+pub(super) fn output(result: CallToolResult) -> ToolOutput {
     let mut pictures = 0;
     let mut blocks: Vec<Block> =
         result.content.into_iter().map(|content| block(content, &mut pictures)).collect();
@@ -74,7 +74,7 @@ pub(super) fn output(result: CallToolResult) -> Output {
         let structured = result.structured_content.filter(|structured| !structured.is_null());
         blocks = structured.map(|said| Block::Text { text: said.to_string() }).into_iter().collect();
     }
-    let mut output = Output::text("[the tool answered without a word]");
+    let mut output = ToolOutput::text("[the tool answered without a word]");
     if !blocks.is_empty() {
         output.blocks = blocks;
     }

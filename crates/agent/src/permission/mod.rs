@@ -16,7 +16,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tool::Doing;
+use crate::tool::BoxFuture;
 use crate::workspace::Workspace;
 pub(crate) use rule::FILES;
 use rule::{Covers, Rule, Subject};
@@ -241,7 +241,7 @@ fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {
 /// Somebody who can be asked.
 pub trait Asker: Send + Sync {
     /// Whether a call may be made.
-    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer>;
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
 }
 
 /// A call that somebody is asked about.
@@ -271,7 +271,7 @@ pub enum Answer {
 pub struct NobodyToAsk;
 
 impl Asker for NobodyToAsk {
-    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
         let why = format!("{}, and nobody is there to be asked", question.why);
         Box::pin(std::future::ready(Answer::No(why)))
     }

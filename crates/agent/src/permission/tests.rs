@@ -543,7 +543,7 @@ fn whoever_is_asked_before_reading_is_asked_before_searching() {
     let yard = Yard::new(&[("secrets/key.txt", "k")]);
     let rules = rules(&[], &["read(secrets)"], &[]);
     for tool in ["read", "grep", "list", "glob"] {
-        let judged = rules.judge(tool, &json!({ "path": "secrets" }), &yard.scene.workspace);
+        let judged = rules.judge(tool, &json!({ "path": "secrets" }), &yard.context.workspace);
         assert_eq!(word(&judged), "ask", "{tool}");
     }
     assert!(rules.keeps_from_walks(Path::new("secrets/key.txt")));
@@ -564,7 +564,7 @@ fn files_are_known_by_where_they_really_are() {
     let root = yard.root.display().to_string();
     let judged = |tool: &str, path: &str| {
         let input = json!({ "path": path.replace("ROOT", &root) });
-        word(&rules.judge(tool, &input, &yard.scene.workspace))
+        word(&rules.judge(tool, &input, &yard.context.workspace))
     };
     for path in [
         "secrets/key.txt",
@@ -648,7 +648,7 @@ fn arguments_of_a_server_s_tool_have_rules() {
     let judged = |tool: &str, input: serde_json::Value| {
         let input = input.to_string().replace("ROOT", root.to_str().expect("plain")).replace("YARD", &name);
         let input = serde_json::from_str(&input).expect("it is JSON");
-        word(&rules.judge(tool, &input, &yard.scene.workspace))
+        word(&rules.judge(tool, &input, &yard.context.workspace))
     };
     for (tool, input, expected) in [
         ("files_read", json!({ "path": "docs/a.md" }), "allow"),
@@ -788,7 +788,7 @@ fn what_is_left_of_a_tool_brings_nothing_along() {
     }
     let yard = Yard::new(&[("src/a.rs", ""), ("src/out -> ../secret.txt", ""), ("secret.txt", "s")]);
     let judged =
-        |tool: &str, path: &str| word(&rules.judge(tool, &json!({ "path": path }), &yard.scene.workspace));
+        |tool: &str, path: &str| word(&rules.judge(tool, &json!({ "path": path }), &yard.context.workspace));
     for (tool, path) in
         [("read", "src/a.rs"), ("list", "src"), ("grep", "src"), ("write", "x"), ("edit", "x")]
     {

@@ -201,7 +201,8 @@ async fn a_skill_that_was_read_leaves_its_tools_until_the_user_says_something_el
     let file = folder.path().join("skills/look/SKILL.md");
     std::fs::create_dir_all(file.parent().expect("below")).expect("made");
     std::fs::write(&file, "---\nallowed-tools: Read(a.txt), Grep\n---\nLook.").expect("written");
-    let places = crate::definition::Places { project: &folder.path().join("none"), user: folder.path() };
+    let places =
+        crate::definition::DefinitionFolders { project: &folder.path().join("none"), user: folder.path() };
     let skills = crate::definition::Definitions::load(places, &Default::default(), &[]).skills;
     let kernel = Kernel { skills: skills.into(), ..kernel(&room) };
     play(

@@ -12,7 +12,7 @@ use wire::dialect::{Dialect, Outcome};
 use crate::provider::{
     AttemptEvent, BlockKind, CompleteReply, FailureKind, HttpAttempt, ProviderFailure, RetryAdvice,
 };
-use crate::{Doing, ModelClient};
+use crate::{BoxFuture, ModelClient};
 
 /// What is done when an answer is waited for that never comes.
 type Hook = Box<dyn Fn() + Send>;
@@ -136,7 +136,7 @@ impl ModelClient for Fake {
         &'a self,
         body: Bytes,
         on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
-    ) -> Doing<'a, HttpAttempt> {
+    ) -> BoxFuture<'a, HttpAttempt> {
         Box::pin(async move {
             self.asked.lock().expect("sound").push(body.to_vec());
             let says = self.says.lock().expect("sound").pop_front();

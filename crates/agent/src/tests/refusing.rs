@@ -15,7 +15,7 @@ fn room(list: List, rule: &str) -> Room {
 struct Person(Mutex<Vec<String>>);
 
 impl Asker for Person {
-    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
         let Question { agent, tool, input, why } = question;
         self.0.lock().expect("sound").push(format!("{agent} {tool} {input}: {why}"));
         let answer = if tool == "echo" { Answer::Yes } else { Answer::No("not today".to_owned()) };

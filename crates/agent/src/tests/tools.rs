@@ -7,7 +7,7 @@ use serde_json::Value;
 use store::{Filter, Millis, Store};
 use tokio::sync::{Barrier, Notify};
 
-use crate::{Doing, Output, Policy, Scene, Tool, Toolbox};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Toolbox};
 
 /// What all tools of a room share.
 pub(super) struct State {
@@ -48,7 +48,7 @@ impl State {
     }
 }
 
-type Work = fn(Arc<State>, Value) -> Doing<'static, Output>;
+type Work = fn(Arc<State>, Value) -> BoxFuture<'static, ToolOutput>;
 
 struct TestTool {
     name: &'static str,
@@ -74,7 +74,7 @@ impl Tool for TestTool {
         self.policy
     }
 
-    fn call<'a>(&'a self, input: &'a Value, _: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, _: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         (self.work)(self.state.clone(), input.clone())
     }
 }
@@ -86,23 +86,23 @@ pub(super) fn toolbox(state: &Arc<State>) -> Toolbox {
 pub(super) fn all(state: &Arc<State>) -> Vec<Box<dyn Tool>> {
     let tools: &[(&'static str, Policy, Work)] = &[
         ("echo", Policy::Pure, |_, input| {
-            Box::pin(async move { Output::text(input["say"].as_str().unwrap_or_default()) })
+            Box::pin(async move { ToolOutput::text(input["say"].as_str().unwrap_or_default()) })
         }),
-        ("fail", Policy::Pure, |_, _| Box::pin(async { Output::error("it cannot be done") })),
-        ("doubt", Policy::Unsafe, |_, _| Box::pin(async { Output::uncertain("nobody knows") })),
+        ("fail", Policy::Pure, |_, _| Box::pin(async { ToolOutput::error("it cannot be done") })),
+        ("doubt", Policy::Unsafe, |_, _| Box::pin(async { ToolOutput::uncertain("nobody knows") })),
         // Comes back when two of them are there.
         ("meet", Policy::Pure, |state, _| {
             Box::pin(async move {
                 state.meet.wait().await;
-                Output::text("met")
+                ToolOutput::text("met")
             })
         }),
         ("peek", Policy::Pure, |state, input| Box::pin(watched(state, "peek", input))),
         ("put", Policy::Idempotent, |state, input| Box::pin(watched(state, "put", input))),
         ("count", Policy::Unsafe, |state, _| {
-            Box::pin(
-                async move { Output::text((state.count.fetch_add(1, Ordering::Relaxed) + 1).to_string()) },
-            )
+            Box::pin(async move {
+                ToolOutput::text((state.count.fetch_add(1, Ordering::Relaxed) + 1).to_string())
+            })
         }),
         ("slow", Policy::Pure, |state, _| {
             Box::pin(async move {
@@ -110,7 +110,7 @@ pub(super) fn all(state: &Arc<State>) -> Vec<Box<dyn Tool>> {
                     hook();
                 }
                 tokio::task::yield_now().await;
-                Output::text("slowly done")
+                ToolOutput::text("slowly done")
             })
         }),
         // Has begun, and never ends: what a killed process leaves.
@@ -120,7 +120,7 @@ pub(super) fn all(state: &Arc<State>) -> Vec<Box<dyn Tool>> {
         ("panic", Policy::Pure, |_, _| Box::pin(async { panic!("as it shall") })),
         ("huge", Policy::Pure, |_, input| {
             let length = input["bytes"].as_u64().unwrap_or_default() as usize;
-            Box::pin(async move { Output::text(format!("begin{}end", "é".repeat(length / 2))) })
+            Box::pin(async move { ToolOutput::text(format!("begin{}end", "é".repeat(length / 2))) })
         }),
         // The user ends the run from elsewhere while this works.
         ("told_to_end", Policy::Pure, |state, _| {
@@ -132,7 +132,7 @@ pub(super) fn all(state: &Arc<State>) -> Vec<Box<dyn Tool>> {
                     .request_cancel(&live[0].id, store::RunStatus::CancelledByUser, Millis(0))
                     .await
                     .expect("asked");
-                Output::text("you were told")
+                ToolOutput::text("you were told")
             })
         }),
     ];
@@ -143,16 +143,16 @@ pub(super) fn all(state: &Arc<State>) -> Vec<Box<dyn Tool>> {
 }
 
 /// Notes when it begins and ends, with time between for others to begin.
-async fn watched(state: Arc<State>, what: &'static str, input: Value) -> Output {
+async fn watched(state: Arc<State>, what: &'static str, input: Value) -> ToolOutput {
     state.note(&format!("{what} begins"), &input);
     for _ in 0..5 {
         tokio::task::yield_now().await;
     }
     state.note(&format!("{what} ends"), &input);
-    Output::text(format!("{what} {}", input["n"]))
+    ToolOutput::text(format!("{what} {}", input["n"]))
 }
 
-async fn for_ever(state: Arc<State>) -> Output {
+async fn for_ever(state: Arc<State>) -> ToolOutput {
     state.count.fetch_add(1, Ordering::Relaxed);
     state.entered.notify_one();
     std::future::pending().await

@@ -11,7 +11,7 @@ use store::Millis;
 use super::input;
 use crate::shell::{Disarmed, Ending, Guard, Started, TOO_MANY};
 use crate::workspace::shown;
-use crate::{Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// How long a command may take where nobody says how long.
 const USUAL: Duration = Duration::from_secs(120);
@@ -72,36 +72,36 @@ impl Tool for Bash {
         LONGEST + Duration::from_secs(60) // its own limit comes first
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             match input::parse::<Args>(self, input) {
-                Ok(args) => run(&args, scene).await,
+                Ok(args) => run(&args, context).await,
                 Err(refusal) => refusal.into(),
             }
         })
     }
 }
 
-async fn run(args: &Args, scene: &Scene) -> Output {
+async fn run(args: &Args, context: &ToolContext) -> ToolOutput {
     if args.command.contains('\0') || args.command.len() > MAX_COMMAND {
-        return Output::error(format!(
+        return ToolOutput::error(format!(
             "a command has at most {MAX_COMMAND} bytes, and no NUL byte; a longer one can be written to a file and run from there"
         ));
     }
-    if let Err(error) = scene.workspace.check() {
-        return Output::error(error.to_string());
+    if let Err(error) = context.workspace.check() {
+        return ToolOutput::error(error.to_string());
     }
-    let workspace = scene.workspace.path().to_owned();
-    let guard = match scene.processes.are_free() {
+    let workspace = context.workspace.path().to_owned();
+    let guard = match context.processes.are_free() {
         true => None,
         false => tokio::task::spawn_blocking(move || Guard::look(&workspace)).await.ok().map(Arc::new),
     };
-    let mut started = match scene.processes.start(&args.command, scene.workspace.path(), guard).await {
+    let mut started = match context.processes.start(&args.command, context.workspace.path(), guard).await {
         Ok(started) => started,
-        Err(why) => return Output::error(not_run(&why)),
+        Err(why) => return ToolOutput::error(not_run(&why)),
     };
     if args.background == Some(true) {
-        return background(started, scene).await;
+        return background(started, context).await;
     }
     let limit = args.timeout_s.map_or(USUAL, Duration::from_secs).min(LONGEST);
     let mut kept = Kept::default();
@@ -116,10 +116,10 @@ async fn run(args: &Args, scene: &Scene) -> Output {
     };
     let looked = tokio::time::timeout(BURIAL, started.disarmed).await;
     // Nobody knows what it made, so nothing of it is to be trusted.
-    let all = || vec![Disarmed { made: scene.workspace.path().to_owned(), to: None }];
+    let all = || vec![Disarmed { made: context.workspace.path().to_owned(), to: None }];
     let disarmed = looked.ok().and_then(Result::ok).unwrap_or_else(all);
-    let mut said = told(&disarmed, scene.workspace.path());
-    if !disarmed.is_empty() && scene.processes.have_background() {
+    let mut said = told(&disarmed, context.workspace.path());
+    if !disarmed.is_empty() && context.processes.have_background() {
         said.push("that may have been made by a command in the background, and not by this one".to_owned());
     }
     answer(&ending, in_time.then_some(()).ok_or(limit), &kept.text(), (said, disarmed.len()))
@@ -141,26 +141,26 @@ fn not_run(why: &str) -> String {
     )
 }
 
-async fn background(started: Started, scene: &Scene) -> Output {
+async fn background(started: Started, context: &ToolContext) -> ToolOutput {
     let id = format!("p{}", started.process.pid);
     let kept = async {
-        let log = scene.processes.tmp().map_err(|error| error.to_string())?.join(format!("{id}.log"));
+        let log = context.processes.tmp().map_err(|error| error.to_string())?.join(format!("{id}.log"));
         // Commands can write in that folder: what is there already, or a link, is not for us to follow.
         let mut new = tokio::fs::File::options();
         let file = new.write(true).create_new(true).open(&log).await.map_err(|error| error.to_string())?;
-        let at = Millis(scene.now.timestamp().as_millisecond());
-        scene
+        let at = Millis(context.now.timestamp().as_millisecond());
+        context
             .processes
-            .keep(scene.call.run.clone(), (&id, scene.workspace.path()), started, file, LOG, at)
+            .keep(context.call.run.clone(), (&id, context.workspace.path()), started, file, LOG, at)
             .await
             .map(|()| log)
     };
     match kept.await {
-        Ok(log) => Output::text(format!(
+        Ok(log) => ToolOutput::text(format!(
             "`{id}` runs in the background until the run ends; what it says is in `{}`, which `bash` can read",
             shown(&log)
         )),
-        Err(why) => Output::error(not_run(&why)),
+        Err(why) => ToolOutput::error(not_run(&why)),
     }
 }
 
@@ -169,7 +169,7 @@ fn answer(
     in_time: Result<(), Duration>,
     text: &str,
     (mut parts, disarmed): (Vec<String>, usize),
-) -> Output {
+) -> ToolOutput {
     match (ending, in_time) {
         (_, Err(limit)) => parts.push(format!(
             "the command took longer than {} s and was ended, with everything it had started",
@@ -189,7 +189,7 @@ fn answer(
         parts.push(text.to_owned());
     }
     let well = *ending == Ending::Exited(0) && in_time.is_ok() && disarmed == 0;
-    Output { is_error: !well, ..Output::text(parts.join("\n\n")) }
+    ToolOutput { is_error: !well, ..ToolOutput::text(parts.join("\n\n")) }
 }
 
 /// The beginning and the end of an output.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::write::{MAX_FILE, known};
 use super::{Refusal, Stop, read, run_in};
 use crate::workspace::shown;
-use crate::{Digest, Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Digest, Policy, Tool, ToolContext, ToolOutput};
 
 /// How many bytes are hashed at most to find out whether an edit has been made before.
 const MAX_SEARCH: usize = 256 << 20;
@@ -50,12 +50,12 @@ impl Tool for Edit {
         Policy::Idempotent
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
-        run_in(self, input, scene, edit)
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
+        run_in(self, input, context, edit)
     }
 }
 
-fn edit(args: &Args, scene: &Scene, _: &Stop) -> Result<Output, Refusal> {
+fn edit(args: &Args, context: &ToolContext, _: &Stop) -> Result<ToolOutput, Refusal> {
     let path = Path::new(&args.path);
     let name = shown(path);
     if args.old.is_empty() {
@@ -65,19 +65,19 @@ fn edit(args: &Args, scene: &Scene, _: &Stop) -> Result<Output, Refusal> {
         return Err(Refusal("`old` and `new` are the same".to_owned()));
     }
     let mut count = 0;
-    let edited = scene.workspace.change(path, MAX_FILE, |place, before| {
+    let edited = context.workspace.change(path, MAX_FILE, |place, before| {
         let before = before.ok_or_else(|| Refusal(format!("`{name}` does not exist")))?;
         let text = read::text(&name, before)?;
-        if let Some(made) = scene.seen.get(place).and_then(|seen| made_before(args, text, *seen)) {
+        if let Some(made) = context.seen.get(place).and_then(|seen| made_before(args, text, *seen)) {
             count = made;
             return Ok(before.to_vec());
         }
-        known(scene, path, place, before)?;
+        known(context, path, place, before)?;
         count = places(args, &name, text)?;
         Ok::<_, Refusal>(text.replace(&args.old, &args.new).into_bytes())
     })?;
     let times = if count == 1 { "1 place".to_owned() } else { format!("{count} places") };
-    let output = Output::text(format!("edited `{name}` in {times}"));
+    let output = ToolOutput::text(format!("edited `{name}` in {times}"));
     Ok(output.seeing(edited.place, Digest::of(&edited.bytes)))
 }
 
@@ -224,11 +224,11 @@ mod tests {
         ] {
             let yard = Yard::new(&[("a.txt", before)]);
             yard.ask("read", json!({"path": "a.txt"})).await;
-            let scene = yard.scene();
+            let context = yard.context();
             let first = yard.call("edit", input.clone()).await;
             assert!(!first.is_error, "{input}");
             let after = std::fs::read(yard.root.join("a.txt")).expect("a file");
-            *yard.seen.lock().expect("sound") = (*scene.seen).clone();
+            *yard.seen.lock().expect("sound") = (*context.seen).clone();
             assert_eq!(yard.call("edit", input.clone()).await, first, "{input}");
             assert_eq!(std::fs::read(yard.root.join("a.txt")).expect("a file"), after, "{input}");
             // Once it is known, it is another edit.

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::input;
-use crate::{Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
-/// Tells the time. It reads no clock: the scene's time is recorded with the run, and is the same when that is resumed.
+/// Tells the time. It reads no clock: the context's time is recorded with the run, and is the same when that is resumed.
 pub(super) struct GetTime;
 
 #[derive(Deserialize)]
@@ -31,12 +31,12 @@ impl Tool for GetTime {
         Policy::Pure
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             match input::parse(self, input) {
                 Ok(Args {}) => {
-                    let time = DateTimePrinter::new().precision(Some(0)).zoned_to_string(&scene.now);
-                    Output::text(format!("{time}, {}", scene.now.strftime("%A")))
+                    let time = DateTimePrinter::new().precision(Some(0)).zoned_to_string(&context.now);
+                    ToolOutput::text(format!("{time}, {}", context.now.strftime("%A")))
                 }
                 Err(refusal) => refusal.into(),
             }
@@ -61,7 +61,7 @@ mod tests {
                 "[America/St_Johns]" => "-02:30",
                 _ => "+05:30",
             };
-            yard.scene.now = format!("2026-08-01T00:34:56{offset}{zone}").parse().expect("a time");
+            yard.context.now = format!("2026-08-01T00:34:56{offset}{zone}").parse().expect("a time");
             seen += &yard.ask("get_time", json!({})).await;
         }
         expect![[r#"

@@ -10,7 +10,7 @@ use super::pattern::Pattern;
 use super::walk::walk;
 use super::{Refusal, Stop, run};
 use crate::workspace::shown;
-use crate::{Doing, Output, Policy, Scene, Tool, Workspace};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Workspace};
 
 /// How many paths are shown.
 const SHOWN: usize = 1_000;
@@ -48,12 +48,12 @@ impl Tool for Glob {
         Policy::Pure
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
-        run(self, input, scene, glob)
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
+        run(self, input, context, glob)
     }
 }
 
-fn glob(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<Output, Refusal> {
+fn glob(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<ToolOutput, Refusal> {
     let pattern = Pattern::new("pattern", &args.pattern)?;
     let start = Path::new(args.path.as_deref().unwrap_or("."));
     let mut lines = Vec::new();
@@ -71,7 +71,7 @@ fn glob(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<Output, Refus
         lines.push(format!("[{rest} more; narrow the pattern to see them]"));
     }
     lines.extend(left_out.notes());
-    Ok(Output::text(lines.join("\n")))
+    Ok(ToolOutput::text(lines.join("\n")))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::walk::walk;
 use super::{Refusal, Stop, run};
 use crate::workspace::twins::Twins;
 use crate::workspace::{Kind, shown};
-use crate::{Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 /// How many results are shown where nobody says how many.
 const RESULTS: usize = 200;
@@ -86,12 +86,12 @@ impl Tool for Grep {
         Policy::Pure
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
-        run(self, input, scene, grep)
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
+        run(self, input, context, grep)
     }
 }
 
-fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<Output, Refusal> {
+fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<ToolOutput, Refusal> {
     if args.context.is_some_and(|lines| lines > 0) && args.output != Results::Content {
         return Err(Refusal("`context` needs `output` to be \"content\"".to_owned()));
     }
@@ -223,7 +223,7 @@ impl Search {
         self.more || self.size > SHOWN || self.bytes > MAX_BYTES
     }
 
-    fn answer(mut self, pattern: &str, notes: Vec<String>) -> Output {
+    fn answer(mut self, pattern: &str, notes: Vec<String>) -> ToolOutput {
         if self.answer.is_empty() {
             self.answer.push(format!("nothing matches `{pattern}`"));
         }
@@ -244,7 +244,7 @@ impl Search {
             self.answer.push(format!("[{} files could not be searched]", self.unreadable));
         }
         self.answer.extend(notes);
-        Output::text(self.answer.join("\n"))
+        ToolOutput::text(self.answer.join("\n"))
     }
 }
 

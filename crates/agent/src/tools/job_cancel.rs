@@ -12,7 +12,7 @@ use super::spawn_sub_agent::{caller, json, stored};
 use super::{Refusal, input};
 use crate::crash;
 use crate::stop::StopRequest;
-use crate::{Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// How long a job may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -59,19 +59,19 @@ impl Tool for JobCancel {
         true
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let done = async { cancel(input::parse(self, input)?, scene).await };
+            let done = async { cancel(input::parse(self, input)?, context).await };
             done.await.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-async fn cancel(args: Args, scene: &Scene) -> Result<Output, Refusal> {
-    let run = caller(scene)?;
+async fn cancel(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+    let run = caller(context)?;
     let job = &job(run, &args.job_id)?;
     crash::point("cancel.before");
-    let asked = run.kernel.store.request_cancel(job, RunStatus::CancelledByParent, scene.at()).await;
+    let asked = run.kernel.store.request_cancel(job, RunStatus::CancelledByParent, context.at()).await;
     crash::point("cancel.after");
     match asked {
         Err(StoreError::Over { .. }) => {}
@@ -82,7 +82,7 @@ async fn cancel(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         let _ = tokio::time::timeout(PATIENCE, member.end()).await;
     }
     let status = stored(run, job)?.status;
-    let output = Output::text(json(&Answer { job_id: job, run_id: job, status: status.as_str() }));
+    let output = ToolOutput::text(json(&Answer { job_id: job, run_id: job, status: status.as_str() }));
     // Of an end that it brought about itself nobody has to be told, also where this call is made again; what the job
     // had answered before is still to be told.
     Ok(if status == RunStatus::CancelledByParent { output.fetching(job.clone()) } else { output })

@@ -11,7 +11,7 @@ use super::spawn_sub_agent::{caller, json, stored};
 use super::{Refusal, input};
 use crate::run::Run;
 use crate::stop::StopRequest;
-use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, jobs, preview, words};
+use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, jobs, preview, words};
 
 /// How long it is waited for where nothing is said, and at most.
 const USUAL_MS: u64 = 30_000;
@@ -91,16 +91,16 @@ impl Tool for JobOutput {
         true
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let done = async { output(input::parse(self, input)?, scene).await };
+            let done = async { output(input::parse(self, input)?, context).await };
             done.await.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
-    let run = caller(scene)?;
+async fn output(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+    let run = caller(context)?;
     let job = &job(run, &args.job_id)?;
     if let (true, Some(member)) = (args.block, run.tree.member(job)) {
         let most = Duration::from_millis(args.timeout_ms.unwrap_or(USUAL_MS).min(MOST_MS));
@@ -145,7 +145,7 @@ async fn output(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         next_cursor,
         next_offset,
     };
-    let output = Output::text(json(&answer));
+    let output = ToolOutput::text(json(&answer));
     // Who has seen only the beginning of an answer is still to be told of it.
     Ok(if has_ended && !is_beside { output.fetching(job.clone()) } else { output })
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Refusal, Stop, run};
 use crate::workspace::{Folder, Kind, shown};
-use crate::{Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 /// How many entries are shown.
 const SHOWN: usize = 1_000;
@@ -45,12 +45,12 @@ impl Tool for List {
         Policy::Pure
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
-        run(self, input, scene, list)
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
+        run(self, input, context, list)
     }
 }
 
-fn list(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal> {
+fn list(args: &Args, workspace: &Workspace, _: &Stop) -> Result<ToolOutput, Refusal> {
     let path = Path::new(args.path.as_deref().unwrap_or("."));
     let folder = match workspace.folder(path) {
         // Not `NoFolder` for anything on the way: only a file can be read instead.
@@ -61,7 +61,7 @@ fn list(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal>
     };
     let entries = folder.entries(COUNTED).map_err(|errno| workspace.explain(errno, "list", path))?;
     if entries.list.is_empty() {
-        return Ok(Output::text(format!("`{}` is empty", shown(path))));
+        return Ok(ToolOutput::text(format!("`{}` is empty", shown(path))));
     }
     let mut lines: Vec<String> = entries
         .list
@@ -74,7 +74,7 @@ fn list(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal>
         let or_more = if entries.more { " or even more" } else { "" };
         lines.push(format!("[{rest} more{or_more}; use `glob` to choose]"));
     }
-    Ok(Output::text(lines.join("\n")))
+    Ok(ToolOutput::text(lines.join("\n")))
 }
 
 /// What vanished since it was listed is shown by its name alone.

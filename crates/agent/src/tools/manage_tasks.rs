@@ -5,7 +5,7 @@ use serde_json::Value;
 use store::{NewTask, StoreError, Task, TaskChange, TaskStatus};
 
 use super::{Refusal, input};
-use crate::{Doing, Output, Policy, Scene, Tool, tasks};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, tasks};
 
 /// More is a book.
 const MAX_SUBJECT: usize = 200;
@@ -76,23 +76,23 @@ impl Tool for ManageTasks {
         Policy::Idempotent
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let done = async { change(input::parse(self, input)?, scene).await };
+            let done = async { change(input::parse(self, input)?, context).await };
             done.await.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-async fn change(args: Args, scene: &Scene) -> Result<Output, Refusal> {
-    let at = scene.at();
-    let thread = &scene.thread;
-    let before = scene.store.main().tasks(thread)?;
+async fn change(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+    let at = context.at();
+    let thread = &context.thread;
+    let before = context.store.main().tasks(thread)?;
     let mut new = Vec::new();
     for (n, create) in args.create.into_iter().enumerate() {
         let Create { subject, description } = create;
         fitting(Some(&subject), Some(&description)).map_err(|why| Refusal(format!("create[{n}]: {why}")))?;
-        let id = tasks::planned_by(&scene.call, thread, n + 1);
+        let id = tasks::planned_by(&context.call, thread, n + 1);
         new.push(NewTask { id, thread: thread.clone(), subject, description, at });
     }
     let planned = new.iter().filter(|task| before.iter().all(|known| known.id != task.id)).count();
@@ -116,15 +116,15 @@ async fn change(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         let status = status.as_deref().and_then(TaskStatus::from_word);
         changes.push((task, TaskChange { subject, description, status, ..TaskChange::default() }));
     }
-    match scene.store.change_tasks(thread, new, changes, at).await {
+    match context.store.change_tasks(thread, new, changes, at).await {
         Err(StoreError::NoTask(task)) => {
             let name = task.as_str().split_once('/').map_or(task.as_str(), |(_, name)| name);
             Err(Refusal(format!("there is no task `{name}`, and nothing was changed; {}", known(&before))))
         }
         Err(error) => Err(error.into()),
         Ok(()) => {
-            let now = scene.store.main().tasks(thread)?;
-            Ok(Output::text(if now.is_empty() {
+            let now = context.store.main().tasks(thread)?;
+            Ok(ToolOutput::text(if now.is_empty() {
                 "no tasks".to_owned()
             } else {
                 tasks::list(&now).trim_end().to_owned()
@@ -191,7 +191,7 @@ mod tests {
             (20, json!({"create": [{"subject": "x", "colour": 1}]})),
             (22, json!({"create": ["x"]})),
         ] {
-            yard.scene.call.message.0 = message;
+            yard.context.call.message.0 = message;
             seen += &format!("--- {}\n", input.to_string().chars().take(100).collect::<String>());
             seen += &yard.ask("manage_tasks", input).await;
         }

@@ -6,7 +6,7 @@ use store::Memory as Kept;
 
 use super::{Refusal, input};
 use crate::fence::fenced;
-use crate::{Doing, Output, Policy, Scene, Tool, tasks};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, tasks};
 
 /// What is worth remembering is short: all of it is shown when a conversation begins.
 const MAX_TEXT: usize = 4 << 10;
@@ -71,20 +71,20 @@ impl Tool for Memory {
         Policy::Idempotent
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let done = async { act(input::parse(self, input)?, scene).await };
+            let done = async { act(input::parse(self, input)?, context).await };
             done.await.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-async fn act(args: Args, scene: &Scene) -> Result<Output, Refusal> {
+async fn act(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let Args { action, name, text, scope } = args;
-    let thread = (scope == Scope::Thread).then(|| scene.thread.clone());
-    let mut kept = scene.store.main().memory(Some(&scene.thread))?;
+    let thread = (scope == Scope::Thread).then(|| context.thread.clone());
+    let mut kept = context.store.main().memory(Some(&context.thread))?;
     if let Action::List = action {
-        return Ok(Output::text(list(&kept)));
+        return Ok(ToolOutput::text(list(&kept)));
     }
     kept.retain(|memory| memory.thread == thread);
     let name = checked(name)?;
@@ -92,7 +92,7 @@ async fn act(args: Args, scene: &Scene) -> Result<Output, Refusal> {
     match (action, text) {
         (Action::List, _) => unreachable!("answered above"),
         (Action::Read, _) => match found {
-            Some(memory) => Ok(Output::text(memory.text.clone())),
+            Some(memory) => Ok(ToolOutput::text(memory.text.clone())),
             None => Err(Refusal(format!("nothing is remembered as `{name}` here; `list` shows all names"))),
         },
         (Action::Write, None) => Err(Refusal("`text` is missing; it must be a string".to_owned())),
@@ -107,13 +107,13 @@ async fn act(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         }
         (Action::Write, Some(text)) => {
             let answer = format!("remembered as `{name}`, {} bytes", text.len());
-            scene.store.put_memory(Kept { thread, name, text, updated_at: scene.at() }).await?;
-            Ok(Output::text(answer))
+            context.store.put_memory(Kept { thread, name, text, updated_at: context.at() }).await?;
+            Ok(ToolOutput::text(answer))
         }
         (Action::Delete, _) => {
             let answer = format!("nothing is remembered as `{name}` now");
-            scene.store.delete_memory(thread.as_ref(), name).await?;
-            Ok(Output::text(answer))
+            context.store.delete_memory(thread.as_ref(), name).await?;
+            Ok(ToolOutput::text(answer))
         }
     }
 }

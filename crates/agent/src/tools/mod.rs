@@ -1,6 +1,6 @@
 //! The tools that every agent has. A new one is a new file and a line in [`builtin`].
 //!
-//! Files are only reached through the [`Workspace`](crate::Workspace), and the only clock is the scene's. But for two
+//! Files are only reached through the [`Workspace`](crate::Workspace), and the only clock is the context's. But for two
 //! they answer the same bytes for the same files, so a run that is done again is the same run. [`web_fetch`] asks others,
 //! and what `bash` reaches is held by the [shell](crate::Shell)'s sandbox.
 
@@ -35,7 +35,7 @@ use std::sync::{Arc, Weak};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Doing, Output, Scene, Tool, Workspace, WorkspaceError};
+use crate::{BoxFuture, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 pub(crate) use spawn_sub_agent::{answered, ended, spawned};
 pub use web_fetch::Allowed;
@@ -108,7 +108,7 @@ impl From<store::StoreError> for Refusal {
     }
 }
 
-impl From<Refusal> for Output {
+impl From<Refusal> for ToolOutput {
     fn from(refusal: Refusal) -> Self {
         Self::error(refusal.0)
     }
@@ -127,33 +127,33 @@ impl Stop {
 fn run<'a, A: DeserializeOwned + Send + 'static>(
     tool: &'a dyn Tool,
     input: &'a Value,
-    scene: &'a Scene,
-    work: fn(&A, &Workspace, &Stop) -> Result<Output, Refusal>,
-) -> Doing<'a, Output> {
-    run_in(tool, input, scene, move |args: &A, scene, stop| work(args, &scene.workspace, stop))
+    context: &'a ToolContext,
+    work: fn(&A, &Workspace, &Stop) -> Result<ToolOutput, Refusal>,
+) -> BoxFuture<'a, ToolOutput> {
+    run_in(tool, input, context, move |args: &A, context, stop| work(args, &context.workspace, stop))
 }
 
 /// The same for work that needs to know more than the files.
 fn run_in<'a, A: DeserializeOwned + Send + 'static>(
     tool: &'a dyn Tool,
     input: &'a Value,
-    scene: &'a Scene,
-    work: impl FnOnce(&A, &Scene, &Stop) -> Result<Output, Refusal> + Send + 'static,
-) -> Doing<'a, Output> {
+    context: &'a ToolContext,
+    work: impl FnOnce(&A, &ToolContext, &Stop) -> Result<ToolOutput, Refusal> + Send + 'static,
+) -> BoxFuture<'a, ToolOutput> {
     Box::pin(async move {
         let args: A = match input::parse(tool, input) {
             Ok(args) => args,
             Err(refusal) => return refusal.into(),
         };
-        let scene = scene.clone();
+        let context = context.clone();
         let waiting = Arc::new(());
         let stop = Stop(Arc::downgrade(&waiting));
-        let done = tokio::task::spawn_blocking(move || work(&args, &scene, &stop)).await;
+        let done = tokio::task::spawn_blocking(move || work(&args, &context, &stop)).await;
         drop(waiting);
         match done {
             Ok(Ok(output)) => output,
             Ok(Err(refusal)) => refusal.into(),
-            Err(_) => Output::error(format!("`{}` broke off before it was done", tool.name())),
+            Err(_) => ToolOutput::error(format!("`{}` broke off before it was done", tool.name())),
         }
     })
 }

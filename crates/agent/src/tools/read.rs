@@ -12,7 +12,7 @@ use super::write::MAX_FILE;
 use super::{Refusal, Stop, cut, run};
 use crate::picture;
 use crate::workspace::shown;
-use crate::{Digest, Doing, Output, Policy, Scene, Tool, Workspace, WorkspaceError};
+use crate::{BoxFuture, Digest, Policy, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 /// The largest picture: providers take five megabytes of base64.
 const MAX_IMAGE: usize = 3_750_000;
@@ -58,12 +58,12 @@ impl Tool for Read {
         Policy::Pure
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
-        run(self, input, scene, read)
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
+        run(self, input, context, read)
     }
 }
 
-fn read(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal> {
+fn read(args: &Args, workspace: &Workspace, _: &Stop) -> Result<ToolOutput, Refusal> {
     let path = Path::new(&args.path);
     let name = shown(path);
     let found = match workspace.find(path, MAX_FILE) {
@@ -86,18 +86,18 @@ fn read(args: &Args, workspace: &Workspace, _: &Stop) -> Result<Output, Refusal>
     show(args, &name, &found.bytes).map(|output| output.seeing(found.place, digest))
 }
 
-fn show(args: &Args, name: &str, bytes: &[u8]) -> Result<Output, Refusal> {
+fn show(args: &Args, name: &str, bytes: &[u8]) -> Result<ToolOutput, Refusal> {
     if let Some(media_type) = picture::media_type(bytes) {
         return shown_picture(name, media_type, bytes);
     }
     let text = text(name, bytes)?;
     if text.is_empty() {
-        return Ok(Output::text(format!("`{name}` is empty")));
+        return Ok(ToolOutput::text(format!("`{name}` is empty")));
     }
     numbered(name, text, args.offset.unwrap_or(1), args.limit.unwrap_or(LINES))
 }
 
-fn shown_picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<Output, Refusal> {
+fn shown_picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<ToolOutput, Refusal> {
     if bytes.len() > MAX_IMAGE {
         let size = bytes.len();
         return Err(Refusal(format!(
@@ -108,7 +108,7 @@ fn shown_picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<Output, R
         return Err(Refusal(format!("`{name}` is a picture that cannot be shown: {flaw}")));
     }
     let source = ImageSource::Base64 { media_type: media_type.to_owned(), data: STANDARD.encode(bytes) };
-    Ok(Output { blocks: vec![Block::Image(source)], ..Output::text("") })
+    Ok(ToolOutput { blocks: vec![Block::Image(source)], ..ToolOutput::text("") })
 }
 
 /// The text, or why it is none: a character put in for another would be copied into the next edit.
@@ -124,7 +124,7 @@ pub(super) fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> 
     Err(Refusal(format!("`{name}` is not UTF-8 text: byte {at} of {size} is {:#04x}", bytes[at])))
 }
 
-fn numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<Output, Refusal> {
+fn numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<ToolOutput, Refusal> {
     let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
     let total = lines.len();
     if offset > total {
@@ -143,11 +143,11 @@ fn numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<Outpu
     if last < total {
         shown += &format!("[lines {offset} to {last} of {total}; go on with offset {}]", last + 1);
     }
-    Ok(Output::text(shown.strip_suffix('\n').unwrap_or(&shown)))
+    Ok(ToolOutput::text(shown.strip_suffix('\n').unwrap_or(&shown)))
 }
 
 /// Some lines of a file that is too large to be held.
-fn part(args: &Args, name: &str, file: std::fs::File) -> Result<Output, Refusal> {
+fn part(args: &Args, name: &str, file: std::fs::File) -> Result<ToolOutput, Refusal> {
     use std::io::{BufRead as _, Read as _};
     let unreadable = |error: std::io::Error| Refusal(format!("`{name}` cannot be read: {error}"));
     let (offset, limit) = (args.offset.unwrap_or(1), args.limit.unwrap_or(LINES));
@@ -179,7 +179,7 @@ fn part(args: &Args, name: &str, file: std::fs::File) -> Result<Output, Refusal>
         return Err(Refusal(format!("`{name}` has {} lines; there is no line {offset}", offset - 1)));
     }
     shown += &format!("[lines {offset} to {last}; go on with offset {}]", last + 1);
-    Ok(Output::text(shown))
+    Ok(ToolOutput::text(shown))
 }
 
 #[cfg(test)]

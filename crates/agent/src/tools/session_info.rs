@@ -5,7 +5,7 @@ use serde_json::Value;
 use store::{Filter, RunKind, TaskStatus, Totals};
 
 use super::{Refusal, input};
-use crate::{Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// Tells of the conversation that the call is part of.
 pub(super) struct SessionInfo;
@@ -32,35 +32,35 @@ impl Tool for SessionInfo {
         Policy::Pure
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let told = input::parse(self, input).and_then(|Args {}| tell(scene));
+            let told = input::parse(self, input).and_then(|Args {}| tell(context));
             told.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-fn tell(scene: &Scene) -> Result<Output, Refusal> {
-    let reads = scene.store.main();
-    let info = reads.session_info(&scene.thread)?;
-    let (folder, began) = (&info.thread.workspace, scene.moment(info.thread.created_at));
+fn tell(context: &ToolContext) -> Result<ToolOutput, Refusal> {
+    let reads = context.store.main();
+    let info = reads.session_info(&context.thread)?;
+    let (folder, began) = (&info.thread.workspace, context.moment(info.thread.created_at));
     // What the user and the main agent talk about is theirs; who works for them is told of its own work.
-    if let Some(run) = scene.run.as_ref().filter(|run| run.kind != RunKind::Main) {
+    if let Some(run) = context.run.as_ref().filter(|run| run.kind != RunKind::Main) {
         let below = Filter { below: Some(run.id.clone()), ..Filter::default() };
         let own = run.kernel.store.runs(&below)?.into_iter().find(|found| found.id == run.id);
         let (own, all) = own.map(|own| (own.own, own.inclusive)).unwrap_or_default();
         let (agent, model) = (&run.agent, &run.model);
         let used = used(&own, &all);
-        return Ok(Output::text(format!(
+        return Ok(ToolOutput::text(format!(
             "agent: {agent}\nfolder: {folder}\nbegan: {began}\nmodel: {model}\n{used}"
         )));
     }
     let mut all = Totals::default();
     for run in &info.runs {
-        all += scene.store.run(&run.id).totals()?;
+        all += context.store.run(&run.id).totals()?;
     }
     let model = info.runs.last().map_or("none", |run| run.model.as_str());
-    let tasks = reads.tasks(&scene.thread)?;
+    let tasks = reads.tasks(&context.thread)?;
     let counts: Vec<String> = TaskStatus::ALL
         .iter()
         .map(|status| (tasks.iter().filter(|task| task.status == *status).count(), status))
@@ -68,7 +68,7 @@ fn tell(scene: &Scene) -> Result<Output, Refusal> {
         .map(|(count, status)| format!("{count} {status}"))
         .collect();
     let tasks = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
-    Ok(Output::text(format!(
+    Ok(ToolOutput::text(format!(
         "title: {}\nfolder: {folder}\nbegan: {began}\nmodel: {model}\n{}\ntasks: {tasks}",
         info.thread.title,
         used(&info.totals, &all),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use session::Role;
 
 use super::Refusal;
-use crate::{Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// How many places are shown where nobody says how many.
 const USUAL: usize = 10;
@@ -44,23 +44,23 @@ impl Tool for SessionsSearch {
         Policy::Pure
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
-        super::run_in(self, input, scene, |args: &Args, scene, _| find(args, scene))
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
+        super::run_in(self, input, context, |args: &Args, context, _| find(args, context))
     }
 }
 
-fn find(args: &Args, scene: &Scene) -> Result<Output, Refusal> {
-    let hits = scene.store.main().search(&args.query, args.limit.unwrap_or(USUAL))?;
+fn find(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+    let hits = context.store.main().search(&args.query, args.limit.unwrap_or(USUAL))?;
     if hits.is_empty() {
-        return Ok(Output::text("nothing was said with all these words"));
+        return Ok(ToolOutput::text("nothing was said with all these words"));
     }
     let shown = hits.iter().map(|hit| {
-        let whose = if hit.thread == scene.thread { " (this conversation)" } else { "" };
+        let whose = if hit.thread == context.thread { " (this conversation)" } else { "" };
         let who = if hit.role == Role::Assistant { "you" } else { "the user" };
         let snippet = hit.snippet.split_whitespace().collect::<Vec<_>>().join(" ");
-        format!("{}{whose}, {}, {}\n    {snippet}\n", hit.title, who, scene.moment(hit.at))
+        format!("{}{whose}, {}, {}\n    {snippet}\n", hit.title, who, context.moment(hit.at))
     });
-    Ok(Output::text(shown.collect::<String>().trim_end()))
+    Ok(ToolOutput::text(shown.collect::<String>().trim_end()))
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::spawn_sub_agent::{DEADLINE, waited};
 use super::{Refusal, input};
-use crate::definition::Tools;
+use crate::definition::ToolSelection;
 use crate::fork::{self, ForkPermissions, ForkRequest};
 use crate::run::Run;
 use crate::spawn;
-use crate::{Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// Gives a skill's text.
 pub(super) struct Skill;
@@ -58,15 +58,15 @@ impl Tool for Skill {
         true
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             let done = async {
                 let args: Args = input::parse(self, input)?;
-                let forks = scene.skills.iter().find(|skill| skill.name == args.name && skill.in_fork);
-                match forks.zip(scene.run.as_ref().filter(|run| spawn::may_start(run))) {
-                    Some((skill, run)) => forked(skill, &args, run, scene).await,
+                let forks = context.skills.iter().find(|skill| skill.name == args.name && skill.in_fork);
+                match forks.zip(context.run.as_ref().filter(|run| spawn::may_start(run))) {
+                    Some((skill, run)) => forked(skill, &args, run, context).await,
                     // Who may start nobody follows it itself.
-                    None => find(&args, scene),
+                    None => find(&args, context),
                 }
             };
             done.await.unwrap_or_else(Refusal::into)
@@ -76,22 +76,27 @@ impl Tool for Skill {
 
 /// Lets a fork do what a skill says. What the skill allows it may do without a question that a project wants; what the user
 /// asks about is asked, and what is forbidden stays so.
-async fn forked(skill: &crate::Skill, args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Refusal> {
-    let allow = skill.tools.as_ref().map(Tools::rules).unwrap_or_default();
+async fn forked(
+    skill: &crate::Skill,
+    args: &Args,
+    run: &Arc<Run>,
+    context: &ToolContext,
+) -> Result<ToolOutput, Refusal> {
+    let allow = skill.tools.as_ref().map(ToolSelection::rules).unwrap_or_default();
     let fork = ForkRequest {
         permissions: ForkPermissions { allow, ..ForkPermissions::default() },
         ..ForkRequest::new(skill.filled_in(&args.arguments), &skill.name, "skill")
     };
-    let id = spawn::id(&scene.call);
-    let member = fork::spawn(run, scene, &fork, false).await.map_err(Refusal)?;
+    let id = spawn::id(&context.call);
+    let member = fork::spawn(run, context, &fork, false).await.map_err(Refusal)?;
     waited(run, &id, member, None).await
 }
 
-fn find(args: &Args, scene: &Scene) -> Result<Output, Refusal> {
-    match scene.skills.iter().find(|skill| skill.name == args.name) {
+fn find(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+    match context.skills.iter().find(|skill| skill.name == args.name) {
         Some(skill) => {
             let text = skill.filled_in(&args.arguments);
-            Ok(Output::text(match &skill.tools {
+            Ok(ToolOutput::text(match &skill.tools {
                 Some(tools) => format!(
                     "{text}\n\nUntil the user says something else, these tools are all that may be called beside \
                      `skill`: {}.",
@@ -100,9 +105,9 @@ fn find(args: &Args, scene: &Scene) -> Result<Output, Refusal> {
                 None => text,
             }))
         }
-        None if scene.skills.is_empty() => Err(Refusal("there are no skills here".to_owned())),
+        None if context.skills.is_empty() => Err(Refusal("there are no skills here".to_owned())),
         None => {
-            let names: Vec<String> = scene.skills.iter().map(|skill| format!("`{}`", skill.name)).collect();
+            let names: Vec<String> = context.skills.iter().map(|skill| format!("`{}`", skill.name)).collect();
             Err(Refusal(format!("there is no skill `{}`; there are: {}", args.name, names.join(", "))))
         }
     }

@@ -14,7 +14,7 @@ use crate::kernel::RunOutcome;
 use crate::run::Run;
 use crate::spawn::{self, Wanted};
 use crate::tree::Member;
-use crate::{Doing, NO_FINAL_TEXT, Output, Policy, Scene, Tool, jobs, schema, words};
+use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, jobs, schema, words};
 
 /// When a run below this one is given up: it has limits of its own, which come first.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -102,18 +102,18 @@ impl Tool for SpawnSubAgent {
         true
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let done = async { spawn(input::parse(self, input)?, scene).await };
+            let done = async { spawn(input::parse(self, input)?, context).await };
             done.await.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
-    let run = caller(scene)?;
+async fn spawn(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+    let run = caller(context)?;
     if args.fork {
-        return forked(&args, run, scene).await;
+        return forked(&args, run, context).await;
     }
     let (in_background, schema) = (args.run_in_background, args.output_schema.clone());
     let wanted = Wanted {
@@ -124,8 +124,8 @@ async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
         in_background,
         output_schema: args.output_schema,
     };
-    let id = spawn::id(&scene.call);
-    let member = spawn::start(run, scene, wanted).await.map_err(Refusal)?;
+    let id = spawn::id(&context.call);
+    let member = spawn::start(run, context, wanted).await.map_err(Refusal)?;
     if in_background {
         return Ok(launched(&id));
     }
@@ -133,7 +133,7 @@ async fn spawn(args: Args, scene: &Scene) -> Result<Output, Refusal> {
 }
 
 /// Starts a fork: what it shares with its parent cannot be chosen.
-async fn forked(args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Refusal> {
+async fn forked(args: &Args, run: &Arc<Run>, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let chosen = [
         ("agent", args.agent.is_some()),
         ("model", args.model.is_some()),
@@ -150,8 +150,8 @@ async fn forked(args: &Args, run: &Arc<Run>, scene: &Scene) -> Result<Output, Re
         return Err(Refusal("`prompt` is empty: say what the fork is to do".to_owned()));
     }
     let fork = ForkRequest::new(args.prompt.clone(), "fork", "spawn_sub_agent");
-    let id = spawn::id(&scene.call);
-    let member = fork::spawn(run, scene, &fork, args.run_in_background).await;
+    let id = spawn::id(&context.call);
+    let member = fork::spawn(run, context, &fork, args.run_in_background).await;
     let member = member.map_err(Refusal)?;
     match args.run_in_background {
         true => Ok(launched(&id)),
@@ -165,7 +165,7 @@ pub(super) async fn waited(
     id: &RunId,
     member: Option<Member>,
     schema: Option<&Value>,
-) -> Result<Output, Refusal> {
+) -> Result<ToolOutput, Refusal> {
     let ended = end(run, id, member).await?;
     let output = answered(&ended, schema);
     // It may have become a job before its parent was broken off; whoever has waited for it is not told again.
@@ -188,8 +188,8 @@ async fn end(run: &Run, id: &RunId, member: Option<Member>) -> Result<RunOutcome
 }
 
 /// The run that calls.
-pub(super) fn caller(scene: &Scene) -> Result<&Arc<Run>, Refusal> {
-    scene.run.as_ref().ok_or_else(|| Refusal("there is no run that could have sub-agents".to_owned()))
+pub(super) fn caller(context: &ToolContext) -> Result<&Arc<Run>, Refusal> {
+    context.run.as_ref().ok_or_else(|| Refusal("there is no run that could have sub-agents".to_owned()))
 }
 
 /// How a run ended, as the journal has it.
@@ -203,11 +203,11 @@ pub(crate) fn ended(row: store::Run) -> RunOutcome {
     RunOutcome { run: id, status, final_text, error, failure: None }
 }
 
-fn launched(id: &RunId) -> Output {
-    Output::text(json(&Launched { job_id: id, run_id: id, status: "running" }))
+fn launched(id: &RunId) -> ToolOutput {
+    ToolOutput::text(json(&Launched { job_id: id, run_id: id, status: "running" }))
 }
 
-pub(crate) fn answered(ended: &RunOutcome, schema: Option<&Value>) -> Output {
+pub(crate) fn answered(ended: &RunOutcome, schema: Option<&Value>) -> ToolOutput {
     let RunOutcome { run: run_id, status, final_text, error, .. } = ended;
     let said = final_text.as_deref();
     match status {
@@ -217,13 +217,13 @@ pub(crate) fn answered(ended: &RunOutcome, schema: Option<&Value>) -> Output {
             let final_text = Some(said.unwrap_or(NO_FINAL_TEXT));
             let status = (*status == RunStatus::StepCap).then_some("step_cap");
             let text = json(&Answer { run_id, status, error: wrong.as_deref(), final_text });
-            if wrong.is_some() { Output::error(text) } else { Output::text(text) }
+            if wrong.is_some() { ToolOutput::error(text) } else { ToolOutput::text(text) }
         }
-        RunStatus::Paused => Output::error(spawned(run_id, *status, words::GOES_ON)),
+        RunStatus::Paused => ToolOutput::error(spawned(run_id, *status, words::GOES_ON)),
         _ => {
             let error = error.as_deref().unwrap_or("it was ended before it had an answer");
             let status = Some(status.as_str());
-            Output::error(json(&Answer { run_id, status, error: Some(error), final_text: said }))
+            ToolOutput::error(json(&Answer { run_id, status, error: Some(error), final_text: said }))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::{Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 pub(super) struct Stamp;
 
@@ -25,13 +25,13 @@ impl Tool for Stamp {
         Policy::Unsafe
     }
 
-    fn call<'a>(&'a self, _: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
+    fn call<'a>(&'a self, _: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async {
-            let path = scene.workspace.path().join("stamps.txt");
+            let path = context.workspace.path().join("stamps.txt");
             let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
             match file.and_then(|mut file| file.write_all(b"stamped\n")) {
-                Ok(()) => Output::text("stamped"),
-                Err(error) => Output::error(error.to_string()),
+                Ok(()) => ToolOutput::text("stamped"),
+                Err(error) => ToolOutput::error(error.to_string()),
             }
         })
     }

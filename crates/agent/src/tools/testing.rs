@@ -13,7 +13,7 @@ use store::{
 use tempfile::TempDir;
 
 use super::builtin;
-use crate::{Digest, Output, Processes, Scene, Shell, Workspace};
+use crate::{Digest, Processes, Shell, ToolContext, ToolOutput, Workspace};
 
 /// A workspace with a folder beside it that nobody may see.
 pub(crate) struct Yard {
@@ -22,7 +22,7 @@ pub(crate) struct Yard {
     pub(crate) root: PathBuf,
     /// Not the workspace. Its only file holds [`SECRET`].
     pub(crate) outside: PathBuf,
-    pub(crate) scene: Scene,
+    pub(crate) context: ToolContext,
     /// What the calls have seen by now.
     pub(crate) seen: Mutex<BTreeMap<PathBuf, Digest>>,
 }
@@ -52,7 +52,7 @@ impl Yard {
         let now = "2026-08-01T12:34:56.789+00:00[UTC]".parse().expect("a time");
         let processes = Arc::new(Processes::apart(Shell::default(), home.path().join("tmp")));
         let store = journal(&home.path().join("store.db"), &root);
-        let scene = Scene {
+        let context = ToolContext {
             workspace,
             seen: Arc::default(),
             processes,
@@ -65,18 +65,18 @@ impl Yard {
             run: None,
             turn: None,
         };
-        Self { _home: home, root, outside, scene, seen: Mutex::default() }
+        Self { _home: home, root, outside, context, seen: Mutex::default() }
     }
 
     /// Where the next call takes place.
-    pub(crate) fn scene(&self) -> Scene {
-        Scene { seen: Arc::new(self.seen.lock().expect("sound").clone()), ..self.scene.clone() }
+    pub(crate) fn context(&self) -> ToolContext {
+        ToolContext { seen: Arc::new(self.seen.lock().expect("sound").clone()), ..self.context.clone() }
     }
 
-    pub(crate) async fn call(&self, tool: &str, input: Value) -> Output {
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> ToolOutput {
         let tools = builtin();
         let tool = tools.iter().find(|known| known.name() == tool).expect("a built-in tool");
-        let output = tool.call(&input, &self.scene()).await;
+        let output = tool.call(&input, &self.context()).await;
         let seen = output.seen.iter().map(|file| (file.path.clone(), file.sha256));
         self.seen.lock().expect("sound").extend(seen);
         let shown = answer(&output);
@@ -161,7 +161,7 @@ fn journal(path: &Path, workspace: &Path) -> Store {
 }
 
 /// An answer as text, with what is not text in brackets.
-pub(crate) fn answer(output: &Output) -> String {
+pub(crate) fn answer(output: &ToolOutput) -> String {
     let blocks: Vec<String> = output
         .blocks
         .iter()

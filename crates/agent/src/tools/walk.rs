@@ -231,7 +231,7 @@ mod tests {
     fn walked(bounds: Bounds, stop: &Stop) -> String {
         let yard = Yard::new(&[("a/b/c/deep.txt", ""), ("a/x.txt", ""), ("b.txt", ""), ("c.txt", "")]);
         let mut seen = Vec::new();
-        let left_out = walk_within(bounds, &yard.scene.workspace, Path::new("."), stop, &mut |found| {
+        let left_out = walk_within(bounds, &yard.context.workspace, Path::new("."), stop, &mut |found| {
             seen.push(shown(found.path));
             ControlFlow::Continue(())
         })

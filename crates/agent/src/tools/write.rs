@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Refusal, Stop, run_in};
 use crate::workspace::shown;
-use crate::{Digest, Doing, Output, Policy, Scene, Tool};
+use crate::{BoxFuture, Digest, Policy, Tool, ToolContext, ToolOutput};
 
 /// More than any model writes in one call, and less than would hurt.
 const MAX_BYTES: usize = 16 << 20;
@@ -47,12 +47,12 @@ impl Tool for Write {
         Policy::Idempotent
     }
 
-    fn call<'a>(&'a self, input: &'a Value, scene: &'a Scene) -> Doing<'a, Output> {
-        run_in(self, input, scene, write)
+    fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
+        run_in(self, input, context, write)
     }
 }
 
-fn write(args: &Args, scene: &Scene, _: &Stop) -> Result<Output, Refusal> {
+fn write(args: &Args, context: &ToolContext, _: &Stop) -> Result<ToolOutput, Refusal> {
     let (path, bytes) = (Path::new(&args.path), args.content.as_bytes());
     if bytes.len() > MAX_BYTES {
         return Err(Refusal(format!(
@@ -60,21 +60,21 @@ fn write(args: &Args, scene: &Scene, _: &Stop) -> Result<Output, Refusal> {
             bytes.len()
         )));
     }
-    let written = scene.workspace.change(path, MAX_FILE, |place, before| match before {
+    let written = context.workspace.change(path, MAX_FILE, |place, before| match before {
         // As after a crash between the write and its result: then this is the same call again.
         Some(before) if before == bytes => Ok(bytes.to_vec()),
-        Some(before) => known(scene, path, place, before).map(|()| bytes.to_vec()),
+        Some(before) => known(context, path, place, before).map(|()| bytes.to_vec()),
         None => Ok::<_, Refusal>(bytes.to_vec()),
     })?;
     // Not whether the file was there before: a call that is made again after a crash says the same.
-    let output = Output::text(format!("wrote `{}`, {} bytes", shown(path), bytes.len()));
+    let output = ToolOutput::text(format!("wrote `{}`, {} bytes", shown(path), bytes.len()));
     Ok(output.seeing(written.place, Digest::of(bytes)))
 }
 
 /// Whether the agent has seen a file as it is: nobody replaces what they do not know.
-pub(super) fn known(scene: &Scene, path: &Path, place: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+pub(super) fn known(context: &ToolContext, path: &Path, place: &Path, bytes: &[u8]) -> Result<(), Refusal> {
     let path = shown(path);
-    match scene.seen.get(place) {
+    match context.seen.get(place) {
         None => Err(Refusal(format!("you have not read `{path}`; `read` it first"))),
         Some(seen) if *seen != Digest::of(bytes) => {
             Err(Refusal(format!("`{path}` has changed since you saw it; `read` it again")))

@@ -107,7 +107,7 @@ fn a_path_leads_to_a_file_inside_or_nowhere() {
         &longer,
         "~/x",
     ] {
-        let read = match yard.scene.workspace.read(Path::new(path), 100) {
+        let read = match yard.context.workspace.read(Path::new(path), 100) {
             Ok(bytes) => String::from_utf8(bytes).expect("text"),
             Err(error) => format!("error: {error}"),
         };
@@ -205,7 +205,7 @@ fn a_write_lands_inside_or_nowhere() {
         &"n".repeat(255),
         &"n".repeat(256),
     ] {
-        let wrote = match yard.scene.workspace.write(Path::new(path), b"new") {
+        let wrote = match yard.context.workspace.write(Path::new(path), b"new") {
             Ok(()) => "written".to_owned(),
             Err(error) => format!("error: {error}"),
         };
@@ -256,7 +256,7 @@ fn a_write_lands_inside_or_nowhere() {
 #[test]
 fn a_file_may_have_its_limit_and_no_more() {
     let yard = Yard::new(&[("five.txt", "12345")]);
-    let read = |limit| yard.scene.workspace.read(Path::new("five.txt"), limit);
+    let read = |limit| yard.context.workspace.read(Path::new("five.txt"), limit);
     assert_eq!(read(5).expect("it fits"), b"12345");
     assert!(matches!(read(4), Err(WorkspaceError::TooLarge { limit: 4, .. })));
 }
@@ -314,7 +314,7 @@ fn no_path_that_anybody_can_think_of_leads_out() {
         if random.u8(..4) == 0 {
             path = PathBuf::from(format!("{}/{}", yard.root.display(), path.display()));
         }
-        match yard.scene.workspace.read(&path, 1_000) {
+        match yard.context.workspace.read(&path, 1_000) {
             Ok(bytes) => {
                 inside += 1;
                 let place = yard.root.join(&path).canonicalize().expect("it was read");
@@ -329,7 +329,7 @@ fn no_path_that_anybody_can_think_of_leads_out() {
     for _ in 0..200 {
         let count = random.usize(1..5);
         let parts: Vec<&str> = (0..count).map(|_| PARTS[random.usize(..PARTS.len())]).collect();
-        let _ = yard.scene.workspace.write(Path::new(&parts.join("/")), b"new");
+        let _ = yard.context.workspace.write(Path::new(&parts.join("/")), b"new");
     }
     assert_eq!(Yard::tree(&yard.outside), before);
 }
@@ -369,7 +369,7 @@ fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
         // Both must have been met, or the race was none.
         while round < 4_000 || ((read == 0 || refused == 0) && round < 1_000_000) {
             round += 1;
-            match yard.scene.workspace.read(Path::new("d/e/secret.txt"), 100) {
+            match yard.context.workspace.read(Path::new("d/e/secret.txt"), 100) {
                 Ok(bytes) => {
                     assert_eq!(bytes, b"harmless\n");
                     read += 1;
@@ -379,8 +379,8 @@ fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
                 Err(error) => panic!("{error}"),
             }
             if round % 20 == 0 {
-                let _ = yard.scene.workspace.write(Path::new("d/e/new.txt"), b"new");
-                let _ = yard.scene.workspace.write(Path::new(&format!("d/f{round}/new.txt")), b"new");
+                let _ = yard.context.workspace.write(Path::new("d/e/new.txt"), b"new");
+                let _ = yard.context.workspace.write(Path::new(&format!("d/f{round}/new.txt")), b"new");
                 // `call` looks for the secret in the answer.
                 runtime.block_on(yard.call("grep", json!({"pattern": "."})));
                 runtime.block_on(yard.call("grep", json!({"pattern": ".", "path": "d/e"})));
@@ -403,7 +403,7 @@ fn a_write_clears_what_a_killed_one_left_and_waits_for_one_at_work() {
         (".y.txt.offshoot-draft -> ../outside/secret.txt", ""),
     ]);
     let before = Yard::tree(&yard.outside);
-    let workspace = &yard.scene.workspace;
+    let workspace = &yard.context.workspace;
     workspace.write(Path::new("x.txt"), b"new").expect("it clears the draft");
     workspace.write(Path::new("y.txt"), b"new").expect("it clears the link");
     assert_eq!(Yard::tree(&yard.outside), before);
@@ -423,7 +423,7 @@ fn writers_of_one_file_take_turns() {
     let text = |writer: u8| vec![b'a' + writer; 10_000];
     std::thread::scope(|scope| {
         for writer in 0..4 {
-            let workspace = &yard.scene.workspace;
+            let workspace = &yard.context.workspace;
             scope.spawn(move || {
                 for _ in 0..10 {
                     workspace.write(Path::new("shared.txt"), &text(writer)).expect("its turn comes");
@@ -501,7 +501,7 @@ fn a_protected_place_cannot_be_written_by_any_way() {
         "git/config",
         "mcp.json",
     ] {
-        let wrote = match yard.scene.workspace.write(Path::new(path), b"new") {
+        let wrote = match yard.context.workspace.write(Path::new(path), b"new") {
             Ok(()) => "written".to_owned(),
             Err(error) => format!("error: {error}"),
         };
@@ -608,7 +608,7 @@ fn what_git_would_run_cannot_be_written_whatever_its_name() {
         let yard = Yard::new(files);
         let file = || std::fs::read(yard.root.join(path)).ok();
         let before = file();
-        let right = match yard.scene.workspace.write(Path::new(path), b"new") {
+        let right = match yard.context.workspace.write(Path::new(path), b"new") {
             Ok(()) => *may,
             Err(WorkspaceError::Protected { .. }) => !may && file() == before,
             Err(_) => false,
@@ -649,7 +649,7 @@ async fn what_is_closed_is_closed_under_its_other_names() {
     let mut rules = crate::Rules::default();
     rules.add(crate::List::Deny, "read(secrets)").expect("a rule");
     let workspace = Workspace::open(&yard.root).expect("a workspace").without(&[yard.root.join("own")]);
-    yard.scene.workspace = std::sync::Arc::new(workspace.ruled_by(std::sync::Arc::new(rules)));
+    yard.context.workspace = std::sync::Arc::new(workspace.ruled_by(std::sync::Arc::new(rules)));
     let mut seen = String::new();
     for path in ["twin", "a", "other"] {
         seen += &format!("{}\n", yard.ask("read", json!({ "path": path })).await);

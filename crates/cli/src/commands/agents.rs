@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::definition::{Agent, File, GENERAL, Kind as What, Skill, State, Tools, Unused};
+use agent::definition::{
+    Agent, DefinitionFile, DefinitionKind, DefinitionState, GENERAL, Skill, ToolSelection, UnusedKey,
+};
 use serde_json::{Value, json};
 
 use super::Format;
@@ -112,17 +114,17 @@ fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCod
             }
         }
         let found = path.canonicalize().ok().and_then(|real| {
-            let same = |file: &&File| file.path.canonicalize().is_ok_and(|path| path == real);
+            let same = |file: &&DefinitionFile| file.path.canonicalize().is_ok_and(|path| path == real);
             described.all.files.iter().find(same)
         });
         let shown = path.display();
-        let Some(file) = found.filter(|file| !matches!(file.state, State::Ignored(_))) else {
+        let Some(file) = found.filter(|file| !matches!(file.state, DefinitionState::Ignored(_))) else {
             let error = anyhow::anyhow!(
                 "`{shown}` is no agent, skill, command or `offshoot.toml` of this folder, and no MCP server is started from it"
             );
             return Err(error).or_fail_with(Kind::Usage, check);
         };
-        if let State::Broken(broken) = &file.state {
+        if let DefinitionState::Invalid(broken) = &file.state {
             return Err(anyhow::anyhow!("`{shown}` cannot be used: {broken}"))
                 .or_fail_with(Kind::Usage, check);
         }
@@ -147,10 +149,15 @@ fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCod
 fn text(described: &Described) -> String {
     let mut text = String::new();
     let is_general = described.all.agents.iter().any(|agent| agent.name == GENERAL);
-    for (kind, title) in [(What::Agent, "agents"), (What::Skill, "skills"), (What::Command, "commands")] {
-        let used =
-            || described.all.files.iter().filter(|file| file.kind == kind && file.state == State::Used);
-        if kind != What::Agent && used().next().is_none() {
+    for (kind, title) in [
+        (DefinitionKind::Agent, "agents"),
+        (DefinitionKind::Skill, "skills"),
+        (DefinitionKind::Command, "commands"),
+    ] {
+        let used = || {
+            described.all.files.iter().filter(|file| file.kind == kind && file.state == DefinitionState::Used)
+        };
+        if kind != DefinitionKind::Agent && used().next().is_none() {
             continue;
         }
         text += &format!("{title}\n");
@@ -167,17 +174,18 @@ fn text(described: &Described) -> String {
                 text += &unused_line(unused);
             }
         }
-        if kind == What::Agent && !is_general {
+        if kind == DefinitionKind::Agent && !is_general {
             text += &format!("  {GENERAL:<20} built in\n");
         }
     }
-    let left: Vec<&File> = described.all.files.iter().filter(|file| file.state != State::Used).collect();
+    let left: Vec<&DefinitionFile> =
+        described.all.files.iter().filter(|file| file.state != DefinitionState::Used).collect();
     if !left.is_empty() {
         text += "not used\n";
     }
     for file in left {
         let line = match &file.state {
-            State::Broken(broken) => format!(":{}", broken.line),
+            DefinitionState::Invalid(broken) => format!(":{}", broken.line),
             _ => String::new(),
         };
         let reason = report::plain(&reason(described, file));
@@ -195,30 +203,30 @@ fn settings_text(error: &anyhow::Error) -> String {
     format!("settings\n  {}\n{hint}", report::plain(&format!("{error:#}")))
 }
 
-fn unused_line(unused: &Unused) -> String {
-    let Unused { key, line, why, .. } = unused;
+fn unused_line(unused: &UnusedKey) -> String {
+    let UnusedKey { key, line, why, .. } = unused;
     format!("    line {line}, `{}` is not used: {}\n", report::plain(key), report::plain(why))
 }
 
 /// Why a file does not count.
-fn reason(described: &Described, file: &File) -> String {
+fn reason(described: &Described, file: &DefinitionFile) -> String {
     match &file.state {
-        State::Used => String::new(),
-        State::Broken(broken) => broken.why.clone(),
-        State::NotAccepted => {
+        DefinitionState::Used => String::new(),
+        DefinitionState::Invalid(broken) => broken.why.clone(),
+        DefinitionState::NotAccepted => {
             format!("not accepted as it is; read it, then: {}", described.accept(&file.path))
         }
-        State::Hidden { by } => {
+        DefinitionState::Hidden { by } => {
             let name = file.name.as_deref().unwrap_or_default();
             format!("`{name}` is described by {}, which comes before it", described.typed(by))
         }
-        State::Ignored(why) => (*why).to_owned(),
+        DefinitionState::Ignored(why) => (*why).to_owned(),
     }
 }
 
 fn json(described: &Described, settings: Option<&anyhow::Error>) -> Value {
     let tools = agent::tools::builtin();
-    let kept = |of: &Tools| -> Vec<&str> {
+    let kept = |of: &ToolSelection| -> Vec<&str> {
         tools.iter().map(|tool| tool.name()).filter(|name| of.has(name)).collect()
     };
     let file = |file: &Option<PathBuf>| file.as_ref().map(|file| described.typed(file));
@@ -252,15 +260,15 @@ fn json(described: &Described, settings: Option<&anyhow::Error>) -> Value {
     })
 }
 
-fn file_json(described: &Described, file: &File) -> Value {
+fn file_json(described: &Described, file: &DefinitionFile) -> Value {
     let (state, line) = match &file.state {
-        State::Used => ("used", None),
-        State::Broken(broken) => ("broken", Some(broken.line)),
-        State::NotAccepted => ("not_accepted", None),
-        State::Hidden { .. } => ("hidden", None),
-        State::Ignored(_) => ("ignored", None),
+        DefinitionState::Used => ("used", None),
+        DefinitionState::Invalid(broken) => ("broken", Some(broken.line)),
+        DefinitionState::NotAccepted => ("not_accepted", None),
+        DefinitionState::Hidden { .. } => ("hidden", None),
+        DefinitionState::Ignored(_) => ("ignored", None),
     };
-    let unused = |unused: &Unused| json!({ "key": unused.key, "line": unused.line, "value": unused.value, "reason": unused.why });
+    let unused = |unused: &UnusedKey| json!({ "key": unused.key, "line": unused.line, "value": unused.value, "reason": unused.why });
     let reason = Some(reason(described, file)).filter(|reason| !reason.is_empty());
     json!({
         "file": described.typed(&file.path), "kind": file.kind.word(), "name": file.name, "state": state,
@@ -269,9 +277,9 @@ fn file_json(described: &Described, file: &File) -> Value {
 }
 
 /// Somebody asked for something that is described, and not accepted.
-pub(crate) fn not_accepted(described: &Described, kind: What, name: &str) -> Option<anyhow::Error> {
-    let waits = |file: &&File| {
-        file.kind == kind && file.state == State::NotAccepted && file.name.as_deref() == Some(name)
+pub(crate) fn not_accepted(described: &Described, kind: DefinitionKind, name: &str) -> Option<anyhow::Error> {
+    let waits = |file: &&DefinitionFile| {
+        file.kind == kind && file.state == DefinitionState::NotAccepted && file.name.as_deref() == Some(name)
     };
     let file = described.all.files.iter().find(waits)?;
     let error = anyhow::anyhow!(

@@ -3,7 +3,7 @@
 use store::Filter;
 
 use super::*;
-use crate::tool::Doing;
+use crate::tool::BoxFuture;
 
 fn jobs(count: usize) -> String {
     let launch = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
@@ -94,8 +94,8 @@ async fn a_no_above_is_a_no_below() {
     stage.room.own_rules = vec![(List::Deny, "peek".to_owned())];
     let mut loud = Agent { name: "loud".into(), prompt: "Be loud.".into(), ..Agent::default() };
     loud.rules = vec![
-        definition::Rule { tool: "put".into(), pattern: None, answer: List::Ask },
-        definition::Rule { tool: "echo".into(), pattern: None, answer: List::Allow },
+        definition::ToolRule { tool: "put".into(), pattern: None, answer: List::Ask },
+        definition::ToolRule { tool: "echo".into(), pattern: None, answer: List::Allow },
     ];
     stage.agents = vec![loud];
     stage.run("Do it.").await;
@@ -116,7 +116,7 @@ async fn a_definition_only_takes_tools_away() {
     std::fs::create_dir_all(folder.path().join("user/agents")).expect("a folder");
     let text = "---\ndescription: reads\ntools: read, manage_tasks\n---\nRead.";
     std::fs::write(folder.path().join("user/agents/reader.md"), text).expect("a file");
-    let places = definition::Places { project: folder.path(), user: &folder.path().join("user") };
+    let places = definition::DefinitionFolders { project: folder.path(), user: &folder.path().join("user") };
     let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
     stage.agents = definition::Definitions::load(places, &definition::Trust::default(), &tools).agents;
     stage.run("Do it.").await;
@@ -168,7 +168,7 @@ fn defined(files: &[(&str, &str)]) -> definition::Definitions {
         std::fs::create_dir_all(file.parent().expect("below")).expect("a folder");
         std::fs::write(file, text).expect("a file");
     }
-    let places = definition::Places { project: &folder.path().join("none"), user: folder.path() };
+    let places = definition::DefinitionFolders { project: &folder.path().join("none"), user: folder.path() };
     let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
     definition::Definitions::load(places, &definition::Trust::default(), &tools)
 }
@@ -214,7 +214,7 @@ async fn what_is_narrowed_above_is_narrowed_below_from_then_on() {
 struct Yes(Mutex<Vec<String>>);
 
 impl Asker for Yes {
-    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
         self.0.lock().expect("sound").push(format!("{}: {}", question.agent, question.tool));
         Box::pin(std::future::ready(Answer::Yes))
     }

@@ -5,7 +5,7 @@ use store::{CallStatus, RunKind};
 use tokio::sync::watch;
 
 use super::*;
-use crate::tool::Doing;
+use crate::tool::BoxFuture;
 
 const TWO: &[(&str, &[&str])] = &[
     (
@@ -411,7 +411,7 @@ async fn an_output_limit_changes_only_itself() {
 struct No(Mutex<Vec<String>>);
 
 impl Asker for No {
-    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
         self.0.lock().expect("sound").push(question.tool.clone());
         Box::pin(std::future::ready(Answer::No("not this".to_owned())))
     }
@@ -450,7 +450,7 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
     let text =
         "---\ndescription: looks\ncontext: fork\nallowed-tools: echo, put, peek\n---\nLook $ARGUMENTS.";
     std::fs::write(folder.path().join("user/skills/look/SKILL.md"), text).expect("a file");
-    let places = definition::Places { project: folder.path(), user: &folder.path().join("user") };
+    let places = definition::DefinitionFolders { project: folder.path(), user: &folder.path().join("user") };
     let known: Vec<String> = stage.kernel().tools.names().map(str::to_owned).collect();
     let skills = definition::Definitions::load(places, &definition::Trust::default(), &known).skills;
     let run = stage.start("Do it.").await;
@@ -509,7 +509,7 @@ async fn an_exception_below_is_none_above() {
     let text =
         "---\ndescription: works\npermission:\n  bash:\n    \"*\": ask\n    \"echo*\": allow\n---\nWork.";
     std::fs::write(folder.path().join("user/agents/worker.md"), text).expect("a file");
-    let places = definition::Places { project: folder.path(), user: &folder.path().join("user") };
+    let places = definition::DefinitionFolders { project: folder.path(), user: &folder.path().join("user") };
     let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
     stage.agents = definition::Definitions::load(places, &definition::Trust::default(), &tools).agents;
     stage.room.own_rules = vec![(List::Ask, "bash".to_owned())];

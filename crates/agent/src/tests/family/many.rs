@@ -19,7 +19,7 @@ impl EventSink for Ends {
 
 /// Main launches two jobs, waits for a third agent, does something that must happen once, and is told of the jobs
 /// whenever they end.
-fn scene() -> Vec<(String, Vec<String>)> {
+fn context() -> Vec<(String, Vec<String>)> {
     let launch = |name: &str| format!(r#"spawn_sub_agent{{"prompt":"{name}","run_in_background":true}}"#);
     let says = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
     let main = [
@@ -38,14 +38,14 @@ fn scene() -> Vec<(String, Vec<String>)> {
     ]
 }
 
-/// The same scene under other orders of what is answered first: the results are the same, and each comes once.
+/// The same context under other orders of what is answered first: the results are the same, and each comes once.
 #[tokio::test]
 async fn whatever_ends_first_every_result_comes_once() {
     let mut orders = BTreeMap::new();
     for seed in 0..200 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut stage = Stage::new(&[]);
-        stage.play = Arc::new(Play::of(scene()));
+        stage.play = Arc::new(Play::of(context()));
         let (ends, mut seen) = watch::channel(Vec::new());
         stage.events = Arc::new(Ends(ends));
         let run = stage.start("Do it.").await;

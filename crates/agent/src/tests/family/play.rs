@@ -16,7 +16,7 @@ use wire::dialect::{Dialect, Outcome};
 
 use super::super::model::failed;
 use crate::provider::{AttemptEvent, BlockKind, CompleteReply, HttpAttempt, ProviderFailure};
-use crate::{Doing, ModelClient};
+use crate::{BoxFuture, ModelClient};
 
 const DIALECT: Dialect = Dialect::AnthropicMessages;
 
@@ -150,7 +150,7 @@ impl ModelClient for Play {
         &'a self,
         body: Bytes,
         on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
-    ) -> Doing<'a, HttpAttempt> {
+    ) -> BoxFuture<'a, HttpAttempt> {
         Box::pin(async move {
             let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
             self.most.fetch_max(now, Ordering::Relaxed);

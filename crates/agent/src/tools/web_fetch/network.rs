@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::Doing;
+use crate::BoxFuture;
 
 /// How long one address may take to answer; then the next is tried.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -23,10 +23,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 /// What stands between the checks and the wire, so that tests can be the world.
 pub(super) trait World: Send + Sync {
     /// All addresses of a name.
-    fn resolve<'a>(&'a self, name: &'a str) -> Doing<'a, io::Result<Vec<IpAddr>>>;
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 
     /// Connects to exactly that address; with a name, over TLS to whoever can prove to have it.
-    fn connect<'a>(&'a self, to: SocketAddr, tls: Option<&'a str>) -> Doing<'a, io::Result<Box<dyn Stream>>>;
+    fn connect<'a>(
+        &'a self,
+        to: SocketAddr,
+        tls: Option<&'a str>,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>>;
 }
 
 /// The world as it is. No proxy stands between, whatever the environment says: it would do a lookup of its own.
@@ -37,7 +41,7 @@ pub(super) struct RealWorld {
 }
 
 impl World for RealWorld {
-    fn resolve<'a>(&'a self, name: &'a str) -> Doing<'a, io::Result<Vec<IpAddr>>> {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
             let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
@@ -46,7 +50,11 @@ impl World for RealWorld {
         })
     }
 
-    fn connect<'a>(&'a self, to: SocketAddr, tls: Option<&'a str>) -> Doing<'a, io::Result<Box<dyn Stream>>> {
+    fn connect<'a>(
+        &'a self,
+        to: SocketAddr,
+        tls: Option<&'a str>,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
         Box::pin(async move {
             let tcp = tokio::time::timeout(CONNECT, TcpStream::connect(to)).await;
             let tcp = tcp.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;

@@ -15,7 +15,7 @@ use super::network::{Stream, World};
 use super::target::Allowed;
 use super::{DEADLINE, WebFetch, html};
 use crate::tools::testing::{Yard, answer};
-use crate::{Doing, Tool as _};
+use crate::{BoxFuture, Tool as _};
 
 /// What each lookup of a name answers, in turn; the last stays.
 const NAMES: &[(&str, &[&[&str]])] = &[
@@ -44,7 +44,7 @@ struct Made {
 }
 
 impl World for Made {
-    fn resolve<'a>(&'a self, name: &'a str) -> Doing<'a, io::Result<Vec<IpAddr>>> {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let mut lookups = self.lookups.lock().expect("no test broke");
             let lookup = lookups.entry(name.to_owned()).or_default();
@@ -58,7 +58,11 @@ impl World for Made {
         })
     }
 
-    fn connect<'a>(&'a self, to: SocketAddr, tls: Option<&'a str>) -> Doing<'a, io::Result<Box<dyn Stream>>> {
+    fn connect<'a>(
+        &'a self,
+        to: SocketAddr,
+        tls: Option<&'a str>,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
         Box::pin(async move {
             let tls = tls.map(|name| format!(" as {name}")).unwrap_or_default();
             self.asked.lock().expect("no test broke").push(format!("{to}{tls}"));
@@ -130,7 +134,7 @@ async fn serve(mut stream: tokio::io::DuplexStream) {
 async fn fetch(url: &str, allow: &[&str]) -> (Result<String, String>, Vec<String>) {
     let world = Arc::new(Made::default());
     let tool = WebFetch { allowed: Allowed::parse(allow).expect("a list"), world: world.clone() };
-    let output = tool.call(&json!({ "url": url }), &Yard::new(&[]).scene).await;
+    let output = tool.call(&json!({ "url": url }), &Yard::new(&[]).context).await;
     let asked = std::mem::take(&mut *world.asked.lock().expect("no test broke"));
     let text = answer(&output);
     if output.is_error {
@@ -568,7 +572,7 @@ async fn who_says_nothing_is_given_up() {
 async fn a_long_page_is_cut_where_it_is_said() {
     let tool = WebFetch { allowed: Allowed::default(), world: Arc::new(Made::default()) };
     let input = json!({"url": "http://public.example/ä", "max_chars": 12});
-    let text = answer(&tool.call(&input, &Yard::new(&[]).scene).await);
+    let text = answer(&tool.call(&input, &Yard::new(&[]).context).await);
     assert!(
         text.ends_with("\n\nthis is publ\n\n[cut: 12 of 29 characters; `max_chars` shows more]"),
         "{text}"
@@ -678,10 +682,11 @@ async fn rules_hold_for_where_a_redirect_leads() {
     rules.add(crate::List::Deny, "web_fetch(other.example)").expect("a rule");
     let yard = Yard::new(&[]);
     let workspace = crate::Workspace::open(&yard.root).expect("a workspace").ruled_by(Arc::new(rules));
-    let scene = crate::Scene { workspace: Arc::new(workspace), ..yard.scene.clone() };
+    let context = crate::ToolContext { workspace: Arc::new(workspace), ..yard.context.clone() };
     let tool =
         WebFetch { allowed: Allowed::parse(&[""; 0]).expect("a list"), world: Arc::new(Made::default()) };
-    let output = tool.call(&json!({ "url": "http://public.example/to?http://other.example/" }), &scene).await;
+    let output =
+        tool.call(&json!({ "url": "http://public.example/to?http://other.example/" }), &context).await;
     let text = answer(&output);
     assert!(output.is_error && text.contains("the rule `web_fetch(other.example)` forbids it"), "{text}");
 }
@@ -694,7 +699,7 @@ async fn a_yes_holds_for_the_host_it_was_said_to() {
     rules.add(crate::List::Allow, "web_fetch(v4.example)").expect("a rule");
     let yard = Yard::new(&[]);
     let workspace = crate::Workspace::open(&yard.root).expect("a workspace").ruled_by(Arc::new(rules));
-    let scene = crate::Scene { workspace: Arc::new(workspace), ..yard.scene.clone() };
+    let context = crate::ToolContext { workspace: Arc::new(workspace), ..yard.context.clone() };
     let allowed = Allowed::parse(&["public.example:8080"]).expect("a list");
     let tool = WebFetch { allowed, world: Arc::new(Made::default()) };
     for (from, to, goes) in [
@@ -706,7 +711,7 @@ async fn a_yes_holds_for_the_host_it_was_said_to() {
         ("http://public.example", "http://other.example/page", false),
         ("http://public.example", "http://public.example.other.example/page", false),
     ] {
-        let output = tool.call(&json!({ "url": format!("{from}/to?{to}") }), &scene).await;
+        let output = tool.call(&json!({ "url": format!("{from}/to?{to}") }), &context).await;
         let text = answer(&output);
         assert_eq!(!output.is_error, goes, "{to}: {text}");
         if !goes {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::board::Board;
-use agent::{Answer, Asker, Doing, Question};
+use agent::{Answer, Asker, BoxFuture, Question};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(super) struct Terminal(pub(super) Board);
 
 impl Asker for Terminal {
-    fn ask<'a>(&'a self, question: &'a Question) -> Doing<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let _shown = Hidden::behind(&self.0);
             // Whatever was typed before nobody has asked for: it is no answer to this.

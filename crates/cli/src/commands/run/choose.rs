@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::definition::{Agent, ChooseError, GENERAL, Kind as What, Skill, choose};
+use agent::definition::{Agent, ChooseError, DefinitionKind, GENERAL, Skill, choose};
 use agent::{List, Skill as Known, Toolbox};
 
 use crate::commands::agents::not_accepted;
@@ -106,7 +106,7 @@ fn find(described: &Described, name: &str) -> anyhow::Result<Agent> {
         Ok((agent, _)) => return Ok(agent),
         Err(error) => error,
     };
-    if let Some(error) = not_accepted(described, What::Agent, name) {
+    if let Some(error) = not_accepted(described, DefinitionKind::Agent, name) {
         return Err(error);
     }
     let hint = match &error {
@@ -135,7 +135,7 @@ fn instead(described: &Described) -> anyhow::Result<Agent> {
 fn for_command(described: &Described, name: &str) -> anyhow::Result<Option<Agent>> {
     match choose(&described.all.agents, Some(name)) {
         Ok((agent, _)) => Ok(Some(agent)),
-        Err(_) => match not_accepted(described, What::Agent, name) {
+        Err(_) => match not_accepted(described, DefinitionKind::Agent, name) {
             Some(error) => Err(error),
             None => {
                 eprintln!("the agent `{}` is not described; the main agent runs", report::plain(name));
@@ -152,7 +152,7 @@ fn command<'a>(described: &Described, prompt: &'a str) -> anyhow::Result<Option<
     if let Some(command) = described.all.commands.iter().find(|command| command.name == name) {
         return Ok(Some((command.clone(), arguments)));
     }
-    if let Some(error) = not_accepted(described, What::Command, name) {
+    if let Some(error) = not_accepted(described, DefinitionKind::Command, name) {
         return Err(error);
     }
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "-_:".contains(c));
