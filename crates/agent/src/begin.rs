@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use session::model::{self, Seat};
+use session::model::{self, AgentRole};
 use session::{Message, Role, RunId, ThreadId};
 use store::{Head, NewMessage, NewRun, NewThread, Origin, RunKind, RunStatus, RunThread};
-use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, ToolSpec};
+use wire::dialect::{Dialect, Draft, DraftMarker, Element, MarkerTarget, ToolSpec};
 
 use crate::budget::affordable;
 use crate::calls;
@@ -186,10 +186,10 @@ impl Kernel {
     pub(crate) fn head(&self, kind: RunKind, model: &str, settings: &RunSettings) -> Result<Head, RunError> {
         let dialect = settings.dialect();
         let tools: Vec<Element<ToolSpec>> =
-            self.tools.only(settings.tools.as_deref()).specs().into_iter().map(Element::Made).collect();
+            self.tools.only(settings.tools.as_deref()).specs().into_iter().map(Element::Value).collect();
         let (who, seat) = match kind {
-            RunKind::Main => (words::MAIN, Seat::Main),
-            RunKind::Sub | RunKind::Fork => (words::SUB, Seat::Sub),
+            RunKind::Main => (words::MAIN, AgentRole::Main),
+            RunKind::Sub | RunKind::Fork => (words::SUB, AgentRole::Sub),
         };
         // A run that was begun before its context named the folder, and has not asked yet, is told it here.
         let workspace = words::workspace(&settings.workspace);
@@ -204,23 +204,23 @@ impl Kernel {
             .collect();
         // What all sub-agents are told is kept for all of them; what one is told besides comes behind it.
         let marked = match seat {
-            Seat::Main => system.len() - 1,
-            Seat::Sub => 0,
+            AgentRole::Main => system.len() - 1,
+            AgentRole::Sub => 0,
         };
-        let mark = |on| Mark { on, ttl: None };
+        let mark = |on| DraftMarker { on, ttl: None };
         let mut draft = Draft {
             model: model.to_owned(),
             stream: true,
             marks: tools
                 .len()
                 .checked_sub(1)
-                .map(MarkOn::Tool)
+                .map(MarkerTarget::Tool)
                 .into_iter()
-                .chain([MarkOn::System(marked)])
+                .chain([MarkerTarget::System(marked)])
                 .map(mark)
                 .collect(),
             tools,
-            system: system.iter().map(|text| Element::Made(tool::text(text))).collect(),
+            system: system.iter().map(|text| Element::Value(tool::text(text))).collect(),
             ..Draft::default()
         };
         provider::apply_model_settings(&mut draft, dialect, seat);
@@ -235,7 +235,7 @@ impl Kernel {
                 draft.marks.clear();
                 draft.extra.push(("store".to_owned(), "false".to_owned()));
                 // We keep the conversation ourselves, so its reasoning must come back with it.
-                if model::reasons(model) {
+                if model::is_reasoning_model(model) {
                     draft.extra.push(("include".to_owned(), r#"["reasoning.encrypted_content"]"#.to_owned()));
                 }
             }

@@ -21,7 +21,7 @@ pub(crate) fn affordable(limits: RunLimits, model: &str) -> Result<RunLimits, Ru
     let limits = RunLimits { max_tokens: limits.max_tokens.min(half), ..limits };
     let Some(budget) = limits.max_budget_microusd else { return Ok(limits) };
     let price = model::price(model).ok_or_else(|| RunError::UnknownPrice(model.to_owned()))?;
-    let million = price.of(&Usage { output: 1_000_000, ..Usage::default() });
+    let million = price.cost(&Usage { output: 1_000_000, ..Usage::default() });
     let affordable = if million > 0.0 { budget as f64 / 2.0 / million } else { f64::MAX };
     let max_tokens = (affordable as u64).clamp(SHORTEST_ANSWER, limits.max_tokens.max(SHORTEST_ANSWER));
     Ok(RunLimits { max_tokens, ..limits })
@@ -51,7 +51,8 @@ impl Over {
         let fits = match self.unit {
             "tokens" => u64::try_from(left).ok()?.checked_sub(tokens)?,
             _ => {
-                let million = model::price(&run.model)?.of(&Usage { output: 1_000_000, ..Usage::default() });
+                let million =
+                    model::price(&run.model)?.cost(&Usage { output: 1_000_000, ..Usage::default() });
                 (u64::try_from(left - money).ok()? as f64 / million.max(f64::MIN_POSITIVE)) as u64
             }
         };
@@ -96,7 +97,7 @@ impl Run {
         // Three bytes make a token in the worst of usual texts, and the cache may have none of it yet.
         let input = request as u64 / 3;
         let expected = Usage { cache_write_5m: input, output, ..Usage::default() };
-        let money = model::price(&self.model).map_or(0, |price| microusd(price.of(&expected)));
+        let money = model::price(&self.model).map_or(0, |price| microusd(price.cost(&expected)));
         (money, input.saturating_add(output))
     }
 

@@ -45,17 +45,17 @@ pub(crate) enum Place {
 /// A fork that others wait for.
 pub(crate) struct Lead {
     first: watch::Sender<First>,
-    _seat: Seat,
+    _seat: AgentRole,
 }
 
 /// A fork that waits for another one.
 pub(crate) struct Follow {
     first: watch::Receiver<First>,
-    _seat: Seat,
+    _seat: AgentRole,
 }
 
 /// As long as it lives, its turn is known.
-struct Seat {
+struct AgentRole {
     turns: Arc<Turns>,
     turn: (RunId, Seq),
 }
@@ -86,7 +86,7 @@ impl Follow {
     }
 }
 
-impl Drop for Seat {
+impl Drop for AgentRole {
     fn drop(&mut self) {
         let mut turns = self.turns.lock();
         if let Some(turn) = turns.get_mut(&self.turn) {
@@ -112,7 +112,7 @@ impl CacheWarmup {
             .entry(turn.clone())
             .or_insert_with(|| Turn { first: watch::Sender::new(First::Gone), seats: 0 });
         known.seats += 1;
-        let seat = Seat { turns: Arc::clone(&self.0), turn };
+        let seat = AgentRole { turns: Arc::clone(&self.0), turn };
         if *known.first.borrow() != First::Gone {
             return Place::Follows(Follow { first: known.first.subscribe(), _seat: seat });
         }

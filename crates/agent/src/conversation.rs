@@ -8,7 +8,7 @@ use store::{
     CallStatus, Digest, Head, Inbox, InboxId, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin,
     Purpose, RunStatus, Seq, ToolCall,
 };
-use wire::dialect::{Dialect, EncodeError, Outcome};
+use wire::dialect::{DecodedResponse, Dialect, EncodeError};
 
 use crate::preview;
 use crate::request;
@@ -456,7 +456,7 @@ impl Conversation {
 
 /// The tokens that a conversation takes after a reply; 0 where they are not told.
 fn filled(usage: &session::Usage) -> u64 {
-    if usage.is_told() { usage.input_total().saturating_add(usage.output) } else { 0 }
+    if usage.is_reported() { usage.input_total().saturating_add(usage.output) } else { 0 }
 }
 
 /// Whether a message says that an answer has not the shape that was asked for.
@@ -482,7 +482,7 @@ pub(crate) fn placeholder(call: &ToolCall, sentence: &str) -> ToolResult {
 fn reply_of(dialect: Dialect, call: &ModelCall) -> Option<session::Reply> {
     let decoded = dialect.decode_reply(call.reply.as_deref()?).ok()?;
     match decoded {
-        Outcome::Answer(answer) => Some(answer.reply),
+        DecodedResponse::Reply(answer) => Some(answer.reply),
         _ => None,
     }
 }

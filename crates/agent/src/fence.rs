@@ -35,7 +35,7 @@ fn closes(behind: &str) -> bool {
 
 /// Whether people see it as a model reads it.
 fn is_seen(c: char) -> bool {
-    matches!(c, '\n' | '\t') || !(c.is_control() || session::is_unseen(c))
+    matches!(c, '\n' | '\t') || !(c.is_control() || session::is_invisible(c))
 }
 
 #[cfg(test)]

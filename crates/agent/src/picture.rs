@@ -32,7 +32,7 @@ pub(crate) fn flaw(bytes: &[u8]) -> Option<String> {
 
 /// The blocks as a model can take them.
 pub(crate) fn for_eyes_of(model: &str, mut blocks: Vec<Block>) -> Vec<Block> {
-    if !model::sees_pictures(model) {
+    if !model::accepts_images(model) {
         for block in &mut blocks {
             if let Block::Image(source) = block {
                 let kind = match source {

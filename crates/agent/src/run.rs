@@ -620,8 +620,8 @@ impl Run {
 
     /// What a reply cost, where the price is known and the provider said what it used.
     pub(crate) fn cost(&self, reply: &Reply) -> Option<i64> {
-        let price = model::price(&self.model).filter(|_| reply.usage.is_told())?;
-        Some(microusd(price.of(&reply.usage)))
+        let price = model::price(&self.model).filter(|_| reply.usage.is_reported())?;
+        Some(microusd(price.cost(&reply.usage)))
     }
 
     /// How long its last request was.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use session::model::Vendor;
 use session::{Block as Said, Role};
-use wire::dialect::{Dialect, Part, Place, PromptMessage, Tool};
+use wire::dialect::{Dialect, JsonLocation, Part, PromptMessage, ToolDefinition};
 use wire::json::{self, Document, Value};
 
 use crate::digest::{Bytes, Digest, Words};
@@ -38,9 +38,9 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
     let bytes = Bytes::new(body, prompt.markers.iter().map(|marker| marker.place.span.clone()));
     let mut building =
         Building { rules, bytes, blocks: Vec::new(), behind: Vec::new(), pictures: Pictures::default() };
-    let is_aside = |tool: &&Tool| tool.deferred && rules.deferred == Deferred::Outside;
+    let is_aside = |tool: &&ToolDefinition| tool.deferred && rules.deferred == Deferred::Outside;
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
-    let (outside, inside): (Vec<&Tool>, Vec<&Tool>) =
+    let (outside, inside): (Vec<&ToolDefinition>, Vec<&ToolDefinition>) =
         listed.partition(|tool| is_search(tool) || is_aside(tool));
     inside.iter().for_each(|tool| building.push(Section::Tools, Kind::Other, &[], &tool.place, None, 0));
     prompt.system.iter().for_each(|part| building.part(Section::System, &[], part));
@@ -52,7 +52,7 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
         let section = if number < head { Section::System } else { Section::Messages };
         building.message(section, message, number < dropped);
     }
-    let (searches, deferred): (Vec<&Tool>, Vec<&Tool>) =
+    let (searches, deferred): (Vec<&ToolDefinition>, Vec<&ToolDefinition>) =
         outside.into_iter().partition(|tool| is_search(tool));
     let keys = building.keys(document.root(), prompt, &searches);
     let asides = deferred.into_iter().map(|tool| Aside {
@@ -86,7 +86,7 @@ fn is_tail(root: Value<'_, '_>) -> bool {
 /// A setting by its value: blanks and the order of its members say nothing.
 fn plain(value: Value<'_, '_>) -> String {
     match value.kind() {
-        json::Kind::Object => {
+        json::ValueKind::Object => {
             let members = value.members().map(|it| (it.name(), plain(it.value)));
             let said = members.filter(|(name, value)| (name.as_ref(), value.as_str()) != DEFAULT_MEMBER);
             let mut members: Vec<String> =
@@ -94,13 +94,13 @@ fn plain(value: Value<'_, '_>) -> String {
             members.sort_unstable();
             format!("{{{}}}", members.join(","))
         }
-        json::Kind::Array => format!("[{}]", value.items().map(plain).collect::<Vec<_>>().join(",")),
+        json::ValueKind::Array => format!("[{}]", value.items().map(plain).collect::<Vec<_>>().join(",")),
         _ => value.as_str().map_or_else(|| value.raw().to_owned(), |text| json::quote(&text)),
     }
 }
 
 /// The provider's own search is switched on in the instructions: its entry among the tools is no definition.
-fn is_search(tool: &Tool) -> bool {
+fn is_search(tool: &ToolDefinition) -> bool {
     tool.kind.starts_with("web_search_2")
 }
 
@@ -189,7 +189,7 @@ impl Building<'_> {
         section: Section,
         kind: Kind,
         opening: &[u8],
-        place: &Place,
+        place: &JsonLocation,
         said: Option<Words>,
         unseen: u64,
     ) {
@@ -223,7 +223,12 @@ impl Building<'_> {
     }
 
     /// What else is part of the key.
-    fn keys(&self, root: Value<'_, '_>, prompt: &wire::dialect::Prompt, searches: &[&Tool]) -> Vec<Key> {
+    fn keys(
+        &self,
+        root: Value<'_, '_>,
+        prompt: &wire::dialect::Prompt,
+        searches: &[&ToolDefinition],
+    ) -> Vec<Key> {
         let mut keys = Vec::new();
         let mut add = |section, name: &'static str, pointer: &str, span: Range<usize>, said: &[u8]| {
             let digest = Digest::new().number(Digest::of(name.as_bytes())).number(Digest::of(said)).finish();
@@ -239,7 +244,7 @@ impl Building<'_> {
         }
         if self.rules.vendor == Vendor::Anthropic {
             for tool in searches {
-                let Place { pointer, span, .. } = &tool.place;
+                let JsonLocation { pointer, span, .. } = &tool.place;
                 add(Section::System, "search", pointer, span.clone(), &self.bytes.body[span.clone()]);
             }
             let parts = || prompt.messages.iter().flat_map(|message| &message.parts);

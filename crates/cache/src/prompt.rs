@@ -147,7 +147,7 @@ impl Prompt {
 
     /// Decodes and takes apart a body; `None` where it asks no model.
     pub fn read(url: &str, body: &[u8]) -> Option<Self> {
-        Self::decode(Dialect::of(url, body)?, body)
+        Self::decode(Dialect::detect(url, body)?, body)
     }
 
     /// The same for a body whose dialect is known.

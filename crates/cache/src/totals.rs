@@ -50,5 +50,5 @@ impl Totals {
 /// What the input of a call costs, where the price is known.
 pub(crate) fn input_usd(model: &str, usage: &Usage) -> Option<f64> {
     let input = Usage { output: 0, reasoning: 0, ..*usage };
-    price(model).map(|price| price.of(&input))
+    price(model).map(|price| price.cost(&input))
 }

@@ -10,7 +10,7 @@ use recording::{Recording, State};
 use report::{CacheOf, Crossed, GoldenOf, LeftOut, Measured, Mood, OneRun, Page, PageKind, PageOf, Size};
 use serde_json::Value;
 use session::RunId;
-use session::model::TABLE_OF;
+use session::model::TABLE_MONTH;
 use store::{RunStatus, Store};
 use wire::dialect::Dialect;
 
@@ -84,7 +84,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
     let cache = CacheOf {
         explained: &told.explained,
         shown: &told.shown,
-        prices_of: TABLE_OF,
+        prices_of: TABLE_MONTH,
         left_out: told.left_out,
     };
     let mood = match first.summary.status {
@@ -249,7 +249,7 @@ fn of_recording(
     let cache = CacheOf {
         explained,
         shown: &read.cached.changed_bytes,
-        prices_of: TABLE_OF,
+        prices_of: TABLE_MONTH,
         left_out: LeftOut::default(),
     };
     let golden = against.map(|against| GoldenOf {
@@ -307,7 +307,7 @@ fn write_golden<W: Write>(page: &mut Page<'_, W>, golden: &Read<'_>) -> io::Resu
 
 fn crossed<'x>(asked: &'x Asked, answered: Option<&'x Answered>) -> Crossed<'x> {
     let body = asked.body.bytes.as_deref().unwrap_or_default();
-    Crossed { dialect: Dialect::of(&asked.url, body), asked, answered }
+    Crossed { dialect: Dialect::detect(&asked.url, body), asked, answered }
 }
 
 /// The golden's exchange for each of the candidate's: the same turn of the lane it was compared with.

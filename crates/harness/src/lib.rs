@@ -32,7 +32,7 @@ pub use install::{Installed, Tell, install, install_ripgrep, install_tool, relea
 pub use replay::again;
 pub use sandbox::Sandbox;
 pub use scenario::{Files, FixtureFile, Scenario, find as find_scenario, shipped};
-pub use session::model::{Price, TABLE_OF as PRICES_OF, price};
+pub use session::model::{Price, TABLE_MONTH as PRICES_OF, price};
 pub use warden::{Ended, Warden, serve_if_asked};
 
 /// Every kind of harness, in the order that people are told of them.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use recording::ResponseDump;
 use session::model::price;
 use wire::Header;
-use wire::dialect::{Dialect, Outcome, ProviderError, StreamEnd, accumulate};
+use wire::dialect::{DecodedResponse, Dialect, ProviderError, StreamEnd, accumulate};
 
 /// How often we look for new answers.
 const BEAT: Duration = Duration::from_millis(50);
@@ -69,11 +69,13 @@ impl Meter {
     fn take(&mut self, dump: ResponseDump) {
         let model = dump.model_id.clone().unwrap_or_default();
         match answer(&self.dir, dump) {
-            Some((_, Ok(Outcome::Answer(answer)))) => match price(&model) {
-                Some(price) => self.spent += price.of(&answer.reply.usage),
+            Some((_, Ok(DecodedResponse::Reply(answer)))) => match price(&model) {
+                Some(price) => self.spent += price.cost(&answer.reply.usage),
                 None => self.unknown = Some(model),
             },
-            Some((status, Ok(Outcome::Error(error)) | Err(error))) if is_about_rights(status, &error) => {
+            Some((status, Ok(DecodedResponse::Error(error)) | Err(error)))
+                if is_about_rights(status, &error) =>
+            {
                 self.refusal = Some(format!("{} ({status} {})", error.message, error.kind));
             }
             _ => {}
@@ -91,9 +93,9 @@ fn is_about_rights(status: u16, error: &ProviderError) -> bool {
 }
 
 /// A decoded answer with its status; an error in the middle of a stream is an `Err`.
-fn answer(dir: &Path, dump: ResponseDump) -> Option<(u16, Result<Outcome, ProviderError>)> {
+fn answer(dir: &Path, dump: ResponseDump) -> Option<(u16, Result<DecodedResponse, ProviderError>)> {
     let status = dump.status?;
-    let dialect = Dialect::of(&dump.target_url, b"")?;
+    let dialect = Dialect::detect(&dump.target_url, b"")?;
     let header = |name: &str| {
         let found = dump.headers.iter().find(|header| header.name().eq_ignore_ascii_case(name));
         found.and_then(Header::value).map(str::to_owned)
@@ -116,7 +118,7 @@ fn answer(dir: &Path, dump: ResponseDump) -> Option<(u16, Result<Outcome, Provid
         return Some((status, Ok(dialect.decode_reply(&gathered.body?).ok()?)));
     }
     match dialect.decode_reply(&body) {
-        Ok(Outcome::Other) | Err(_) if status >= 400 => {
+        Ok(DecodedResponse::Other) | Err(_) if status >= 400 => {
             let words = String::from_utf8_lossy(&body).trim().chars().take(300).collect::<String>();
             Some((status, Err(ProviderError::new(dialect.error_kind(status), words))))
         }

@@ -113,7 +113,7 @@ fn opening(source: &Source, ordered: &Ordered) -> FirstRequest {
     let found = (0..source.len()).filter_map(|n| source.asked(n).ok()).find(|asked| Some(&asked.id) == first);
     let Some(asked) = found else { return FirstRequest::default() };
     let body = asked.body.bytes.as_deref().unwrap_or_default();
-    let prompt = Dialect::of(&asked.url, body).and_then(|dialect| dialect.decode_request(body).ok());
+    let prompt = Dialect::detect(&asked.url, body).and_then(|dialect| dialect.decode_request(body).ok());
     let Some(prompt) = prompt else { return FirstRequest::default() };
     let text = |block: &session::Block| match block {
         session::Block::Text { text } => Some(text.clone()),

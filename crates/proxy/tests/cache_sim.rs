@@ -51,7 +51,7 @@ impl Model {
         assert_eq!(status, 200);
         let dialect = Dialect::AnthropicMessages;
         let whole = accumulate(dialect, &answer).body.unwrap_or(answer);
-        dialect.decode_reply(&whole).unwrap().answer().unwrap().reply.usage
+        dialect.decode_reply(&whole).unwrap().into_reply().unwrap().reply.usage
     }
 }
 

@@ -128,7 +128,7 @@ fn sixty_four_clients_finish_while_the_disk_is_blocked() {
     assert_eq!(exchanges.len(), 64);
     for exchange in &exchanges {
         assert_eq!(exchange.ending, Ending::Complete);
-        let kept = exchange.response.as_ref().unwrap().body != Body::Lost;
+        let kept = exchange.response.as_ref().unwrap().body != Body::Missing;
         let named = opened.sealed.losses.iter().any(|loss| {
             loss.request_id.as_deref() == Some(exchange.id.as_str()) && loss.what == "response body"
         });
@@ -171,7 +171,7 @@ fn a_full_disk_is_noticed_by_nobody_but_the_recording() {
         };
         let response = exchange.response.as_ref().map(|response| &response.body);
         match response {
-            Some(Body::Here(body)) => assert_eq!(body.len(), ANSWER),
+            Some(Body::Inline(body)) => assert_eq!(body.len(), ANSWER),
             _ => {
                 missing += 1;
                 assert!(
@@ -229,7 +229,7 @@ fn a_body_that_unpacks_to_too_much_is_not_kept_and_named() {
     let loss = &opened.sealed.losses[0];
     assert_eq!((loss.what.as_str(), loss.bytes), ("response body", length as u64));
     assert!(loss.reason.contains("cannot be searched for secrets"), "{loss}");
-    assert_eq!(opened.only().response.unwrap().body, Body::Lost);
+    assert_eq!(opened.only().response.unwrap().body, Body::Missing);
 }
 
 /// A blob has its digest for a name: what became of one with the same bytes says nothing of the next.

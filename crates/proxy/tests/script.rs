@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::*;
 use proxy::{Script, ScriptReport, ScriptedModel};
 use session::{Block, Message, Reply, Role, StopReason, ToolResult};
-use wire::dialect::{Dialect, Draft, Element, Outcome, StreamEnd, ToolSpec, accumulate};
+use wire::dialect::{DecodedResponse, Dialect, Draft, Element, StreamEnd, ToolSpec, accumulate};
 
 const DIALECTS: [Dialect; 3] = [Dialect::AnthropicMessages, Dialect::OpenAiChat, Dialect::OpenAiResponses];
 
@@ -39,8 +39,8 @@ impl Model {
                 model: "m".into(),
                 stream: true,
                 max_tokens: Some(100),
-                tools: tools.iter().map(|name| Element::Made(tool(name))).collect(),
-                messages: vec![Element::Made(said(Role::User, Block::Text { text: prompt.into() }))],
+                tools: tools.iter().map(|name| Element::Value(tool(name))).collect(),
+                messages: vec![Element::Value(said(Role::User, Block::Text { text: prompt.into() }))],
                 ..Draft::default()
             },
         }
@@ -94,7 +94,7 @@ impl Agent {
         let (status, body) = response(&read_to_close(&mut self.send()));
         if status != 200 {
             return match self.dialect.decode_reply(&body) {
-                Ok(Outcome::Error(error)) => Err((status, error.message)),
+                Ok(DecodedResponse::Error(error)) => Err((status, error.message)),
                 other => panic!("{other:?}"),
             };
         }
@@ -106,7 +106,7 @@ impl Agent {
                 stream.body.unwrap()
             }
         };
-        Ok(self.dialect.decode_reply(&whole).unwrap().answer().unwrap().reply)
+        Ok(self.dialect.decode_reply(&whole).unwrap().into_reply().unwrap().reply)
     }
 
     /// Asks, and remembers the reply.
@@ -114,7 +114,7 @@ impl Agent {
         let reply = self.try_ask().unwrap_or_else(|error| panic!("{error:?}"));
         self.draft
             .messages
-            .push(Element::Made(Message { role: Role::Assistant, blocks: reply.blocks.clone() }));
+            .push(Element::Value(Message { role: Role::Assistant, blocks: reply.blocks.clone() }));
         reply
     }
 
@@ -126,7 +126,7 @@ impl Agent {
                 is_error: false,
                 server: false,
             };
-            self.draft.messages.push(Element::Made(said(Role::User, Block::ToolResult(result))));
+            self.draft.messages.push(Element::Value(said(Role::User, Block::ToolResult(result))));
         }
     }
 

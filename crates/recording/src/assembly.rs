@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use redact::{Redactor, Window};
-use wire::{Ending, Read};
+use redact::{RedactionWindow, Redactor};
+use wire::{Ending, SocketRead};
 
 use crate::body::{ArrivingBody, FinishedBody};
 use crate::dump::Surroundings;
@@ -45,7 +45,7 @@ pub(crate) enum Event {
 pub(crate) struct Part {
     pub(crate) bytes: Vec<u8>,
     /// When and where in the body each read of a response began.
-    pub(crate) reads: Vec<Read>,
+    pub(crate) reads: Vec<SocketRead>,
 }
 
 impl Event {
@@ -74,7 +74,7 @@ struct Open {
     hints: Hints,
     answered: Option<Answered>,
     response: ArrivingBody,
-    reads: Vec<Read>,
+    reads: Vec<SocketRead>,
 }
 
 pub(crate) struct Assembly {
@@ -82,7 +82,7 @@ pub(crate) struct Assembly {
     queue: Queue,
     surroundings: Surroundings,
     open: HashMap<u64, Open>,
-    printed: HashMap<Output, Window>,
+    printed: HashMap<Output, RedactionWindow>,
     counts: Counts,
     unsearched: Vec<String>,
     /// What the redactor knew when the first record with foreign text was written.
@@ -132,7 +132,7 @@ impl Assembly {
                 self.ended(n, at, ending, error, &trailers);
             }
             Event::Printed { output, bytes } => {
-                let new = || Window::new(output.file(), None);
+                let new = || RedactionWindow::new(output.file(), None);
                 let ready = self.printed.entry(output).or_insert_with(new).push(&mut self.redactor, &bytes);
                 self.print(output, ready);
             }
@@ -152,8 +152,8 @@ impl Assembly {
     fn arrived(&mut self, n: u64, at: Moment, method: String, url: &str, headers: &[RawHeader]) {
         let id = session::RequestId::nth(n).to_string();
         // The headers first: they teach the redactor what must not stand in the address.
-        let headers = self.redactor.headers("request headers", headers);
-        let url = self.redactor.url("request address", url);
+        let headers = self.redactor.redact_headers("request headers", headers);
+        let url = self.redactor.redact_url("request address", url);
         let mut request = ArrivingBody::new(n, "request body");
         request.described(&headers);
         let response = ArrivingBody::new(n, "response body");
@@ -189,7 +189,7 @@ impl Assembly {
             body.finish(&mut self.redactor, &self.queue);
         self.unsearched.extend(unsearched);
         open.hints = Hints::of(&open.arrived.url, &open.arrived.headers, &bytes);
-        let trailers = self.redactor.headers("request trailers", trailers);
+        let trailers = self.redactor.redact_headers("request trailers", trailers);
         let id = open.arrived.id.clone();
         let asked = Asked { seq: at.seq, us: at.us, id, body: stored, whole, trailers };
         let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, bytes);
@@ -205,7 +205,7 @@ impl Assembly {
     fn answered(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
         let Some(open) = self.open.get_mut(&n) else { return };
         let id = open.arrived.id.clone();
-        let headers = self.redactor.headers("response headers", headers);
+        let headers = self.redactor.redact_headers("response headers", headers);
         open.response.described(&headers);
         let answered = Answered { seq: at.seq, us: at.us, id, status, headers };
         open.answered = Some(answered.clone());
@@ -216,7 +216,7 @@ impl Assembly {
         self.asked(n, at, false, &[]); // where the request's body never ended by itself
         let Some(open) = self.open.remove(&n) else { return };
         let id = open.arrived.id.clone();
-        let trailers = self.redactor.headers("response trailers", trailers);
+        let trailers = self.redactor.redact_headers("response trailers", trailers);
         let error = error.map(|error| self.redact_line("error", &error));
         let body = open.response.finish(&mut self.redactor, &self.queue);
         let reads = stored_reads(&open.reads, &body);
@@ -236,7 +236,7 @@ impl Assembly {
     }
 
     fn redact_line(&mut self, place: &str, line: &str) -> String {
-        String::from_utf8_lossy(&self.redactor.text(place, line.as_bytes()).bytes).into_owned()
+        String::from_utf8_lossy(&self.redactor.redact_text(place, line.as_bytes()).bytes).into_owned()
     }
 
     fn count(&mut self, ending: Ending) {
@@ -288,11 +288,11 @@ struct Dumped {
 }
 
 /// The reads with offsets of what is stored.
-fn stored_reads(reads: &[Read], body: &FinishedBody) -> Vec<Read> {
+fn stored_reads(reads: &[SocketRead], body: &FinishedBody) -> Vec<SocketRead> {
     let offsets = match &body.edits {
         Some(edits) => edits.shift(reads.iter().map(|read| read.offset as usize)),
         // Decoded from a compressed body: the times are right, the places are unknown.
         None => vec![0; reads.len()],
     };
-    reads.iter().zip(offsets).map(|(read, offset)| Read { offset: offset as u64, ..*read }).collect()
+    reads.iter().zip(offsets).map(|(read, offset)| SocketRead { offset: offset as u64, ..*read }).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use redact::{BodyHints, Redactor, Unsearched, Window};
+use redact::{BodyHints, RedactionWindow, Redactor, SearchGap};
 use sha2::{Digest, Sha256};
 use wire::Header;
 use wire::encoding::CodingError;
@@ -39,7 +39,7 @@ enum State {
 
 #[derive(Debug)]
 struct LongBody {
-    window: Window,
+    window: RedactionWindow,
     name: String,
     hasher: Sha256,
     stored: u64,
@@ -104,7 +104,7 @@ impl ArrivingBody {
 
     fn long_body(&self) -> LongBody {
         let name = unfinished(self.owner);
-        let window = Window::new(self.owner.what, self.content_type.as_deref());
+        let window = RedactionWindow::new(self.owner.what, self.content_type.as_deref());
         LongBody { window, name, hasher: Sha256::new(), stored: 0 }
     }
 
@@ -123,8 +123,9 @@ impl ArrivingBody {
                     content_type: self.content_type.as_deref(),
                     content_encoding: self.content_encoding.as_deref(),
                 };
-                let redacted = redactor.body(self.owner.what, hints, &held);
-                if let Some(error @ Unsearched::All(CodingError::TooLong { .. })) = &redacted.unsearched {
+                let redacted = redactor.redact_body(self.owner.what, hints, &held);
+                if let Some(error @ SearchGap::Everything(CodingError::TooLong { .. })) = &redacted.unsearched
+                {
                     let reason = format!("{error}: it cannot be searched for secrets");
                     return not_kept(self.owner, held.len() as u64, &reason, queue);
                 }

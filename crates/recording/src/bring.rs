@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use redact::{Redactor, Window};
+use redact::{RedactionWindow, Redactor};
 
 use crate::recorder::Finished;
 
@@ -42,14 +42,15 @@ impl Finished {
     /// Writes a text of our own into the recording in `dir`, without its secrets.
     pub fn bring_text(&mut self, dir: &Path, name: &str, text: &[u8]) -> io::Result<()> {
         let known = self.redactor.generation();
-        let text = self.redactor.text(name, text).bytes.into_owned();
+        let text = self.redactor.redact_text(name, text).bytes.into_owned();
         self.learned_late |= self.redactor.generation() != known;
         fs::write(dir.join(name), text)
     }
 }
 
 fn copy(redactor: &mut Redactor, dir: &Path, file: &Incoming) -> io::Result<()> {
-    let name = String::from_utf8_lossy(&redactor.text("file name", file.name.as_bytes()).bytes).into_owned();
+    let name =
+        String::from_utf8_lossy(&redactor.redact_text("file name", file.name.as_bytes()).bytes).into_owned();
     let path = dir.join(&name);
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -58,11 +59,11 @@ fn copy(redactor: &mut Redactor, dir: &Path, file: &Incoming) -> io::Result<()> 
     if from.metadata()?.len() <= WHOLE {
         let mut bytes = Vec::new();
         BufReader::new(from).read_to_end(&mut bytes)?;
-        return fs::write(path, redactor.text(&name, &bytes).bytes);
+        return fs::write(path, redactor.redact_text(&name, &bytes).bytes);
     }
     let mut from = BufReader::with_capacity(1 << 20, from);
     let mut to = BufWriter::new(File::create(path)?);
-    let mut window = Window::new(&name, None);
+    let mut window = RedactionWindow::new(&name, None);
     let mut piece = vec![0; 1 << 20];
     loop {
         let read = from.read(&mut piece)?;

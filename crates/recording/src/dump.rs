@@ -99,7 +99,7 @@ dump! {
         /// The status code; `null` where nothing came back.
         pub status: Option<u16>,
         /// Each read: where its bytes begin in the stored body, and when it came.
-        pub chunks: Vec<wire::Read>,
+        pub chunks: Vec<wire::SocketRead>,
         /// Headers behind the body.
         pub trailers: Vec<Header>,
         /// Microseconds from the request's arrival to the first byte of the body.
@@ -253,20 +253,20 @@ pub enum DumpError {
 }
 
 impl RequestDump {
-    fn take_reads(&mut self) -> Vec<wire::Read> {
+    fn take_reads(&mut self) -> Vec<wire::SocketRead> {
         Vec::new()
     }
 }
 
 impl ResponseDump {
-    fn take_reads(&mut self) -> Vec<wire::Read> {
+    fn take_reads(&mut self) -> Vec<wire::SocketRead> {
         std::mem::take(&mut self.chunks)
     }
 }
 
 /// Puts the body's text between its quotes, and the reads between their brackets, in a dump that was written without
 /// them: they are most of a dump, and a serializer takes several times as long for them.
-fn spliced(dump: &[u8], text: Option<&str>, reads: &[wire::Read]) -> Vec<u8> {
+fn spliced(dump: &[u8], text: Option<&str>, reads: &[wire::SocketRead]) -> Vec<u8> {
     // In a string the quotes would be escaped, so these stand only where the body's text and the reads begin.
     const TEXT: &[u8] = br#""body":{"text":""#;
     const READS: &[u8] = br#","chunks":["#;
@@ -362,7 +362,9 @@ mod tests {
             body,
             body_sha256: String::new(),
             status: Some(200),
-            chunks: (0..reads).map(|n| wire::Read { seq: n, offset: 9 * n, us: u64::MAX - n }).collect(),
+            chunks: (0..reads)
+                .map(|n| wire::SocketRead { seq: n, offset: 9 * n, us: u64::MAX - n })
+                .collect(),
             trailers: vec![tricky(r#","chunks":["#)],
             first_byte_us: Some(1),
             end_us: 2,

@@ -22,7 +22,7 @@ impl Hints {
     /// From the (redacted) address, headers and body of a request.
     pub(crate) fn of(url: &str, headers: &[Header], body: &[u8]) -> Self {
         Self {
-            provider: Dialect::of(url, body).map(|dialect| provider(dialect).to_owned()),
+            provider: Dialect::detect(url, body).map(|dialect| provider(dialect).to_owned()),
             model: wire::json::peek_string(body, "model"),
             session: first(headers, SESSION_HEADERS),
             agent: first(headers, AGENT_HEADERS),

@@ -8,7 +8,7 @@ use std::io::{BufRead as _, Read as _};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wire::{Ending, Header, Read};
+use wire::{Ending, Header, SocketRead};
 
 use crate::reads;
 
@@ -115,7 +115,7 @@ pub struct Ended {
     /// Headers behind the body.
     pub trailers: Vec<Header>,
     /// When its parts were read.
-    pub reads: Vec<Read>,
+    pub reads: Vec<SocketRead>,
 }
 
 /// Where the bytes of a body are.
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn a_record_is_what_a_serializer_would_have_written() {
         for count in [0, 1, 3] {
-            let read = |n| Read { seq: n, offset: 7 * n, us: u64::MAX - n };
+            let read = |n| SocketRead { seq: n, offset: 7 * n, us: u64::MAX - n };
             let ended = Record::Ended(Ended {
                 seq: 9,
                 us: 10,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use redact::{Redactor, Report};
+use redact::{RedactionReport, Redactor};
 use serde::{Deserialize, Serialize};
 use session::CallId;
 
@@ -67,7 +67,7 @@ pub struct Manifest {
     /// What could not be kept.
     pub lost: Vec<Loss>,
     /// What was removed, by rule and place, never the value.
-    pub redaction: Report,
+    pub redaction: RedactionReport,
     /// Bodies that could not be unpacked to be searched for secrets, and why.
     pub unsearched: Vec<String>,
     /// Places that look random enough to be a secret that no rule knows: a warning.
@@ -317,10 +317,10 @@ impl Manifest {
     /// addresses, reasons.
     pub(crate) fn redact(&mut self, redactor: &mut Redactor) {
         if let Some(command) = &mut self.command {
-            command.argv = redactor.command_line("command line", &command.argv);
+            command.argv = redactor.redact_command_line("command line", &command.argv);
         }
         let mut line = |place: &str, text: &mut String| {
-            *text = String::from_utf8_lossy(&redactor.text(place, text.as_bytes()).bytes).into_owned();
+            *text = String::from_utf8_lossy(&redactor.redact_text(place, text.as_bytes()).bytes).into_owned();
         };
         if let Some(command) = &mut self.command {
             line("working folder", &mut command.cwd);
@@ -342,7 +342,7 @@ impl Manifest {
         self.unsearched.iter_mut().for_each(|body| line("manifest", body));
         self.lost.iter_mut().for_each(|loss| line("manifest", &mut loss.reason));
         for url in self.upstreams.values_mut() {
-            *url = redactor.url("upstream address", url);
+            *url = redactor.redact_url("upstream address", url);
         }
     }
 

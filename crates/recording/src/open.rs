@@ -243,8 +243,8 @@ impl Recording {
     /// The bytes of a body, from its blob where it is in one; `None` where it is lost.
     pub fn bytes_of(&self, body: &Body) -> Result<Option<Vec<u8>>, OpenError> {
         match body {
-            Body::Here(bytes) => Ok(Some(bytes.clone())),
-            Body::Lost => Ok(None),
+            Body::Inline(bytes) => Ok(Some(bytes.clone())),
+            Body::Missing => Ok(None),
             Body::Blob { sha256, .. } => {
                 let gone = || damaged(self.dir.join(folder::blob(sha256)), "it is gone");
                 bounds::blob(&self.dir, sha256)?.map(Some).ok_or_else(gone)
@@ -370,7 +370,7 @@ impl Recording {
     fn load(&self, entry: &Entry) -> Result<Exchange, OpenError> {
         let request_body = match &entry.asked {
             Some(asked) => self.body(&asked.body, &folder::request_dump(&asked.id))?,
-            None => Body::Lost,
+            None => Body::Missing,
         };
         let response = match (&entry.answered, &entry.ended) {
             (Some(answered), Some(ended)) => Some(Response {
@@ -383,7 +383,7 @@ impl Recording {
             (Some(answered), None) => Some(Response {
                 status: answered.status,
                 headers: answered.headers.clone(),
-                body: Body::Lost,
+                body: Body::Missing,
                 trailers: Vec::new(),
                 reads: Vec::new(),
             }),
@@ -405,9 +405,9 @@ impl Recording {
 
     pub(crate) fn body(&self, stored: &StoredBody, dump: &str) -> Result<Body, OpenError> {
         Ok(match stored.at {
-            Place::Dump => self.dumped(dump)?.map_or(Body::Lost, Body::Here),
+            Place::Dump => self.dumped(dump)?.map_or(Body::Missing, Body::Inline),
             Place::Blob => Body::Blob { sha256: stored.sha256.clone(), bytes: stored.bytes },
-            Place::Lost => Body::Lost,
+            Place::Lost => Body::Missing,
         })
     }
 

@@ -498,7 +498,7 @@ mod tests {
         let (queue, told, _go_on) = queue(usize::MAX);
         queue.push([head(0)]);
         told.recv().expect("the disk has it in its hands");
-        let reads = (0..20).map(|n| wire::Read { seq: n, offset: n, us: n }).collect();
+        let reads = (0..20).map(|n| wire::SocketRead { seq: n, offset: n, us: n }).collect();
         let ended = log::encode(log::Record::Ended(log::Ended {
             seq: 1,
             us: 1,

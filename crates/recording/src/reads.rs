@@ -1,11 +1,11 @@
 //! The table of a response's reads, as it is written into the log and into a dump.
 
-use wire::Read;
+use wire::SocketRead;
 
 /// Appends the items of a list of reads, without its brackets, as a serializer would: there is one for each event of a
 /// stream, and a serializer takes several times as long for so many small things.
-pub(crate) fn write(out: &mut Vec<u8>, reads: &[Read]) {
-    for (index, Read { seq, offset, us }) in reads.iter().enumerate() {
+pub(crate) fn write(out: &mut Vec<u8>, reads: &[SocketRead]) {
+    for (index, SocketRead { seq, offset, us }) in reads.iter().enumerate() {
         let open = if index == 0 { "{\"seq\":" } else { ",{\"seq\":" };
         for (key, value) in [(open, seq), (",\"offset\":", offset), (",\"us\":", us)] {
             out.extend_from_slice(key.as_bytes());

@@ -9,7 +9,7 @@ use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
 use std::path::Path;
 use std::time::SystemTime;
 
-use redact::{BodyHints, Redactor, Window};
+use redact::{BodyHints, RedactionWindow, Redactor};
 use sha2::{Digest, Sha256};
 use wire::json::Edits;
 use wire::{Body, Header};
@@ -51,7 +51,9 @@ pub(crate) fn is_needed(dir: &Path, redactor: &Redactor) -> Result<bool, SealErr
         let name = folder::blob(&stored.sha256);
         let path = dir.join(&name);
         let is_held = stored.at == Place::Blob && is_stream(headers) && stored.bytes <= LONGEST_HELD;
-        if is_held && path.exists() && !redactor.residual(&name, &fs::read(path).map_err(failed)?).is_empty()
+        if is_held
+            && path.exists()
+            && !redactor.find_residues(&name, &fs::read(path).map_err(failed)?).is_empty()
         {
             return Ok(true);
         }
@@ -67,7 +69,7 @@ fn is_stream(headers: &[Header]) -> bool {
 /// Redacts again everything that was written.
 pub(crate) fn scrub(dir: &Path, redactor: &mut Redactor) -> Result<(), SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
-    redactor.mark_late(true);
+    redactor.set_late(true);
     let recording = open(dir)?;
     let blobs = scrub_blobs(dir, &recording, redactor).map_err(failed)?;
     for output in [Output::Stdout, Output::Stderr] {
@@ -116,7 +118,7 @@ fn scrub_blob(
     }
     let bytes = fs::read(path)?;
     let hints = BodyHints { content_type, content_encoding: coding.as_deref() };
-    let redacted = redactor.body(name, hints, &bytes);
+    let redacted = redactor.redact_body(name, hints, &bytes);
     if !redacted.is_clean() {
         let beside = path.with_extension("scrubbed");
         fs::write(&beside, &redacted.bytes)?;
@@ -140,7 +142,7 @@ fn scrub_file(
     let beside = path.with_extension("scrubbed");
     let mut input = BufReader::with_capacity(1 << 20, File::open(path)?);
     let mut output = BufWriter::new(File::create(&beside)?);
-    let mut window = Window::new(name, content_type);
+    let mut window = RedactionWindow::new(name, content_type);
     let mut hasher = Sha256::new();
     let mut bytes = 0;
     let mut piece = vec![0; 1 << 20];
@@ -215,7 +217,7 @@ impl Scrubber<'_> {
     /// Redacts an exchange's records; returns its two bodies, where they are not in blobs.
     fn entry(&mut self, entry: &mut Entry) -> Result<(Vec<u8>, Vec<u8>), OpenError> {
         self.headers("request headers", &mut entry.arrived.headers);
-        entry.arrived.url = self.redactor.url("request address", &entry.arrived.url);
+        entry.arrived.url = self.redactor.redact_url("request address", &entry.arrived.url);
         let mut request = Vec::new();
         if let Some(asked) = &mut entry.asked {
             let dump = folder::request_dump(&asked.id);
@@ -257,13 +259,13 @@ impl Scrubber<'_> {
             stored.decoded_from = stored.decoded_from.take().or_else(|| blob.decoded_from.clone());
             return Ok((Vec::new(), blob.edits.clone()));
         }
-        let Body::Here(bytes) = self.recording.body(stored, dump)? else {
+        let Body::Inline(bytes) = self.recording.body(stored, dump)? else {
             return Ok((Vec::new(), Some(Edits::default())));
         };
         let coding = body::coding(headers, &bytes).filter(|_| stored.decoded_from.is_none());
         let hints =
             BodyHints { content_type: header(headers, "content-type"), content_encoding: coding.as_deref() };
-        let redacted = self.redactor.body(place, hints, &bytes);
+        let redacted = self.redactor.redact_body(place, hints, &bytes);
         if redacted.decoded {
             stored.decoded_from = coding.clone();
         }
@@ -283,7 +285,7 @@ impl Scrubber<'_> {
     }
 
     fn line(&mut self, place: &str, line: &str) -> String {
-        String::from_utf8_lossy(&self.redactor.text(place, line.as_bytes()).bytes).into_owned()
+        String::from_utf8_lossy(&self.redactor.redact_text(place, line.as_bytes()).bytes).into_owned()
     }
 }
 
@@ -297,11 +299,11 @@ pub(crate) fn write_missing_dumps(dir: &Path) -> Result<(), SealError> {
         if missing(folder::request_dump(id)) || missing(folder::response_dump(id)) {
             let body = |stored: Option<&StoredBody>, dump: String| match stored {
                 Some(stored) => recording.body(stored, &dump).map_err(|source| unreadable(dir, source)),
-                None => Ok(Body::Lost),
+                None => Ok(Body::Missing),
             };
             let request = body(entry.asked.as_ref().map(|asked| &asked.body), folder::request_dump(id))?;
             let response = body(entry.ended.as_ref().map(|ended| &ended.body), folder::response_dump(id))?;
-            let here = |body| if let Body::Here(bytes) = body { bytes } else { Vec::new() };
+            let here = |body| if let Body::Inline(bytes) = body { bytes } else { Vec::new() };
             write_dumps(dir, &surroundings, entry, here(request), here(response))?;
         }
     }

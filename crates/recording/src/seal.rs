@@ -251,7 +251,7 @@ fn pieces(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 impl Look {
     fn for_secrets(&mut self, redactor: &Redactor, file: &str, bytes: &[u8]) {
-        for residue in redactor.residual(file, bytes) {
+        for residue in redactor.find_residues(file, bytes) {
             let place = format!("`{file}` ({})", residue.rule);
             if !self.residue.contains(&place) {
                 self.residue.push(place);
@@ -264,7 +264,7 @@ impl Look {
         // What is stored in base64 is random by nature.
         let opaque = bytes.windows(OPAQUE.len()).any(|window| window == OPAQUE);
         let known = self.suspicious.iter().any(|known| known == file);
-        if !opaque && !known && !redactor.suspicious(bytes).is_empty() {
+        if !opaque && !known && !redactor.find_suspicions(bytes).is_empty() {
             self.suspicious.push(file.to_owned());
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use wire::{Ending, Read};
+use wire::{Ending, SocketRead};
 
 use crate::assembly::{Event, Moment, Part, RawHeader};
 use crate::recorder::Recorder;
@@ -105,7 +105,7 @@ impl ExchangeTap {
         let said = read(&mut |bytes| response.push(bytes));
         if response.came > offset {
             let Moment { seq, us } = self.recorder.moment();
-            response.part.reads.push(Read { seq, offset, us });
+            response.part.reads.push(SocketRead { seq, offset, us });
         }
         if response.is_enough() {
             self.recorder.hand_over(Event::ResponseData { n: self.n, part: response.take() });

@@ -23,7 +23,7 @@ struct Value {
 impl Redactor {
     /// Takes the secrets out of the words of a command, and learns them: what is given to an option with
     /// a secret name is a secret, whatever it looks like.
-    pub fn command_line(&mut self, place: &str, words: &[String]) -> Vec<String> {
+    pub fn redact_command_line(&mut self, place: &str, words: &[String]) -> Vec<String> {
         let before = std::iter::once(None).chain(words.iter().map(|word| option(word)));
         let values: Vec<Option<Value>> =
             before.zip(words).map(|(option, word)| behind(option, word).or_else(|| inside(word))).collect();
@@ -119,9 +119,9 @@ mod tests {
             }
             text
         };
-        assert_eq!(short(redactor.command_line("command line", &words).join("|")), expected);
+        assert_eq!(short(redactor.redact_command_line("command line", &words).join("|")), expected);
         let said = words.join(" and ");
-        let left = redactor.text("body", said.as_bytes()).bytes.into_owned();
+        let left = redactor.redact_text("body", said.as_bytes()).bytes.into_owned();
         assert_eq!(short(String::from_utf8_lossy(&left).into_owned()), body, "{expected}");
     }
 
@@ -159,7 +159,7 @@ mod tests {
         ] {
             let stay: Vec<String> = words.split('|').map(str::to_owned).collect();
             let mut redactor = Redactor::new(FingerprintKey::from_bytes([1; 32]));
-            assert_eq!(redactor.command_line("command line", &stay), stay);
+            assert_eq!(redactor.redact_command_line("command line", &stay), stay);
             assert_eq!(redactor.generation(), 0, "{words}");
         }
         check(

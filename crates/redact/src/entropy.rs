@@ -49,7 +49,7 @@ const ENTROPY: f64 = 4.2;
 
 impl Redactor {
     /// Stretches of `bytes` that are too random to be words, for a warning.
-    pub fn suspicious(&self, bytes: &[u8]) -> Vec<Suspicion> {
+    pub fn find_suspicions(&self, bytes: &[u8]) -> Vec<Suspicion> {
         let mut found = Vec::new();
         let mut offset = 0;
         for run in bytes

@@ -8,7 +8,7 @@ use super::{Redactor, assign, hit, placeholder, shapes};
 
 impl Redactor {
     /// Takes the secrets out of a list of headers, as they were sent.
-    pub fn headers(&mut self, place: &str, raw: &[(String, Vec<u8>)]) -> Vec<Header> {
+    pub fn redact_headers(&mut self, place: &str, raw: &[(String, Vec<u8>)]) -> Vec<Header> {
         // All names first: a header may repeat what a later one gives away.
         for (name, value) in raw {
             if let Some(family) = secret(name) {

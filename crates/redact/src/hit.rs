@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use wire::json::{Document, Edits, Kind};
+use wire::json::{Document, Edits, ValueKind};
 
 /// One stretch of a text that must go, and what comes in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,15 +132,15 @@ impl Slots {
 
     fn gather(&mut self, value: wire::json::Value<'_, '_>) {
         match value.kind() {
-            Kind::String => {
+            ValueKind::String => {
                 self.list.extend(value.inner_span().map(|span| Slot { span, quoted: true, sign: 0 }))
             }
-            Kind::Number => {
+            ValueKind::Number => {
                 let sign = usize::from(value.raw().starts_with('-'));
                 self.list.push(Slot { span: value.span(), quoted: false, sign });
             }
-            Kind::Array => value.items().for_each(|item| self.gather(item)),
-            Kind::Object => {
+            ValueKind::Array => value.items().for_each(|item| self.gather(item)),
+            ValueKind::Object => {
                 let word = value.get("token").and_then(|token| token.inner_span());
                 let bytes = word.and_then(|word| Some((word, value.get("bytes")?.span())));
                 self.spelled.extend(bytes);
@@ -149,7 +149,7 @@ impl Slots {
                     self.gather(member.value);
                 });
             }
-            Kind::Null | Kind::Bool => {}
+            ValueKind::Null | ValueKind::Bool => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Start at [`Redactor`]. It finds secrets by name (`Authorization`, `"api_key"`, `DB_PASSWORD=`),
 //! by shape (known key formats), and by value: what was once seen under a secret name is found again
 //! anywhere, also in base64, in lines or not, URL-encoded, escaped in JSON at any depth or in HTML, in
-//! UTF-16, or cut up over the deltas of a stream. A [`Window`] does the same for bytes that are too many to hold.
+//! UTF-16, or cut up over the deltas of a stream. A [`RedactionWindow`] does the same for bytes that are too many to hold.
 //!
 //! An edit is a splice, so all other bytes stay as they were, JSON stays JSON, and a stream keeps its
 //! events. Nothing here reads a file, a clock or the environment.
@@ -40,10 +40,10 @@ use hit::Hit;
 use names::Family;
 pub use placeholder::FingerprintKey;
 use plain::Plain;
-pub use report::{Finding, Report};
+pub use report::{RedactionEntry, RedactionReport};
 pub use residual::Residue;
 use search::{Ruled, Search, Terms};
-pub use window::Window;
+pub use window::RedactionWindow;
 use wire::encoding::{self, CodingError};
 use wire::json::{Document, Edits};
 
@@ -61,7 +61,7 @@ pub struct BodyHints<'a> {
 
 /// A text without its secrets.
 #[derive(Clone, Debug)]
-pub struct Redacted<'a> {
+pub struct RedactedText<'a> {
     /// What may be kept.
     pub bytes: Cow<'a, [u8]>,
     /// The body was compressed and held a secret: these bytes are the decoded ones.
@@ -70,21 +70,21 @@ pub struct Redacted<'a> {
     /// original has a place in the result.
     pub edits: Option<Edits>,
     /// Why the body could only be searched as it stands, or in part, if so.
-    pub unsearched: Option<Unsearched>,
+    pub unsearched: Option<SearchGap>,
 }
 
 /// What of a body was not unpacked to be searched, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsearched {
+pub enum SearchGap {
     /// All of it: it was searched as it stands.
     #[error(transparent)]
-    All(CodingError),
+    Everything(CodingError),
     /// What follows the part in that coding; the body held a secret, so only that part is kept.
     #[error("behind its {0} the body goes on, and that part is not kept")]
-    Rest(&'static str),
+    Remainder(&'static str),
 }
 
-impl Redacted<'_> {
+impl RedactedText<'_> {
     /// Whether nothing was found.
     pub fn is_clean(&self) -> bool {
         self.edits.as_ref().is_some_and(Edits::is_empty)
@@ -148,17 +148,22 @@ impl Redactor {
     }
 
     /// From now on findings are reported as late: what is looked at has been written before.
-    pub fn mark_late(&mut self, late: bool) {
+    pub fn set_late(&mut self, late: bool) {
         self.late = late;
     }
 
     /// What was redacted so far.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> RedactionReport {
         self.counts.report()
     }
 
     /// Takes the secrets out of a body.
-    pub fn body<'a>(&mut self, place: &str, hints: BodyHints<'_>, bytes: &'a [u8]) -> Redacted<'a> {
+    pub fn redact_body<'a>(
+        &mut self,
+        place: &str,
+        hints: BodyHints<'_>,
+        bytes: &'a [u8],
+    ) -> RedactedText<'a> {
         let coding = hints.content_encoding.map(str::trim).filter(|coding| !coding.is_empty());
         let Some(coding) = coding.filter(|coding| !coding.eq_ignore_ascii_case("identity")) else {
             return self.searched(place, Form::of(hints.content_type, bytes), bytes);
@@ -173,35 +178,35 @@ impl Redactor {
                     return if cut {
                         self.searched(place, Form::Other, bytes)
                     } else {
-                        Redacted::untouched(bytes)
+                        RedactedText::untouched(bytes)
                     };
                 }
                 // What could not be unpacked has no place in what is kept; it is named.
-                let unsearched = decoded.goes_on.map(Unsearched::Rest);
+                let unsearched = decoded.goes_on.map(SearchGap::Remainder);
                 let bytes = Cow::Owned(found.bytes.into_owned());
-                Redacted { bytes, decoded: true, edits: None, unsearched }
+                RedactedText { bytes, decoded: true, edits: None, unsearched }
             }
             Err(error) => {
                 let found = self.searched(place, Form::of(hints.content_type, bytes), bytes);
-                Redacted { unsearched: Some(Unsearched::All(error)), ..found }
+                RedactedText { unsearched: Some(SearchGap::Everything(error)), ..found }
             }
         }
     }
 
     /// Takes the secrets out of any other text: output, a file.
-    pub fn text<'a>(&mut self, place: &str, bytes: &'a [u8]) -> Redacted<'a> {
+    pub fn redact_text<'a>(&mut self, place: &str, bytes: &'a [u8]) -> RedactedText<'a> {
         self.searched(place, Form::of(None, bytes), bytes)
     }
 
-    fn searched<'a>(&mut self, place: &str, form: Form, bytes: &'a [u8]) -> Redacted<'a> {
+    fn searched<'a>(&mut self, place: &str, form: Form, bytes: &'a [u8]) -> RedactedText<'a> {
         let hits = self.hits(place, form, bytes);
         if hits.is_empty() {
-            return Redacted::untouched(bytes);
+            return RedactedText::untouched(bytes);
         }
         self.count(place, &hits);
         let edits = hit::edits(&hits);
         let spliced = edits.apply(bytes).expect("settled hits do not overlap");
-        Redacted { bytes: Cow::Owned(spliced), decoded: false, edits: Some(edits), unsearched: None }
+        RedactedText { bytes: Cow::Owned(spliced), decoded: false, edits: Some(edits), unsearched: None }
     }
 
     /// What must go from a text, settled and in order.
@@ -250,7 +255,7 @@ impl Redactor {
     }
 }
 
-impl<'a> Redacted<'a> {
+impl<'a> RedactedText<'a> {
     fn untouched(bytes: &'a [u8]) -> Self {
         Self { bytes: Cow::Borrowed(bytes), decoded: false, edits: Some(Edits::default()), unsearched: None }
     }

@@ -55,10 +55,10 @@ impl<'a> Plain<'a> {
     pub(super) fn of_json_string(inner: &'a str) -> Self {
         let mut bytes = Vec::with_capacity(inner.len());
         let mut escapes = Vec::new();
-        for (range, piece) in json::pieces(inner) {
+        for (range, piece) in json::string_pieces(inner) {
             match piece {
-                json::Piece::Plain(text) => bytes.extend_from_slice(text.as_bytes()),
-                json::Piece::Escaped(character) => {
+                json::StringPiece::Plain(text) => bytes.extend_from_slice(text.as_bytes()),
+                json::StringPiece::Escaped(character) => {
                     let (at, len) = (bytes.len(), character.len_utf8());
                     bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                     escapes.push(Escape { at, len, original: range.start, original_len: range.len() });

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// One line of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Finding {
+pub struct RedactionEntry {
     /// The rule, as in `header`, `name:token`, `shape:anthropic` or `value`.
     pub rule: String,
     /// For a learned value: where it was learned.
@@ -25,9 +25,9 @@ pub struct Finding {
 /// All findings of one recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Report {
+pub struct RedactionReport {
     /// In order of place, then of rule.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<RedactionEntry>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,11 +51,11 @@ impl Counts {
         *self.lines.entry(line).or_default() += 1;
     }
 
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> RedactionReport {
         let finding = |(line, &count): (&Line, &u64)| {
             let Line { place, rule, source, late } = line.clone();
-            Finding { rule, source, place, count, late }
+            RedactionEntry { rule, source, place, count, late }
         };
-        Report { findings: self.lines.iter().map(finding).collect() }
+        RedactionReport { findings: self.lines.iter().map(finding).collect() }
     }
 }

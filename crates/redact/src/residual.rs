@@ -11,7 +11,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use serde::Serialize;
 
-use wire::json::{Document, Kind, Value, unescape};
+use wire::json::{Document, Value, ValueKind, unescape};
 
 use super::needles::{is_base64, is_whole_number};
 use super::plain::Plain;
@@ -59,7 +59,7 @@ impl Known {
 
 impl Redactor {
     /// Looks for whatever the redaction has missed in a file that is about to be sealed.
-    pub fn residual(&self, name: &str, bytes: &[u8]) -> Vec<Residue> {
+    pub fn find_residues(&self, name: &str, bytes: &[u8]) -> Vec<Residue> {
         let mut cache = self.residual.0.borrow_mut();
         if cache.as_ref().is_none_or(|(generation, _)| *generation != self.generation()) {
             let secrets = self.search.values.secrets();
@@ -153,7 +153,7 @@ impl Look<'_> {
     ) {
         let at = offset(value.span().start);
         match value.kind() {
-            Kind::String => {
+            ValueKind::String => {
                 let text = value.as_str().unwrap_or_default();
                 if key == "base64"
                     && let Ok(body) = base64::engine::general_purpose::STANDARD.decode(text.as_bytes())
@@ -162,10 +162,10 @@ impl Look<'_> {
                 }
                 self.layer(text.as_bytes(), at, layers - 1, is_opaque_field(key, object_type));
             }
-            Kind::Array => {
+            ValueKind::Array => {
                 value.items().for_each(|item| self.document(item, key, object_type, offset, layers))
             }
-            Kind::Object => {
+            ValueKind::Object => {
                 let kind = value.str_at("type");
                 for member in value.members() {
                     let name = member.name();
@@ -173,7 +173,7 @@ impl Look<'_> {
                     self.document(member.value, &name, kind.as_deref(), offset, layers);
                 }
             }
-            Kind::Number | Kind::Bool | Kind::Null => {}
+            ValueKind::Number | ValueKind::Bool | ValueKind::Null => {}
         }
     }
 

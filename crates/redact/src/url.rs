@@ -10,7 +10,7 @@ const SHORTEST: usize = 16;
 
 impl Redactor {
     /// Takes the secrets out of a URL, whole or from its path on.
-    pub fn url(&mut self, place: &str, url: &str) -> String {
+    pub fn redact_url(&mut self, place: &str, url: &str) -> String {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         for (name, value) in query.split(['&', '#']).filter_map(|parameter| parameter.split_once('=')) {
             if value.len() >= SHORTEST && CREDENTIALS.contains(&name.to_ascii_lowercase().as_str()) {
@@ -38,7 +38,7 @@ mod tests {
             ("/bucket/file?X-Amz-Signature=0123abcd4567ef890123abcd4567ef89", true),
             ("/v1/list?key=name&sort_key=created", false),
         ] {
-            let kept = redactor.url("address", url);
+            let kept = redactor.redact_url("address", url);
             assert_eq!(kept.contains("offshoot-redacted-"), gone, "{kept}");
             assert_eq!(kept.contains("alt=sse"), url.contains("alt=sse"));
         }

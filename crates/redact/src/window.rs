@@ -15,7 +15,7 @@ const BATCH: usize = 192 << 10;
 ///
 /// It sees bytes as they are: a compressed body must be decoded before it is pushed.
 #[derive(Debug)]
-pub struct Window {
+pub struct RedactionWindow {
     place: String,
     content_type: Option<String>,
     form: Option<Form>,
@@ -30,7 +30,7 @@ pub struct Window {
     batch: usize,
 }
 
-impl Window {
+impl RedactionWindow {
     /// A window over the text at `place`, at its beginning.
     pub fn new(place: &str, content_type: Option<&str>) -> Self {
         Self::sized(place, content_type, HOLD, BATCH)

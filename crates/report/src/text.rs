@@ -85,7 +85,7 @@ pub fn harmless_json(value: &impl serde::Serialize) -> String {
 }
 
 pub(crate) fn is_harmless(c: char) -> bool {
-    !c.is_control() && !session::is_unseen(c)
+    !c.is_control() && !session::is_invisible(c)
 }
 
 /// As much of a line as fits, with a sign that there is more.

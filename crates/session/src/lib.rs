@@ -4,12 +4,12 @@
 //! clock: `wire` translates between these values and the bytes that crossed the wire.
 
 mod id;
+mod invisible;
 mod message;
 pub mod model;
-mod unseen;
 mod usage;
 
 pub use id::{CallId, RequestId, RunId, TaskId, ThreadId};
+pub use invisible::is_invisible;
 pub use message::{Block, ImageSource, Message, Reply, Role, StopReason, ToolCall, ToolResult};
-pub use unseen::is_unseen;
 pub use usage::Usage;

@@ -29,7 +29,7 @@ impl Usage {
     }
 
     /// Whether the provider said what was used: no request is without input.
-    pub fn is_told(&self) -> bool {
+    pub fn is_reported(&self) -> bool {
         self.input_total() > 0
     }
 

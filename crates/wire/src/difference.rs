@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::json::{Document, Kind, Value};
+use crate::json::{Document, Value, ValueKind};
 
 /// The first place where two bodies differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub fn value_difference(left: Value<'_, '_>, right: Value<'_, '_>) -> Option<Dif
             continue;
         }
         let mut children = match (l.kind(), r.kind()) {
-            (Kind::Object, Kind::Object) => paired_members(&pointer, l, r),
-            (Kind::Array, Kind::Array) => paired_items(&pointer, l, r),
+            (ValueKind::Object, ValueKind::Object) => paired_members(&pointer, l, r),
+            (ValueKind::Array, ValueKind::Array) => paired_items(&pointer, l, r),
             _ if scalars_agree(l, r) => continue,
             _ => return Some(differs(pointer, left, right)),
         };
@@ -127,8 +127,8 @@ fn paired_members<'a, 'd, 'b, 'e>(
 /// Whether two scalars mean the same, however they are spelled.
 fn scalars_agree(left: Value<'_, '_>, right: Value<'_, '_>) -> bool {
     match (left.kind(), right.kind()) {
-        (Kind::String, Kind::String) => left.as_str() == right.as_str(),
-        (Kind::Number, Kind::Number) => {
+        (ValueKind::String, ValueKind::String) => left.as_str() == right.as_str(),
+        (ValueKind::Number, ValueKind::Number) => {
             match (left.raw().parse::<i128>(), right.raw().parse::<i128>()) {
                 // Integers are compared exactly: as floats, two long ids could look equal.
                 (Ok(left), Ok(right)) => left == right,

@@ -43,14 +43,14 @@ pub struct Response {
     /// Headers that came behind the body.
     pub trailers: Vec<Header>,
     /// When each part of the body was read.
-    pub reads: Vec<Read>,
+    pub reads: Vec<SocketRead>,
 }
 
 /// A body, where it may be too long to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// The bytes.
-    Here(Vec<u8>),
+    Inline(Vec<u8>),
     /// Kept beside the exchange, under the digest of its bytes.
     Blob {
         /// SHA-256, hex.
@@ -59,7 +59,7 @@ pub enum Body {
         bytes: u64,
     },
     /// Not kept; the recording says why.
-    Lost,
+    Missing,
 }
 
 /// One header line. A secret keeps its name and loses its value.
@@ -103,7 +103,7 @@ impl Header {
 
 /// One read from the provider's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Read {
+pub struct SocketRead {
     /// Its place in the one order over everything that happened on the wire.
     pub seq: u64,
     /// Where its bytes begin in the body.

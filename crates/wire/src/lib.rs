@@ -14,4 +14,4 @@ pub mod rename;
 pub mod sse;
 pub mod stream_text;
 
-pub use exchange::{Body, Ending, Exchange, Header, Read, Request, Response};
+pub use exchange::{Body, Ending, Exchange, Header, Request, Response, SocketRead};

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use crate::json::{self, Document, Edits, Kind, Piece, Value};
+use crate::json::{self, Document, Edits, StringPiece, Value, ValueKind};
 use crate::stream_text::{Framing, all_texts, split_events};
 
 /// Names and what comes in their place.
@@ -160,13 +160,13 @@ impl<'t> Plain<'t> {
         let text = std::str::from_utf8(&self.bytes).ok().filter(|text| text.contains('\\'));
         let Some(text) = text else { return Self { depth, ..self } };
         let (mut bytes, mut starts) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len() + 1));
-        for (range, piece) in json::pieces(text) {
+        for (range, piece) in json::string_pieces(text) {
             match piece {
-                Piece::Plain(text) => {
+                StringPiece::Plain(text) => {
                     bytes.extend_from_slice(text.as_bytes());
                     starts.extend(range);
                 }
-                Piece::Escaped(letter) => {
+                StringPiece::Escaped(letter) => {
                     bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                     starts.resize(bytes.len(), range.start);
                 }
@@ -216,7 +216,7 @@ fn texts<'b, 'd>(answer: Value<'b, 'd>) -> (Vec<Range<usize>>, Vec<Value<'b, 'd>
 pub fn numbers(input: Value<'_, '_>) -> Vec<Range<usize>> {
     let is_id = |name: &str| name == "id" || name.ends_with("_id") || name.ends_with("Id");
     let members = input.walk().into_iter().flat_map(|value| value.members().collect::<Vec<_>>());
-    let ids = members.filter(|member| member.value.kind() == Kind::Number && is_id(&member.name()));
+    let ids = members.filter(|member| member.value.kind() == ValueKind::Number && is_id(&member.name()));
     ids.map(|member| member.value.span()).collect()
 }
 

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::json::{Document, Kind, Member, Value, close_truncated};
+use crate::json::{Document, Member, Value, ValueKind, close_truncated};
 use crate::opaque::is_opaque_field;
 
 /// The format that separates the events of a stream.
@@ -234,14 +234,14 @@ impl FragmentCollector {
         locate: &dyn Fn(Range<usize>) -> Range<usize>,
     ) {
         match value.kind() {
-            Kind::String if !LABELS.contains(&position.key) => {
+            ValueKind::String if !LABELS.contains(&position.key) => {
                 let inner = value.inner_span().expect("strings have an inner span");
                 if !inner.is_empty() {
                     self.add(position.hash, locate(inner), position.is_opaque);
                 }
             }
-            Kind::Object => self.walk_object(value, position, locate),
-            Kind::Array => {
+            ValueKind::Object => self.walk_object(value, position, locate),
+            ValueKind::Array => {
                 for (index, item) in value.items().enumerate() {
                     // The hash of an item with an `index` field includes that field instead, and the next token
                     // of a text continues the token before it.

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Ur
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::time::timeout;
-use wire::dialect::{Answer, Dialect, Outcome};
+use wire::dialect::{DecodedReply, DecodedResponse, Dialect};
 use wire::encoding::{self, CodingError};
 
 use super::deltas::BlockKind;
@@ -121,7 +121,7 @@ pub struct CompleteReply {
     /// The body that the call would have given without streaming.
     pub body: Vec<u8>,
     /// The same, decoded.
-    pub answer: Answer,
+    pub answer: DecodedReply,
 }
 
 impl ProviderClient {
@@ -179,7 +179,7 @@ impl ProviderClient {
                     false => attempt.bytes = IN_PIECES.to_vec(),
                 }
                 secret.hide_in(&mut whole.body);
-                if let Ok(Outcome::Answer(answer)) = self.dialect.decode_reply(&whole.body) {
+                if let Ok(DecodedResponse::Reply(answer)) = self.dialect.decode_reply(&whole.body) {
                     whole.answer = answer;
                 }
             }

@@ -1,8 +1,8 @@
 //! Whether a reply that came whole can be acted on.
 
 use session::StopReason;
-use wire::dialect::{Answer, Dialect, Outcome, ProviderError};
-use wire::json::{Document, Kind, Value};
+use wire::dialect::{DecodedReply, DecodedResponse, Dialect, ProviderError};
+use wire::json::{Document, Value, ValueKind};
 
 use super::attempt::CompleteReply;
 use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
@@ -12,9 +12,9 @@ use super::protocol::{calls, member, optional};
 pub(super) fn decode(dialect: Dialect, body: Vec<u8>) -> Result<CompleteReply, ProviderFailure> {
     let outcome = dialect.decode_reply(&body).map_err(|error| ProviderFailure::garbage(error.to_string()))?;
     let answer = match outcome {
-        Outcome::Answer(answer) => answer,
-        Outcome::Error(error) => return Err(ProviderFailure::in_stream(&error)),
-        Outcome::Other => {
+        DecodedResponse::Reply(answer) => answer,
+        DecodedResponse::Error(error) => return Err(ProviderFailure::in_stream(&error)),
+        DecodedResponse::Other => {
             return Err(ProviderFailure::garbage(format!("the answer is JSON, but no {dialect} reply")));
         }
     };
@@ -29,7 +29,7 @@ fn shape(dialect: Dialect, body: &[u8]) -> Result<(), String> {
     let root = document.root();
     match dialect {
         Dialect::AnthropicMessages => {
-            for block in typed(member(root, "message", "content", &[Kind::Array])?)? {
+            for block in typed(member(root, "message", "content", &[ValueKind::Array])?)? {
                 let strings: &[&str] = match block.str_at("type").as_deref() {
                     Some("text") => &["text"],
                     Some("thinking") => &["thinking"],
@@ -37,25 +37,25 @@ fn shape(dialect: Dialect, body: &[u8]) -> Result<(), String> {
                     _ => &[],
                 };
                 for name in strings {
-                    member(block, "block", name, &[Kind::String])?;
+                    member(block, "block", name, &[ValueKind::String])?;
                 }
             }
         }
         Dialect::OpenAiChat => {
-            let choices = member(root, "completion", "choices", &[Kind::Array])?;
+            let choices = member(root, "completion", "choices", &[ValueKind::Array])?;
             let choice = choices.items().next().ok_or("no choice")?;
-            let message = member(choice, "choice", "message", &[Kind::Object])?;
-            optional(message, "message", "content", &[Kind::String, Kind::Array])?;
+            let message = member(choice, "choice", "message", &[ValueKind::Object])?;
+            optional(message, "message", "content", &[ValueKind::String, ValueKind::Array])?;
             calls(message)?;
         }
         Dialect::OpenAiResponses => {
-            for item in typed(member(root, "response", "output", &[Kind::Array])?)? {
+            for item in typed(member(root, "response", "output", &[ValueKind::Array])?)? {
                 for name in ["id", "call_id", "name", "arguments", "input"] {
-                    optional(item, "item", name, &[Kind::String])?;
+                    optional(item, "item", name, &[ValueKind::String])?;
                 }
-                let Some(content) = optional(item, "item", "content", &[Kind::Array])? else { continue };
+                let Some(content) = optional(item, "item", "content", &[ValueKind::Array])? else { continue };
                 for part in typed(content)? {
-                    optional(part, "part", "text", &[Kind::String])?;
+                    optional(part, "part", "text", &[ValueKind::String])?;
                 }
             }
         }
@@ -66,14 +66,14 @@ fn shape(dialect: Dialect, body: &[u8]) -> Result<(), String> {
 /// The items, which are objects that say what they are.
 fn typed<'a, 'd>(list: Value<'a, 'd>) -> Result<Vec<Value<'a, 'd>>, String> {
     let items: Vec<_> = list.items().collect();
-    let sound = |item: &Value<'_, '_>| item.kind() == Kind::Object && item.str_at("type").is_some();
+    let sound = |item: &Value<'_, '_>| item.kind() == ValueKind::Object && item.str_at("type").is_some();
     if items.iter().all(sound) { Ok(items) } else { Err("something that does not say what it is".to_owned()) }
 }
 
 /// The dialects' words for a reply that failed after all.
 const FAILED: &[&str] = &["error", "failed", "cancelled"];
 
-fn usable(dialect: Dialect, answer: &Answer) -> Result<(), ProviderFailure> {
+fn usable(dialect: Dialect, answer: &DecodedReply) -> Result<(), ProviderFailure> {
     let reply = &answer.reply;
     match &reply.stop {
         None => return Err(ProviderFailure::garbage("the reply ends without saying why it stopped")),
@@ -112,5 +112,5 @@ fn usable(dialect: Dialect, answer: &Answer) -> Result<(), ProviderFailure> {
 }
 
 fn is_object(text: &str) -> bool {
-    Document::parse(text.as_bytes()).is_ok_and(|document| document.root().kind() == Kind::Object)
+    Document::parse(text.as_bytes()).is_ok_and(|document| document.root().kind() == ValueKind::Object)
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use wire::dialect::Piece;
+use wire::dialect::Fragment;
 use wire::json::unescape;
 use wire::sse::Frame;
 
@@ -26,7 +26,7 @@ pub(super) struct Deltas {
 
 impl Deltas {
     /// The piece as text, where it is one that people want to see.
-    pub(super) fn text(&mut self, frame: &Frame, piece: &Piece) -> Option<(BlockKind, String)> {
+    pub(super) fn text(&mut self, frame: &Frame, piece: &Fragment) -> Option<(BlockKind, String)> {
         let kind = kind(frame, &piece.pointer)?;
         let inner = frame.data.get(piece.data.clone())?;
         let mut inner = match self.half.take() {
@@ -73,7 +73,7 @@ mod tests {
         for inner in ["a\\ud83d", "\\ude00b", "\\\\ud83d"] {
             let frame = Frame { data: inner.to_owned(), ..Frame::default() };
             let (pointer, data) = ("/content/0/text".to_owned(), 0..inner.len());
-            let piece = Piece { pointer, frame: 0, stream: data.clone(), data };
+            let piece = Fragment { pointer, frame: 0, stream: data.clone(), data };
             shown += &deltas.text(&frame, &piece).expect("some text").1;
         }
         assert_eq!(shown, "a😀b\\ud83d");

@@ -22,8 +22,8 @@ mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use session::model::{self, Seat, Vendor};
-use wire::dialect::{Dialect, Draft, Thinking};
+use session::model::{self, AgentRole, Vendor};
+use wire::dialect::{Dialect, Draft, ThinkingConfig};
 
 pub use attempt::{AttemptEvent, CompleteReply, HttpAttempt, ProviderClient, ResponseLimits};
 pub use backoff::{Backoff, RetryBudget, RetryDecision};
@@ -44,12 +44,12 @@ pub fn vendor(dialect: Dialect) -> Vendor {
 }
 
 /// Fills in how the draft's model shall think, how hard it shall try and how much it may write.
-pub fn apply_model_settings(draft: &mut Draft, dialect: Dialect, seat: Seat) {
+pub fn apply_model_settings(draft: &mut Draft, dialect: Dialect, seat: AgentRole) {
     let settings = model::settings_for(&draft.model, vendor(dialect), seat);
     draft.max_tokens = settings.max_tokens;
-    draft.effort = settings.effort.map(|effort| effort.word().to_owned());
+    draft.effort = settings.effort.map(|effort| effort.name().to_owned());
     draft.thinking = settings.thinking.map(|thinking| match thinking {
-        model::Thinking::Adaptive => Thinking::Adaptive,
-        model::Thinking::Off => Thinking::Off,
+        model::Thinking::Adaptive => ThinkingConfig::Adaptive,
+        model::Thinking::Off => ThinkingConfig::Off,
     });
 }

@@ -5,7 +5,7 @@
 //! character cut in half would else be a reply with a hole in it.
 
 use wire::dialect::Dialect;
-use wire::json::{Document, Kind, Value};
+use wire::json::{Document, Value, ValueKind};
 use wire::sse::Frame;
 
 /// What an event is to somebody who waits.
@@ -73,7 +73,7 @@ impl Protocol {
         }
         let document = Document::parse(frame.data.as_bytes()).map_err(|_| "an event that is not JSON")?;
         let data = document.root();
-        if data.kind() != Kind::Object {
+        if data.kind() != ValueKind::Object {
             return Err("an event that is not a JSON object".to_owned());
         }
         let kind = data.str_at("type").unwrap_or(frame.event.as_str().into());
@@ -93,12 +93,12 @@ impl Protocol {
             "message_stop" | "error" => return Ok(Event::Last),
             "message_start" if self.begun => return Err("a second `message_start`".to_owned()),
             "message_start" => {
-                member(data, kind, "message", &[Kind::Object])?;
+                member(data, kind, "message", &[ValueKind::Object])?;
                 self.begun = true;
             }
             "content_block_start" => {
                 let index = index(data, kind)?;
-                let block = member(data, kind, "content_block", &[Kind::Object])?;
+                let block = member(data, kind, "content_block", &[ValueKind::Object])?;
                 if self.blocks.iter().any(|known| known.index == index) {
                     return Err(format!("block {index}, which begins twice"));
                 }
@@ -111,13 +111,13 @@ impl Protocol {
                 let Some(block) = open else {
                     return Err(format!("a piece of block {index}, which is not open"));
                 };
-                let delta = member(data, kind, "delta", &[Kind::Object])?;
+                let delta = member(data, kind, "delta", &[ValueKind::Object])?;
                 let piece = delta.str_at("type").unwrap_or_default();
                 if !block.takes(&piece) {
                     return Err(format!("a piece of kind `{piece}` for a block of kind `{}`", block.kind));
                 }
                 for name in ["text", "thinking", "signature", "partial_json"] {
-                    optional(delta, "delta", name, &[Kind::String])?;
+                    optional(delta, "delta", name, &[ValueKind::String])?;
                 }
             }
             "content_block_stop" => {
@@ -128,7 +128,7 @@ impl Protocol {
                     .for_each(|block| block.ended = true);
             }
             "message_delta" => {
-                member(data, kind, "delta", &[Kind::Object])?;
+                member(data, kind, "delta", &[ValueKind::Object])?;
             }
             _ => {}
         }
@@ -141,7 +141,7 @@ impl Protocol {
             "keepalive" | "ping" => return Ok(Event::Life),
             "error" => return Ok(Event::Last),
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
-                let response = member(data, kind, "response", &[Kind::Object])?;
+                let response = member(data, kind, "response", &[ValueKind::Object])?;
                 let told = response.get("output").is_some_and(|output| output.items().next().is_some());
                 return match self.stray.filter(|_| !told) {
                     Some(index) => Err(format!("a piece of item {index}, which was never added")),
@@ -149,11 +149,11 @@ impl Protocol {
                 };
             }
             "response.output_item.added" | "response.output_item.done" => {
-                member(data, kind, "item", &[Kind::Object])?;
+                member(data, kind, "item", &[ValueKind::Object])?;
                 self.items.push(output_index());
             }
             piece if PIECES.contains(&piece) => {
-                member(data, kind, "delta", &[Kind::String])?;
+                member(data, kind, "delta", &[ValueKind::String])?;
                 if !self.items.contains(&output_index()) {
                     self.stray.get_or_insert(output_index());
                 }
@@ -168,15 +168,15 @@ fn chat(data: Value<'_, '_>) -> Checked {
     if data.get("error").is_some_and(|error| !error.is_null()) {
         return Ok(Event::Last);
     }
-    optional(data, "chunk", "choices", &[Kind::Array])?;
+    optional(data, "chunk", "choices", &[ValueKind::Array])?;
     for choice in data.get("choices").iter().flat_map(Value::items) {
-        if choice.kind() != Kind::Object {
+        if choice.kind() != ValueKind::Object {
             return Err("a choice that is not an object".to_owned());
         }
-        optional(choice, "choice", "finish_reason", &[Kind::String])?;
-        let Some(delta) = optional(choice, "choice", "delta", &[Kind::Object])? else { continue };
-        optional(delta, "delta", "content", &[Kind::String, Kind::Array])?;
-        optional(delta, "delta", "refusal", &[Kind::String])?;
+        optional(choice, "choice", "finish_reason", &[ValueKind::String])?;
+        let Some(delta) = optional(choice, "choice", "delta", &[ValueKind::Object])? else { continue };
+        optional(delta, "delta", "content", &[ValueKind::String, ValueKind::Array])?;
+        optional(delta, "delta", "refusal", &[ValueKind::String])?;
         calls(delta)?;
     }
     Ok(Event::News)
@@ -184,14 +184,14 @@ fn chat(data: Value<'_, '_>) -> Checked {
 
 /// The calls of a chat message, whole or in pieces.
 pub(super) fn calls(message: Value<'_, '_>) -> Result<(), String> {
-    optional(message, "message", "tool_calls", &[Kind::Array])?;
+    optional(message, "message", "tool_calls", &[ValueKind::Array])?;
     for call in message.get("tool_calls").iter().flat_map(Value::items) {
-        if call.kind() != Kind::Object {
+        if call.kind() != ValueKind::Object {
             return Err("a tool call that is not an object".to_owned());
         }
-        if let Some(function) = optional(call, "tool call", "function", &[Kind::Object])? {
-            optional(function, "function", "name", &[Kind::String])?;
-            optional(function, "function", "arguments", &[Kind::String])?;
+        if let Some(function) = optional(call, "tool call", "function", &[ValueKind::Object])? {
+            optional(function, "function", "name", &[ValueKind::String])?;
+            optional(function, "function", "arguments", &[ValueKind::String])?;
         }
     }
     Ok(())
@@ -208,7 +208,7 @@ const PIECES: &[&str] = &[
 ];
 
 fn index(data: Value<'_, '_>, of: &str) -> Result<u64, String> {
-    let index = member(data, of, "index", &[Kind::Number])?.as_u64();
+    let index = member(data, of, "index", &[ValueKind::Number])?.as_u64();
     index.ok_or_else(|| format!("`{of}` with an `index` that counts nothing"))
 }
 
@@ -217,7 +217,7 @@ pub(super) fn member<'a, 'd>(
     of: Value<'a, 'd>,
     place: &str,
     name: &str,
-    kinds: &[Kind],
+    kinds: &[ValueKind],
 ) -> Result<Value<'a, 'd>, String> {
     optional(of, place, name, kinds)?.ok_or_else(|| format!("`{place}` without `{name}`"))
 }
@@ -227,7 +227,7 @@ pub(super) fn optional<'a, 'd>(
     of: Value<'a, 'd>,
     place: &str,
     name: &str,
-    kinds: &[Kind],
+    kinds: &[ValueKind],
 ) -> Result<Option<Value<'a, 'd>>, String> {
     match of.get(name).filter(|value| !value.is_null()) {
         Some(value) if !kinds.contains(&value.kind()) => {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{DATE, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
-use wire::dialect::{Dialect, Outcome, ProviderError};
+use wire::dialect::{DecodedResponse, Dialect, ProviderError};
 
 use super::failure::{
     FailureKind, ProviderFailure, RetryAdvice, is_hopeless_kind, is_too_long, is_unpaid, plain, said,
@@ -70,7 +70,7 @@ fn redirected(code: u16, headers: &HeaderMap) -> ProviderFailure {
 /// What the provider says about it; whatever it is, else.
 fn words(dialect: Dialect, code: u16, body: &[u8]) -> ProviderError {
     match dialect.decode_reply(body) {
-        Ok(Outcome::Error(error)) => error,
+        Ok(DecodedResponse::Error(error)) => error,
         _ => ProviderError::new(dialect.error_kind(code), String::from_utf8_lossy(body)),
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use session::{Block, CallId, Reply, StopReason, ToolCall, Usage};
-use wire::dialect::{Dialect, Outcome};
+use wire::dialect::{DecodedResponse, Dialect};
 
 use crate::provider::{
     AttemptEvent, BlockKind, CompleteReply, FailureKind, HttpAttempt, ProviderFailure, RetryAdvice,
@@ -121,7 +121,7 @@ impl Fake {
             Says::Never => unreachable!("that has no answer"),
         };
         match self.dialect.decode_reply(&body).expect("JSON") {
-            Outcome::Answer(answer) => (bytes, Ok(CompleteReply { body, answer })),
+            DecodedResponse::Reply(answer) => (bytes, Ok(CompleteReply { body, answer })),
             other => panic!("no answer: {other:?}"),
         }
     }

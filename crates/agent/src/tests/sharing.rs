@@ -7,7 +7,7 @@ use store::{
     CallKey, CallStatus, Digest, Head, Inbox, InboxId, InboxKind, Journal, Message, Millis, ModelCall,
     ModelCallId, ModelCallStatus, Origin, Policy, Purpose, RunKind, RunStatus, Seq, ToolCall,
 };
-use wire::dialect::{Dialect, Draft, Element, Mark, MarkOn, Outcome, ToolSpec};
+use wire::dialect::{DecodedResponse, Dialect, Draft, DraftMarker, Element, MarkerTarget, ToolSpec};
 
 use super::{DIALECTS, laws};
 use crate::conversation::{Conversation, Next};
@@ -41,16 +41,20 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let dialect = *rng.choice(&DIALECTS).expect("three");
-        let mark = |on| Mark { on, ttl: None };
+        let mark = |on| DraftMarker { on, ttl: None };
         let spec =
             ToolSpec { name: "t".into(), description: "d".into(), schema: r#"{"type":"object"}"#.into() };
         let is_marked = dialect == Dialect::AnthropicMessages;
         let draft = Draft {
             model: "m".to_owned(),
             stream: true,
-            tools: vec![Element::Made(spec)],
-            system: vec![Element::Made(Block::Text { text: "You are.".to_owned() })],
-            marks: if is_marked { vec![mark(MarkOn::Tool(0)), mark(MarkOn::System(0))] } else { Vec::new() },
+            tools: vec![Element::Value(spec)],
+            system: vec![Element::Value(Block::Text { text: "You are.".to_owned() })],
+            marks: if is_marked {
+                vec![mark(MarkerTarget::Tool(0)), mark(MarkerTarget::System(0))]
+            } else {
+                Vec::new()
+            },
             max_tokens: Some(1000),
             ..Draft::default()
         };
@@ -147,7 +151,9 @@ impl World {
         let stop = Some(if calls { StopReason::ToolUse } else { StopReason::EndTurn });
         let reply = Reply { id: "r".into(), model: "m".into(), blocks, stop, usage: Usage::default() };
         let body = self.dialect.encode_reply(&reply).expect("it can be said");
-        let Ok(Outcome::Answer(answer)) = self.dialect.decode_reply(&body) else { panic!("no answer") };
+        let Ok(DecodedResponse::Reply(answer)) = self.dialect.decode_reply(&body) else {
+            panic!("no answer")
+        };
         let bytes = self.dialect.carry(&body, &answer.reply).expect("it can be carried").into_bytes();
         let lane = &mut self.lanes[at];
         let to = lane.messages.last().expect("a question").seq;

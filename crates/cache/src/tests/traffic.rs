@@ -23,9 +23,9 @@ fn asks(file: &str) -> Option<Vec<Ask>> {
         let text =
             |pointer: &str| item.pointer(pointer).and_then(|v| v.as_str()).expect("a string").into_owned();
         let (url, body, answer) = (text("/request/url"), text("/request/body"), text("/response/body"));
-        let dialect = Dialect::of(&url, body.as_bytes()).expect("a known dialect");
+        let dialect = Dialect::detect(&url, body.as_bytes()).expect("a known dialect");
         let whole = accumulate(dialect, answer.as_bytes()).body.expect("it began");
-        let reply = dialect.decode_reply(&whole).expect("JSON").answer().expect("a reply").reply;
+        let reply = dialect.decode_reply(&whole).expect("JSON").into_reply().expect("a reply").reply;
         let prompt = Prompt::read(&url, body.as_bytes()).expect("it asks a model");
         asks.push(Ask { reported: Some(reply.usage), ..of_prompt(n as u32 + 1, n as u64 * 2, prompt) });
     }

@@ -7,7 +7,7 @@ use cache::Finding;
 use parity::{GoldenCache, ScenarioFolder};
 use recording::source::Source;
 use report::{CacheOf, LeftOut};
-use session::model::TABLE_OF;
+use session::model::TABLE_MONTH;
 
 use super::Format;
 use crate::failure::{Kind, OrFail, marked};
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let of = CacheOf {
         explained: &told.explained,
         shown: &told.shown,
-        prices_of: TABLE_OF,
+        prices_of: TABLE_MONTH,
         left_out: told.left_out,
     };
     if !arguments.lint {

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
     let below = arguments.run.as_deref().map(|run| journal::find(&store, run)).transpose()?;
     let runs = store.runs(&Filter { below, ..Filter::default() }).or_fail(Kind::Outside)?;
-    let prices_of = session::model::TABLE_OF;
+    let prices_of = session::model::TABLE_MONTH;
     print(&match arguments.format {
         Format::Text => report::cost_text(&runs, prices_of, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&report::cost_json(&runs, prices_of))),

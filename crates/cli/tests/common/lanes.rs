@@ -49,7 +49,7 @@ fn mark(folder: &Path, id: &str) -> Option<String> {
     let request: Value = serde_json::from_slice(&read("request")?).unwrap();
     let target = request["targetUrl"].as_str().unwrap();
     let dialect =
-        Dialect::of(target, request["body"]["text"].as_str().unwrap_or_default().as_bytes()).unwrap();
+        Dialect::detect(target, request["body"]["text"].as_str().unwrap_or_default().as_bytes()).unwrap();
     let body = recording::ResponseDump::read(&read("response")?).unwrap().body.bytes()?;
     let text = recording::lanes::Heard::of(dialect, 200, &body).reply?.text()?;
     Some(text.strip_prefix('[')?.split_once(']')?.0.to_owned())

@@ -9,7 +9,7 @@ use recording::lanes::Mark;
 use recording::normalize::{SessionCall, SessionResult, SessionText, SessionTurn};
 use serde_json::{Value, json};
 use session::{Block, CallId, Reply, Role, ToolResult};
-use wire::dialect::{Dialect, Outcome};
+use wire::dialect::{DecodedResponse, Dialect};
 
 use super::told::{Agent, Millis, Told, assemble};
 use super::{Imported, Leaving, Piece, Skips};
@@ -267,7 +267,7 @@ impl Growing {
     fn assistant(&mut self, record: &Value, at: Option<Millis>) -> Understood {
         let message = &record["message"];
         let outcome = Dialect::AnthropicMessages.decode_reply(message.to_string().as_bytes());
-        let Ok(Outcome::Answer(answer)) = outcome else {
+        let Ok(DecodedResponse::Reply(answer)) = outcome else {
             return Understood::Not("replies that cannot be read".to_owned());
         };
         if message["model"] == SYNTHETIC {

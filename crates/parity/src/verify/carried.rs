@@ -81,7 +81,7 @@ impl<'c> Comparison<'c> {
         let id = lane.at_hand[side].as_ref()?;
         let asked = self.sides[side].requests.request(id)?;
         let body = asked.body.bytes?;
-        let prompt = Dialect::of(&asked.url, &body)?.decode_request(&body).ok()?;
+        let prompt = Dialect::detect(&asked.url, &body)?.decode_request(&body).ok()?;
         let is_it = |part: &&wire::dialect::Part| part.place.pointer == unit.pointer;
         let at = prompt.messages.iter().position(|message| message.parts.iter().any(|part| is_it(&part)))?;
         let part = prompt.messages[at].parts.iter().find(is_it)?;

@@ -1,6 +1,6 @@
 //! Two units, compared value by value.
 
-use wire::json::{Document, Kind as JsonKind, Value};
+use wire::json::{Document, Value, ValueKind as JsonKind};
 
 use super::day::Day;
 use super::ids::{Ids, Pair, Place, is_made_up};

@@ -165,7 +165,7 @@ impl RequestSource for Numbers<'_> {
         let Some(n) = self.by_id.get(id).copied() else { return Vec::new() };
         let dialect = self.request(id).and_then(|asked| {
             let body = asked.body.bytes.unwrap_or_default();
-            Dialect::of(&asked.url, &body)
+            Dialect::detect(&asked.url, &body)
         });
         let answered = self.source.answered(n).ok().flatten();
         let reply = answered.and_then(|answered| answered.heard(dialect).reply);

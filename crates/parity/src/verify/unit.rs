@@ -12,7 +12,7 @@ use std::sync::Arc;
 use recording::source::Asked;
 use session::{Block, Role};
 use wire::Header;
-use wire::dialect::{Dialect, Marker, Part, Place, Prompt, PromptMessage, Tool};
+use wire::dialect::{Dialect, JsonLocation, Marker, Part, Prompt, PromptMessage, ToolDefinition};
 use wire::json::Document;
 
 use super::ids::is_made_up;
@@ -134,7 +134,7 @@ impl Projected {
     pub(super) fn of(asked: &Asked, pool: &mut Pool) -> Self {
         let body = String::from_utf8_lossy(asked.body.bytes.as_deref().unwrap_or_default());
         let document = Document::parse(body.as_bytes());
-        let dialect = document.as_ref().ok().and_then(|_| Dialect::of(&asked.url, body.as_bytes()));
+        let dialect = document.as_ref().ok().and_then(|_| Dialect::detect(&asked.url, body.as_bytes()));
         let prompt = document.as_ref().ok().zip(dialect);
         let prompt = prompt.and_then(|(document, dialect)| dialect.decode_document(document).ok());
         if let (Ok(document), Some(prompt)) = (&document, &prompt) {
@@ -170,7 +170,7 @@ impl Projected {
     pub(super) fn frame_of(asked: &Asked) -> Option<String> {
         let body = String::from_utf8_lossy(asked.body.bytes.as_deref()?);
         let document = Document::parse(body.as_bytes()).ok()?;
-        let prompt = Dialect::of(&asked.url, body.as_bytes())?.decode_document(&document).ok()?;
+        let prompt = Dialect::detect(&asked.url, body.as_bytes())?.decode_document(&document).ok()?;
         let mut taking = Taking { pool: &mut Pool::default(), body: &body, spans: Vec::new() };
         taking.take(&document, &prompt, &mut Vec::new());
         Some(taking.frame())
@@ -280,7 +280,13 @@ impl Unit {
     }
 
     /// One that may carry a marker, and whose parts inside may, too.
-    fn marked(kind: Kind, key: impl Into<String>, place: &Place, markers: &[Held<'_>], body: &str) -> Self {
+    fn marked(
+        kind: Kind,
+        key: impl Into<String>,
+        place: &JsonLocation,
+        markers: &[Held<'_>],
+        body: &str,
+    ) -> Self {
         let span = &place.span;
         let mut json = body[span.clone()].to_owned();
         let mut holes: Vec<_> =
@@ -435,7 +441,7 @@ fn holds_an_id(name: &str, value: &str) -> bool {
 fn tools(taking: &mut Taking<'_>, prompt: &Prompt) -> Vec<Arc<Unit>> {
     // Those inside messages belong to their messages.
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
-    let unit = |tool: &Tool| {
+    let unit = |tool: &ToolDefinition| {
         let place = &tool.place;
         let markers: Vec<_> = tool.marker.iter().map(|marker| (marker, &place.span)).collect();
         taking.unit((Kind::Tool, &tool.name), &place.pointer, place.span.clone(), |body| {
@@ -545,7 +551,7 @@ fn beside(taking: &mut Taking<'_>, message: &PromptMessage) -> Option<Marked> {
 
 /// What was decoded of a part and cannot be told from its bytes: a call's id may stand beside them.
 fn seen(part: &Part) -> impl Hash {
-    let inside = |place: &Place| {
+    let inside = |place: &JsonLocation| {
         let start = part.place.span.start;
         (place.span.start.wrapping_sub(start), place.span.end.wrapping_sub(start))
     };

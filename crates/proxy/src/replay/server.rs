@@ -119,7 +119,7 @@ impl Shared {
     async fn answer(&self, client: &mut Client, request: &Request) -> io::Result<Connection> {
         let begun = Instant::now();
         let is_question = request.method == "POST" && !request.path().ends_with("/count_tokens");
-        let dialect = Dialect::of(&request.target, &request.body).filter(|_| is_question);
+        let dialect = Dialect::detect(&request.target, &request.body).filter(|_| is_question);
         let prompt = dialect.and_then(|dialect| self.readings.read(dialect, &request.body));
         let Some(prompt) = prompt else {
             let Some(reply) = self.stage.other(request) else {

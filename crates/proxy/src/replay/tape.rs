@@ -142,7 +142,7 @@ impl RecordedTraffic {
         let names = reading.census.finish(|n| {
             let asked = source.asked(n).ok()?;
             let body = asked.body.bytes.as_deref()?;
-            Dialect::of(&asked.url, body)?.decode_request(body).ok()
+            Dialect::detect(&asked.url, body)?.decode_request(body).ok()
         });
         let takes = reading.takes;
         let by_exchange = takes.iter().enumerate().map(|(at, take)| (take.exchange, at)).collect();

@@ -2,7 +2,7 @@
 
 use regex::Regex;
 use session::{Block, CallId, Role};
-use wire::dialect::{Prompt, PromptMessage, Tool};
+use wire::dialect::{Prompt, PromptMessage, ToolDefinition};
 
 use super::format::{Match, OneOrMore, When, Within};
 
@@ -28,7 +28,7 @@ impl When {
 }
 
 /// The tool of that name, where the request offers it.
-pub(super) fn offered<'p>(prompt: &'p Prompt, name: &str) -> Option<&'p Tool> {
+pub(super) fn offered<'p>(prompt: &'p Prompt, name: &str) -> Option<&'p ToolDefinition> {
     prompt.tools.iter().find(|tool| tool.name == name)
 }
 

@@ -71,7 +71,7 @@ fn post(request: &Request) -> Endpoint {
         let count = json!({"object": "response.input_tokens", "input_tokens": tokens});
         return Endpoint::Other(http::json(200, "", count.to_string().as_bytes()));
     }
-    match Dialect::of(&request.target, &request.body) {
+    match Dialect::detect(&request.target, &request.body) {
         Some(_) if path.ends_with("/responses/compact") => Endpoint::Other(unknown(request, "compaction")),
         Some(dialect) => Endpoint::Model(dialect),
         None => Endpoint::Other(unknown(request, "this call")),

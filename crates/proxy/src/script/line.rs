@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use session::{Block, CallId, Reply, ToolCall, Usage};
-use wire::dialect::{Dialect, Prompt, Runs};
+use wire::dialect::{Dialect, Prompt, ToolExecution};
 
 use super::ask;
 use super::format::{Call, Failure, Item, Tokens, Turn};
@@ -86,11 +86,15 @@ fn choose<'t>(
     ticket: &Ticket,
     alternatives: &'t [Call],
     prompt: &Prompt,
-) -> Result<(&'t Call, String, Runs), Miss> {
+) -> Result<(&'t Call, String, ToolExecution), Miss> {
     let named = || alternatives.iter().flat_map(|call| call.tool.0.iter().map(move |name| (call, name)));
-    let found = named().find_map(|(call, name)| Some((call, name.clone(), ask::offered(prompt, name)?.runs)));
-    let unoffered =
-        || named().find(|(call, _)| call.unoffered).map(|(call, name)| (call, name.clone(), Runs::Function));
+    let found =
+        named().find_map(|(call, name)| Some((call, name.clone(), ask::offered(prompt, name)?.execution)));
+    let unoffered = || {
+        named()
+            .find(|(call, _)| call.unoffered)
+            .map(|(call, name)| (call, name.clone(), ToolExecution::Function))
+    };
     found.or_else(unoffered).ok_or_else(|| {
         let wanted: Vec<_> = named().map(|(_, name)| format!("`{name}`")).collect();
         let there: Vec<_> = prompt.tools.iter().map(|tool| format!("`{}`", tool.name)).collect();
@@ -99,9 +103,9 @@ fn choose<'t>(
     })
 }
 
-fn input(play: &Play, ticket: &Ticket, input: &Value, runs: Runs) -> Result<String, Miss> {
+fn input(play: &Play, ticket: &Ticket, input: &Value, runs: ToolExecution) -> Result<String, Miss> {
     match fill(play, ticket, input)? {
-        Value::Null if runs == Runs::Custom => Ok(String::new()),
+        Value::Null if runs == ToolExecution::Custom => Ok(String::new()),
         Value::Null => Ok("{}".to_owned()),
         Value::String(text) => Ok(text),
         value => Ok(value.to_string()),

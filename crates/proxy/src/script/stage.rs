@@ -7,7 +7,7 @@ use recording::lanes::{Heard, LaneTracker};
 use session::RequestId;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wire::dialect::{Dialect, Outcome, Prompt};
+use wire::dialect::{DecodedResponse, Dialect, Prompt};
 
 use super::format::Pace;
 use super::play::{Line, Miss, Play, Ticket};
@@ -97,7 +97,7 @@ impl Stage {
         let PriorConversation { last_request: request, answered, failures: failed } = *before;
         let Ok(prompt) = dialect.decode_request(request) else { return };
         let said = answered.and_then(|(said, reply)| {
-            let Outcome::Answer(answer) = dialect.decode_reply(reply).ok()? else { return None };
+            let DecodedResponse::Reply(answer) = dialect.decode_reply(reply).ok()? else { return None };
             Some((dialect.decode_request(said).ok()?, answer.reply.calls().next().is_some()))
         });
         if answered.is_some() && said.is_none() {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use session::{Block, CallId, Reply, Role, ToolResult};
-use wire::dialect::{Prompt, Runs};
+use wire::dialect::{Prompt, ToolExecution};
 
 /// Longest piece of a text that is kept to be looked at again.
 const KEPT: usize = 4096;
@@ -115,7 +115,7 @@ impl Asking {
             asking.instructions = instructions().map(str::to_owned).collect();
         }
         asking.tools = digest(&prompt.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>());
-        asking.has_tools = prompt.tools.iter().any(|tool| tool.runs != Runs::Provider);
+        asking.has_tools = prompt.tools.iter().any(|tool| tool.execution != ToolExecution::Provider);
         asking.is_probe = prompt.max_tokens == Some(1);
         asking
     }

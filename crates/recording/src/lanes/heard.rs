@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use session::Reply;
-use wire::dialect::{Dialect, Outcome, ProviderError, StreamEnd, accumulate};
+use wire::dialect::{DecodedResponse, Dialect, ProviderError, StreamEnd, accumulate};
 
 /// A response, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,11 +32,11 @@ impl Heard {
         let outcome = message.as_deref().and_then(|message| dialect.decode_reply(message).ok());
         let mut heard = Self::default();
         match outcome {
-            Some(Outcome::Answer(answer)) if status < 400 => {
+            Some(DecodedResponse::Reply(answer)) if status < 400 => {
                 heard.whole = end == StreamEnd::Complete && answer.reply.stop.is_some();
                 heard.reply = Some(answer.reply);
             }
-            Some(Outcome::Error(error)) => heard.error = Some(error),
+            Some(DecodedResponse::Error(error)) => heard.error = Some(error),
             _ => {}
         }
         if let StreamEnd::Failed(error) = end {

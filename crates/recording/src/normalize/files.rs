@@ -119,7 +119,7 @@ impl<'t> RequestFile<'t> {
 impl<'t> ResponseFile<'t> {
     pub(super) fn new(stand: &Stand<'t>, asked: &Asked, answered: &'t Answered) -> Self {
         let body = asked.body.bytes.as_deref().unwrap_or_default();
-        let heard = answered.heard(wire::dialect::Dialect::of(&asked.url, body));
+        let heard = answered.heard(wire::dialect::Dialect::detect(&asked.url, body));
         let message = heard.message.and_then(|message| String::from_utf8(message).ok());
         Self {
             place: Place::new(stand),

@@ -251,7 +251,7 @@ fn session_turn(
     answered: Option<&Answered>,
 ) -> (SessionTurn, Option<String>) {
     let body = asked.body.bytes.as_deref().unwrap_or_default();
-    let dialect = wire::dialect::Dialect::of(&asked.url, body);
+    let dialect = wire::dialect::Dialect::detect(&asked.url, body);
     let prompt = dialect.and_then(|dialect| dialect.decode_request(body).ok());
     let heard = answered.map(|answered| answered.heard(dialect)).unwrap_or_default();
     let Stand { turn, .. } = stand;

@@ -102,7 +102,7 @@ fn content(
 ) -> Result<Content, OpenError> {
     let body = recording.body(stored, dump)?;
     let bytes = match body {
-        Body::Here(bytes) => Some(bytes),
+        Body::Inline(bytes) => Some(bytes),
         other => recording.bytes_of(&other)?,
     };
     Ok(Content::stored(bytes, headers, stored.decoded_from.is_some(), Some(stored.sha256.clone())))

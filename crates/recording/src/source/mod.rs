@@ -405,7 +405,7 @@ fn question(
     if asked.body.bytes.is_none() {
         return Err(Some("its request body is not there".into()));
     }
-    let dialect = Dialect::of(&asked.url, body).ok_or(None)?;
+    let dialect = Dialect::detect(&asked.url, body).ok_or(None)?;
     let not_understood = |error: DecodeError| Some(format!("its request is not understood: {error}"));
     let document = Document::parse(body).map_err(|error| not_understood(error.into()))?;
     let prompt = dialect.decode_document(&document).map_err(not_understood)?;

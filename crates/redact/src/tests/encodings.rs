@@ -16,7 +16,7 @@ fn what_follows_a_packed_body() {
         let hints = BodyHints { content_type: None, content_encoding: Some("gzip") };
         let mut redactor = redactor();
         redactor.learn("test", secret.as_bytes());
-        let out = redactor.body("body", hints, &body);
+        let out = redactor.redact_body("body", hints, &body);
         assert!(out.decoded && out.bytes.starts_with(b"it is offshoot-redacted-"), "{behind}");
         assert_eq!(out.unsearched.map(|why| why.to_string()).as_deref(), said);
     }
@@ -39,11 +39,11 @@ fn base64_in_lines() {
                 let lines: Vec<_> = encoded.as_bytes().chunks(width).map(String::from_utf8_lossy).collect();
                 let text = format!("{{\"stdout\": \"{}\"}}", lines.join(gap));
                 let what = format!("{alphabet} {width} {ahead} {gap:?}");
-                let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+                let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
                 assert!(placeholder::find(&out).is_some(), "{what}: {text}");
                 assert_gone(&what, &out, &canary);
                 assert_valid(&what, text.as_bytes(), &out);
-                assert_eq!(redactor.residual("f", &out), [], "{what}");
+                assert_eq!(redactor.find_residues("f", &out), [], "{what}");
             }
         }
     }
@@ -58,7 +58,7 @@ fn a_long_value_in_lines() {
     let text = format!("before\n{}\nbehind\n", lines.join("\n"));
     let mut redactor = redactor();
     redactor.learn("test", canary.as_bytes());
-    let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
     assert_gone("lines", &out, &canary);
     assert!(out.starts_with(format!("before\n{}\n{}\n", lines[0], lines[1]).as_bytes()));
     assert!(out.ends_with(format!("\n{}\nbehind\n", lines.last().expect("lines")).as_bytes()));
@@ -73,9 +73,9 @@ fn escaped_and_other_line_ends() {
     redactor.learn("test", canary.as_bytes());
     let [escaped, raw] = ["\\n", "\n"].map(|gap| wrapped(&canary, false, 50, 76, gap));
     for text in [format!("{escaped} and\n{raw}\n"), format!("{raw}\nand \"{escaped}\"")] {
-        let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
         assert_gone("both", &out, &canary);
-        assert_eq!(redactor.residual("f", &out), []);
+        assert_eq!(redactor.find_residues("f", &out), []);
     }
 }
 
@@ -86,9 +86,9 @@ fn patterns_of_addresses_can_be_sealed() {
         let quoted = format!("{{\"content\":{}}}", wire::json::quote(pattern));
         for text in [pattern, &quoted] {
             let mut redactor = redactor();
-            let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+            let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
             assert_eq!(String::from_utf8_lossy(&out), *text);
-            assert_eq!(redactor.residual("f", &out), [], "{text}");
+            assert_eq!(redactor.find_residues("f", &out), [], "{text}");
         }
     }
 }
@@ -102,8 +102,8 @@ fn other_lines_stay() {
     let image: Vec<_> = image.as_bytes().chunks(76).map(String::from_utf8_lossy).collect();
     for text in [image.join("\n"), image.join("\r\n"), "a correct\nhorse99 b".to_owned(), "\n\n\n".repeat(99)]
     {
-        assert_eq!(String::from_utf8_lossy(&redactor.text("f", text.as_bytes()).bytes), text);
-        assert_eq!(redactor.residual("f", text.as_bytes()), []);
+        assert_eq!(String::from_utf8_lossy(&redactor.redact_text("f", text.as_bytes()).bytes), text);
+        assert_eq!(redactor.find_residues("f", text.as_bytes()), []);
     }
 }
 
@@ -121,21 +121,21 @@ fn utf16_of_both_orders() {
             let mut redactor = redactor();
             redactor.learn("test", canary.as_bytes());
             let wide = utf16(&format!("\u{feff}key {canary} end"), little);
-            assert_ne!(redactor.residual("f", &wide), []);
-            let out = redactor.text("f", &wide).bytes.into_owned();
+            assert_ne!(redactor.find_residues("f", &wide), []);
+            let out = redactor.redact_text("f", &wide).bytes.into_owned();
             assert!(placeholder::find(&out).is_some(), "{canary} {little}");
             assert_eq!(memchr::memmem::find(&out, &utf16(&canary, little)), None);
-            assert_eq!(redactor.residual("f", &out), []);
+            assert_eq!(redactor.find_residues("f", &out), []);
             // As a harness sees it that took the file for UTF-8.
             if canary.is_ascii() {
                 let text = String::from_utf8(utf16(&canary, little)).expect("ASCII and zeros");
                 let text = format!("{{\"content\":\"a{}b\"}}", inner(&text));
                 assert!(text.contains("\\u0000"));
-                assert_ne!(redactor.residual("f", text.as_bytes()), [], "{text}");
-                let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+                assert_ne!(redactor.find_residues("f", text.as_bytes()), [], "{text}");
+                let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
                 assert_valid("utf-16", text.as_bytes(), &out);
                 assert!(placeholder::find(&out).is_some(), "{text}");
-                assert_eq!(redactor.residual("f", &out), []);
+                assert_eq!(redactor.find_residues("f", &out), []);
             }
         }
     }
@@ -157,10 +157,10 @@ fn html_around_and_inside_a_value() {
             "&#; &#x; &#xg; &#99999999999; &#55296; &bogus; &amp &",
         ),
     ] {
-        assert_eq!(redactor.residual("f", text.as_bytes()).is_empty(), !clean.contains('‹'), "{text}");
-        let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+        assert_eq!(redactor.find_residues("f", text.as_bytes()).is_empty(), !clean.contains('‹'), "{text}");
+        let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
         assert_eq!(String::from_utf8_lossy(&out).replace(&placeholder(&redactor, canary), "‹›"), clean);
-        assert_eq!(redactor.residual("f", &out), [], "{text}");
+        assert_eq!(redactor.find_residues("f", &out), [], "{text}");
     }
 }
 
@@ -170,7 +170,7 @@ fn numbers_beside_html() {
     let text = format!("{{\"text\":\"{}\"}}", inner("{\"&amp;\":\"\",\"id\":1234567890}"));
     let mut redactor = redactor();
     redactor.learn("test", b"1234567890");
-    let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
     assert_valid("html", text.as_bytes(), &out);
     assert!(placeholder::find(&out).is_some());
 }
@@ -202,9 +202,13 @@ fn residue_in_lines() {
                 ),
             ];
             for file in files {
-                assert_ne!(redactor.residual("file", file.as_bytes()), [], "{ahead} {width} {gap:?} {file}");
-                let clean = redactor.text("file", file.as_bytes()).bytes.into_owned();
-                assert_eq!(redactor.residual("file", &clean), [], "{}", String::from_utf8_lossy(&clean));
+                assert_ne!(
+                    redactor.find_residues("file", file.as_bytes()),
+                    [],
+                    "{ahead} {width} {gap:?} {file}"
+                );
+                let clean = redactor.redact_text("file", file.as_bytes()).bytes.into_owned();
+                assert_eq!(redactor.find_residues("file", &clean), [], "{}", String::from_utf8_lossy(&clean));
             }
         }
     }

@@ -16,15 +16,15 @@ fn check(marked: &str) {
     ];
     for (body, marked) in bodies {
         let mut redactor = redactor();
-        let out = redactor.text("f", body.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("f", body.as_bytes()).bytes.into_owned();
         assert_eq!(short(&out), shortened(&marked), "{body}");
         assert_valid("logins", body.as_bytes(), &out);
-        assert_eq!(redactor.residual("f", &out), [], "{}", String::from_utf8_lossy(&out));
+        assert_eq!(redactor.find_residues("f", &out), [], "{}", String::from_utf8_lossy(&out));
     }
     // Cut in two: what is left of it must not read as the whole.
     let mut redactor = redactor();
     let stream = event(&text[..cut]) + &event(&text[cut..]);
-    let out = redactor.text("f", stream.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_text("f", stream.as_bytes()).bytes.into_owned();
     assert!(placeholder::find(&out).is_some(), "{stream}");
 }
 

@@ -157,11 +157,11 @@ fn look_alikes_stay() {
         ];
         for body in bodies {
             let mut redactor = redactor();
-            let out = redactor.text("file", body.as_bytes());
+            let out = redactor.redact_text("file", body.as_bytes());
             if *out.bytes != *body.as_bytes() {
                 failed.push(format!("{}\n{:?}", String::from_utf8_lossy(&out.bytes), redactor.report()));
             }
-            assert_eq!(redactor.residual("file", body.as_bytes()), [], "{body}");
+            assert_eq!(redactor.find_residues("file", body.as_bytes()), [], "{body}");
         }
     }
     assert!(failed.is_empty(), "{} are changed:\n{}", failed.len(), failed.join("\n"));
@@ -187,10 +187,10 @@ fn sealed_fields_are_exempt_from_shapes_only() {
     let streamed = delta(first) + &delta(second);
     for field in fields.iter().chain([&streamed]) {
         let mut redactor = redactor();
-        assert_eq!(String::from_utf8_lossy(&redactor.text("f", field.as_bytes()).bytes), **field);
-        assert_eq!(redactor.residual("f", field.as_bytes()), [], "{field}");
+        assert_eq!(String::from_utf8_lossy(&redactor.redact_text("f", field.as_bytes()).bytes), **field);
+        assert_eq!(redactor.find_residues("f", field.as_bytes()), [], "{field}");
         redactor.learn("test", shaped.as_bytes());
-        let out = redactor.text("f", field.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("f", field.as_bytes()).bytes.into_owned();
         assert_gone("sealed", &out, &shaped);
         assert_valid("sealed", field.as_bytes(), &out);
     }
@@ -201,12 +201,12 @@ fn sealed_fields_are_exempt_from_shapes_only() {
 fn names_of_tokens_are_not_learned() {
     for name in ["comment.block", "StringLiteral", "BertTokenizer", "keyword.control.flow", "identifier"] {
         let mut redactor = redactor();
-        redactor.text("theme", format!("{{\"rules\":[{{\"token\":\"{name}\",\"x\":1}}]}}").as_bytes());
+        redactor.redact_text("theme", format!("{{\"rules\":[{{\"token\":\"{name}\",\"x\":1}}]}}").as_bytes());
         assert_eq!(redactor.generation(), 0, "{name}");
     }
     for token in [random(ALNUM, 12, 3), random(&ALNUM[..52], 20, 5), "my-secret-canary".to_owned()] {
         let mut redactor = redactor();
-        redactor.text("theme", format!("{{\"token\":\"{token}\"}}").as_bytes());
+        redactor.redact_text("theme", format!("{{\"token\":\"{token}\"}}").as_bytes());
         assert_eq!(redactor.generation(), 1, "{token}");
     }
 }

@@ -108,7 +108,7 @@ type Place = fn(&mut Redactor, &str) -> (Vec<u8>, Vec<u8>);
 
 fn body(redactor: &mut Redactor, content_type: &str, text: String) -> (Vec<u8>, Vec<u8>) {
     let hints = BodyHints { content_type: Some(content_type), content_encoding: None };
-    let out = redactor.body("r000001 body", hints, text.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_body("r000001 body", hints, text.as_bytes()).bytes.into_owned();
     (text.into_bytes(), out)
 }
 
@@ -125,12 +125,12 @@ const SSE: &str = "text/event-stream; charset=utf-8";
 const PLACES: &[(&str, Place)] = &[
     ("header", |r, text| {
         let raw = [("x-note".to_owned(), format!("a {text} b").into_bytes())];
-        let out = r.headers("r000001", &raw);
+        let out = r.redact_headers("r000001", &raw);
         (Vec::new(), serde_json::to_vec(&out).expect("headers serialize"))
     }),
     ("referer", |r, text| {
         let raw = [("HTTP-Referer".to_owned(), format!("https://example.com/{text}").into_bytes())];
-        let out = r.headers("r000001", &raw);
+        let out = r.redact_headers("r000001", &raw);
         assert_eq!(out[0].name(), "HTTP-Referer");
         assert!(out[0].value().is_some_and(|value| value.starts_with("https://example.com/")));
         (Vec::new(), serde_json::to_vec(&out).expect("headers serialize"))
@@ -138,12 +138,15 @@ const PLACES: &[(&str, Place)] = &[
     ("url", |r, text| {
         (
             Vec::new(),
-            r.url("r000001 url", &format!("https://api.example.com/v1/x?note={}&z=1", percent(text, false)))
-                .into_bytes(),
+            r.redact_url(
+                "r000001 url",
+                &format!("https://api.example.com/v1/x?note={}&z=1", percent(text, false)),
+            )
+            .into_bytes(),
         )
     }),
     ("url path", |r, text| {
-        (Vec::new(), r.url("r000001 url", &format!("/v1/{}/x", percent(text, true))).into_bytes())
+        (Vec::new(), r.redact_url("r000001 url", &format!("/v1/{}/x", percent(text, true))).into_bytes())
     }),
     ("request json", |r, text| {
         body(
@@ -173,14 +176,14 @@ const PLACES: &[(&str, Place)] = &[
     ("plain body", |r, text| body(r, "text/plain", format!("see {text} here"))),
     ("not utf-8", |r, text| {
         let bytes = [b"\xff\xfe\x00", text.as_bytes(), b"\x00\xff"].concat();
-        let out = r.body("r000001 body", BodyHints::default(), &bytes).bytes.into_owned();
+        let out = r.redact_body("r000001 body", BodyHints::default(), &bytes).bytes.into_owned();
         (bytes, out)
     }),
     ("gzip", |r, text| {
         let bytes = wire::encoding::encode("gzip", format!(r#"{{"note":"{}"}}"#, inner(text)).as_bytes())
             .expect("gzip");
         let hints = BodyHints { content_type: Some(JSON), content_encoding: Some("gzip") };
-        let out = r.body("r000001 body", hints, &bytes);
+        let out = r.redact_body("r000001 body", hints, &bytes);
         assert!(out.decoded && out.edits.is_none(), "a compressed secret is stored decoded");
         (Vec::new(), out.bytes.into_owned())
     }),
@@ -188,7 +191,7 @@ const PLACES: &[(&str, Place)] = &[
         let whole = wire::encoding::encode("gzip", format!("{text} {}", random(ALNUM, 4_000, 77)).as_bytes())
             .expect("gzip");
         let hints = BodyHints { content_type: None, content_encoding: Some("gzip") };
-        (Vec::new(), r.body("r000001 body", hints, &whole[..whole.len() - 100]).bytes.into_owned())
+        (Vec::new(), r.redact_body("r000001 body", hints, &whole[..whole.len() - 100]).bytes.into_owned())
     }),
     ("response json", |r, text| {
         body(
@@ -355,11 +358,12 @@ const PLACES: &[(&str, Place)] = &[
                 random(HEX, 8, piece.len() as u64)
             )
         });
-        let out = r.text("stdout", lines.as_bytes()).bytes.into_owned();
+        let out = r.redact_text("stdout", lines.as_bytes()).bytes.into_owned();
         (lines.into_bytes(), out)
     }),
     ("stdout", |r, text| {
-        let out = r.text("stdout", format!("one\nvalue is {text}\ntwo\n").as_bytes()).bytes.into_owned();
+        let out =
+            r.redact_text("stdout", format!("one\nvalue is {text}\ntwo\n").as_bytes()).bytes.into_owned();
         assert!(
             out.starts_with(b"one\nvalue is ") && out.ends_with(b"\ntwo\n"),
             "{}",
@@ -369,7 +373,7 @@ const PLACES: &[(&str, Place)] = &[
     }),
     ("window, byte by byte", |r, text| {
         let text = format!("one two three {text} four five six {}", "seven ".repeat(100));
-        let mut window = Window::sized("stdout", None, 512, 64);
+        let mut window = RedactionWindow::sized("stdout", None, 512, 64);
         let mut out = Vec::new();
         text.bytes().for_each(|byte| out.extend(window.push(r, &[byte])));
         out.extend(window.finish(r));
@@ -388,7 +392,7 @@ fn plant(what: &str, redactor: &mut Redactor, place: Place, text: &str, canary: 
     let (before, after) = place(redactor, text);
     assert_gone(what, &after, canary);
     assert_valid(what, &before, &after);
-    let left = redactor.residual("file", &after);
+    let left = redactor.find_residues("file", &after);
     assert!(left.is_empty(), "{what}: {left:?} in\n{}", String::from_utf8_lossy(&after));
     let report = serde_json::to_vec(&redactor.report()).expect("a report serializes");
     assert_gone(what, &report, canary);
@@ -449,12 +453,18 @@ const SOURCES: &[(&str, Teach)] = &[
     ("cookie", |r, value| header(r, "Cookie", format!("a=b; session={value}; c=d"))),
     ("set-cookie", |r, value| header(r, "set-cookie", format!("sid={value}; Path=/; HttpOnly"))),
     ("environment", |r, value| r.learn_env([("MY_API_KEY".to_owned(), value.to_owned())])),
-    ("url query", |r, value| drop(r.url("u", &format!("https://h/p?x=1&api_key={}", percent(value, false))))),
-    ("url password", |r, value| drop(r.url("u", &format!("https://me:{}@host/p", percent(value, false))))),
-    ("json key", |r, value| drop(r.text("t", format!("{{\"apiKey\": \"{}\"}}", inner(value)).as_bytes()))),
+    ("url query", |r, value| {
+        drop(r.redact_url("u", &format!("https://h/p?x=1&api_key={}", percent(value, false))))
+    }),
+    ("url password", |r, value| {
+        drop(r.redact_url("u", &format!("https://me:{}@host/p", percent(value, false))))
+    }),
+    ("json key", |r, value| {
+        drop(r.redact_text("t", format!("{{\"apiKey\": \"{}\"}}", inner(value)).as_bytes()))
+    }),
     ("json key, nested", |r, value| {
         drop(
-            r.text(
+            r.redact_text(
                 "t",
                 format!("{{\"a\": \"{}\"}}", inner(&format!("{{\"client_secret\":\"{}\"}}", inner(value))))
                     .as_bytes(),
@@ -462,17 +472,17 @@ const SOURCES: &[(&str, Teach)] = &[
         )
     }),
     ("form", |r, value| {
-        drop(r.body(
+        drop(r.redact_body(
             "b",
             BodyHints { content_type: Some("application/x-www-form-urlencoded"), content_encoding: None },
             format!("password={}&x=1", percent(value, false)).as_bytes(),
         ))
     }),
-    ("output", |r, value| drop(r.text("stdout", format!("export DEPLOY_TOKEN={value}\n").as_bytes()))),
+    ("output", |r, value| drop(r.redact_text("stdout", format!("export DEPLOY_TOKEN={value}\n").as_bytes()))),
 ];
 
 fn header(redactor: &mut Redactor, name: &str, value: String) {
-    let out = redactor.headers("r000001", &[(name.to_owned(), value.into_bytes())]);
+    let out = redactor.redact_headers("r000001", &[(name.to_owned(), value.into_bytes())]);
     assert!(matches!(&out[0], Header::Secret { present: true, fingerprint, .. } if fingerprint.len() == 16));
 }
 

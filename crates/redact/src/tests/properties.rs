@@ -108,9 +108,9 @@ proptest! {
     #[test]
     fn twice_is_once(text in text()) {
         let mut redactor = taught();
-        let once = redactor.text("f", text.as_bytes()).bytes.into_owned();
-        let once = redactor.text("f", &once).bytes.into_owned(); // what was learned on the way
-        let twice = redactor.text("f", &once);
+        let once = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
+        let once = redactor.redact_text("f", &once).bytes.into_owned(); // what was learned on the way
+        let twice = redactor.redact_text("f", &once);
         prop_assert_eq!(String::from_utf8_lossy(&twice.bytes), String::from_utf8_lossy(&once));
     }
 
@@ -119,10 +119,10 @@ proptest! {
         let value = serde_json::json!([value]); // a bare number is a text too
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.expect("serializes");
         let mut redactor = taught();
-        let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
         assert_valid("json", text.as_bytes(), &out);
         let nested = serde_json::to_string(&serde_json::json!({ "text": text })).expect("serializes");
-        let out = redactor.text("f", nested.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("f", nested.as_bytes()).bytes.into_owned();
         assert_valid("json", nested.as_bytes(), &out);
     }
 
@@ -130,7 +130,7 @@ proptest! {
     fn streams_stay_streams(values in prop::collection::vec(json(), 0..5)) {
         let stream: String = values.iter().map(|value| format!("event: e\ndata: {value}\n\n")).collect();
         let mut redactor = taught();
-        let out = redactor.text("f", stream.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("f", stream.as_bytes()).bytes.into_owned();
         assert_valid("stream", stream.as_bytes(), &out);
     }
 
@@ -138,9 +138,9 @@ proptest! {
     fn any_bytes_at_all(bytes in prop::collection::vec(any::<u8>(), 0..200), text in text()) {
         let mut redactor = taught();
         let bytes = [bytes.as_slice(), text.as_bytes(), &bytes].concat();
-        let out = redactor.text("f", &bytes);
+        let out = redactor.redact_text("f", &bytes);
         prop_assert_eq!(out.edits.expect("not decoded").apply(&bytes).expect("no overlap"), out.bytes.into_owned());
-        redactor.residual("f", &bytes);
-        redactor.suspicious(&bytes);
+        redactor.find_residues("f", &bytes);
+        redactor.find_suspicions(&bytes);
     }
 }

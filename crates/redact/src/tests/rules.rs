@@ -8,7 +8,7 @@ use wire::Header;
 /// Placeholders become `‹…›` so that the texts read.
 fn check(text: &str, expected: Expect) {
     let mut redactor = redactor();
-    let out = redactor.text("file", text.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_text("file", text.as_bytes()).bytes.into_owned();
     assert_valid("rules", text.as_bytes(), &out);
     expected.assert_eq(&short(&out));
 }
@@ -99,7 +99,7 @@ fn keys_with_few_digits_or_none() {
             format!("  client_secret: {key}\n"),
             format!("const token = '{key}';"),
         ] {
-            let out = redactor().text("file", text.as_bytes()).bytes.into_owned();
+            let out = redactor().redact_text("file", text.as_bytes()).bytes.into_owned();
             all += 1;
             left.extend((short(&out) == text).then_some(text));
         }
@@ -152,7 +152,8 @@ fn private_keys() {
     };
     for gap in ["\n", "\r\n", "\\n", "\\\\n", "\n    "] {
         let mut redactor = redactor();
-        let out = redactor.text("f", format!("before {} behind", key(gap)).as_bytes()).bytes.into_owned();
+        let out =
+            redactor.redact_text("f", format!("before {} behind", key(gap)).as_bytes()).bytes.into_owned();
         assert_eq!(short(&out), "before ‹› behind", "{gap:?}");
     }
     let cut = format!("-----BEGIN {}\n{line}\n{}", "PRIVATE KEY-----", &line[..30]);
@@ -175,11 +176,13 @@ fn aws_secret_keys_by_their_neighbour() {
 #[test]
 fn urls() {
     let mut redactor = redactor();
-    let out = redactor
-        .url("u", "https://me:s3cretpw@host:8080/p%20q?a=1&access_token=ab%2Fcd&b=2#id_token=xyz12345");
+    let out = redactor.redact_url(
+        "u",
+        "https://me:s3cretpw@host:8080/p%20q?a=1&access_token=ab%2Fcd&b=2#id_token=xyz12345",
+    );
     assert_eq!(short(out.as_bytes()), "https://me:‹›@host:8080/p%20q?a=1&access_token=‹›&b=2#id_token=‹›");
     let clean = "https://api.example.com/v1/messages?beta=true&max_tokens=5";
-    assert_eq!(redactor.url("u", clean), clean);
+    assert_eq!(redactor.redact_url("u", clean), clean);
 }
 
 #[test]
@@ -194,14 +197,14 @@ fn headers_keep_their_names() {
     ]
     .map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()))
     .into();
-    let out = redactor.headers("r000001 request", &raw);
+    let out = redactor.redact_headers("r000001 request", &raw);
     let Header::Secret { fingerprint: first, .. } = &out[0] else { panic!("{out:?}") };
     let Header::Secret { fingerprint: second, .. } = &out[1] else { panic!("{out:?}") };
     assert_eq!(first, second, "equal secrets have equal fingerprints");
     assert_eq!(out[2].value(), Some(format!("tool/1.0 (offshoot-redacted-{first})").as_str()));
     assert_eq!(out[3].value(), Some("https://example.com/"));
     assert_eq!(out[4].value(), Some("123456789"));
-    let latin = redactor.headers("r", &[("x-name".to_owned(), b"caf\xe9".to_vec())]);
+    let latin = redactor.redact_headers("r", &[("x-name".to_owned(), b"caf\xe9".to_vec())]);
     assert_eq!(latin[0].value(), Some("café"));
 }
 
@@ -221,7 +224,7 @@ fn one_secret_one_placeholder() {
     let mut redactor = redactor();
     let expected = redactor.search.key.placeholder(secret.as_bytes());
     for text in texts {
-        let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
         let found = placeholder::find(&out).map(|at| &out[at..at + expected.len()]);
         assert_eq!(found, Some(expected.as_slice()), "{text}");
     }
@@ -239,7 +242,7 @@ fn a_value_cut_off_from_its_name() {
     let stream: String =
         ["{\"api_", "key\": \"", "abcd", "1234ef", "gh\", \"n\"", ": 1}"].map(event).concat();
     let mut redactor = redactor();
-    let out = redactor.text("f", stream.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_text("f", stream.as_bytes()).bytes.into_owned();
     assert_valid("cut", stream.as_bytes(), &out);
     let pieces: Vec<String> = wire::sse::decode(&out)
         .0
@@ -253,7 +256,7 @@ fn a_value_cut_off_from_its_name() {
         .collect();
     let short: Vec<String> = pieces.iter().map(|piece| short(piece.as_bytes())).collect();
     assert_eq!(short, ["{\"api_", "key\": \"", "‹›", "", "\", \"n\"", ": 1}"]);
-    assert_gone("cut", &redactor.text("f", b"later abcd1234efgh").bytes, "abcd1234efgh");
+    assert_gone("cut", &redactor.redact_text("f", b"later abcd1234efgh").bytes, "abcd1234efgh");
 }
 
 /// A value that seems to run on over the end of its event takes no event along.
@@ -261,7 +264,7 @@ fn a_value_cut_off_from_its_name() {
 fn events_are_no_part_of_a_secret() {
     let stream = "event: a\ndata: say \"api_key\": \"abcd1234\n\nevent: b\ndata: efgh5678\" end\n\n";
     let mut redactor = redactor();
-    let out = redactor.text("f", stream.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_text("f", stream.as_bytes()).bytes.into_owned();
     assert_valid("events", stream.as_bytes(), &out);
     assert_eq!(short(&out), "event: a\ndata: say \"api_key\": \"‹›\n\nevent: b\ndata: \" end\n\n");
 }
@@ -271,7 +274,7 @@ fn numbers_stay_valid_json() {
     let mut redactor = redactor();
     redactor.learn("test", b"1234567890");
     let text = r#"{"id":1234567890,"list":[1234567890],"more":12345678901,"s":"n 1234567890","deep":"{\"id\": 1234567890}"}"#;
-    let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
     assert_valid("numbers", text.as_bytes(), &out);
     assert_eq!(
         short(&out),
@@ -284,7 +287,7 @@ fn a_value_with_quotes_takes_no_brackets_along() {
     let mut redactor = redactor();
     redactor.learn("test", br#"one","b":"two"#);
     let text = r#"{"a":"one","b":"two","c":3}"#;
-    let out = redactor.text("f", text.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
     assert_valid("quotes", text.as_bytes(), &out);
 }
 
@@ -295,20 +298,20 @@ fn compressed_bodies() {
     for coding in ["gzip", "br", "zstd", "deflate", "gzip, br"] {
         let hints = BodyHints { content_type: Some("application/json"), content_encoding: Some(coding) };
         let clean = wire::encoding::encode(coding, b"{\"a\":1}").expect("encodes");
-        let out = redactor.body("b", hints, &clean);
+        let out = redactor.redact_body("b", hints, &clean);
         assert!(!out.decoded && out.is_clean() && *out.bytes == clean, "{coding}: kept as sent");
         let secret = wire::encoding::encode(coding, b"{\"a\":\"abcd1234efgh\"}").expect("encodes");
-        let out = redactor.body("b", hints, &secret);
+        let out = redactor.redact_body("b", hints, &secret);
         assert!(out.decoded, "{coding}");
         assert_eq!(short(&out.bytes), "{\"a\":\"‹›\"}", "{coding}");
     }
     // Said to be compressed, and is not.
     let hints = BodyHints { content_type: None, content_encoding: Some("gzip") };
-    assert_eq!(short(&redactor.body("b", hints, b"plain abcd1234efgh").bytes), "plain ‹›");
+    assert_eq!(short(&redactor.redact_body("b", hints, b"plain abcd1234efgh").bytes), "plain ‹›");
     let hints = BodyHints { content_type: None, content_encoding: Some("x-unknown") };
-    let out = redactor.body("b", hints, b"abcd1234efgh");
+    let out = redactor.redact_body("b", hints, b"abcd1234efgh");
     let unknown = wire::encoding::CodingError::Unknown("x-unknown".into());
-    assert_eq!(out.unsearched, Some(Unsearched::All(unknown)));
+    assert_eq!(out.unsearched, Some(SearchGap::Everything(unknown)));
     assert_eq!(short(&out.bytes), "‹›");
 }
 
@@ -319,15 +322,15 @@ fn placeholders_are_left_alone() {
     redactor.learn("test", b"redacted-");
     redactor.learn("test", b"offshoot-redacted-");
     let text = "token offshoot-redacted-0123456789abcdef and Bearer offshoot-redacted-fedcba9876543210";
-    assert_eq!(String::from_utf8_lossy(&redactor.text("f", text.as_bytes()).bytes), text);
-    assert_eq!(short(&redactor.text("f", b"but 0123456789abcdef").bytes), "but ‹›");
+    assert_eq!(String::from_utf8_lossy(&redactor.redact_text("f", text.as_bytes()).bytes), text);
+    assert_eq!(short(&redactor.redact_text("f", b"but 0123456789abcdef").bytes), "but ‹›");
 }
 
 #[test]
 fn edits_shift_offsets() {
     let mut redactor = redactor();
     redactor.learn("test", b"abcd1234efgh");
-    let out = redactor.text("f", b"one abcd1234efgh two");
+    let out = redactor.redact_text("f", b"one abcd1234efgh two");
     let edits = out.edits.expect("not decoded");
     assert_eq!(edits.shift([0, 4, 16, 20]), [0, 4, 38, 42]);
 }
@@ -335,10 +338,10 @@ fn edits_shift_offsets() {
 #[test]
 fn the_report_says_where_and_never_what() {
     let mut redactor = redactor();
-    redactor.headers("r000001 request", &[("x-api-key".to_owned(), b"abcd1234efgh".to_vec())]);
-    redactor.text("stdout", b"abcd1234efgh and abcd1234efgh");
-    redactor.mark_late(true);
-    redactor.text("r000001 response", b"{\"x\":\"abcd1234efgh\"}");
+    redactor.redact_headers("r000001 request", &[("x-api-key".to_owned(), b"abcd1234efgh".to_vec())]);
+    redactor.redact_text("stdout", b"abcd1234efgh and abcd1234efgh");
+    redactor.set_late(true);
+    redactor.redact_text("r000001 response", b"{\"x\":\"abcd1234efgh\"}");
     let report = serde_json::to_string_pretty(&redactor.report()).expect("serializes");
     expect![[r#"
         [
@@ -412,13 +415,13 @@ fn residue() {
         format!("{{\"a\":\"{}\"}}", ["gh", "p_", &random(ALNUM, 36, 10)].concat()),
     ];
     for file in files {
-        let found = redactor.residual("file", file.as_bytes());
+        let found = redactor.find_residues("file", file.as_bytes());
         assert!(!found.is_empty(), "{file}");
         let text = serde_json::to_string(&found).expect("serializes");
         assert!(!text.contains(&secret));
-        let clean = redactor.text("file", file.as_bytes()).bytes.into_owned();
+        let clean = redactor.redact_text("file", file.as_bytes()).bytes.into_owned();
         if !file.contains("base64") {
-            assert_eq!(redactor.residual("file", &clean), [], "{}", String::from_utf8_lossy(&clean));
+            assert_eq!(redactor.find_residues("file", &clean), [], "{}", String::from_utf8_lossy(&clean));
         }
     }
 }
@@ -427,14 +430,14 @@ fn residue() {
 fn suspicion_is_only_for_random_text() {
     let redactor = redactor();
     let odd = random(ALNUM, 40, 11);
-    let found = redactor.suspicious(format!("key {odd} end").as_bytes());
+    let found = redactor.find_suspicions(format!("key {odd} end").as_bytes());
     assert_eq!(found, [Suspicion { offset: 4, length: 40 }]);
     let plain = format!(
         "toolu_01{} {} /a/Long/path/With/Many2/Parts/in/it /usr $ANTHROPIC_BASE_URL/v1/messages",
         random(ALNUM, 22, 1),
         random(HEX, 64, 2)
     );
-    assert_eq!(redactor.suspicious(plain.as_bytes()), []);
+    assert_eq!(redactor.find_suspicions(plain.as_bytes()), []);
 }
 
 /// The writer owns it and may live on any thread.
@@ -442,7 +445,7 @@ fn suspicion_is_only_for_random_text() {
 fn a_redactor_can_move_to_its_thread() {
     fn movable<T: Send>(_: T) {}
     movable(redactor());
-    movable(Window::new("f", None));
+    movable(RedactionWindow::new("f", None));
 }
 
 #[test]

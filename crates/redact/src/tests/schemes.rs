@@ -5,9 +5,9 @@ use super::*;
 /// What is left of a body that repeats the credential of a header.
 fn repeated(value: &str, secret: &str) -> String {
     let mut redactor = redactor();
-    redactor.headers("request", &[("Authorization".to_owned(), value.as_bytes().to_vec())]);
+    redactor.redact_headers("request", &[("Authorization".to_owned(), value.as_bytes().to_vec())]);
     let body = format!("{{\"said\":\"it is {secret} here\"}}");
-    String::from_utf8_lossy(&redactor.text("body", body.as_bytes()).bytes).into_owned()
+    String::from_utf8_lossy(&redactor.redact_text("body", body.as_bytes()).bytes).into_owned()
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn header_lines_with_any_scheme() {
     let secret = random(ALNUM, 24, 402);
     for form in ["@ is it", "DPoP @", "SSWS @", "Klaviyo-API-Key @", "Bearer\t@", "Bearer: @"] {
         let text = format!("> Authorization: {}\n> Accept: */*\n", form.replace('@', &secret));
-        let out = redactor().text("file", text.as_bytes()).bytes.into_owned();
+        let out = redactor().redact_text("file", text.as_bytes()).bytes.into_owned();
         let left = rules::short(&out);
         assert_eq!(left, format!("> Authorization: {}\n> Accept: */*\n", form.replace('@', "‹›")));
     }
@@ -90,10 +90,10 @@ fn signatures_in_addresses() {
     ] {
         for body in [text.clone(), format!("{{\"text\":\"{}\"}}", inner(&text))] {
             let mut redactor = redactor();
-            let out = redactor.text("file", body.as_bytes()).bytes.into_owned();
+            let out = redactor.redact_text("file", body.as_bytes()).bytes.into_owned();
             let left = String::from_utf8_lossy(&out).into_owned();
             assert!(!left.contains(&secret[..16]) && left.contains("offshoot-redacted-"), "{left}");
-            assert_eq!(redactor.residual("file", &out), [], "{left}");
+            assert_eq!(redactor.find_residues("file", &out), [], "{left}");
             for stays in ["20240101", "&se=1", "b=2", "there", "Key-Pair-Id=K12345678"] {
                 assert!(!body.contains(stays) || left.contains(stays), "{stays} in {left}");
             }
@@ -126,8 +126,8 @@ fn keys_of_whatever() {
     redactor.learn_env(vars.map(|(name, value)| (name.to_owned(), value.to_owned())));
     assert_eq!(redactor.generation(), 0);
     let words = ["tool", "--key", "abcdefgh1234567", "--key=abcdefgh1234568"].map(str::to_owned);
-    let kept = redactor.command_line("command line", &words);
+    let kept = redactor.redact_command_line("command line", &words);
     assert_eq!(rules::short(kept.join(" ").as_bytes()), "tool --key ‹› --key=‹›");
     let stay = ["sort", "--key", "2,2", "--key=name", "--public-key", "abcdefgh7654321"].map(str::to_owned);
-    assert_eq!(redactor.command_line("command line", &stay), stay);
+    assert_eq!(redactor.redact_command_line("command line", &stay), stay);
 }

@@ -145,13 +145,13 @@ fn nothing_shown_stays() {
         let twice = json(serde_json::json!({"content": once}));
         for (depth, body) in [text, once, twice].into_iter().enumerate() {
             let mut redactor = redactor();
-            let out = redactor.text("file", body.as_bytes()).bytes.into_owned();
+            let out = redactor.redact_text("file", body.as_bytes()).bytes.into_owned();
             let left = String::from_utf8_lossy(&out).into_owned();
             if left.contains(&secret) || !left.contains("offshoot-redacted-") {
                 failed.push(format!("{name}, {depth} deep: {left}"));
             }
             assert_valid(&name, body.as_bytes(), &out);
-            assert_eq!(redactor.residual("file", &out), [], "{name}: {left}");
+            assert_eq!(redactor.find_residues("file", &out), [], "{name}: {left}");
         }
     }
     assert!(failed.is_empty(), "{} stayed:\n{}", failed.len(), failed.join("\n"));
@@ -161,7 +161,7 @@ fn nothing_shown_stays() {
 #[test]
 fn only_the_key_goes() {
     for Row { name, text, .. } in keys() {
-        let out = redactor().text("file", text.as_bytes()).bytes.into_owned();
+        let out = redactor().redact_text("file", text.as_bytes()).bytes.into_owned();
         let left = String::from_utf8_lossy(&out).into_owned();
         for around in ["here:\n", "\nand so on", "const key = \""] {
             assert!(!text.contains(around) || left.contains(around), "{name}: {left}");
@@ -182,18 +182,18 @@ fn numbers_are_secret_whole() {
         ("TOKEN=20240101 on 20240101. Not 202401011200", "TOKEN=‹› on ‹›. Not 202401011200"),
     ] {
         let mut redactor = redactor();
-        let out = redactor.text("file", text.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("file", text.as_bytes()).bytes.into_owned();
         assert_eq!(super::rules::short(&out), clean);
-        assert_eq!(redactor.residual("file", &out), [], "{text}");
+        assert_eq!(redactor.find_residues("file", &out), [], "{text}");
     }
     let mut redactor = redactor();
     redactor.learn("test", b"20240101");
     for ahead in ["", "x", "xy"] {
         let text =
             format!("{{\"b\":\"{}\"}}", STANDARD_NO_PAD.encode(format!("{ahead}{{\"pin\":\"20240101\"}}")));
-        let out = redactor.text("file", text.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("file", text.as_bytes()).bytes.into_owned();
         assert!(placeholder::find(&out).is_some(), "{text}");
-        assert_eq!(redactor.residual("file", &out), [], "{text}");
+        assert_eq!(redactor.find_residues("file", &out), [], "{text}");
     }
 }
 
@@ -210,10 +210,10 @@ fn a_secret_that_reads_as_encoded() {
         percent(&percent(secret, false), false),
     ] {
         let text = format!("a {text} b");
-        assert_ne!(redactor.residual("file", text.as_bytes()), [], "{text}");
-        let out = redactor.text("file", text.as_bytes()).bytes.into_owned();
+        assert_ne!(redactor.find_residues("file", text.as_bytes()), [], "{text}");
+        let out = redactor.redact_text("file", text.as_bytes()).bytes.into_owned();
         assert_eq!(super::rules::short(&out), "a ‹› b", "{text}");
-        assert_eq!(redactor.residual("file", &out), [], "{text}");
+        assert_eq!(redactor.find_residues("file", &out), [], "{text}");
     }
 }
 
@@ -225,9 +225,9 @@ fn cookies_teach_what_is_random() {
     let cookie = format!(
         "lang=javascript; theme=\"solarized\"; tz=America/Los_Angeles; at=us-east-1; sid={session}; Path=/settings"
     );
-    redactor.headers("response", &[("Set-Cookie".to_owned(), cookie.into_bytes())]);
+    redactor.redact_headers("response", &[("Set-Cookie".to_owned(), cookie.into_bytes())]);
     let text = format!("javascript in /settings, America/Los_Angeles, us-east-1, solarized, {session}");
-    let out = redactor.text("file", text.as_bytes()).bytes.into_owned();
+    let out = redactor.redact_text("file", text.as_bytes()).bytes.into_owned();
     assert_eq!(
         super::rules::short(&out),
         "javascript in /settings, America/Los_Angeles, us-east-1, solarized, ‹›"
@@ -255,7 +255,7 @@ fn hostile_texts_take_no_longer_than_others() {
         let time = |length: usize| {
             let text = unit.repeat(length / unit.len());
             let begun = std::time::Instant::now();
-            redactor().text("file", text.as_bytes());
+            redactor().redact_text("file", text.as_bytes());
             begun.elapsed()
         };
         let (short, long) = (time(50_000), time(400_000));

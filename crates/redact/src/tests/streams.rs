@@ -27,7 +27,7 @@ fn check(what: &str, content_type: &str, stream: impl Fn(&str, &str) -> String) 
         }
         let text = stream(first, rest);
         let hints = BodyHints { content_type: Some(content_type), content_encoding: None };
-        let out = redactor.body("body", hints, text.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_body("body", hints, text.as_bytes()).bytes.into_owned();
         let left = String::from_utf8_lossy(&out).into_owned();
         let gone = !left.contains(&secret[..9]) && !left.contains(&secret[9..16]);
         assert!(gone && left.contains("offshoot-redacted-"), "{what}: {left}");
@@ -159,7 +159,7 @@ fn log_probabilities_spell_nothing() {
     ] {
         let mut redactor = redactor();
         redactor.learn("test", secret.as_bytes());
-        let out = redactor.text("body", body.as_bytes()).bytes.into_owned();
+        let out = redactor.redact_text("body", body.as_bytes()).bytes.into_owned();
         let left = String::from_utf8_lossy(&out).into_owned();
         assert!(left.contains("offshoot-redacted-"), "{left}");
         for piece in &pieces {

@@ -11,7 +11,7 @@ fn through(
     size: usize,
     cuts: &[usize],
 ) -> (Vec<u8>, Edits) {
-    let mut window = Window::sized("f", content_type, size, size / 2);
+    let mut window = RedactionWindow::sized("f", content_type, size, size / 2);
     let mut out = Vec::new();
     let mut from = 0;
     for &cut in cuts.iter().chain([&text.len()]) {
@@ -39,7 +39,7 @@ fn long_text() -> String {
 #[test]
 fn a_long_text_cut_anywhere() {
     let text = long_text();
-    let whole = taught().text("f", text.as_bytes()).bytes.into_owned();
+    let whole = taught().redact_text("f", text.as_bytes()).bytes.into_owned();
     for size in [256, 400, 1000] {
         for step in [1, 7, 64, 333] {
             let cuts: Vec<usize> = (0..text.len()).step_by(step).collect();
@@ -67,7 +67,7 @@ fn a_long_stream_cut_anywhere() {
             );
         }
     }
-    let whole = taught().text("f", stream.as_bytes()).bytes.into_owned();
+    let whole = taught().redact_text("f", stream.as_bytes()).bytes.into_owned();
     for step in [1, 50, 1000] {
         let cuts: Vec<usize> = (0..stream.len()).step_by(step).collect();
         let (out, edits) = through(&mut taught(), stream.as_bytes(), Some("text/event-stream"), 2048, &cuts);
@@ -84,7 +84,7 @@ fn a_very_long_secret() {
     let text = format!("{} {secret} {}", "before ".repeat(40_000), "behind ".repeat(40_000));
     let mut redactor = redactor();
     redactor.learn("test", secret.as_bytes());
-    let mut window = Window::new("f", None);
+    let mut window = RedactionWindow::new("f", None);
     let mut out = Vec::new();
     for piece in text.as_bytes().chunks(10_000) {
         out.extend(window.push(&mut redactor, piece));
@@ -108,7 +108,7 @@ proptest! {
         let mut cuts = cuts;
         cuts.sort_unstable();
         let (out, _) = through(&mut redactor(), text.as_bytes(), None, 64, &cuts);
-        let whole = redactor().text("f", text.as_bytes()).bytes.into_owned();
+        let whole = redactor().redact_text("f", text.as_bytes()).bytes.into_owned();
         prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&whole));
     }
 }

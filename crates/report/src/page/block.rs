@@ -156,7 +156,7 @@ pub(super) fn system(prompt: &Prompt) -> Value {
 
 /// The tools on offer, each as it was sent.
 pub(super) fn tools(prompt: &Prompt, body: &[u8]) -> Value {
-    let tool = |tool: &wire::dialect::Tool| {
+    let tool = |tool: &wire::dialect::ToolDefinition| {
         let sent = String::from_utf8_lossy(body.get(tool.place.span.clone()).unwrap_or_default());
         let (text, cut) = shortened(&sent);
         json!({"name": tool.name, "text": text, "cut": cut})

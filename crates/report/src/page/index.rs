@@ -275,7 +275,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
     }
 
     fn usd(&self, turn: &Turn) -> Option<f64> {
-        model::price(self.model(turn)?).map(|price| price.of(&turn.usage))
+        model::price(self.model(turn)?).map(|price| price.cost(&turn.usage))
     }
 }
 

@@ -11,7 +11,7 @@ use std::fmt;
 pub use price::{Price, price};
 
 /// The month whose models, limits and list prices the table has; providers change them without telling us.
-pub const TABLE_OF: &str = "2026-11";
+pub const TABLE_MONTH: &str = "2026-11";
 
 /// One family of models.
 #[derive(Debug, PartialEq)]
@@ -22,8 +22,8 @@ pub struct Model {
     pub vendor: Vendor,
     /// The tier it belongs to, where the vendor has such.
     pub tier: Option<Tier>,
-    /// How it thinks.
-    pub thinks: Thinks,
+    /// How it thinking.
+    pub thinking: ThinkingControl,
     /// The words for effort that it takes, from the least to the most; none where it takes none.
     pub efforts: &'static [Effort],
     /// The shortest prefix that its prompt cache keeps, in tokens.
@@ -83,25 +83,25 @@ impl fmt::Display for Tier {
     }
 }
 
-/// How a model thinks, and what may be said to it about that.
+/// How a model thinking, and what may be said to it about that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thinks {
+pub enum ThinkingControl {
     /// Not at all, or in ways that only the effort governs.
-    Silently,
+    EffortOnly,
     /// Only when given a budget.
-    OnBudget,
+    Budget,
     /// As much as it sees fit, once it is told to.
-    WhenTold,
+    OptIn,
     /// As much as it sees fit, unless it is told not to.
-    UnlessTold,
+    OptOut,
     /// As much as it sees fit, whatever it is told.
     Always,
 }
 
-impl Thinks {
+impl ThinkingControl {
     /// Whether it takes `adaptive`.
-    pub fn adaptive(self) -> bool {
-        matches!(self, Self::WhenTold | Self::UnlessTold | Self::Always)
+    pub fn accepts_adaptive(self) -> bool {
+        matches!(self, Self::OptIn | Self::OptOut | Self::Always)
     }
 }
 
@@ -118,7 +118,7 @@ pub enum Effort {
 
 impl Effort {
     /// The providers' word.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
             Self::Medium => "medium",
@@ -131,7 +131,7 @@ impl Effort {
 
 /// Who asks: the main agent or one below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Seat {
+pub enum AgentRole {
     /// The main agent.
     Main,
     /// A sub-agent.
@@ -140,7 +140,7 @@ pub enum Seat {
 
 /// What a request says about how the model shall answer. What is `None` is not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct ModelSettings {
     /// Whether it shall think.
     pub thinking: Option<Thinking>,
     /// How hard it shall try.
@@ -162,7 +162,7 @@ impl Model {
     /// The family of a model, by a part of its id: the provider may stand before it and a date behind it.
     pub fn find(id: &str) -> Option<&'static Self> {
         let id = id.to_ascii_lowercase().replace('.', "-");
-        table::MODELS.iter().find(|model| names(&id, model.family))
+        table::MODELS.iter().find(|model| contains_name(&id, model.family))
     }
 
     /// The effort that is sent where `wanted` is meant: the nearest that is not more.
@@ -174,7 +174,7 @@ impl Model {
 /// Whether the part stands in the id as a word of its own. A digit behind it would make it another one:
 /// `gpt-5-2025-08-07` is not GPT 5.2. Only a provider may stand before a name as short as `o3`: `my-o3-distill` is
 /// somebody else's.
-fn names(id: &str, part: &str) -> bool {
+fn contains_name(id: &str, part: &str) -> bool {
     let is_short = part.starts_with(['o']) && part[1..].starts_with(|c: char| c.is_ascii_digit());
     id.match_indices(part).any(|(at, _)| {
         let (before, behind) = (&id[..at], &id[at + part.len()..]);
@@ -185,18 +185,18 @@ fn names(id: &str, part: &str) -> bool {
 
 /// Whether a model sees pictures. One that nobody knows is not shown any: who does not take them refuses the whole
 /// conversation from there on.
-pub fn sees_pictures(id: &str) -> bool {
+pub fn accepts_images(id: &str) -> bool {
     Model::find(id).is_some_and(|model| model.images)
 }
 
 /// Whether a model is known to reason. Who does not refuses to be asked for its reasoning, so of others nobody assumes it.
-pub fn reasons(id: &str) -> bool {
-    let is_codex = || names(&id.to_ascii_lowercase(), "codex");
+pub fn is_reasoning_model(id: &str) -> bool {
+    let is_codex = || contains_name(&id.to_ascii_lowercase(), "codex");
     Model::find(id).map_or_else(is_codex, |model| !model.efforts.is_empty())
 }
 
 /// The vendor's model for a tier.
-pub fn tier(vendor: Vendor, tier: Tier) -> &'static str {
+pub fn model_for_tier(vendor: Vendor, tier: Tier) -> &'static str {
     match (vendor, tier) {
         (Vendor::Anthropic, Tier::Opus) => "claude-opus-5-5",
         (Vendor::Anthropic, Tier::Sonnet) => "claude-sonnet-5-5",
@@ -208,7 +208,7 @@ pub fn tier(vendor: Vendor, tier: Tier) -> &'static str {
 }
 
 /// Enough for a long file and the thinking before it; more would only reserve more of a budget.
-const MAX_TOKENS: [(Seat, u64); 2] = [(Seat::Main, 64_000), (Seat::Sub, 32_000)];
+const MAX_TOKENS: [(AgentRole, u64); 2] = [(AgentRole::Main, 64_000), (AgentRole::Sub, 32_000)];
 
 /// What every model that speaks Anthropic's dialect can write.
 const MAX_TOKENS_OF_UNKNOWN: u64 = 8_192;
@@ -216,27 +216,30 @@ const MAX_TOKENS_OF_UNKNOWN: u64 = 8_192;
 /// What to ask of a model: `xhigh` effort of the main agent's and `high` of a sub-agent's, with adaptive
 /// thinking, as far as the model can; no thinking on Haiku. The dialect that a vendor's models are spoken to
 /// in decides whether an output limit must be said.
-pub fn settings_for(id: &str, dialect_of: Vendor, seat: Seat) -> Settings {
+pub fn settings_for(id: &str, dialect_of: Vendor, role: AgentRole) -> ModelSettings {
     let must_limit = dialect_of == Vendor::Anthropic;
     let Some(model) = Model::find(id) else {
-        return Settings { max_tokens: must_limit.then_some(MAX_TOKENS_OF_UNKNOWN), ..Settings::default() };
+        return ModelSettings {
+            max_tokens: must_limit.then_some(MAX_TOKENS_OF_UNKNOWN),
+            ..ModelSettings::default()
+        };
     };
     let quick = model.tier == Some(Tier::Haiku);
     // Whoever translates between two vendors' dialects is not trusted with the finer points.
     let native = model.vendor == dialect_of;
-    let thinking = match model.thinks {
-        Thinks::UnlessTold if native && quick => Some(Thinking::Off),
-        thinks if thinks.adaptive() && native && !quick => Some(Thinking::Adaptive),
+    let thinking = match model.thinking {
+        ThinkingControl::OptOut if native && quick => Some(Thinking::Off),
+        thinking if thinking.accepts_adaptive() && native && !quick => Some(Thinking::Adaptive),
         _ => None,
     };
-    let wanted = match seat {
+    let wanted = match role {
         // More effort than this is refused where thinking is off.
-        Seat::Main if thinking == Some(Thinking::Off) => Effort::High,
-        Seat::Main => Effort::XHigh,
-        Seat::Sub => Effort::High,
+        AgentRole::Main if thinking == Some(Thinking::Off) => Effort::High,
+        AgentRole::Main => Effort::XHigh,
+        AgentRole::Sub => Effort::High,
     };
-    let limit = MAX_TOKENS.iter().find(|(known, _)| *known == seat).map(|(_, limit)| *limit);
-    Settings {
+    let limit = MAX_TOKENS.iter().find(|(known, _)| *known == role).map(|(_, limit)| *limit);
+    ModelSettings {
         thinking,
         effort: model.effort(wanted).filter(|_| native),
         max_tokens: limit.filter(|_| must_limit).map(|limit| limit.min(model.max_output)),
@@ -293,7 +296,7 @@ mod tests {
     fn tiers_are_models_that_the_table_knows() {
         for vendor in [Vendor::Anthropic, Vendor::OpenAi] {
             for wanted in Tier::ALL {
-                let model = Model::find(tier(vendor, wanted)).expect("known");
+                let model = Model::find(model_for_tier(vendor, wanted)).expect("known");
                 assert_eq!((model.vendor, model.tier), (vendor, Some(wanted)));
                 assert_eq!(Tier::named(wanted.name()), Some(wanted));
             }
@@ -321,22 +324,22 @@ mod tests {
         for id in
             ["gpt-5", "gpt-5.9-next", "gpt-5.3-codex", "o1", "openai/o3-mini", "o4-mini", "codex-mini-latest"]
         {
-            assert!(reasons(id), "{id}");
+            assert!(is_reasoning_model(id), "{id}");
         }
         for id in
             ["gpt-4-turbo", "gpt-4", "chatgpt-4o-latest", "gpt-3.5-turbo", "gpt-5-chat-latest", "mystery-1"]
         {
-            assert!(!reasons(id), "{id}");
+            assert!(!is_reasoning_model(id), "{id}");
         }
     }
 
     #[test]
     fn what_a_model_lacks_is_not_sent() {
-        let case = |id: &str, vendor, seat| {
-            let Settings { thinking, effort, max_tokens } = settings_for(id, vendor, seat);
-            (thinking, effort.map(Effort::word), max_tokens)
+        let case = |id: &str, vendor, role| {
+            let ModelSettings { thinking, effort, max_tokens } = settings_for(id, vendor, role);
+            (thinking, effort.map(Effort::name), max_tokens)
         };
-        use Seat::{Main, Sub};
+        use AgentRole::{Main, Sub};
         use Thinking::{Adaptive, Off};
         use Vendor::{Anthropic, OpenAi};
         assert_eq!(case("claude-opus-5", Anthropic, Main), (Some(Adaptive), Some("xhigh"), Some(64_000)));
@@ -351,7 +354,9 @@ mod tests {
         assert_eq!(case("gpt-5.1", OpenAi, Main), (None, Some("high"), None));
         assert_eq!(case("gpt-4.1", OpenAi, Main), (None, None, None));
         assert_eq!(case("gpt-5.2-chat-latest", OpenAi, Main), (None, None, None));
-        assert!(sees_pictures("claude-opus-5") && !sees_pictures("o3-mini") && !sees_pictures("mystery-1"));
+        assert!(
+            accepts_images("claude-opus-5") && !accepts_images("o3-mini") && !accepts_images("mystery-1")
+        );
         assert_eq!(case("anthropic/claude-opus-5", OpenAi, Main), (None, None, None));
         assert_eq!(case("gpt-5.6-sol", Anthropic, Sub), (None, None, Some(32_000)));
         assert_eq!(case("mystery-1", Anthropic, Main), (None, None, Some(8_192)));

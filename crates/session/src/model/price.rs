@@ -12,12 +12,12 @@ pub struct Price {
     cache_read: f64,
     cache_write_5m: f64,
     cache_write_1h: f64,
-    long: Option<Long>,
+    long: Option<LongPromptRates>,
 }
 
 /// A long prompt makes the whole call dearer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Long {
+struct LongPromptRates {
     /// From how many input tokens on, however they were billed.
     over: u64,
     /// How many times dearer all input is.
@@ -55,12 +55,12 @@ impl Price {
     }
 
     /// Prompts of more than `over` tokens cost so many times as much.
-    pub(super) const fn dearer_over(self, over: u64, input: f64, output: f64) -> Self {
-        Self { long: Some(Long { over, input, output }), ..self }
+    pub(super) const fn with_long_prompts(self, over: u64, input: f64, output: f64) -> Self {
+        Self { long: Some(LongPromptRates { over, input, output }), ..self }
     }
 
     /// What a call cost, in dollars.
-    pub fn of(&self, usage: &Usage) -> f64 {
+    pub fn cost(&self, usage: &Usage) -> f64 {
         let long = self.long.filter(|long| usage.input_total() > long.over);
         let (input, output) = long.map_or((1.0, 1.0), |long| (long.input, long.output));
         let parts = [
@@ -100,7 +100,7 @@ mod tests {
         let million = |make: fn(&mut Usage)| {
             let mut usage = Usage::default();
             make(&mut usage);
-            price("sonnet").expect("known").of(&usage)
+            price("sonnet").expect("known").cost(&usage)
         };
         close(million(|usage| usage.input = 1_000_000), 3.0);
         close(million(|usage| usage.output = 1_000_000), 15.0);
@@ -113,7 +113,7 @@ mod tests {
     fn a_long_prompt_makes_the_whole_call_dearer() {
         let haiku = price("claude-haiku-5-5").expect("known");
         let usage = |cache_read| Usage { cache_read, output: 1_000, ..Usage::default() };
-        close(haiku.of(&usage(100_000)), 0.001 + 0.0005);
-        close(haiku.of(&usage(100_001)), 0.005_000_05 + 0.0025);
+        close(haiku.cost(&usage(100_000)), 0.001 + 0.0005);
+        close(haiku.cost(&usage(100_001)), 0.005_000_05 + 0.0025);
     }
 }

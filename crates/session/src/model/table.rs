@@ -5,7 +5,7 @@
 
 use super::Effort::{High, Low, Max, Medium, XHigh};
 use super::price::{Price, anthropic, openai};
-use super::{Effort, Model, Thinks, Tier, Vendor};
+use super::{Effort, Model, ThinkingControl, Tier, Vendor};
 
 const UP_TO_HIGH: &[Effort] = &[Low, Medium, High];
 const UP_TO_XHIGH: &[Effort] = &[Low, Medium, High, XHigh];
@@ -20,19 +20,25 @@ const HAIKU: Option<Tier> = Some(Tier::Haiku);
 const THOUSAND: u64 = 1_000;
 const MILLION: u64 = 1_000_000;
 
-/// How it thinks, the efforts it takes.
-type Mind = (Thinks, &'static [Effort]);
+/// How it thinking, the efforts it takes.
+type ThinkingColumns = (ThinkingControl, &'static [Effort]);
 /// The cache's minimum, the context, the most output: all in tokens.
-type Sizes = (u64, u64, u64);
+type SizeColumns = (u64, u64, u64);
 
-const fn claude(family: &'static str, tier: Option<Tier>, mind: Mind, sizes: Sizes, price: Price) -> Model {
+const fn claude(
+    family: &'static str,
+    tier: Option<Tier>,
+    thinking: ThinkingColumns,
+    sizes: SizeColumns,
+    price: Price,
+) -> Model {
     let (cache_minimum, context, max_output) = sizes;
     Model {
         family,
         vendor: Vendor::Anthropic,
         tier,
-        thinks: mind.0,
-        efforts: mind.1,
+        thinking: thinking.0,
+        efforts: thinking.1,
         cache_minimum,
         context,
         max_output,
@@ -53,7 +59,7 @@ const fn gpt(
         family,
         vendor: Vendor::OpenAi,
         tier,
-        thinks: Thinks::Silently,
+        thinking: ThinkingControl::EffortOnly,
         efforts,
         cache_minimum: 1024,
         context,
@@ -63,22 +69,22 @@ const fn gpt(
     }
 }
 
-const fn blind(model: Model) -> Model {
+const fn without_images(model: Model) -> Model {
     Model { images: false, ..model }
 }
 
-const ALWAYS: Mind = (Thinks::Always, ALL);
-const UNLESS_TOLD: Mind = (Thinks::UnlessTold, ALL);
-const WHEN_TOLD: Mind = (Thinks::WhenTold, ALL);
-const WHEN_TOLD_4_6: Mind = (Thinks::WhenTold, ALL_BUT_XHIGH);
-const ON_BUDGET: Mind = (Thinks::OnBudget, NONE);
-const UNKNOWN: Mind = (Thinks::Silently, NONE);
+const ALWAYS: ThinkingColumns = (ThinkingControl::Always, ALL);
+const UNLESS_TOLD: ThinkingColumns = (ThinkingControl::OptOut, ALL);
+const WHEN_TOLD: ThinkingColumns = (ThinkingControl::OptIn, ALL);
+const WHEN_TOLD_4_6: ThinkingColumns = (ThinkingControl::OptIn, ALL_BUT_XHIGH);
+const ON_BUDGET: ThinkingColumns = (ThinkingControl::Budget, NONE);
+const UNKNOWN: ThinkingColumns = (ThinkingControl::EffortOnly, NONE);
 
-const fn large(cache_minimum: u64) -> Sizes {
+const fn large(cache_minimum: u64) -> SizeColumns {
     (cache_minimum, MILLION, 128 * THOUSAND)
 }
 
-const fn small(cache_minimum: u64, max_output: u64) -> Sizes {
+const fn small(cache_minimum: u64, max_output: u64) -> SizeColumns {
     (cache_minimum, 200 * THOUSAND, max_output)
 }
 
@@ -89,8 +95,8 @@ const GPT_CHAT: (u64, u64) = (128 * THOUSAND, 16_384);
 const O_SERIES: (u64, u64) = (200 * THOUSAND, 100 * THOUSAND);
 
 /// The threshold behind which OpenAI's large models cost more.
-const fn long(price: Price) -> Price {
-    price.dearer_over(272 * THOUSAND, 2.0, 1.5)
+const fn with_long_rates(price: Price) -> Price {
+    price.with_long_prompts(272 * THOUSAND, 2.0, 1.5)
 }
 
 pub(super) const MODELS: &[Model] = &[
@@ -102,7 +108,13 @@ pub(super) const MODELS: &[Model] = &[
     claude("opus-4-8", OPUS, WHEN_TOLD, large(1024), anthropic(5.0, 25.0)),
     claude("opus-4-7", OPUS, WHEN_TOLD, large(2048), anthropic(5.0, 25.0)),
     claude("opus-4-6", OPUS, WHEN_TOLD_4_6, large(4096), anthropic(5.0, 25.0)),
-    claude("opus-4-5", OPUS, (Thinks::OnBudget, UP_TO_HIGH), small(4096, 64_000), anthropic(5.0, 25.0)),
+    claude(
+        "opus-4-5",
+        OPUS,
+        (ThinkingControl::Budget, UP_TO_HIGH),
+        small(4096, 64_000),
+        anthropic(5.0, 25.0),
+    ),
     claude("opus-4-1", OPUS, ON_BUDGET, small(1024, 32_000), anthropic(15.0, 75.0)),
     claude("opus-4", OPUS, ON_BUDGET, small(1024, 32_000), anthropic(15.0, 75.0)),
     claude("3-opus", OPUS, UNKNOWN, small(1024, 4_096), anthropic(15.0, 75.0)),
@@ -115,28 +127,40 @@ pub(super) const MODELS: &[Model] = &[
     claude("3-7-sonnet", SONNET, ON_BUDGET, small(1024, 64_000), anthropic(3.0, 15.0)),
     claude("3-5-sonnet", SONNET, UNKNOWN, small(1024, 8_192), anthropic(3.0, 15.0)),
     claude("sonnet", SONNET, UNKNOWN, small(4096, 32_000), anthropic(3.0, 15.0)),
-    claude("haiku-5-5", HAIKU, UNLESS_TOLD, large(512), anthropic(0.1, 0.5).dearer_over(100_000, 5.0, 5.0)),
+    claude(
+        "haiku-5-5",
+        HAIKU,
+        UNLESS_TOLD,
+        large(512),
+        anthropic(0.1, 0.5).with_long_prompts(100_000, 5.0, 5.0),
+    ),
     claude("haiku-4-5", HAIKU, ON_BUDGET, small(4096, 64_000), anthropic(1.0, 5.0)),
     claude("3-5-haiku", HAIKU, UNKNOWN, small(2048, 8_192), anthropic(0.8, 4.0)),
     claude("3-haiku", HAIKU, UNKNOWN, small(2048, 4_096), anthropic(0.25, 1.25)),
     claude("haiku", HAIKU, UNKNOWN, small(4096, 8_192), anthropic(1.0, 5.0)),
     // OpenAI
-    gpt("gpt-5-6-sol", OPUS, ALL, GPT_LARGE, long(openai(5.0, 0.5, 30.0).with_charged_writes())),
-    gpt("gpt-5-6-terra", SONNET, ALL, GPT_LARGE, long(openai(2.0, 0.2, 12.0).with_charged_writes())),
+    gpt("gpt-5-6-sol", OPUS, ALL, GPT_LARGE, with_long_rates(openai(5.0, 0.5, 30.0).with_charged_writes())),
+    gpt(
+        "gpt-5-6-terra",
+        SONNET,
+        ALL,
+        GPT_LARGE,
+        with_long_rates(openai(2.0, 0.2, 12.0).with_charged_writes()),
+    ),
     gpt(
         "gpt-5-6-luna",
         HAIKU,
         ALL,
         GPT_LARGE,
-        openai(0.2, 0.02, 1.2).with_charged_writes().dearer_over(200 * THOUSAND, 2.0, 1.5),
+        openai(0.2, 0.02, 1.2).with_charged_writes().with_long_prompts(200 * THOUSAND, 2.0, 1.5),
     ),
-    gpt("gpt-5-6", OPUS, ALL, GPT_LARGE, long(openai(5.0, 0.5, 30.0).with_charged_writes())),
-    gpt("gpt-5-5-pro", None, UP_TO_XHIGH, GPT_LARGE, long(openai(30.0, 30.0, 180.0))),
-    gpt("gpt-5-5", OPUS, UP_TO_XHIGH, GPT_LARGE, long(openai(5.0, 0.5, 30.0))),
-    gpt("gpt-5-4-pro", None, UP_TO_XHIGH, GPT_LARGE, long(openai(30.0, 30.0, 180.0))),
+    gpt("gpt-5-6", OPUS, ALL, GPT_LARGE, with_long_rates(openai(5.0, 0.5, 30.0).with_charged_writes())),
+    gpt("gpt-5-5-pro", None, UP_TO_XHIGH, GPT_LARGE, with_long_rates(openai(30.0, 30.0, 180.0))),
+    gpt("gpt-5-5", OPUS, UP_TO_XHIGH, GPT_LARGE, with_long_rates(openai(5.0, 0.5, 30.0))),
+    gpt("gpt-5-4-pro", None, UP_TO_XHIGH, GPT_LARGE, with_long_rates(openai(30.0, 30.0, 180.0))),
     gpt("gpt-5-4-mini", SONNET, UP_TO_XHIGH, GPT_SMALL, openai(0.75, 0.075, 4.5)),
     gpt("gpt-5-4-nano", HAIKU, UP_TO_XHIGH, GPT_SMALL, openai(0.2, 0.02, 1.25)),
-    gpt("gpt-5-4", OPUS, UP_TO_XHIGH, GPT_LARGE, long(openai(2.5, 0.25, 15.0))),
+    gpt("gpt-5-4", OPUS, UP_TO_XHIGH, GPT_LARGE, with_long_rates(openai(2.5, 0.25, 15.0))),
     gpt("gpt-5-3-chat", None, NONE, GPT_CHAT, openai(1.75, 0.175, 14.0)),
     gpt("gpt-5-3", OPUS, UP_TO_XHIGH, GPT_SMALL, openai(1.75, 0.175, 14.0)),
     gpt("gpt-5-2-pro", None, &[Medium, High, XHigh], GPT_SMALL, openai(21.0, 21.0, 168.0)),
@@ -156,7 +180,7 @@ pub(super) const MODELS: &[Model] = &[
     gpt("gpt-4o", SONNET, NONE, (128 * THOUSAND, 16_384), openai(2.5, 1.25, 10.0)),
     gpt("o4-mini", SONNET, UP_TO_HIGH, O_SERIES, openai(1.1, 0.275, 4.4)),
     gpt("o3-pro", None, UP_TO_HIGH, O_SERIES, openai(20.0, 20.0, 80.0)),
-    blind(gpt("o3-mini", None, UP_TO_HIGH, O_SERIES, openai(1.1, 0.55, 4.4))),
+    without_images(gpt("o3-mini", None, UP_TO_HIGH, O_SERIES, openai(1.1, 0.55, 4.4))),
     gpt("o3", OPUS, UP_TO_HIGH, O_SERIES, openai(2.0, 0.5, 8.0)),
     gpt("o1-pro", None, UP_TO_HIGH, O_SERIES, openai(150.0, 150.0, 600.0)),
     gpt("o1", None, UP_TO_HIGH, O_SERIES, openai(15.0, 7.5, 60.0)),

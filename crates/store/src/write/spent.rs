@@ -111,7 +111,7 @@ pub(super) fn used(
     usage: &Usage,
 ) -> Result<Spent, StoreError> {
     let told = Spent::told(cost_microusd, usage);
-    if cost_microusd.is_some() && usage.is_told() {
+    if cost_microusd.is_some() && usage.is_reported() {
         return Ok(told);
     }
     let mut find = conn.prepare_cached(
@@ -121,7 +121,11 @@ pub(super) fn used(
     let most = find.query_row([call], Spent::read)?;
     Ok(Spent {
         used_microusd: cost_microusd.unwrap_or(most.used_microusd),
-        used_tokens: if usage.is_told() { told.used_tokens } else { told.used_tokens.max(most.used_tokens) },
+        used_tokens: if usage.is_reported() {
+            told.used_tokens
+        } else {
+            told.used_tokens.max(most.used_tokens)
+        },
         ..told
     })
 }

@@ -10,7 +10,7 @@ use crate::json::{Document, Value};
 use crate::sse::Frame;
 
 use super::cursor::Cursor;
-use super::{Dialect, ProviderError, Unknown, anthropic, chat, responses};
+use super::{Dialect, ProviderError, UnknownValue, anthropic, chat, responses};
 
 /// Takes the events of one stream.
 #[derive(Debug)]
@@ -21,16 +21,16 @@ pub struct Accumulator {
 
 /// What a stream came to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Accumulated {
+pub struct AccumulatedStream {
     /// The message that the call would have given without streaming, as far as it came; `None`
     /// where it had not even begun.
     pub body: Option<Vec<u8>>,
     /// How the stream ended.
     pub end: StreamEnd,
     /// Where each piece of text, thinking and arguments stood in the stream.
-    pub pieces: Vec<Piece>,
+    pub fragments: Vec<Fragment>,
     /// What this version does not know, in places that it knows.
-    pub unknown: Vec<Unknown>,
+    pub unknown: Vec<UnknownValue>,
 }
 
 /// How a stream ended.
@@ -47,7 +47,7 @@ pub enum StreamEnd {
 /// One delta's share of a string in the message. What a block says already as it starts, which is
 /// mostly nothing, is no piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct Fragment {
     /// The string in the message that it is a piece of.
     pub pointer: String,
     /// The event it came in, counted from 0.
@@ -71,8 +71,8 @@ impl Accumulator {
     }
 
     /// Takes the next event; returns the pieces it brought.
-    pub fn push(&mut self, frame: &Frame) -> &[Piece] {
-        let known = self.log.pieces.len();
+    pub fn push(&mut self, frame: &Frame) -> &[Fragment] {
+        let known = self.log.fragments.len();
         if !frame.data_spans.is_empty() && !self.gathered.plain(&frame.data) {
             let document = Document::parse(frame.data.as_bytes());
             match document.as_ref().map(Cursor::root) {
@@ -81,19 +81,19 @@ impl Accumulator {
             }
         }
         self.log.frame += 1;
-        &self.log.pieces[known..]
+        &self.log.fragments[known..]
     }
 
     /// The stream is over.
-    pub fn finish(mut self) -> Accumulated {
+    pub fn finish(mut self) -> AccumulatedStream {
         let (body, end) = self.gathered.finish(&mut self.log);
-        let Log { pieces, unknown, .. } = self.log;
-        Accumulated { body: body.map(String::into_bytes), end, pieces, unknown }
+        let Log { fragments, unknown, .. } = self.log;
+        AccumulatedStream { body: body.map(String::into_bytes), end, fragments, unknown }
     }
 }
 
 /// Accumulates a whole stream; an event that was cut off before its end does not count.
-pub fn accumulate(dialect: Dialect, stream: &[u8]) -> Accumulated {
+pub fn accumulate(dialect: Dialect, stream: &[u8]) -> AccumulatedStream {
     let mut accumulator = Accumulator::new(dialect);
     for frame in &crate::sse::decode(stream).0 {
         accumulator.push(frame);
@@ -115,14 +115,14 @@ pub(crate) trait Gather: std::fmt::Debug + Send {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     frame: usize,
-    pieces: Vec<Piece>,
-    unknown: Vec<Unknown>,
+    fragments: Vec<Fragment>,
+    unknown: Vec<UnknownValue>,
 }
 
 impl Log {
     pub(crate) fn unknown(&mut self, pointer: impl Into<String>, what: impl Into<String>) {
         let frame = Some(self.frame);
-        self.unknown.push(Unknown { frame, pointer: pointer.into(), what: what.into() });
+        self.unknown.push(UnknownValue { frame, pointer: pointer.into(), what: what.into() });
     }
 
     /// Appends the raw inside of a delta's string to `joined`, noting where it came from; anything
@@ -131,7 +131,7 @@ impl Log {
         let Some(inner) = delta.inner_span() else { return };
         joined.push_str(&frame.data[inner.clone()]);
         let stream = frame.stream_offset(inner.start)..frame.stream_offset(inner.end);
-        self.pieces.push(Piece { pointer, frame: self.frame, data: inner, stream });
+        self.fragments.push(Fragment { pointer, frame: self.frame, data: inner, stream });
     }
 }
 

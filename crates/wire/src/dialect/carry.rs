@@ -5,7 +5,7 @@
 
 use session::{Block, Message, Reply, Role};
 
-use crate::json::{Document, Edits, Kind, Value};
+use crate::json::{Document, Edits, Value, ValueKind};
 
 use super::raw::{Object, array};
 use super::{Dialect, Draft, EncodeError, anthropic, chat, responses};
@@ -118,7 +118,7 @@ fn is_thought_or_blank(block: &Block) -> bool {
 
 fn can_be_marked(block: &Value<'_, '_>) -> bool {
     let kind = block.str_at("type").unwrap_or_default();
-    block.kind() == Kind::Object && !UNMARKABLE.contains(&kind.as_ref())
+    block.kind() == ValueKind::Object && !UNMARKABLE.contains(&kind.as_ref())
 }
 
 /// What a question may have of an answer's message. An answer has more, and most providers refuse it.

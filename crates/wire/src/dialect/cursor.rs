@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::json::{Document, JsonError, Kind, Value};
+use crate::json::{Document, JsonError, Value, ValueKind};
 
 use super::DecodeError;
 
 /// Where a value stands in the body it was decoded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct JsonLocation {
     /// Its JSON pointer.
     pub pointer: String,
     /// Its bytes, quotes and brackets included.
@@ -27,7 +27,7 @@ impl<'a, 'd> Cursor<'a, 'd> {
     /// The body itself, which is an object in all dialects.
     pub(crate) fn root(document: &'d Document<'a>) -> Result<Self, DecodeError> {
         let value = document.root();
-        if value.kind() != Kind::Object {
+        if value.kind() != ValueKind::Object {
             return Err(DecodeError::NotAnObject);
         }
         Ok(Self { value, pointer: String::new() })
@@ -78,15 +78,15 @@ impl<'a, 'd> Cursor<'a, 'd> {
     }
 
     pub(crate) fn is_string(&self) -> bool {
-        self.value.kind() == Kind::String
+        self.value.kind() == ValueKind::String
     }
 
     pub(crate) fn is_array(&self) -> bool {
-        self.value.kind() == Kind::Array
+        self.value.kind() == ValueKind::Array
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place { pointer: self.pointer.clone(), span: self.value.span() }
+    pub(crate) fn place(&self) -> JsonLocation {
+        JsonLocation { pointer: self.pointer.clone(), span: self.value.span() }
     }
 }
 

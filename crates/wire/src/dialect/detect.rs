@@ -1,6 +1,6 @@
 //! Which dialect a request is written in: its path says so, else the shape of its body.
 
-use crate::json::{Document, Kind, Value};
+use crate::json::{Document, Value, ValueKind};
 
 use super::Dialect;
 
@@ -20,7 +20,7 @@ const PATHS: &[(&str, Option<Dialect>)] = &[
 
 impl Dialect {
     /// The dialect of a request to `path` (a query or a whole address will do).
-    pub fn of(path: &str, body: &[u8]) -> Option<Self> {
+    pub fn detect(path: &str, body: &[u8]) -> Option<Self> {
         let path = path.split(['?', '#']).next().unwrap_or(path).trim_end_matches('/');
         match PATHS.iter().find(|(ending, _)| path.ends_with(ending)) {
             Some((_, dialect)) => *dialect,
@@ -41,7 +41,7 @@ const SIGNS: &[(&str, Dialect)] = &[
 ];
 
 fn of_shape(body: Value<'_, '_>) -> Option<Dialect> {
-    let Some(messages) = body.get("messages").filter(|value| value.kind() == Kind::Array) else {
+    let Some(messages) = body.get("messages").filter(|value| value.kind() == ValueKind::Array) else {
         return is_responses(body).then_some(Dialect::OpenAiResponses);
     };
     if let Some((_, dialect)) = SIGNS.iter().find(|(name, _)| body.get(name).is_some()) {
@@ -61,7 +61,7 @@ fn of_shape(body: Value<'_, '_>) -> Option<Dialect> {
 /// `input` alone would also fit a request for embeddings.
 fn is_responses(body: Value<'_, '_>) -> bool {
     let Some(input) = body.get("input") else { return false };
-    let items = input.items().next().is_some_and(|item| item.kind() == Kind::Object);
+    let items = input.items().next().is_some_and(|item| item.kind() == ValueKind::Object);
     let signs = ["instructions", "max_output_tokens", "previous_response_id", "reasoning", "store", "stream"];
     items || signs.iter().any(|name| body.get(name).is_some())
 }

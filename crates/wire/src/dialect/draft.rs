@@ -18,7 +18,7 @@ pub struct Draft {
     /// Whether the answer shall be streamed.
     pub stream: bool,
     /// How the model shall think.
-    pub thinking: Option<Thinking>,
+    pub thinking: Option<ThinkingConfig>,
     /// How hard, in the provider's word, as in `high`.
     pub effort: Option<String>,
     /// Members that have no field here: name and JSON, in this order.
@@ -30,21 +30,21 @@ pub struct Draft {
     /// The conversation.
     pub messages: Vec<Element<Message>>,
     /// What shall be cached.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<DraftMarker>,
 }
 
 /// Something to encode, or its bytes where they are already known and must stay as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Element<T> {
     /// To be encoded.
-    Made(T),
+    Value(T),
     /// JSON in the dialect, taken as it is.
     Raw(String),
 }
 
 impl<T> From<T> for Element<T> {
     fn from(value: T) -> Self {
-        Self::Made(value)
+        Self::Value(value)
     }
 }
 
@@ -61,7 +61,7 @@ pub struct ToolSpec {
 
 /// How the model shall think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thinking {
+pub enum ThinkingConfig {
     /// As much as it sees fit.
     Adaptive,
     /// Up to that many tokens.
@@ -72,16 +72,16 @@ pub enum Thinking {
 
 /// A cache marker to set; dialects without markers have no use for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct DraftMarker {
     /// What carries it.
-    pub on: MarkOn,
+    pub on: MarkerTarget,
     /// How long, as in `1h`; `None` for the provider's usual term.
     pub ttl: Option<String>,
 }
 
 /// What carries a cache marker, by its index in the draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MarkOn {
+pub enum MarkerTarget {
     /// A tool.
     Tool(usize),
     /// A block of the instructions.
@@ -97,7 +97,7 @@ pub enum MarkOn {
 
 impl Draft {
     /// The marker for `on` as JSON.
-    pub(crate) fn marker(&self, on: MarkOn) -> Option<String> {
+    pub(crate) fn marker(&self, on: MarkerTarget) -> Option<String> {
         let mark = self.marks.iter().find(|mark| mark.on == on)?;
         let object = super::raw::Object::new().text("type", "ephemeral");
         Some(object.maybe("ttl", mark.ttl.as_deref().map(crate::json::quote)).json())
@@ -160,5 +160,5 @@ pub(crate) fn input_json(call: &session::ToolCall) -> Result<&str, EncodeError> 
 /// Whether the text is a JSON object: what a function takes, where a custom tool takes any text.
 pub(crate) fn is_object(text: &str) -> bool {
     crate::json::Document::parse(text.as_bytes())
-        .is_ok_and(|document| document.root().kind() == crate::json::Kind::Object)
+        .is_ok_and(|document| document.root().kind() == crate::json::ValueKind::Object)
 }

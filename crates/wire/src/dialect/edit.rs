@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::json::{Document, Edits, Kind, Piece, pieces, quote};
+use crate::json::{Document, Edits, StringPiece, ValueKind, quote, string_pieces};
 
 use super::{Marker, Part, Prompt};
 
@@ -45,7 +45,7 @@ pub fn replace_in(body: &[u8], span: Range<usize>, from: &str, to: &str, edits: 
     let Some(Ok(document)) = body.get(span.clone()).map(Document::parse) else { return 0 };
     let quoted = quote(to);
     let mut count = 0;
-    for value in document.root().walk().into_iter().filter(|value| value.kind() == Kind::String) {
+    for value in document.root().walk().into_iter().filter(|value| value.kind() == ValueKind::String) {
         let Some(inner) = value.inner_span() else { continue };
         for found in occurrences(&document.text()[inner.clone()], from) {
             let start = span.start + inner.start;
@@ -63,10 +63,10 @@ fn occurrences(inner: &str, needle: &str) -> Vec<Range<usize>> {
     }
     let mut text = String::with_capacity(inner.len());
     let mut escapes = Vec::new(); // (offset in text, length there, raw range)
-    for (raw, piece) in pieces(inner) {
+    for (raw, piece) in string_pieces(inner) {
         match piece {
-            Piece::Plain(plain) => text.push_str(plain),
-            Piece::Escaped(character) => {
+            StringPiece::Plain(plain) => text.push_str(plain),
+            StringPiece::Escaped(character) => {
                 escapes.push((text.len(), character.len_utf8(), raw));
                 text.push(character);
             }

@@ -1,12 +1,11 @@
 //! The providers' dialects: requests and replies, both ways, streamed and not.
 //!
 //! Start at [`Dialect`]. Each dialect is a pure codec: [`Prompt`] is a decoded request, [`Draft`] one
-//! to encode, [`Answer`] a decoded reply, and [`Accumulator`] turns a stream into the body that the
+//! to encode, [`DecodedReply`] a decoded reply, and [`Accumulator`] turns a stream into the body that the
 //! call would have given without streaming, so that replies are decoded in one place only. What a
-//! dialect does not know it keeps and names ([`Unknown`]); it never drops a byte and never guesses.
+//! dialect does not know it keeps and names ([`UnknownValue`]); it never drops a byte and never guesses.
 
 mod accumulate;
-mod answer;
 mod carry;
 mod cursor;
 mod detect;
@@ -14,6 +13,7 @@ mod draft;
 mod edit;
 mod prompt;
 mod raw;
+mod response;
 mod usage;
 
 mod anthropic;
@@ -30,12 +30,14 @@ use thiserror::Error;
 
 use crate::json::{Document, JsonError};
 
-pub use accumulate::{Accumulated, Accumulator, Piece, StreamEnd, accumulate};
-pub use answer::{Answer, Outcome, ProviderError};
+pub use accumulate::{AccumulatedStream, Accumulator, Fragment, StreamEnd, accumulate};
 pub use carry::join_request;
-pub use draft::{Draft, Element, EncodeError, Mark, MarkOn, Thinking, ToolSpec};
+pub use draft::{Draft, DraftMarker, Element, EncodeError, MarkerTarget, ThinkingConfig, ToolSpec};
 pub use edit::replace_in;
-pub use prompt::{Marker, Part, Place, Prompt, PromptMessage, Runs, Setting, Tool, Unknown};
+pub use prompt::{
+    JsonLocation, Marker, Part, Prompt, PromptMessage, Setting, ToolDefinition, ToolExecution, UnknownValue,
+};
+pub use response::{DecodedReply, DecodedResponse, ProviderError};
 
 /// The language a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +97,7 @@ impl Dialect {
     }
 
     /// Decodes a response's body, not streamed or accumulated.
-    pub fn decode_reply(self, body: &[u8]) -> Result<Outcome, DecodeError> {
+    pub fn decode_reply(self, body: &[u8]) -> Result<DecodedResponse, DecodeError> {
         match self {
             Self::AnthropicMessages => anthropic::decode_reply(body),
             Self::OpenAiChat => chat::decode_reply(body),

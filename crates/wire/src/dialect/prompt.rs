@@ -7,11 +7,11 @@ use session::{Block, Role, ToolCall, ToolResult};
 use super::Dialect;
 use super::cursor::{Cursor, token};
 
-pub use super::cursor::Place;
+pub use super::cursor::JsonLocation;
 
 /// What a request asks the model, with the place of every part of it in the body.
 ///
-/// Nothing is lost here: what has no word of its own is reachable by its [`Place`].
+/// Nothing is lost here: what has no word of its own is reachable by its [`JsonLocation`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
     /// The dialect it was written in.
@@ -24,7 +24,7 @@ pub struct Prompt {
     /// The conversation, in order; in Responses every input item is one message.
     pub messages: Vec<PromptMessage>,
     /// The tools on offer, in order; those inside input items come last.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<ToolDefinition>,
     /// Whether the answer shall be streamed.
     pub stream: bool,
     /// The output limit, under whatever name.
@@ -34,7 +34,7 @@ pub struct Prompt {
     /// Every cache marker, in document order.
     pub markers: Vec<Marker>,
     /// What this version does not know, in places that it knows.
-    pub unknown: Vec<Unknown>,
+    pub unknown: Vec<UnknownValue>,
 }
 
 impl Prompt {
@@ -68,7 +68,7 @@ impl Prompt {
     }
 
     /// The place of a top-level member that has no field of its own here.
-    pub fn setting(&self, name: &str) -> Option<&Place> {
+    pub fn setting(&self, name: &str) -> Option<&JsonLocation> {
         self.settings.iter().rfind(|setting| setting.name == name).map(|setting| &setting.place)
     }
 
@@ -100,7 +100,7 @@ pub struct PromptMessage {
     /// What is said; a plain string is one text part.
     pub parts: Vec<Part>,
     /// The whole message.
-    pub place: Place,
+    pub place: JsonLocation,
     /// Members that are neither role nor content, in order.
     pub extra: Vec<Setting>,
 }
@@ -123,9 +123,9 @@ pub struct Part {
     /// The provider's name for it: its `type`, or the member it stands in.
     pub kind: String,
     /// All of it.
-    pub place: Place,
+    pub place: JsonLocation,
     /// The value that says it: a text's string, a call's input, a result's content.
-    pub content: Option<Place>,
+    pub content: Option<JsonLocation>,
     /// Its cache marker.
     pub marker: Option<Marker>,
     /// The parts inside a tool result.
@@ -152,35 +152,35 @@ impl Part {
 
 /// One tool on offer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
+pub struct ToolDefinition {
     /// Its name; a provider's own tool that has none goes by its type.
     pub name: String,
     /// The provider's name for this kind of tool, as in `function` or `web_search_20250305`.
     pub kind: String,
-    /// Who runs it, and what it takes.
-    pub runs: Runs,
+    /// Who execution it, and what it takes.
+    pub execution: ToolExecution,
     /// Its schema is not shown to the model until it is asked for.
     pub deferred: bool,
     /// What it is for, in words.
     pub description: Option<String>,
     /// All of it.
-    pub place: Place,
+    pub place: JsonLocation,
     /// The schema of its input.
-    pub schema: Option<Place>,
+    pub schema: Option<JsonLocation>,
     /// Its cache marker.
     pub marker: Option<Marker>,
     /// The message that brings it, where it is not in the list of tools.
     pub message: Option<usize>,
 }
 
-/// Who runs a tool, and what it takes.
+/// Who execution a tool, and what it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runs {
+pub enum ToolExecution {
     /// The harness; takes JSON.
     Function,
     /// The harness; takes free text.
     Custom,
-    /// A tool that the provider defined; it may also be the one who runs it.
+    /// A tool that the provider defined; it may also be the one who execution it.
     Provider,
 }
 
@@ -190,7 +190,7 @@ pub struct Setting {
     /// The member's name.
     pub name: String,
     /// Its value.
-    pub place: Place,
+    pub place: JsonLocation,
 }
 
 impl Setting {
@@ -200,7 +200,7 @@ impl Setting {
         let setting = |member: crate::json::Member<'_, '_>| {
             let name = member.name().into_owned();
             let pointer = format!("{}/{}", at.pointer, token(&name));
-            let place = Place { pointer, span: member.value.span() };
+            let place = JsonLocation { pointer, span: member.value.span() };
             Self { name, place }
         };
         members.map(setting).collect()
@@ -215,7 +215,7 @@ const MARKERS: &[&str] = &["cache_control", "prompt_cache_breakpoint"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// The marker itself, a member of what it marks.
-    pub place: Place,
+    pub place: JsonLocation,
     /// How long, where it says so, as in `1h`.
     pub ttl: Option<String>,
     /// Not `null`: that marks nothing, and is no part of what is said either.
@@ -233,7 +233,7 @@ impl Marker {
 
 /// Something this version does not know, in a place that it knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnknownValue {
     /// The event of the stream it came in, counted from 0.
     pub frame: Option<usize>,
     /// The JSON pointer of the value.
@@ -242,13 +242,13 @@ pub struct Unknown {
     pub what: String,
 }
 
-impl Unknown {
+impl UnknownValue {
     pub(crate) fn at(pointer: impl Into<String>, what: impl Into<String>) -> Self {
         Self { frame: None, pointer: pointer.into(), what: what.into() }
     }
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for UnknownValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(frame) = self.frame {
             write!(f, "event {frame} ")?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::{Kind, Value, quote};
+use super::{Value, ValueKind, quote};
 
 /// One splice: the bytes of `range` become `with`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,13 +103,13 @@ impl Value<'_, '_> {
     /// This object gets one more member at its end; `None` where this is no object.
     pub fn with_member(&self, name: &str, json: &str) -> Option<Edit> {
         let last = self.members().last().map(|member| member.value.span().end);
-        (self.kind() == Kind::Object).then(|| self.appended(last, &format!("{}:{json}", quote(name))))
+        (self.kind() == ValueKind::Object).then(|| self.appended(last, &format!("{}:{json}", quote(name))))
     }
 
     /// This array gets one more item at its end; `None` where this is no array.
     pub fn with_item(&self, json: &str) -> Option<Edit> {
         let last = self.items().last().map(|item| item.span().end);
-        (self.kind() == Kind::Array).then(|| self.appended(last, json))
+        (self.kind() == ValueKind::Array).then(|| self.appended(last, json))
     }
 
     fn appended(&self, last_end: Option<usize>, json: &str) -> Edit {

@@ -17,12 +17,12 @@ use std::ops::Range;
 pub use edit::{Edit, Edits, Overlap};
 pub use parse::{JsonError, MAX_DEPTH};
 pub use peek::peek_string;
-pub use text::{Piece, escape_into, pieces, quote, unescape};
+pub use text::{StringPiece, escape_into, quote, string_pieces, unescape};
 pub use truncated::close_truncated;
 
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// `null`
     Null,
     /// `true` or `false`
@@ -40,7 +40,7 @@ pub enum Kind {
 /// One value in the flat list, in document order; an object's members alternate key, value.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    kind: Kind,
+    kind: ValueKind,
     start: u32,
     end: u32,
     /// Index of the first node behind this value and everything in it.
@@ -120,7 +120,7 @@ impl<'a, 'd> Value<'a, 'd> {
     }
 
     /// What it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ValueKind {
         self.node().kind
     }
 
@@ -138,7 +138,7 @@ impl<'a, 'd> Value<'a, 'd> {
     /// A string's byte range without its quotes.
     pub fn inner_span(&self) -> Option<Range<usize>> {
         let span = self.span();
-        (self.kind() == Kind::String).then(|| span.start + 1..span.end - 1)
+        (self.kind() == ValueKind::String).then(|| span.start + 1..span.end - 1)
     }
 
     /// A string's value.
@@ -148,28 +148,28 @@ impl<'a, 'd> Value<'a, 'd> {
 
     /// A number that is a whole number without sign, fraction or exponent.
     pub fn as_u64(&self) -> Option<u64> {
-        (self.kind() == Kind::Number).then(|| self.raw().parse().ok()).flatten()
+        (self.kind() == ValueKind::Number).then(|| self.raw().parse().ok()).flatten()
     }
 
     /// Any number.
     pub fn as_f64(&self) -> Option<f64> {
-        (self.kind() == Kind::Number).then(|| self.raw().parse().ok()).flatten()
+        (self.kind() == ValueKind::Number).then(|| self.raw().parse().ok()).flatten()
     }
 
     /// `true` or `false`.
     pub fn as_bool(&self) -> Option<bool> {
-        (self.kind() == Kind::Bool).then(|| self.raw() == "true")
+        (self.kind() == ValueKind::Bool).then(|| self.raw() == "true")
     }
 
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
-        self.kind() == Kind::Null
+        self.kind() == ValueKind::Null
     }
 
     /// An object's members in order, duplicates included; nothing for other kinds.
     pub fn members(&self) -> impl Iterator<Item = Member<'a, 'd>> + use<'a, 'd> {
         let doc = self.doc;
-        let end = if self.kind() == Kind::Object { self.node().next } else { 0 };
+        let end = if self.kind() == ValueKind::Object { self.node().next } else { 0 };
         let mut at = self.index + 1;
         std::iter::from_fn(move || {
             (at < end).then(|| {
@@ -184,7 +184,7 @@ impl<'a, 'd> Value<'a, 'd> {
     /// An array's items in order; nothing for other kinds.
     pub fn items(&self) -> impl Iterator<Item = Value<'a, 'd>> + use<'a, 'd> {
         let doc = self.doc;
-        let end = if self.kind() == Kind::Array { self.node().next } else { 0 };
+        let end = if self.kind() == ValueKind::Array { self.node().next } else { 0 };
         let mut at = self.index + 1;
         std::iter::from_fn(move || {
             (at < end).then(|| {
@@ -219,8 +219,8 @@ impl<'a, 'd> Value<'a, 'd> {
         for token in pointer.split('/').skip(1) {
             let token = token.replace("~1", "/").replace("~0", "~");
             here = match here.kind() {
-                Kind::Object => here.get(&token)?,
-                Kind::Array => here.items().nth(token.parse().ok()?)?,
+                ValueKind::Object => here.get(&token)?,
+                ValueKind::Array => here.items().nth(token.parse().ok()?)?,
                 _ => return None,
             };
         }

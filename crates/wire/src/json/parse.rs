@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::text::clean_strides;
-use super::{Document, Kind, Node};
+use super::{Document, Node, ValueKind};
 
 /// Values nested deeper than this are refused, so that hostile input costs no more than its length.
 pub const MAX_DEPTH: usize = 512;
@@ -64,25 +64,25 @@ impl Parser<'_> {
         let kind = match self.peek() {
             Some(b'"') => {
                 self.string()?;
-                Kind::String
+                ValueKind::String
             }
             Some(b'{' | b'[') => {
                 if self.open.len() == MAX_DEPTH {
                     return Err(self.error("nested too deep"));
                 }
-                let kind = if self.peek() == Some(b'{') { Kind::Object } else { Kind::Array };
+                let kind = if self.peek() == Some(b'{') { ValueKind::Object } else { ValueKind::Array };
                 self.at += 1;
                 self.open.push(self.nodes.len() as u32);
                 self.push(kind, start);
                 self.space();
                 return Ok(true);
             }
-            Some(b't') => self.word(b"true", Kind::Bool)?,
-            Some(b'f') => self.word(b"false", Kind::Bool)?,
-            Some(b'n') => self.word(b"null", Kind::Null)?,
+            Some(b't') => self.word(b"true", ValueKind::Bool)?,
+            Some(b'f') => self.word(b"false", ValueKind::Bool)?,
+            Some(b'n') => self.word(b"null", ValueKind::Null)?,
             Some(b'-' | b'0'..=b'9') => {
                 self.number()?;
-                Kind::Number
+                ValueKind::Number
             }
             Some(_) => return Err(self.error("not a value")),
             None => return Err(self.error("end of text where a value should be")),
@@ -96,7 +96,7 @@ impl Parser<'_> {
         loop {
             self.space();
             let Some(&container) = self.open.last() else { return Ok(false) };
-            let closing = if self.nodes[container as usize].kind == Kind::Object { b'}' } else { b']' };
+            let closing = if self.nodes[container as usize].kind == ValueKind::Object { b'}' } else { b']' };
             match self.peek() {
                 Some(b',') => {
                     self.at += 1;
@@ -113,7 +113,7 @@ impl Parser<'_> {
 
     fn close_if_empty(&mut self) -> bool {
         let empty = matches!(self.peek(), Some(b'}' | b']'))
-            && (self.peek() == Some(b'}')) == (self.innermost() == Some(Kind::Object));
+            && (self.peek() == Some(b'}')) == (self.innermost() == Some(ValueKind::Object));
         if empty {
             self.close();
         }
@@ -128,7 +128,7 @@ impl Parser<'_> {
     }
 
     fn key_if_object(&mut self) -> Result<(), JsonError> {
-        if self.innermost() != Some(Kind::Object) {
+        if self.innermost() != Some(ValueKind::Object) {
             return Ok(());
         }
         let start = self.at;
@@ -136,7 +136,7 @@ impl Parser<'_> {
             return Err(self.error("not a key"));
         }
         self.string()?;
-        self.push(Kind::String, start);
+        self.push(ValueKind::String, start);
         self.space();
         if self.peek() != Some(b':') {
             return Err(self.error("no colon behind the key"));
@@ -146,11 +146,11 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn innermost(&self) -> Option<Kind> {
+    fn innermost(&self) -> Option<ValueKind> {
         self.open.last().map(|&index| self.nodes[index as usize].kind)
     }
 
-    fn push(&mut self, kind: Kind, start: usize) {
+    fn push(&mut self, kind: ValueKind, start: usize) {
         let next = self.nodes.len() as u32 + 1;
         self.nodes.push(Node { kind, start: start as u32, end: self.at as u32, next });
     }
@@ -222,7 +222,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn word(&mut self, word: &'static [u8], kind: Kind) -> Result<Kind, JsonError> {
+    fn word(&mut self, word: &'static [u8], kind: ValueKind) -> Result<ValueKind, JsonError> {
         if !self.bytes[self.at..].starts_with(word) {
             return Err(self.error("not a value"));
         }

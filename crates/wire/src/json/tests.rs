@@ -142,12 +142,12 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 
 fn to_serde(value: Value<'_, '_>) -> serde_json::Value {
     match value.kind() {
-        Kind::Null => serde_json::Value::Null,
-        Kind::Bool => value.as_bool().into(),
-        Kind::Number => value.raw().parse::<i64>().expect("the strategy makes only i64").into(),
-        Kind::String => value.as_str().expect("a string").into(),
-        Kind::Array => value.items().map(to_serde).collect(),
-        Kind::Object => value.members().map(|m| (m.name().into_owned(), to_serde(m.value))).collect(),
+        ValueKind::Null => serde_json::Value::Null,
+        ValueKind::Bool => value.as_bool().into(),
+        ValueKind::Number => value.raw().parse::<i64>().expect("the strategy makes only i64").into(),
+        ValueKind::String => value.as_str().expect("a string").into(),
+        ValueKind::Array => value.items().map(to_serde).collect(),
+        ValueKind::Object => value.members().map(|m| (m.name().into_owned(), to_serde(m.value))).collect(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// A stretch of a string's inside and what it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum StringPiece<'a> {
     /// Stands for itself.
     Plain(&'a str),
     /// One escape, or a pair of surrogate escapes, and its character.
@@ -16,7 +16,7 @@ pub enum Piece<'a> {
 ///
 /// Half a surrogate pair stands for U+FFFD, as browsers have it. The text is assumed to be the
 /// inside of a string that parsed; a stray backslash is taken as itself.
-pub fn pieces(inner: &str) -> impl Iterator<Item = (Range<usize>, Piece<'_>)> {
+pub fn string_pieces(inner: &str) -> impl Iterator<Item = (Range<usize>, StringPiece<'_>)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let rest = &inner[at..];
@@ -27,11 +27,11 @@ pub fn pieces(inner: &str) -> impl Iterator<Item = (Range<usize>, Piece<'_>)> {
         let plain = memchr::memchr(b'\\', rest.as_bytes()).unwrap_or(rest.len());
         if plain > 0 {
             at += plain;
-            return Some((start..at, Piece::Plain(&rest[..plain])));
+            return Some((start..at, StringPiece::Plain(&rest[..plain])));
         }
         let (len, character) = escape(rest);
         at += len;
-        Some((start..at, Piece::Escaped(character)))
+        Some((start..at, StringPiece::Escaped(character)))
     })
 }
 
@@ -73,10 +73,10 @@ pub fn unescape(inner: &str) -> Cow<'_, str> {
         return Cow::Borrowed(inner);
     }
     let mut out = String::with_capacity(inner.len());
-    for (_, piece) in pieces(inner) {
+    for (_, piece) in string_pieces(inner) {
         match piece {
-            Piece::Plain(text) => out.push_str(text),
-            Piece::Escaped(character) => out.push(character),
+            StringPiece::Plain(text) => out.push_str(text),
+            StringPiece::Escaped(character) => out.push(character),
         }
     }
     Cow::Owned(out)

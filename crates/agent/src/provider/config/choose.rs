@@ -114,7 +114,7 @@ impl ProviderConfig {
             return Ok(id.clone());
         }
         match entry.base_env {
-            Some(_) => Ok(model::tier(vendor(entry.dialect), tier).to_owned()),
+            Some(_) => Ok(model::model_for_tier(vendor(entry.dialect), tier).to_owned()),
             None => Err(ConfigError::NoTier { provider: name.to_owned(), tier }),
         }
     }

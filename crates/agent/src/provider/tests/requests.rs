@@ -142,15 +142,15 @@ fn a_draft_gets_what_its_model_can_do() {
         apply_model_settings(&mut draft, dialect, seat);
         String::from_utf8(dialect.encode_request(&draft).expect("an empty request")).expect("UTF-8")
     };
-    let opus = settled("claude-opus-5", Dialect::AnthropicMessages, Seat::Main);
+    let opus = settled("claude-opus-5", Dialect::AnthropicMessages, AgentRole::Main);
     assert!(
         opus.contains(
             r#""max_tokens":64000,"thinking":{"type":"adaptive"},"output_config":{"effort":"xhigh"}"#
         )
     );
-    let sol = settled("gpt-5.6-sol", Dialect::OpenAiResponses, Seat::Sub);
+    let sol = settled("gpt-5.6-sol", Dialect::OpenAiResponses, AgentRole::Sub);
     assert!(sol.contains(r#""reasoning":{"effort":"high"}"#) && !sol.contains("max_output_tokens"), "{sol}");
-    let unknown = settled("mystery-1", Dialect::OpenAiChat, Seat::Main);
+    let unknown = settled("mystery-1", Dialect::OpenAiChat, AgentRole::Main);
     assert_eq!(unknown, r#"{"model":"mystery-1","messages":[]}"#);
 }
 

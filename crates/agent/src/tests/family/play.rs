@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use session::{Block, CallId, Reply, Role, StopReason, ToolCall, Usage};
 use tokio::sync::watch;
-use wire::dialect::{Dialect, Outcome};
+use wire::dialect::{DecodedResponse, Dialect};
 
 use super::super::model::failed;
 use crate::provider::{AttemptEvent, BlockKind, CompleteReply, HttpAttempt, ProviderFailure};
@@ -164,7 +164,7 @@ impl ModelClient for Play {
             let whole = said.map(|reply| {
                 let body = DIALECT.encode_reply(&reply).expect("it can be said");
                 match DIALECT.decode_reply(&body).expect("JSON") {
-                    Outcome::Answer(answer) => CompleteReply { body, answer },
+                    DecodedResponse::Reply(answer) => CompleteReply { body, answer },
                     other => panic!("no answer: {other:?}"),
                 }
             });

@@ -5,7 +5,7 @@ use session::{Block, CallId, ImageSource, ToolCall, ToolResult};
 use crate::dialect::cursor::Cursor;
 use crate::dialect::draft::input_json;
 use crate::dialect::raw::{Object, array};
-use crate::dialect::{EncodeError, Part, Unknown};
+use crate::dialect::{EncodeError, Part, UnknownValue};
 use crate::json::quote;
 
 use super::DIALECT;
@@ -26,7 +26,7 @@ const SERVER_RESULTS: &[&str] = &[
 ];
 
 /// Decodes one content block.
-pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
+pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.kind();
     let said_in = |name: &str| at.get(name);
     let (block, content) = match kind.as_str() {
@@ -47,7 +47,7 @@ pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
         }
         other => {
             if !PLAIN.contains(&other) {
-                unknown.push(Unknown::at(&at.pointer, format!("block type `{other}`")));
+                unknown.push(UnknownValue::at(&at.pointer, format!("block type `{other}`")));
             }
             (Block::Unknown { kind: other.to_owned() }, said_in("content"))
         }
@@ -67,7 +67,7 @@ fn call(at: &Cursor<'_, '_>, server: bool) -> Block {
     })
 }
 
-fn image(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Block {
+fn image(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Block {
     let Some(source) = at.get("source") else { return Block::Unknown { kind: "image".to_owned() } };
     Block::Image(match source.kind().as_str() {
         "base64" => ImageSource::Base64 {
@@ -77,14 +77,14 @@ fn image(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Block {
         "url" => ImageSource::Url { url: source.text_or_empty("url") },
         "file" => ImageSource::File { id: source.text_or_empty("file_id") },
         other => {
-            unknown.push(Unknown::at(&source.pointer, format!("image source `{other}`")));
+            unknown.push(UnknownValue::at(&source.pointer, format!("image source `{other}`")));
             return Block::Unknown { kind: "image".to_owned() };
         }
     })
 }
 
 /// A tool's answer: a string, blocks, or, from the provider's own tools, one object.
-fn result(at: &Cursor<'_, '_>, kind: String, server: bool, unknown: &mut Vec<Unknown>) -> Part {
+fn result(at: &Cursor<'_, '_>, kind: String, server: bool, unknown: &mut Vec<UnknownValue>) -> Part {
     let content = at.get("content");
     let mut failed = at.value.get("is_error").and_then(|value| value.as_bool()).unwrap_or(false);
     let mut parts = Vec::new();
@@ -112,14 +112,14 @@ fn result(at: &Cursor<'_, '_>, kind: String, server: bool, unknown: &mut Vec<Unk
 }
 
 /// A block inside a tool's answer: what the provider's own tools say has types of its own.
-fn inner(at: &Cursor<'_, '_>, server: bool, unknown: &mut Vec<Unknown>) -> Part {
+fn inner(at: &Cursor<'_, '_>, server: bool, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.kind();
     let of_server = kind.ends_with("_result") || kind.ends_with("_error") || kind.ends_with("_output");
     match kind.as_str() {
         "text" | "image" | "document" | "search_result" | "tool_reference" => decode(at, unknown),
         _ if server && of_server => Part::new(at, kind.clone(), Block::Unknown { kind }),
         _ => {
-            unknown.push(Unknown::at(&at.pointer, format!("block type `{kind}` in a tool result")));
+            unknown.push(UnknownValue::at(&at.pointer, format!("block type `{kind}` in a tool result")));
             Part::new(at, kind.clone(), Block::Unknown { kind })
         }
     }

@@ -3,7 +3,7 @@
 use session::{Block, Message, Role};
 
 use crate::dialect::raw::{Object, array};
-use crate::dialect::{Draft, Element, EncodeError, MarkOn, Thinking, ToolSpec};
+use crate::dialect::{Draft, Element, EncodeError, MarkerTarget, ThinkingConfig, ToolSpec};
 use crate::json::quote;
 
 use super::block;
@@ -23,24 +23,26 @@ pub(in crate::dialect) fn encode_request(draft: &Draft) -> Result<String, Encode
     }
     if !draft.system.is_empty() {
         let blocks = draft.system.iter().enumerate().map(|(index, element)| match element {
-            Element::Made(made) => encoded(made, draft.marker(MarkOn::System(index)), "the instructions"),
+            Element::Value(made) => {
+                encoded(made, draft.marker(MarkerTarget::System(index)), "the instructions")
+            }
             Element::Raw(json) => Ok(json.clone()),
         });
         body = body.raw("system", array(blocks.collect::<Result<Vec<_>, _>>()?));
     }
     let messages = draft.messages.iter().enumerate().map(|(index, element)| match element {
-        Element::Made(made) => message(draft, index, made),
+        Element::Value(made) => message(draft, index, made),
         Element::Raw(json) => Ok(json.clone()),
     });
     Ok(body.raw("messages", array(messages.collect::<Result<Vec<_>, _>>()?)).json())
 }
 
-fn thinking(thinking: Thinking) -> String {
+fn thinking(thinking: ThinkingConfig) -> String {
     let object = |kind: &str| Object::new().text("type", kind);
     match thinking {
-        Thinking::Adaptive => object("adaptive"),
-        Thinking::Budget(tokens) => object("enabled").number("budget_tokens", tokens),
-        Thinking::Off => object("disabled"),
+        ThinkingConfig::Adaptive => object("adaptive"),
+        ThinkingConfig::Budget(tokens) => object("enabled").number("budget_tokens", tokens),
+        ThinkingConfig::Off => object("disabled"),
     }
     .json()
 }
@@ -48,11 +50,11 @@ fn thinking(thinking: Thinking) -> String {
 fn tool(draft: &Draft, index: usize, element: &Element<ToolSpec>) -> String {
     match element {
         Element::Raw(json) => json.clone(),
-        Element::Made(ToolSpec { name, description, schema }) => Object::new()
+        Element::Value(ToolSpec { name, description, schema }) => Object::new()
             .text("name", name)
             .text("description", description)
             .raw("input_schema", schema.clone())
-            .maybe("cache_control", draft.marker(MarkOn::Tool(index)))
+            .maybe("cache_control", draft.marker(MarkerTarget::Tool(index)))
             .json(),
     }
 }
@@ -70,7 +72,7 @@ fn message(draft: &Draft, index: usize, message: &Message) -> Result<String, Enc
     // Always blocks, also where a string would do: a message that gains a marker, or loses it,
     // then keeps its shape.
     let blocks = message.blocks.iter().enumerate().map(|(at, block)| {
-        encoded(block, draft.marker(MarkOn::Block { message: index, block: at }), "a message")
+        encoded(block, draft.marker(MarkerTarget::Block { message: index, block: at }), "a message")
     });
     let content = array(blocks.collect::<Result<Vec<_>, _>>()?);
     Ok(Object::new().raw("role", quote(role)).raw("content", content).json())

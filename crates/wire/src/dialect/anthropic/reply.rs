@@ -4,18 +4,18 @@ use session::{Reply, StopReason, Usage};
 
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
-use crate::dialect::{Answer, DecodeError, EncodeError, Outcome, ProviderError, Unknown};
+use crate::dialect::{DecodeError, DecodedReply, DecodedResponse, EncodeError, ProviderError, UnknownValue};
 use crate::json::{Document, quote};
 
 use super::block;
 
-pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<Outcome, DecodeError> {
+pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<DecodedResponse, DecodeError> {
     let document = Document::parse(body)?;
     let root = Cursor::root(&document)?;
     if let Some(error) = root.get("error") {
-        return Ok(Outcome::Error(decode_error(&error)));
+        return Ok(DecodedResponse::Error(decode_error(&error)));
     }
-    let Some(content) = root.get("content") else { return Ok(Outcome::Other) };
+    let Some(content) = root.get("content") else { return Ok(DecodedResponse::Other) };
     let mut unknown = Vec::new();
     let parts: Vec<_> = content.items().map(|at| block::decode(&at, &mut unknown)).collect();
     let reply = Reply {
@@ -25,7 +25,7 @@ pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<Outcome, DecodeErr
         stop: root.text("stop_reason").map(|reason| stop_reason(reason, &mut unknown)),
         usage: root.get("usage").map(|usage| decode_usage(&usage)).unwrap_or_default(),
     };
-    Ok(Outcome::Answer(Answer { reply, parts, unknown }))
+    Ok(DecodedResponse::Reply(DecodedReply { reply, parts, unknown }))
 }
 
 /// What stands under `error`.
@@ -44,12 +44,12 @@ const STOPS: &[(StopReason, &str)] = &[
     (StopReason::ContextWindow, "model_context_window_exceeded"),
 ];
 
-fn stop_reason(reason: String, unknown: &mut Vec<Unknown>) -> StopReason {
+fn stop_reason(reason: String, unknown: &mut Vec<UnknownValue>) -> StopReason {
     if let Some((stop, _)) = STOPS.iter().find(|(_, word)| *word == reason) {
         return stop.clone();
     }
     if reason != "compaction" {
-        unknown.push(Unknown::at("/stop_reason", format!("stop reason `{reason}`")));
+        unknown.push(UnknownValue::at("/stop_reason", format!("stop reason `{reason}`")));
     }
     StopReason::Other(reason)
 }

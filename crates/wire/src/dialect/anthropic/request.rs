@@ -3,7 +3,9 @@
 use session::Role;
 
 use crate::dialect::cursor::Cursor;
-use crate::dialect::{DecodeError, Marker, Part, Prompt, PromptMessage, Runs, Setting, Tool, Unknown};
+use crate::dialect::{
+    DecodeError, Marker, Part, Prompt, PromptMessage, Setting, ToolDefinition, ToolExecution, UnknownValue,
+};
 use crate::json::Document;
 
 use super::{DIALECT, block};
@@ -35,20 +37,20 @@ pub(in crate::dialect) fn decode_request(document: &Document<'_>) -> Result<Prom
 }
 
 /// A string or blocks.
-fn content(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Vec<Part> {
+fn content(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     if at.is_string() {
         return vec![Part::text(at)];
     }
     at.items().map(|item| block::decode(&item, unknown)).collect()
 }
 
-fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> PromptMessage {
+fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> PromptMessage {
     let role = match at.text_or_empty("role").as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "system" => Role::System,
         other => {
-            unknown.push(Unknown::at(format!("{}/role", at.pointer), format!("role `{other}`")));
+            unknown.push(UnknownValue::at(format!("{}/role", at.pointer), format!("role `{other}`")));
             Role::User
         }
     };
@@ -74,15 +76,15 @@ const PROVIDER_TOOLS: &[&str] = &[
     "web_search_",
 ];
 
-fn tool(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Tool {
+fn tool(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> ToolDefinition {
     let kind = at.text("type").unwrap_or_else(|| "custom".to_owned());
     let ours = kind == "custom";
     if !ours && !PROVIDER_TOOLS.iter().any(|known| kind.starts_with(known)) {
-        unknown.push(Unknown::at(&at.pointer, format!("tool type `{kind}`")));
+        unknown.push(UnknownValue::at(&at.pointer, format!("tool type `{kind}`")));
     }
-    Tool {
+    ToolDefinition {
         name: at.text("name").or_else(|| at.text("mcp_server_name")).unwrap_or_else(|| kind.clone()),
-        runs: if ours { Runs::Function } else { Runs::Provider },
+        execution: if ours { ToolExecution::Function } else { ToolExecution::Provider },
         deferred: at.value.get("defer_loading").and_then(|value| value.as_bool()).unwrap_or(false),
         description: at.text("description"),
         place: at.place(),

@@ -7,7 +7,7 @@ use crate::dialect::raw::{Object, array};
 use crate::sse::Frame;
 
 use super::decode_error;
-use super::merge::{Place, Tree};
+use super::merge::{DeltaContext, Tree};
 
 #[derive(Debug, Default)]
 pub(in crate::dialect) struct Gathered {
@@ -107,7 +107,7 @@ impl Gathered {
             let pointer = format!("/choices/{index}/{name}");
             // What is said once per choice is told again in later chunks: the last word counts.
             let depth = if ["message", "logprobs"].contains(&name) { 0 } else { usize::MAX };
-            let place = Place { frame, pointer, name: name.to_owned(), depth };
+            let place = DeltaContext { frame, pointer, name: name.to_owned(), depth };
             choice.member(name).add(member.value, &place, log);
         }
     }

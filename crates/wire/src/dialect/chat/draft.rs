@@ -4,7 +4,7 @@ use session::{Block, ImageSource, Message, Role, ToolCall, ToolResult};
 
 use crate::dialect::draft::is_object;
 use crate::dialect::raw::{Object, array};
-use crate::dialect::{Draft, Element, EncodeError, MarkOn, ToolSpec};
+use crate::dialect::{Draft, Element, EncodeError, MarkerTarget, ToolSpec};
 use crate::json::quote;
 
 use super::DIALECT;
@@ -31,8 +31,8 @@ pub(in crate::dialect) fn encode_request(draft: &Draft) -> Result<String, Encode
     for (index, element) in draft.messages.iter().enumerate() {
         match element {
             Element::Raw(json) => messages.push(json.clone()),
-            Element::Made(message) => {
-                let marker = |block| draft.marker(MarkOn::Block { message: index, block });
+            Element::Value(message) => {
+                let marker = |block| draft.marker(MarkerTarget::Block { message: index, block });
                 encode_message(message, marker, &mut messages)?;
             }
         }
@@ -43,24 +43,24 @@ pub(in crate::dialect) fn encode_request(draft: &Draft) -> Result<String, Encode
 fn tool(draft: &Draft, index: usize, element: &Element<ToolSpec>) -> String {
     match element {
         Element::Raw(json) => json.clone(),
-        Element::Made(ToolSpec { name, description, schema }) => {
+        Element::Value(ToolSpec { name, description, schema }) => {
             let function = Object::new().text("name", name).text("description", description);
             Object::new()
                 .text("type", "function")
                 .raw("function", function.raw("parameters", schema.clone()).json())
-                .maybe("cache_control", draft.marker(MarkOn::Tool(index)))
+                .maybe("cache_control", draft.marker(MarkerTarget::Tool(index)))
                 .json()
         }
     }
 }
 
 fn system(draft: &Draft) -> Result<String, EncodeError> {
-    let marker = |index| draft.marker(MarkOn::System(index));
+    let marker = |index| draft.marker(MarkerTarget::System(index));
     let content = match draft.system.as_slice() {
-        [Element::Made(block)] => content(&[(block, marker(0))], "the instructions")?,
+        [Element::Value(block)] => content(&[(block, marker(0))], "the instructions")?,
         elements => {
             let parts = elements.iter().enumerate().map(|(index, element)| match element {
-                Element::Made(block) => part(block, marker(index), "the instructions"),
+                Element::Value(block) => part(block, marker(index), "the instructions"),
                 Element::Raw(json) => Ok(json.clone()),
             });
             array(parts.collect::<Result<Vec<_>, _>>()?)

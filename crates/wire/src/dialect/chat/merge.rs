@@ -8,7 +8,7 @@
 use crate::dialect::accumulate::Log;
 use crate::dialect::cursor::token;
 use crate::dialect::raw::array;
-use crate::json::{Kind, Value, quote};
+use crate::json::{Value, ValueKind, quote};
 use crate::sse::Frame;
 
 /// A value on its way.
@@ -31,7 +31,7 @@ const ONCE: &[&str] = &["role", "id", "type", "name", "format", "call_id"];
 const MAX_DEPTH: usize = 8;
 
 /// Where a delta stands.
-pub(super) struct Place<'a> {
+pub(super) struct DeltaContext<'a> {
     pub(super) frame: &'a Frame,
     /// The pointer in the message.
     pub(super) pointer: String,
@@ -40,15 +40,15 @@ pub(super) struct Place<'a> {
     pub(super) depth: usize,
 }
 
-impl Place<'_> {
-    fn member(&self, name: &str) -> Place<'_> {
+impl DeltaContext<'_> {
+    fn member(&self, name: &str) -> DeltaContext<'_> {
         let pointer = format!("{}/{}", self.pointer, token(name));
-        Place { frame: self.frame, pointer, name: name.to_owned(), depth: self.depth + 1 }
+        DeltaContext { frame: self.frame, pointer, name: name.to_owned(), depth: self.depth + 1 }
     }
 
-    fn item(&self, index: usize) -> Place<'_> {
+    fn item(&self, index: usize) -> DeltaContext<'_> {
         let pointer = format!("{}/{index}", self.pointer);
-        Place { frame: self.frame, pointer, name: String::new(), depth: self.depth + 1 }
+        DeltaContext { frame: self.frame, pointer, name: String::new(), depth: self.depth + 1 }
     }
 }
 
@@ -58,24 +58,24 @@ impl Tree {
     }
 
     /// Adds a delta.
-    pub(super) fn add(&mut self, delta: Value<'_, '_>, place: &Place<'_>, log: &mut Log) {
+    pub(super) fn add(&mut self, delta: Value<'_, '_>, place: &DeltaContext<'_>, log: &mut Log) {
         let fresh = matches!(self, Self::Raw(raw) if raw == "null");
         match delta.kind() {
-            Kind::Null => {}
+            ValueKind::Null => {}
             _ if place.depth > MAX_DEPTH => *self = Self::Raw(delta.raw().to_owned()),
-            Kind::String if ONCE.contains(&place.name.as_str()) => {
+            ValueKind::String if ONCE.contains(&place.name.as_str()) => {
                 if fresh || matches!(self, Self::Raw(raw) if raw == "\"\"") {
                     *self = Self::Raw(delta.raw().to_owned());
                 }
             }
-            Kind::String => self.add_text(delta, place, log),
-            Kind::Array => self.add_items(delta, place, log),
-            Kind::Object => self.add_members(delta, place, log),
-            Kind::Bool | Kind::Number => *self = Self::Raw(delta.raw().to_owned()),
+            ValueKind::String => self.add_text(delta, place, log),
+            ValueKind::Array => self.add_items(delta, place, log),
+            ValueKind::Object => self.add_members(delta, place, log),
+            ValueKind::Bool | ValueKind::Number => *self = Self::Raw(delta.raw().to_owned()),
         }
     }
 
-    fn add_text(&mut self, delta: Value<'_, '_>, place: &Place<'_>, log: &mut Log) {
+    fn add_text(&mut self, delta: Value<'_, '_>, place: &DeltaContext<'_>, log: &mut Log) {
         if let Self::List(parts) = self {
             let at = text_part(parts);
             let place = place.item(at);
@@ -88,7 +88,7 @@ impl Tree {
         log.join(place.frame, delta, place.pointer.clone(), text);
     }
 
-    fn add_items(&mut self, delta: Value<'_, '_>, place: &Place<'_>, log: &mut Log) {
+    fn add_items(&mut self, delta: Value<'_, '_>, place: &DeltaContext<'_>, log: &mut Log) {
         match self {
             Self::List(_) => {}
             Self::Text(text) if !text.is_empty() => {
@@ -112,7 +112,7 @@ impl Tree {
         }
     }
 
-    fn add_members(&mut self, delta: Value<'_, '_>, place: &Place<'_>, log: &mut Log) {
+    fn add_members(&mut self, delta: Value<'_, '_>, place: &DeltaContext<'_>, log: &mut Log) {
         if !matches!(self, Self::Map(_)) {
             *self = Self::Map(Vec::new());
         }

@@ -3,7 +3,7 @@
 use session::{Block, CallId, ImageSource, ToolCall, ToolResult};
 
 use crate::dialect::cursor::Cursor;
-use crate::dialect::{Part, Unknown};
+use crate::dialect::{Part, UnknownValue};
 
 /// Members that `said` decodes.
 pub(super) const SAID: &[&str] = &[
@@ -19,7 +19,7 @@ pub(super) const SAID: &[&str] = &[
 ];
 
 /// Everything a message says, in the order the model said it: reasoning, words, calls.
-pub(super) fn said(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Vec<Part> {
+pub(super) fn said(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     let mut parts = reasoning(at, unknown);
     parts.extend(at.get("content").map(|content| content_parts(&content, unknown)).unwrap_or_default());
     if let Some(refusal) = at.get("refusal").filter(|refusal| not_empty(refusal)) {
@@ -38,7 +38,7 @@ fn not_empty(at: &Cursor<'_, '_>) -> bool {
 }
 
 /// A string, or parts; an empty string says nothing.
-pub(super) fn content_parts(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Vec<Part> {
+pub(super) fn content_parts(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     if at.is_string() {
         return if not_empty(at) { vec![Part::text(at)] } else { Vec::new() };
     }
@@ -48,7 +48,7 @@ pub(super) fn content_parts(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> 
 /// Parts that we recognise and have no word for.
 const PLAIN: &[&str] = &["input_audio", "video_url"];
 
-fn content_part(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
+fn content_part(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.kind();
     let (block, said) = match kind.as_str() {
         "text" => (Block::Text { text: at.text_or_empty("text") }, at.get("text")),
@@ -66,7 +66,7 @@ fn content_part(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
         }
         other => {
             if !PLAIN.contains(&other) {
-                unknown.push(Unknown::at(&at.pointer, format!("part type `{other}`")));
+                unknown.push(UnknownValue::at(&at.pointer, format!("part type `{other}`")));
             }
             (Block::Unknown { kind: other.to_owned() }, at.get(other))
         }
@@ -75,7 +75,7 @@ fn content_part(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
 }
 
 /// Reasoning in detail where there is detail, else as one text under the name this provider has.
-fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Vec<Part> {
+fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     let details = at.get("reasoning_details").filter(|details| details.value.items().next().is_some());
     if let Some(details) = details {
         return details.items().map(|detail| reasoning_detail(&detail, unknown)).collect();
@@ -89,7 +89,7 @@ fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Vec<Part> {
     text.into_iter().collect()
 }
 
-fn reasoning_detail(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
+fn reasoning_detail(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.kind();
     let thinking = |member: &str| Block::Thinking {
         text: at.text_or_empty(member),
@@ -100,20 +100,20 @@ fn reasoning_detail(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
         "reasoning.summary" => (thinking("summary"), at.get("summary")),
         "reasoning.encrypted" => (Block::RedactedThinking { data: at.text_or_empty("data") }, at.get("data")),
         other => {
-            unknown.push(Unknown::at(&at.pointer, format!("reasoning type `{other}`")));
+            unknown.push(UnknownValue::at(&at.pointer, format!("reasoning type `{other}`")));
             (Block::Unknown { kind: other.to_owned() }, None)
         }
     };
     Part::new(at, kind, block).said_by(said.as_ref())
 }
 
-fn tool_call(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
+fn tool_call(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.text("type").unwrap_or_else(|| "function".to_owned());
     let member = match kind.as_str() {
         "function" => "arguments",
         "custom" => "input",
         other => {
-            unknown.push(Unknown::at(&at.pointer, format!("tool call type `{other}`")));
+            unknown.push(UnknownValue::at(&at.pointer, format!("tool call type `{other}`")));
             "input"
         }
     };
@@ -137,7 +137,7 @@ fn function_call(at: &Cursor<'_, '_>) -> Part {
 }
 
 /// A whole message that is a tool's answer.
-pub(super) fn tool_result(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
+pub(super) fn tool_result(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let content = at.get("content");
     let parts = content.as_ref().map(|content| content_parts(content, unknown)).unwrap_or_default();
     let call = at.text("tool_call_id").unwrap_or_else(|| at.text_or_empty("name"));

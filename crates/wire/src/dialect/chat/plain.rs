@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use session::{Block, Message, ToolResult};
 
-use crate::dialect::{Draft, Element, MarkOn};
+use crate::dialect::{Draft, Element, MarkerTarget};
 
 /// What a result says whose pictures come behind it.
 const PICTURES_FOLLOW: &str = "(the picture follows)";
@@ -29,14 +29,14 @@ pub(in crate::dialect) fn message(said: &Message) -> Message {
 
 /// The same draft with instructions of one text, where nothing marks a part of them.
 pub(in crate::dialect) fn instructions(draft: &Draft) -> Cow<'_, Draft> {
-    let is_marked = draft.marks.iter().any(|mark| matches!(mark.on, MarkOn::System(_)));
+    let is_marked = draft.marks.iter().any(|mark| matches!(mark.on, MarkerTarget::System(_)));
     let made = draft.system.iter().map(|element| match element {
-        Element::Made(block) => Some(block.clone()),
+        Element::Value(block) => Some(block.clone()),
         Element::Raw(_) => None,
     });
     match made.collect::<Option<Vec<Block>>>().filter(|_| !is_marked) {
         Some(blocks) => {
-            let system = joined(blocks).into_iter().map(Element::Made).collect();
+            let system = joined(blocks).into_iter().map(Element::Value).collect();
             Cow::Owned(Draft { system, ..draft.clone() })
         }
         None => Cow::Borrowed(draft),

@@ -4,25 +4,25 @@ use session::{Block, Reply, StopReason, ToolCall, Usage};
 
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
-use crate::dialect::{Answer, DecodeError, EncodeError, Outcome, ProviderError, Unknown};
-use crate::json::{Document, Kind, quote};
+use crate::dialect::{DecodeError, DecodedReply, DecodedResponse, EncodeError, ProviderError, UnknownValue};
+use crate::json::{Document, ValueKind, quote};
 
 use super::DIALECT;
 use super::draft::{encode_call, with_reasoning};
 use super::message::said;
 
-pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<Outcome, DecodeError> {
+pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<DecodedResponse, DecodeError> {
     let document = Document::parse(body)?;
     let root = Cursor::root(&document)?;
     if let Some(error) = root.get("error") {
-        return Ok(Outcome::Error(decode_error(&error)));
+        return Ok(DecodedResponse::Error(decode_error(&error)));
     }
-    let Some(choices) = root.get("choices") else { return Ok(Outcome::Other) };
+    let Some(choices) = root.get("choices") else { return Ok(DecodedResponse::Other) };
     let mut unknown = Vec::new();
     // The first choice is the reply; the others, where they were asked for, stay in the body.
     let choice = choices.items().next();
     if let Some(error) = choice.as_ref().and_then(|choice| choice.get("error")) {
-        return Ok(Outcome::Error(decode_error(&error)));
+        return Ok(DecodedResponse::Error(decode_error(&error)));
     }
     let message = choice.as_ref().and_then(|choice| choice.get("message"));
     let parts = message.map(|message| said(&message, &mut unknown)).unwrap_or_default();
@@ -35,15 +35,18 @@ pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<Outcome, DecodeErr
         stop: finish.map(|reason| stop_reason(reason, refused, &mut unknown)),
         usage: root.get("usage").map(|usage| decode_usage(&usage)).unwrap_or_default(),
     };
-    Ok(Outcome::Answer(Answer { reply, parts, unknown }))
+    Ok(DecodedResponse::Reply(DecodedReply { reply, parts, unknown }))
 }
 
 /// What stands under `error`: mostly an object, from some only words.
 pub(in crate::dialect) fn decode_error(error: &Cursor<'_, '_>) -> ProviderError {
     let word = |name: &str| {
         let value = error.get(name)?.value;
-        let word =
-            if value.kind() == Kind::String { value.as_str()?.into_owned() } else { value.raw().to_owned() };
+        let word = if value.kind() == ValueKind::String {
+            value.as_str()?.into_owned()
+        } else {
+            value.raw().to_owned()
+        };
         Some(word).filter(|word| !word.is_empty())
     };
     let (kind, code) = match (word("type"), word("code")) {
@@ -55,7 +58,7 @@ pub(in crate::dialect) fn decode_error(error: &Cursor<'_, '_>) -> ProviderError 
     ProviderError { kind, code, message: message.unwrap_or_else(|| error.text_or_empty("message")) }
 }
 
-fn stop_reason(reason: String, refused: bool, unknown: &mut Vec<Unknown>) -> StopReason {
+fn stop_reason(reason: String, refused: bool, unknown: &mut Vec<UnknownValue>) -> StopReason {
     match reason.as_str() {
         "stop" if refused => StopReason::Refusal,
         "stop" => StopReason::EndTurn,
@@ -64,7 +67,7 @@ fn stop_reason(reason: String, refused: bool, unknown: &mut Vec<Unknown>) -> Sto
         "content_filter" => StopReason::ContentFilter,
         "error" => StopReason::Other(reason),
         _ => {
-            unknown.push(Unknown::at("/choices/0/finish_reason", format!("stop reason `{reason}`")));
+            unknown.push(UnknownValue::at("/choices/0/finish_reason", format!("stop reason `{reason}`")));
             StopReason::Other(reason)
         }
     }

@@ -3,7 +3,9 @@
 use session::Role;
 
 use crate::dialect::cursor::Cursor;
-use crate::dialect::{DecodeError, Marker, Prompt, PromptMessage, Runs, Setting, Tool, Unknown};
+use crate::dialect::{
+    DecodeError, Marker, Prompt, PromptMessage, Setting, ToolDefinition, ToolExecution, UnknownValue,
+};
 use crate::json::Document;
 
 use super::DIALECT;
@@ -33,7 +35,7 @@ pub(in crate::dialect) fn decode_request(document: &Document<'_>) -> Result<Prom
     Ok(prompt)
 }
 
-fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> PromptMessage {
+fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> PromptMessage {
     let role = match at.text_or_empty("role").as_str() {
         "system" => Role::System,
         "developer" => Role::Developer,
@@ -41,7 +43,7 @@ fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> PromptMessage {
         "assistant" => Role::Assistant,
         "tool" | "function" => Role::Tool,
         other => {
-            unknown.push(Unknown::at(format!("{}/role", at.pointer), format!("role `{other}`")));
+            unknown.push(UnknownValue::at(format!("{}/role", at.pointer), format!("role `{other}`")));
             Role::User
         }
     };
@@ -49,26 +51,26 @@ fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> PromptMessage {
     PromptMessage { role, parts, place: at.place(), extra: Setting::others(at, SAID) }
 }
 
-/// Tools that some provider runs itself.
+/// Tools that some provider execution itself.
 const PROVIDER_TOOLS: &[&str] = &["browser_search", "code_interpreter", "mcp", "web_search"];
 
-fn tool(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Tool {
+fn tool(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> ToolDefinition {
     let kind = at.kind();
-    let runs = match kind.as_str() {
-        "function" => Runs::Function,
-        "custom" => Runs::Custom,
-        _ => Runs::Provider,
+    let execution = match kind.as_str() {
+        "function" => ToolExecution::Function,
+        "custom" => ToolExecution::Custom,
+        _ => ToolExecution::Provider,
     };
     let known = PROVIDER_TOOLS.contains(&kind.as_str()) || kind.starts_with("openrouter:");
-    if runs == Runs::Provider && !known {
-        unknown.push(Unknown::at(&at.pointer, format!("tool type `{kind}`")));
+    if execution == ToolExecution::Provider && !known {
+        unknown.push(UnknownValue::at(&at.pointer, format!("tool type `{kind}`")));
     }
     let inner = at.get(&kind);
     let text = |name: &str| inner.as_ref().and_then(|inner| inner.text(name));
     let schema = inner.as_ref().and_then(|inner| inner.get("parameters").or_else(|| inner.get("format")));
-    Tool {
+    ToolDefinition {
         name: text("name").unwrap_or_else(|| kind.clone()),
-        runs,
+        execution,
         deferred: false,
         description: text("description"),
         place: at.place(),

@@ -8,7 +8,7 @@ use crate::dialect::accumulate::{Gather, Log, StreamEnd, event_kind, inside};
 use crate::dialect::chat::decode_error;
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
-use crate::json::{Document, Edits, Kind};
+use crate::json::{Document, Edits, ValueKind};
 use crate::sse::Frame;
 
 #[derive(Debug, Default)]
@@ -272,7 +272,7 @@ fn first_piece(item: &str, member: &str) -> String {
     let document = Document::parse(item.as_bytes()).ok();
     let piece = document.as_ref().and_then(|document| document.root().get(member));
     piece
-        .filter(|piece| piece.kind() == Kind::String)
+        .filter(|piece| piece.kind() == ValueKind::String)
         .map_or_else(String::new, |piece| inside(piece.raw()).to_owned())
 }
 

@@ -4,7 +4,7 @@ use session::{Block, CallId, ImageSource, Message, Role, ToolCall, ToolResult};
 
 use crate::dialect::draft::is_object;
 use crate::dialect::raw::{Object, array};
-use crate::dialect::{Draft, Element, EncodeError, MarkOn, Thinking, ToolSpec};
+use crate::dialect::{Draft, Element, EncodeError, MarkerTarget, ThinkingConfig, ToolSpec};
 use crate::json::quote;
 
 use super::DIALECT;
@@ -28,8 +28,8 @@ pub(in crate::dialect) fn encode_request(draft: &Draft) -> Result<String, Encode
     for (index, element) in draft.messages.iter().enumerate() {
         match element {
             Element::Raw(json) => items.push(json.clone()),
-            Element::Made(message) => {
-                let marked = |block| marker(draft, MarkOn::Block { message: index, block });
+            Element::Value(message) => {
+                let marked = |block| marker(draft, MarkerTarget::Block { message: index, block });
                 encode_message(message, &custom, marked, &mut items)?;
             }
         }
@@ -38,7 +38,7 @@ pub(in crate::dialect) fn encode_request(draft: &Draft) -> Result<String, Encode
 }
 
 fn reasoning(draft: &Draft) -> Option<String> {
-    let shown = matches!(draft.thinking, Some(Thinking::Adaptive | Thinking::Budget(_)));
+    let shown = matches!(draft.thinking, Some(ThinkingConfig::Adaptive | ThinkingConfig::Budget(_)));
     let object = Object::new().maybe("effort", draft.effort.as_deref().map(quote));
     (shown || draft.effort.is_some()).then(|| object.maybe("summary", shown.then(|| quote("auto"))).json())
 }
@@ -46,7 +46,7 @@ fn reasoning(draft: &Draft) -> Option<String> {
 fn tool(element: &Element<ToolSpec>) -> String {
     match element {
         Element::Raw(json) => json.clone(),
-        Element::Made(ToolSpec { name, description, schema }) => Object::new()
+        Element::Value(ToolSpec { name, description, schema }) => Object::new()
             .text("type", "function")
             .text("name", name)
             .text("description", description)
@@ -57,15 +57,15 @@ fn tool(element: &Element<ToolSpec>) -> String {
 }
 
 /// Markers have another shape here, and no term of their own.
-fn marker(draft: &Draft, on: MarkOn) -> Option<String> {
+fn marker(draft: &Draft, on: MarkerTarget) -> Option<String> {
     draft.marker(on).map(|_| Object::new().text("mode", "explicit").json())
 }
 
 /// An item rather than `instructions`, so that blocks stay blocks and can carry a marker.
 fn instructions(draft: &Draft) -> Result<String, EncodeError> {
     let parts = draft.system.iter().enumerate().map(|(index, element)| match element {
-        Element::Made(block) => {
-            part(block, Role::Developer, marker(draft, MarkOn::System(index)), "the instructions")
+        Element::Value(block) => {
+            part(block, Role::Developer, marker(draft, MarkerTarget::System(index)), "the instructions")
         }
         Element::Raw(json) => Ok(json.clone()),
     });
@@ -76,7 +76,7 @@ fn instructions(draft: &Draft) -> Result<String, EncodeError> {
 /// The calls whose results must be given back as a custom tool's.
 fn custom_calls(draft: &Draft) -> Vec<&CallId> {
     let made = draft.messages.iter().filter_map(|element| match element {
-        Element::Made(message) => Some(message),
+        Element::Value(message) => Some(message),
         Element::Raw(_) => None,
     });
     let custom = made.flat_map(|message| &message.blocks).filter_map(|block| match block {

@@ -3,7 +3,7 @@
 use session::{Block, CallId, ImageSource, Role, ToolCall, ToolResult};
 
 use crate::dialect::cursor::Cursor;
-use crate::dialect::{Part, Unknown};
+use crate::dialect::{Part, UnknownValue};
 
 /// What one item says, and who says it.
 pub(super) struct Item {
@@ -11,7 +11,7 @@ pub(super) struct Item {
     pub(super) parts: Vec<Part>,
 }
 
-/// Calls of the provider's own tools: the item's type, who runs it, and where its input stands.
+/// Calls of the provider's own tools: the item's type, who execution it, and where its input stands.
 /// The tool goes by the type without `_call`.
 const CALLS: &[(&str, By, &str)] = &[
     ("apply_patch_call", By::Harness, "operation"),
@@ -27,7 +27,7 @@ const CALLS: &[(&str, By, &str)] = &[
     ("web_search_call", By::Provider, "action"),
 ];
 
-/// Who runs a tool.
+/// Who execution a tool.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Harness,
@@ -60,7 +60,7 @@ const PLAIN: &[(&str, Role)] = &[
     ("mcp_list_tools", Role::Assistant),
 ];
 
-pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Item {
+pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Item {
     let kind = at.kind();
     let by_model = |part: Part| Item { role: Role::Assistant, parts: vec![part] };
     match kind.as_str() {
@@ -77,7 +77,7 @@ pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Item {
     }
 }
 
-fn other_item(at: &Cursor<'_, '_>, kind: &str, unknown: &mut Vec<Unknown>) -> Item {
+fn other_item(at: &Cursor<'_, '_>, kind: &str, unknown: &mut Vec<UnknownValue>) -> Item {
     if let Some((_, by, member)) = CALLS.iter().find(|(known, _, _)| *known == kind) {
         return Item { role: Role::Assistant, parts: vec![own_call(at, kind, *by, member)] };
     }
@@ -86,20 +86,20 @@ fn other_item(at: &Cursor<'_, '_>, kind: &str, unknown: &mut Vec<Unknown>) -> It
     }
     let plain = PLAIN.iter().find(|(known, _)| *known == kind);
     if plain.is_none() {
-        unknown.push(Unknown::at(&at.pointer, format!("item type `{kind}`")));
+        unknown.push(UnknownValue::at(&at.pointer, format!("item type `{kind}`")));
     }
     let part = Part::new(at, kind, Block::Unknown { kind: kind.to_owned() });
     Item { role: plain.map_or(Role::User, |(_, role)| *role), parts: vec![part] }
 }
 
-fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Item {
+fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Item {
     let role = match at.text_or_empty("role").as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "system" => Role::System,
         "developer" => Role::Developer,
         other => {
-            unknown.push(Unknown::at(format!("{}/role", at.pointer), format!("role `{other}`")));
+            unknown.push(UnknownValue::at(format!("{}/role", at.pointer), format!("role `{other}`")));
             Role::User
         }
     };
@@ -108,14 +108,14 @@ fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Item {
 }
 
 /// A string, or parts.
-fn contents(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Vec<Part> {
+fn contents(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     if at.is_string() {
         return vec![Part::text(at)];
     }
     at.items().map(|part| content(&part, unknown)).collect()
 }
 
-fn content(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
+fn content(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.kind();
     let (block, said) = match kind.as_str() {
         "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => {
@@ -126,7 +126,7 @@ fn content(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
         "input_file" => (Block::Document { name: at.text("filename") }, at.get("file_data")),
         other => {
             if !["input_audio", "output_audio", "encrypted_content"].contains(&other) {
-                unknown.push(Unknown::at(&at.pointer, format!("part type `{other}`")));
+                unknown.push(UnknownValue::at(&at.pointer, format!("part type `{other}`")));
             }
             (Block::Unknown { kind: other.to_owned() }, None)
         }
@@ -142,12 +142,12 @@ fn image(at: &Cursor<'_, '_>) -> ImageSource {
 }
 
 /// One block for an item: its summary or its text, and what seals it.
-fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> Part {
-    let texts = |name: &str, kind: &str, unknown: &mut Vec<Unknown>| {
+fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
+    let texts = |name: &str, kind: &str, unknown: &mut Vec<UnknownValue>| {
         let mut texts = Vec::new();
         for part in at.get(name).iter().flat_map(Cursor::items) {
             if part.kind() != kind {
-                unknown.push(Unknown::at(&part.pointer, format!("reasoning type `{}`", part.kind())));
+                unknown.push(UnknownValue::at(&part.pointer, format!("reasoning type `{}`", part.kind())));
             }
             texts.push(part.text_or_empty("text"));
         }
@@ -200,7 +200,7 @@ fn own_call(at: &Cursor<'_, '_>, kind: &str, by: By, member: &str) -> Part {
     Part::new(at, kind, block).said_by(said.as_ref())
 }
 
-fn output(at: &Cursor<'_, '_>, kind: &str, member: &str, unknown: &mut Vec<Unknown>) -> Part {
+fn output(at: &Cursor<'_, '_>, kind: &str, member: &str, unknown: &mut Vec<UnknownValue>) -> Part {
     let said = at.get(member);
     let parts = match &said {
         Some(tools) if member == "tools" => tools.items().map(|tool| reference(&tool)).collect(),

@@ -5,19 +5,19 @@ use session::{Block, Reply, StopReason, Usage};
 use crate::dialect::chat::decode_error;
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
-use crate::dialect::{Answer, DecodeError, EncodeError, Outcome, Unknown};
+use crate::dialect::{DecodeError, DecodedReply, DecodedResponse, EncodeError, UnknownValue};
 use crate::json::{Document, quote};
 
 use super::draft::{call_item, reasoning_item};
 use super::{DIALECT, item};
 
-pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<Outcome, DecodeError> {
+pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<DecodedResponse, DecodeError> {
     let document = Document::parse(body)?;
     let root = Cursor::root(&document)?;
     if let Some(error) = root.get("error") {
-        return Ok(Outcome::Error(decode_error(&error)));
+        return Ok(DecodedResponse::Error(decode_error(&error)));
     }
-    let Some(output) = root.get("output") else { return Ok(Outcome::Other) };
+    let Some(output) = root.get("output") else { return Ok(DecodedResponse::Other) };
     let mut unknown = Vec::new();
     let parts: Vec<_> = output.items().flat_map(|at| item::decode(&at, &mut unknown).parts).collect();
     let mut reply = Reply {
@@ -28,11 +28,11 @@ pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<Outcome, DecodeErr
         usage: root.get("usage").map(|usage| decode_usage(&usage)).unwrap_or_default(),
     };
     reply.stop = stop_reason(&root, &reply, &mut unknown);
-    Ok(Outcome::Answer(Answer { reply, parts, unknown }))
+    Ok(DecodedResponse::Reply(DecodedReply { reply, parts, unknown }))
 }
 
 /// There is only a status here; why a completed reply stopped shows in what it says.
-fn stop_reason(root: &Cursor<'_, '_>, reply: &Reply, unknown: &mut Vec<Unknown>) -> Option<StopReason> {
+fn stop_reason(root: &Cursor<'_, '_>, reply: &Reply, unknown: &mut Vec<UnknownValue>) -> Option<StopReason> {
     let status = root.text_or_empty("status");
     match status.as_str() {
         "completed" if reply.calls().next().is_some() => Some(StopReason::ToolUse),
@@ -48,7 +48,7 @@ fn stop_reason(root: &Cursor<'_, '_>, reply: &Reply, unknown: &mut Vec<Unknown>)
                 "content_filter" => StopReason::ContentFilter,
                 _ => {
                     let what = format!("stop reason `{reason}`");
-                    unknown.push(Unknown::at("/incomplete_details/reason", what));
+                    unknown.push(UnknownValue::at("/incomplete_details/reason", what));
                     StopReason::Other(reason)
                 }
             })
@@ -56,7 +56,7 @@ fn stop_reason(root: &Cursor<'_, '_>, reply: &Reply, unknown: &mut Vec<Unknown>)
         "cancelled" | "failed" => Some(StopReason::Other(status)),
         "" | "in_progress" | "queued" => None,
         other => {
-            unknown.push(Unknown::at("/status", format!("status `{other}`")));
+            unknown.push(UnknownValue::at("/status", format!("status `{other}`")));
             None
         }
     }

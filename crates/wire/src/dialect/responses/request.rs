@@ -3,7 +3,9 @@
 use session::Role;
 
 use crate::dialect::cursor::Cursor;
-use crate::dialect::{DecodeError, Marker, Part, Prompt, PromptMessage, Runs, Setting, Tool, Unknown};
+use crate::dialect::{
+    DecodeError, Marker, Part, Prompt, PromptMessage, Setting, ToolDefinition, ToolExecution, UnknownValue,
+};
 use crate::json::Document;
 
 use super::{DIALECT, item};
@@ -58,7 +60,7 @@ pub(in crate::dialect) fn decode_request(document: &Document<'_>) -> Result<Prom
     Ok(prompt)
 }
 
-fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<Unknown>) -> PromptMessage {
+fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> PromptMessage {
     let item::Item { role, parts } = item::decode(at, unknown);
     PromptMessage { role, parts, place: at.place(), extra: Setting::others(at, SAID) }
 }
@@ -82,22 +84,27 @@ const PROVIDER_TOOLS: &[&str] = &[
     "web_search_preview_2025_03_11",
 ];
 
-fn tool(at: &Cursor<'_, '_>, message: Option<usize>, out: &mut Vec<Tool>, unknown: &mut Vec<Unknown>) {
+fn tool(
+    at: &Cursor<'_, '_>,
+    message: Option<usize>,
+    out: &mut Vec<ToolDefinition>,
+    unknown: &mut Vec<UnknownValue>,
+) {
     let kind = at.kind();
-    let runs = match kind.as_str() {
-        "function" => Runs::Function,
-        "custom" => Runs::Custom,
-        _ => Runs::Provider,
+    let execution = match kind.as_str() {
+        "function" => ToolExecution::Function,
+        "custom" => ToolExecution::Custom,
+        _ => ToolExecution::Provider,
     };
     // What an MCP server offers has no type.
     let known = ["", "namespace"].contains(&kind.as_str()) || PROVIDER_TOOLS.contains(&kind.as_str());
-    if runs == Runs::Provider && !known {
-        unknown.push(Unknown::at(&at.pointer, format!("tool type `{kind}`")));
+    if execution == ToolExecution::Provider && !known {
+        unknown.push(UnknownValue::at(&at.pointer, format!("tool type `{kind}`")));
     }
     let schema = ["parameters", "format", "input_schema"].iter().find_map(|name| at.get(name));
-    out.push(Tool {
+    out.push(ToolDefinition {
         name: at.text("name").or_else(|| at.text("server_label")).unwrap_or_else(|| kind.clone()),
-        runs,
+        execution,
         deferred: at.value.get("defer_loading").and_then(|value| value.as_bool()).unwrap_or(false),
         description: at.text("description"),
         place: at.place(),

@@ -33,7 +33,7 @@ fn draft(messages: &[Message]) -> Draft {
         model: "m".into(),
         max_tokens: Some(9),
         system: vec![text("be brief").into()],
-        messages: messages.iter().cloned().map(Element::Made).collect(),
+        messages: messages.iter().cloned().map(Element::Value).collect(),
         ..Draft::default()
     }
 }
@@ -51,7 +51,7 @@ fn a_concatenation_is_the_request() {
                 Dialect::OpenAiChat => crate::dialect::chat::plain::message(&message),
                 _ => message,
             };
-            let messages = conversation().into_iter().map(plain).map(Element::Made).collect();
+            let messages = conversation().into_iter().map(plain).map(Element::Value).collect();
             let whole = dialect.encode_request(&Draft { messages, ..draft }).expect("encodable");
             assert_eq!(String::from_utf8_lossy(&joined), String::from_utf8_lossy(&whole), "{dialect}");
         }
@@ -59,7 +59,7 @@ fn a_concatenation_is_the_request() {
 }
 
 fn carried(dialect: Dialect, body: &str, expected: Expect) {
-    let answer = dialect.decode_reply(body.as_bytes()).expect("JSON").answer().expect("an answer");
+    let answer = dialect.decode_reply(body.as_bytes()).expect("JSON").into_reply().expect("an answer");
     expected.assert_eq(&dialect.carry(body.as_bytes(), &answer.reply).expect("encodable"));
 }
 

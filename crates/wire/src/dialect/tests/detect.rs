@@ -11,7 +11,7 @@ fn the_path_says_it() {
         ("/v1/embeddings", None),
         ("/api/event_logging/batch", None),
     ] {
-        assert_eq!(Dialect::of(path, br#"{"model":"m"}"#), dialect, "{path}");
+        assert_eq!(Dialect::detect(path, br#"{"model":"m"}"#), dialect, "{path}");
     }
 }
 
@@ -39,7 +39,7 @@ fn else_the_shape_of_the_body() {
         ("not json", None),
         ("[]", None),
     ] {
-        assert_eq!(Dialect::of("/x", body.as_bytes()), dialect, "{body}");
+        assert_eq!(Dialect::detect("/x", body.as_bytes()), dialect, "{body}");
     }
 }
 

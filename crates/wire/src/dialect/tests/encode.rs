@@ -41,13 +41,13 @@ fn request(dialect: Dialect, expected: Expect) {
     let result = |call: &str, blocks| {
         Block::ToolResult(ToolResult { call: CallId::new(call), blocks, is_error: true, server: false })
     };
-    let said = |role, blocks| Element::Made(Message { role, blocks });
-    let mark = |on| Mark { on, ttl: Some("1h".to_owned()) };
+    let said = |role, blocks| Element::Value(Message { role, blocks });
+    let mark = |on| DraftMarker { on, ttl: Some("1h".to_owned()) };
     let draft = Draft {
         model: "m".to_owned(),
         max_tokens: Some(9),
         stream: true,
-        thinking: Some(Thinking::Adaptive),
+        thinking: Some(ThinkingConfig::Adaptive),
         effort: Some("high".to_owned()),
         extra: vec![("temperature".to_owned(), "1.0".to_owned())],
         tools: vec![
@@ -76,9 +76,9 @@ fn request(dialect: Dialect, expected: Expect) {
             said(Role::User, vec![result("c1", vec![text("gone")]), text("go on")]),
         ],
         marks: vec![
-            mark(MarkOn::Tool(0)),
-            mark(MarkOn::System(0)),
-            mark(MarkOn::Block { message: 3, block: 1 }),
+            mark(MarkerTarget::Tool(0)),
+            mark(MarkerTarget::System(0)),
+            mark(MarkerTarget::Block { message: 3, block: 1 }),
         ],
     };
     let body = dialect.encode_request(&draft).expect("encodable");

@@ -101,8 +101,8 @@ fn any_reply() -> impl Strategy<Value = (Dialect, Reply)> {
     prop::sample::select(DIALECTS.to_vec()).prop_flat_map(|dialect| (Just(dialect), reply(dialect)))
 }
 
-fn decoded(dialect: Dialect, body: &[u8]) -> Answer {
-    dialect.decode_reply(body).expect("we wrote JSON").answer().expect("we wrote a reply")
+fn decoded(dialect: Dialect, body: &[u8]) -> DecodedReply {
+    dialect.decode_reply(body).expect("we wrote JSON").into_reply().expect("we wrote a reply")
 }
 
 /// A conversation in the form that the dialect can hold without loss.
@@ -116,10 +116,10 @@ fn draft(dialect: Dialect) -> impl Strategy<Value = Draft> {
     });
     let assistant = reply(dialect).prop_map(|reply| Message { role: Role::Assistant, blocks: reply.blocks });
     let assistant = assistant.prop_filter("a message says something", |message| !message.blocks.is_empty());
-    let message = prop_oneof![user, note, results, assistant].prop_map(Element::Made);
-    let system = prop::collection::vec(words().prop_map(Element::Made), 0..3);
+    let message = prop_oneof![user, note, results, assistant].prop_map(Element::Value);
+    let system = prop::collection::vec(words().prop_map(Element::Value), 0..3);
     let tool = ("[A-Z][a-z]{1,8}", text()).prop_map(|(name, description)| {
-        Element::Made(ToolSpec {
+        Element::Value(ToolSpec {
             name,
             description,
             schema: r#"{"type":"object","properties":{ }}"#.to_owned(),
@@ -132,7 +132,7 @@ fn draft(dialect: Dialect) -> impl Strategy<Value = Draft> {
             model: "m".to_owned(),
             max_tokens: limits.0,
             stream: limits.1,
-            thinking: Some(Thinking::Adaptive),
+            thinking: Some(ThinkingConfig::Adaptive),
             effort: Some("high".to_owned()),
             extra: vec![("metadata".to_owned(), r#"{"user_id": "u"}"#.to_owned())],
             tools,
@@ -149,7 +149,7 @@ fn any_draft() -> impl Strategy<Value = (Dialect, Draft)> {
 
 fn made<T: Clone>(elements: &[Element<T>]) -> Vec<T> {
     let made = elements.iter().map(|element| match element {
-        Element::Made(value) => value.clone(),
+        Element::Value(value) => value.clone(),
         Element::Raw(_) => unreachable!("the strategy makes none"),
     });
     made.collect()
@@ -246,11 +246,11 @@ proptest! {
     #[test]
     fn marks_go_where_they_were_put_and_away_again((dialect, draft) in any_draft(), picks in subsequence((0..20usize).collect::<Vec<_>>(), 0..4)) {
         let places = draft.messages.iter().enumerate().flat_map(|(message, element)| match element {
-            Element::Made(made) => made.blocks.iter().enumerate().filter(|(_, b)| matches!(b, Block::Text { .. })).map(move |(block, _)| MarkOn::Block { message, block }).collect::<Vec<_>>(),
+            Element::Value(made) => made.blocks.iter().enumerate().filter(|(_, b)| matches!(b, Block::Text { .. })).map(move |(block, _)| MarkerTarget::Block { message, block }).collect::<Vec<_>>(),
             Element::Raw(_) => Vec::new(),
         });
-        let places: Vec<MarkOn> = places.chain((0..draft.system.len()).map(MarkOn::System)).collect();
-        let marks: Vec<Mark> = picks.iter().filter_map(|pick| places.get(*pick)).map(|on| Mark { on: *on, ttl: Some("1h".to_owned()) }).collect();
+        let places: Vec<MarkerTarget> = places.chain((0..draft.system.len()).map(MarkerTarget::System)).collect();
+        let marks: Vec<DraftMarker> = picks.iter().filter_map(|pick| places.get(*pick)).map(|on| DraftMarker { on: *on, ttl: Some("1h".to_owned()) }).collect();
         let marked = dialect.encode_request(&Draft { marks: marks.clone(), ..draft.clone() }).expect("encodable");
         let prompt = dialect.decode_request(&marked).expect("we wrote JSON");
         prop_assert_eq!(prompt.markers.len(), marks.len());
@@ -284,7 +284,10 @@ proptest! {
 fn errors_are_understood_by_their_own_decoder() {
     let error = ProviderError::new("overloaded_error", "try \"later\"");
     for dialect in DIALECTS {
-        assert_eq!(dialect.decode_reply(&dialect.encode_error(&error)), Ok(Outcome::Error(error.clone())));
+        assert_eq!(
+            dialect.decode_reply(&dialect.encode_error(&error)),
+            Ok(DecodedResponse::Error(error.clone()))
+        );
         assert_eq!(
             accumulate(dialect, &dialect.encode_stream_error(&error)).end,
             StreamEnd::Failed(error.clone())

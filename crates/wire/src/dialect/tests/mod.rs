@@ -25,9 +25,9 @@ fn check_request(dialect: Dialect, body: &str, expected: Expect) {
     places_hold(&prompt, body);
     let mut out =
         format!("model {:?}, stream {}, max {:?}\n", prompt.model, prompt.stream, prompt.max_tokens);
-    for Tool { name, kind, runs, deferred, marker, message, schema, .. } in &prompt.tools {
+    for ToolDefinition { name, kind, execution, deferred, marker, message, schema, .. } in &prompt.tools {
         let schema = schema.as_ref().map_or("-", |place| &body[place.span.clone()]);
-        write!(out, "tool {name} {kind} {runs:?} {schema}").expect("memory");
+        write!(out, "tool {name} {kind} {execution:?} {schema}").expect("memory");
         out += if *deferred { " deferred" } else { "" };
         out += if marker.is_some() { " *" } else { "" };
         message.iter().for_each(|at| write!(out, " in message {at}").expect("memory"));
@@ -76,7 +76,7 @@ fn places_hold(prompt: &Prompt, body: &str) {
     let document = Document::parse(body.as_bytes()).expect("it decoded, so it is JSON");
     let parts = prompt.system.iter().chain(prompt.messages.iter().flat_map(|message| &message.parts));
     let parts: Vec<&Part> = parts.flat_map(|part| std::iter::once(part).chain(&part.parts)).collect();
-    let mut places: Vec<&Place> = parts.iter().map(|part| &part.place).collect();
+    let mut places: Vec<&JsonLocation> = parts.iter().map(|part| &part.place).collect();
     places.extend(parts.iter().filter_map(|part| part.content.as_ref()));
     places.extend(prompt.messages.iter().map(|message| &message.place));
     places.extend(prompt.messages.iter().flat_map(|message| &message.extra).map(|extra| &extra.place));
@@ -96,9 +96,9 @@ fn check_reply(dialect: Dialect, body: &str, expected: Expect) {
         .assert_eq(&render_outcome(dialect.decode_reply(body.as_bytes()).expect("test input decodes"), body));
 }
 
-fn render_outcome(outcome: Outcome, body: &str) -> String {
+fn render_outcome(outcome: DecodedResponse, body: &str) -> String {
     let answer = match outcome {
-        Outcome::Answer(answer) => answer,
+        DecodedResponse::Reply(answer) => answer,
         other => return format!("{other:?}\n"),
     };
     let mut out = format!("{} {} {:?}\n", answer.reply.id, answer.reply.model, answer.reply.stop);
@@ -124,7 +124,7 @@ fn check_stream(dialect: Dialect, stream: &str, expected: Expect) {
         writeln!(out, "{body}").expect("memory");
         out += &render_outcome(dialect.decode_reply(body.as_bytes()).expect("accumulated JSON"), body);
     }
-    for Piece { pointer, frame, stream: range, .. } in &whole.pieces {
+    for Fragment { pointer, frame, stream: range, .. } in &whole.fragments {
         writeln!(out, "{pointer} <- event {frame} {:?}", &stream[range.clone()]).expect("memory");
     }
     whole.unknown.iter().for_each(|unknown| writeln!(out, "{unknown}").expect("memory"));
@@ -133,7 +133,7 @@ fn check_stream(dialect: Dialect, stream: &str, expected: Expect) {
 }
 
 /// Wherever the network cuts the bytes, the reply is the same.
-fn every_cut_is_the_same(dialect: Dialect, stream: &[u8], whole: &Accumulated) {
+fn every_cut_is_the_same(dialect: Dialect, stream: &[u8], whole: &AccumulatedStream) {
     for cut in 0..=stream.len() {
         let mut decoder = crate::sse::SseDecoder::new();
         let mut accumulator = Accumulator::new(dialect);
@@ -145,7 +145,7 @@ fn every_cut_is_the_same(dialect: Dialect, stream: &[u8], whole: &Accumulated) {
 }
 
 /// However the events are written down, the reply is the same.
-fn every_way_to_write_it_is_the_same(dialect: Dialect, stream: &str, whole: &Accumulated) {
+fn every_way_to_write_it_is_the_same(dialect: Dialect, stream: &str, whole: &AccumulatedStream) {
     for written in [
         stream.replace('\n', "\r\n"),
         stream.replace('\n', "\r"),
@@ -154,13 +154,13 @@ fn every_way_to_write_it_is_the_same(dialect: Dialect, stream: &str, whole: &Acc
     ] {
         let other = accumulate(dialect, written.as_bytes());
         assert_eq!((&other.body, &other.end), (&whole.body, &whole.end), "{written}");
-        assert_eq!((other.pieces.len(), &other.unknown), (whole.pieces.len(), &whole.unknown));
+        assert_eq!((other.fragments.len(), &other.unknown), (whole.fragments.len(), &whole.unknown));
     }
 }
 
 fn feed(accumulator: &mut Accumulator, frames: &[crate::sse::Frame]) {
     for frame in frames {
-        for Piece { data, stream, .. } in accumulator.push(frame) {
+        for Fragment { data, stream, .. } in accumulator.push(frame) {
             assert!(frame.data.get(data.clone()).is_some() && stream.len() >= data.len());
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use session::Usage;
 
 use super::*;
-use crate::json::{Kind, Value};
+use crate::json::{Value, ValueKind};
 
 /// One request and its response.
 struct Interaction {
@@ -53,8 +53,12 @@ fn interactions() -> Option<Vec<Interaction>> {
 #[test]
 fn real_requests_hold_nothing_unknown() {
     for Interaction { name, url, request, .. } in interactions().unwrap_or_default() {
-        let dialect = Dialect::of(&url, request.as_bytes()).expect("a known dialect");
-        assert_eq!(Dialect::of("/somewhere/else", request.as_bytes()), Some(dialect), "{name}: by its shape");
+        let dialect = Dialect::detect(&url, request.as_bytes()).expect("a known dialect");
+        assert_eq!(
+            Dialect::detect("/somewhere/else", request.as_bytes()),
+            Some(dialect),
+            "{name}: by its shape"
+        );
         let prompt = dialect.decode_request(request.as_bytes()).expect("a request decodes");
         assert_eq!(prompt.unknown, [], "{name}");
         assert!(prompt.model.is_some() && prompt.stream && prompt.max_tokens.is_some(), "{name}");
@@ -66,11 +70,11 @@ fn real_requests_hold_nothing_unknown() {
 #[test]
 fn real_streams_hold_nothing_unknown_and_add_up() {
     for Interaction { name, url, response, .. } in interactions().unwrap_or_default() {
-        let dialect = Dialect::of(&url, b"").expect("a known dialect");
+        let dialect = Dialect::detect(&url, b"").expect("a known dialect");
         let whole = accumulate(dialect, response.as_bytes());
         assert_eq!((&whole.unknown, &whole.end), (&Vec::new(), &StreamEnd::Complete), "{name}");
         let body = whole.body.as_ref().expect("it began");
-        let answer = dialect.decode_reply(body).expect("JSON").answer().expect("a reply");
+        let answer = dialect.decode_reply(body).expect("JSON").into_reply().expect("a reply");
         assert_eq!(answer.unknown, [], "{name}");
         assert!(answer.reply.stop.is_some() && !answer.reply.blocks.is_empty(), "{name}");
         assert!(answer.reply.usage.output > 0, "{name}");
@@ -82,7 +86,7 @@ fn real_streams_hold_nothing_unknown_and_add_up() {
 #[test]
 fn real_streams_cut_anywhere_are_the_same() {
     for Interaction { url, response, .. } in interactions().unwrap_or_default() {
-        let dialect = Dialect::of(&url, b"").expect("a known dialect");
+        let dialect = Dialect::detect(&url, b"").expect("a known dialect");
         let whole = accumulate(dialect, response.as_bytes());
         for step in [1, 2, 3, 7, 64, 1000] {
             let mut decoder = crate::sse::SseDecoder::new();
@@ -99,7 +103,7 @@ fn real_streams_cut_anywhere_are_the_same() {
 #[test]
 fn what_was_streamed_is_what_was_completed() {
     for Interaction { name, url, response, .. } in interactions().unwrap_or_default() {
-        let dialect = Dialect::of(&url, b"").expect("a known dialect");
+        let dialect = Dialect::detect(&url, b"").expect("a known dialect");
         if dialect != Dialect::OpenAiResponses {
             continue;
         }
@@ -107,9 +111,10 @@ fn what_was_streamed_is_what_was_completed() {
         let (whole, cut) =
             (accumulate(dialect, response.as_bytes()), accumulate(dialect, &response.as_bytes()[..last]));
         assert_eq!(cut.end, StreamEnd::Early);
-        let blocks = |accumulated: Accumulated| -> Vec<Block> {
+        let blocks = |accumulated: AccumulatedStream| -> Vec<Block> {
             let body = accumulated.body.expect("it began");
-            let blocks = dialect.decode_reply(&body).expect("JSON").answer().expect("a reply").reply.blocks;
+            let blocks =
+                dialect.decode_reply(&body).expect("JSON").into_reply().expect("a reply").reply.blocks;
             blocks.into_iter().map(unsealed).collect()
         };
         assert_eq!(blocks(cut), blocks(whole), "{name}");
@@ -126,17 +131,17 @@ fn unsealed(block: Block) -> Block {
 }
 
 /// The pieces of a string, put together, are the string.
-fn pieces_add_up(name: &str, dialect: Dialect, whole: &Accumulated, stream: &str) {
+fn pieces_add_up(name: &str, dialect: Dialect, whole: &AccumulatedStream, stream: &str) {
     let body = whole.body.as_ref().expect("it began");
     let document = Document::parse(body).expect("accumulated JSON");
-    let mut pointers: Vec<&str> = whole.pieces.iter().map(|piece| piece.pointer.as_str()).collect();
+    let mut pointers: Vec<&str> = whole.fragments.iter().map(|piece| piece.pointer.as_str()).collect();
     pointers.dedup();
     for pointer in pointers {
-        let pieces = whole.pieces.iter().filter(|piece| piece.pointer == pointer);
+        let pieces = whole.fragments.iter().filter(|piece| piece.pointer == pointer);
         let joined: String = pieces.map(|piece| &stream[piece.stream.clone()]).collect();
         let value = document.root().pointer(pointer).expect("pieces lead to a value");
         let expected = match value.kind() {
-            Kind::String => value.raw().trim_matches('"').to_owned(),
+            ValueKind::String => value.raw().trim_matches('"').to_owned(),
             _ => {
                 assert_eq!(dialect, Dialect::AnthropicMessages, "{name}: only its inputs are no strings");
                 let input = crate::json::quote(value.raw());

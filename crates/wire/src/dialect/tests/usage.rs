@@ -24,14 +24,17 @@ fn an_answer_reports_what_it_is_told_to() {
         let new = Usage { input: 90_001, cache_read: 1_000, cache_write_5m: 30, cache_write_1h: hour, ..old };
         let whole = dialect.encode_reply(&reply(old)).expect("encodes");
         let told = dialect.set_usage(&whole, false, &new).apply(&whole).expect("no two overlap");
-        let answer = dialect.decode_reply(&told).expect("JSON").answer().expect("a reply");
+        let answer = dialect.decode_reply(&told).expect("JSON").into_reply().expect("a reply");
         assert_eq!(answer.reply.usage, new, "{dialect}");
         let stream = dialect.encode_stream(&reply(old), 4).expect("encodes").concat();
         let told = dialect.set_usage(&stream, true, &new).apply(&stream).expect("no two overlap");
         let whole = accumulate(dialect, &told);
         assert_eq!(whole.end, StreamEnd::Complete, "{dialect}");
-        let answer =
-            dialect.decode_reply(&whole.body.expect("it began")).expect("JSON").answer().expect("a reply");
+        let answer = dialect
+            .decode_reply(&whole.body.expect("it began"))
+            .expect("JSON")
+            .into_reply()
+            .expect("a reply");
         assert_eq!((answer.reply.usage, answer.reply.blocks), (new, reply(old).blocks), "{dialect}");
     }
 }
@@ -42,7 +45,7 @@ fn counts_are_read_however_they_are_written() {
         let whole = dialect.encode_reply(&reply(Usage { input: 77, output: 5, ..Usage::default() }));
         let told =
             String::from_utf8(whole.expect("encodes")).expect("text").replace(":77", &format!(":{count}"));
-        dialect.decode_reply(told.as_bytes()).expect("JSON").answer().expect("a reply").reply.usage.input
+        dialect.decode_reply(told.as_bytes()).expect("JSON").into_reply().expect("a reply").reply.usage.input
     };
     for dialect in DIALECTS {
         let told =

@@ -2,24 +2,24 @@
 
 use session::Reply;
 
-use super::{Part, Unknown};
+use super::{Part, UnknownValue};
 
 /// What a response body holds.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum DecodedResponse {
     /// The model answered.
-    Answer(Answer),
+    Reply(DecodedReply),
     /// The provider refused, in its own shape.
     Error(ProviderError),
     /// Some other JSON, as from an endpoint that only counts tokens.
     Other,
 }
 
-impl Outcome {
+impl DecodedResponse {
     /// The answer, where there is one.
-    pub fn answer(self) -> Option<Answer> {
+    pub fn into_reply(self) -> Option<DecodedReply> {
         match self {
-            Self::Answer(answer) => Some(answer),
+            Self::Reply(reply) => Some(reply),
             Self::Error(_) | Self::Other => None,
         }
     }
@@ -27,13 +27,13 @@ impl Outcome {
 
 /// A reply and where its parts stand in the body.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct DecodedReply {
     /// What the model said.
     pub reply: Reply,
     /// The reply's blocks, one for one, with their places.
     pub parts: Vec<Part>,
     /// What this version does not know, in places that it knows.
-    pub unknown: Vec<Unknown>,
+    pub unknown: Vec<UnknownValue>,
 }
 
 /// An error in the provider's shape.
