@@ -1,118 +1,50 @@
-//! Standing in for the model: a recording plays the provider it recorded.
+//! Serves a recording to a harness in place of its model. Start at [`RecordedTraffic`] and [`ReplayServer`].
 //!
-//! Start at [`RecordedTraffic`] and [`ReplayServer`]. A request's place is found by what the model had said before it, nothing else;
-//! what the harness names anew is put into the replies; the order of everything can be kept. `docs/guide/replay.md` has
-//! the rules. Nothing here knows a harness, and nothing is ever forwarded.
+//! A request finds its recorded answer in this order:
+//! 1. [`RecordedTraffic::load`] reads the recording: each exchange, the turn of a lane that it belongs to, and indexes
+//!    of the turns by the model replies in their history. [`names::NameFinder`] collects the names that the harness
+//!    invented, and [`OrderPlan`](plan::OrderPlan) plans the order in which requests and replies follow each other.
+//! 2. [`ReplayServer`] reads a live request and decodes it as a [`Prompt`](wire::dialect::Prompt).
+//! 3. [`Responder`](responder::Responder) reduces it to an outline: what the model had said before, and what is new.
+//! 4. [`TurnMatcher`](matcher::TurnMatcher) looks for recorded turns with the same model replies in their history. If
+//!    there are several, the lane that served this conversation and then the new text decide. A turn that is requested
+//!    again gets its next recorded attempt. If there is no such turn, the request is a miss and gets an error.
+//! 5. [`RecordedNames`](names::RecordedNames) compares the live with the recorded request and learns the live names.
+//! 6. [`LiveReply`](reply::LiveReply) is the recorded reply with the live names, changed by a [`Fault`] if one applies.
+//! 7. [`ReplyScheduler`](scheduler::ReplyScheduler) says for each part when the plan allows to send it.
+//!
+//! A request that asks no model is matched by a [`SideRequest`](side_request::SideRequest) instead.
+//! `docs/reference/replay.md` has the rules. Nothing here knows a harness, and nothing is forwarded.
 
-mod conductor;
+mod align;
+mod conversation;
+mod digest;
 mod fault;
-mod find;
-mod fresh;
 mod idle;
+mod load;
+mod matcher;
 mod names;
-mod question;
-mod readings;
+mod parts;
+mod plan;
+mod prompts;
+mod reply;
 mod report;
-mod response;
-mod score;
+mod responder;
+mod scheduler;
 mod server;
-mod stage;
-mod tape;
-mod together;
+mod settings;
+mod side_request;
+mod similarity;
 mod tokens;
-mod trail;
+mod traffic;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::str::FromStr;
-use std::time::Duration;
-
-pub use conductor::ReplayWait;
 pub use fault::{Fault, FaultAttempts, FaultKind, FaultParseError};
+pub use load::ReplayLoadError;
 pub use names::NameConflict;
-pub use report::{FaultOutcome, ReplayMiss, ReplayReport, TurnRef};
+pub use report::{FaultOutcome, ReplayMiss, ReplayReport, ReplayWait, TurnRef};
 pub use server::ReplayServer;
-pub use tape::{RecordedTraffic, ReplayLoadError};
-
-/// How a recording is played.
-#[derive(Clone, Debug, Default)]
-pub struct ReplaySettings {
-    /// How fast.
-    pub pace: Pace,
-    /// In which order.
-    pub order: Order,
-    /// A fixed time in the place of every wait for the harness to come to rest.
-    pub settle: Option<Duration>,
-    /// What goes wrong.
-    pub faults: Vec<Fault>,
-    /// What a request gets that has no recorded answer.
-    pub on_miss: OnMiss,
-    /// ReplayReport the usage that the provider's prompt cache would come to, not the recorded one.
-    pub cache_sim: bool,
-}
-
-/// How fast a recording is played.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
-    /// As fast as it goes.
-    #[default]
-    Instant,
-    /// Each part when it came.
-    Recorded,
-}
-
-/// In which order things go out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// Whoever asks is answered.
-    #[default]
-    Free,
-    /// One order over all requests and parts of responses, as recorded.
-    Recorded,
-    /// Another that is as legal, the same for the same seed.
-    Seed(u64),
-}
-
-/// What a request gets that has no recorded answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnMiss {
-    /// An error in the provider's shape.
-    #[default]
-    Error,
-    /// What was recorded for the request that is most like it.
-    Nearest,
-}
-
-impl fmt::Display for Pace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Instant => "instant",
-            Self::Recorded => "recorded",
-        })
-    }
-}
-
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Free => f.write_str("free"),
-            Self::Recorded => f.write_str("recorded"),
-            Self::Seed(seed) => write!(f, "seed={seed}"),
-        }
-    }
-}
-
-impl FromStr for Order {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match (text, text.strip_prefix("seed=")) {
-            ("free", _) => Ok(Self::Free),
-            ("recorded", _) => Ok(Self::Recorded),
-            (_, Some(seed)) => seed.parse().map(Self::Seed).map_err(|_| format!("`{seed}` is no number")),
-            _ => Err(format!("`{text}` is no order; there are `free`, `recorded` and `seed=N`")),
-        }
-    }
-}
+pub use settings::{OnMiss, Order, Pace, ReplaySettings};
+pub use traffic::RecordedTraffic;

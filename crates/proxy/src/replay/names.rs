@@ -1,4 +1,4 @@
-//! Names that the harness makes up anew in every run, and what each has become in this one.
+//! Names that a harness invents in each run, such as ids and folders: the recorded ones, and the live ones for them.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -8,86 +8,97 @@ use wire::dialect::Prompt;
 use wire::json::Document;
 use wire::rename::{Renames, numbers};
 
-use super::fresh::{Unit, fresh};
-use super::tape::digest;
-use super::tokens::{align, is_made, labelled, names, tokens};
+use super::align::align;
+use super::digest::digest;
+use super::parts::{PartKey, new_parts};
+use super::tokens::{is_generated, labelled_ids, possible_names, tokens};
 
-/// In how many requests a name is looked for.
-const SIGHTINGS: usize = 3;
+/// Number of requests in which the live name is looked up.
+const MAX_SIGHTINGS: usize = 3;
 
-/// Finds the names in a recording: they stand in a reply, and had stood in a request before. A word that may be anybody's
-/// counts only where a result told it and a call is made with it, and nothing else.
+/// Finds the names in a recording: words of a reply that occurred in an earlier request. A word that anyone may use counts
+/// only if a tool result contained it and the model passed it alone as an argument.
 #[derive(Debug, Default)]
-pub(super) struct Census {
-    /// Where each name was seen in requests.
-    seen: HashMap<u64, Vec<(usize, Unit)>>,
-    /// Texts that were looked through.
-    read: HashSet<u64>,
-    /// What the model said before any request did: its own names.
+pub(super) struct NameFinder {
+    /// The parts of requests in which each possible name occurred, by its digest.
+    sightings: HashMap<u64, Vec<(usize, PartKey)>>,
+    /// Digests of the texts that were searched.
+    searched: HashSet<u64>,
+    /// Names that the model used before any request did: the model invented them.
     by_model: HashSet<u64>,
-    found: Vec<String>,
+    names: Vec<String>,
     known: HashSet<u64>,
 }
 
-/// The names of a recording, and what of its requests tells them.
+/// The names of a recording, with the parts of requests that contain them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    /// By exchange: the pieces that hold names, and which.
-    units: HashMap<usize, Vec<(Unit, String, Vec<String>)>>,
+pub(super) struct RecordedNames {
+    /// By exchange number.
+    parts: HashMap<usize, Vec<NamedPart>>,
 }
 
-/// What each name has become.
+/// A part of a recorded request and the names in it.
+#[derive(Clone, Debug)]
+struct NamedPart {
+    key: PartKey,
+    text: String,
+    names: Vec<String>,
+}
+
+/// The live name for each recorded name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Mapping {
+pub(super) struct NameMap {
     live: HashMap<String, String>,
     recorded: HashMap<String, String>,
     conflicts: Vec<NameConflict>,
     renames: Renames,
 }
 
-/// A name that would have to be two things at once; the first stays.
+/// A pair of names that contradicts an earlier pair. The earlier pair stays.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct NameConflict {
     /// The recorded name.
     pub recorded: String,
-    /// What it is.
+    /// Its live name, or the recorded name that has `also` as live name.
     pub is: String,
-    /// What it would have to be too, or whose it is already.
+    /// The other live name.
     pub also: String,
 }
 
-impl Census {
-    pub(super) fn asked(&mut self, n: usize, prompt: &Prompt) {
-        for (unit, text) in fresh(prompt) {
-            if !self.read.insert(digest(text.as_bytes())) {
+impl NameFinder {
+    /// Searches the new parts of a request.
+    pub(super) fn add_request(&mut self, n: usize, prompt: &Prompt) {
+        for (key, text) in new_parts(prompt) {
+            if !self.searched.insert(digest(text.as_bytes())) {
                 continue;
             }
-            let is_result = matches!(unit, Unit::Result(_));
-            let labelled = if is_result { labelled(&text) } else { Vec::new() };
-            let names = names(&text).into_iter().filter(|name| is_result || is_made(name));
+            let is_result = matches!(key, PartKey::Result(_));
+            let labelled = if is_result { labelled_ids(&text) } else { Vec::new() };
+            let names = possible_names(&text).into_iter().filter(|name| is_result || is_generated(name));
             for name in names.chain(labelled) {
-                let seen = self.seen.entry(digest(name.as_bytes())).or_default();
-                if seen.len() < SIGHTINGS && seen.last().is_none_or(|last| *last != (n, unit.clone())) {
-                    seen.push((n, unit.clone()));
+                let seen = self.sightings.entry(digest(name.as_bytes())).or_default();
+                if seen.len() < MAX_SIGHTINGS && seen.last().is_none_or(|last| *last != (n, key.clone())) {
+                    seen.push((n, key.clone()));
                 }
             }
         }
     }
 
-    pub(super) fn answered(&mut self, reply: &Reply) {
+    /// Searches a reply.
+    pub(super) fn add_reply(&mut self, reply: &Reply) {
         for block in &reply.blocks {
             let is_call = matches!(block, Block::ToolCall(_));
-            let said = said(block);
-            // A call that is made with this and no other word names something, whatever the word.
-            let alone = said.iter().map(String::as_str).filter(|said| is_call && tokens(said).len() == 1);
-            let named = said
+            let texts = texts(block);
+            // An argument of one word names something, whatever the word is.
+            let alone = texts.iter().map(String::as_str).filter(|text| is_call && tokens(text).len() == 1);
+            let named = texts
                 .iter()
-                .flat_map(|said| names(said))
-                .filter(|name| is_made(name) || (is_call && said.iter().any(|said| said == name)));
+                .flat_map(|text| possible_names(text))
+                .filter(|name| is_generated(name) || (is_call && texts.iter().any(|text| text == name)));
             for name in named.chain(alone) {
                 let key = digest(name.as_bytes());
-                match self.seen.contains_key(&key) && !self.by_model.contains(&key) {
-                    true if self.known.insert(key) => self.found.push(name.to_owned()),
+                match self.sightings.contains_key(&key) && !self.by_model.contains(&key) {
+                    true if self.known.insert(key) => self.names.push(name.to_owned()),
                     true => {}
                     false => {
                         self.by_model.insert(key);
@@ -97,78 +108,76 @@ impl Census {
         }
     }
 
-    /// The names; `load` gives the request of an exchange again.
-    pub(super) fn finish(self, mut load: impl FnMut(usize) -> Option<Prompt>) -> Names {
-        let mut wanted: HashMap<usize, Vec<(Unit, String)>> = HashMap::new();
-        for name in self.found {
-            for (n, unit) in self.seen.get(&digest(name.as_bytes())).into_iter().flatten() {
-                wanted.entry(*n).or_default().push((unit.clone(), name.clone()));
+    /// Returns the names with the parts that contain them. `load` decodes the request of an exchange.
+    pub(super) fn finish(self, mut load: impl FnMut(usize) -> Option<Prompt>) -> RecordedNames {
+        let mut wanted: HashMap<usize, Vec<(PartKey, String)>> = HashMap::new();
+        for name in self.names {
+            for (n, key) in self.sightings.get(&digest(name.as_bytes())).into_iter().flatten() {
+                wanted.entry(*n).or_default().push((key.clone(), name.clone()));
             }
         }
-        let mut units = HashMap::new();
+        let mut parts = HashMap::new();
         for (n, wanted) in wanted {
             let Some(prompt) = load(n) else { continue };
-            let holding = fresh(&prompt).into_iter().filter_map(|(unit, text)| {
-                let here: Vec<String> =
-                    wanted.iter().filter(|(at, _)| *at == unit).map(|(_, name)| name.clone()).collect();
-                (!here.is_empty()).then_some((unit, text, here))
+            let named = new_parts(&prompt).into_iter().filter_map(|(key, text)| {
+                let here = wanted.iter().filter(|(wanted, _)| *wanted == key);
+                let names: Vec<String> = here.map(|(_, name)| name.clone()).collect();
+                (!names.is_empty()).then_some(NamedPart { key, text, names })
             });
-            units.insert(n, holding.collect());
+            parts.insert(n, named.collect());
         }
-        Names { units }
+        RecordedNames { parts }
     }
 }
 
-impl Names {
-    /// What a live request tells that stands for the recorded exchange `n`.
-    pub(super) fn learn(&self, n: usize, prompt: &Prompt, mapping: &mut Mapping) {
-        let Some(units) = self.units.get(&n) else { return };
-        let live: HashMap<Unit, String> = fresh(prompt).into_iter().collect();
-        for (unit, old, names) in units {
-            let Some(new) = live.get(unit) else { continue };
-            let wanted: Vec<&str> = names.iter().map(String::as_str).collect();
-            for (name, found) in align(old, new, &wanted) {
-                mapping.learn(name, &found);
+impl RecordedNames {
+    /// Learns live names from the request that was matched with the recorded exchange `n`.
+    pub(super) fn learn(&self, n: usize, prompt: &Prompt, map: &mut NameMap) {
+        let Some(parts) = self.parts.get(&n) else { return };
+        let live: HashMap<PartKey, String> = new_parts(prompt).into_iter().collect();
+        for NamedPart { key, text, names } in parts {
+            let Some(live) = live.get(key) else { continue };
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            for (recorded, live) in align(text, live, &names) {
+                map.insert(recorded, &live);
             }
         }
     }
 }
 
-impl Mapping {
-    /// The first that is learned stays, and no two names become one.
-    fn learn(&mut self, name: &str, found: &str) {
-        let is = self.live.get(name);
-        let of = self.recorded.get(found);
-        match (is, of) {
-            (Some(is), _) if is == found => {}
-            (Some(is), _) => self.object(name, is.clone(), found),
-            (None, Some(of)) => self.object(name, of.clone(), found),
+impl NameMap {
+    /// Adds a pair of names. An earlier pair stays, and two recorded names never get the same live name.
+    fn insert(&mut self, recorded: &str, live: &str) {
+        match (self.live.get(recorded), self.recorded.get(live)) {
+            (Some(known), _) if known == live => {}
+            (Some(known), _) => self.add_conflict(recorded, known.clone(), live),
+            (None, Some(known)) => self.add_conflict(recorded, known.clone(), live),
             (None, None) => {
-                self.live.insert(name.to_owned(), found.to_owned());
-                self.recorded.insert(found.to_owned(), name.to_owned());
-                if name != found {
-                    self.renames = Renames::new(self.pairs());
+                self.live.insert(recorded.to_owned(), live.to_owned());
+                self.recorded.insert(live.to_owned(), recorded.to_owned());
+                if recorded != live {
+                    self.renames = Renames::new(self.changed());
                 }
             }
         }
     }
 
-    fn object(&mut self, recorded: &str, is: String, also: &str) {
+    fn add_conflict(&mut self, recorded: &str, is: String, also: &str) {
         let conflict = NameConflict { recorded: recorded.to_owned(), is, also: also.to_owned() };
         if !self.conflicts.contains(&conflict) {
             self.conflicts.push(conflict);
         }
     }
 
-    /// What goes into replies.
+    /// Returns the replacements for replies.
     pub(super) fn renames(&self) -> Renames {
         self.renames.clone()
     }
 
-    /// Names that have changed, in order.
-    pub(super) fn pairs(&self) -> Vec<(String, String)> {
-        let mut pairs: Vec<(String, String)> =
-            self.live.iter().filter(|(old, new)| old != new).map(|(a, b)| (a.clone(), b.clone())).collect();
+    /// Returns the pairs of different names, sorted.
+    pub(super) fn changed(&self) -> Vec<(String, String)> {
+        let changed = self.live.iter().filter(|(recorded, live)| recorded != live);
+        let mut pairs: Vec<(String, String)> = changed.map(|(a, b)| (a.clone(), b.clone())).collect();
         pairs.sort();
         pairs
     }
@@ -178,8 +187,8 @@ impl Mapping {
     }
 }
 
-/// What a block says: its text, or all that a call is made with, a line each.
-fn said(block: &Block) -> Vec<String> {
+/// Returns the text of a block, or the arguments of a call.
+fn texts(block: &Block) -> Vec<String> {
     match block {
         Block::Text { text } => vec![text.clone()],
         Block::ToolCall(call) => arguments(&call.input),
@@ -187,7 +196,7 @@ fn said(block: &Block) -> Vec<String> {
     }
 }
 
-/// The texts that a call is made with, as they are meant, and the numbers that it calls ids.
+/// Returns the decoded texts among the arguments of a call, and the numbers that are called ids.
 fn arguments(input: &str) -> Vec<String> {
     let Ok(document) = Document::parse(input.as_bytes()) else { return vec![input.to_owned()] };
     let values = document.root().walk();

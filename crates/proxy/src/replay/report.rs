@@ -1,80 +1,90 @@
-//! How a replay went.
+//! The report of a replay.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::conductor::ReplayWait;
 use super::names::NameConflict;
 
-/// How a replay went.
+/// The report of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReplayReport {
-    /// How many exchanges the recording has.
+    /// Number of exchanges in the recording.
     pub recorded: usize,
-    /// Requests that got a recorded answer.
+    /// Number of requests that got a recorded reply.
     pub served: u64,
-    /// Of these, requests for something that had been played in full before.
+    /// Number of these that repeated a request whose attempts had all been replayed.
     pub again: u64,
-    /// Turns of agents that nobody asked for.
+    /// Turns of agents that were never requested.
     pub unasked: Vec<TurnRef>,
-    /// Side calls that nobody asked for; their number is not judged.
+    /// Side calls that were never requested. Their number is not judged.
     pub unasked_side: Vec<TurnRef>,
-    /// Turns that were asked for in other words, since nothing else could be meant.
+    /// First turns that were requested with another text.
     pub reworded: Vec<TurnRef>,
-    /// Names the harness made anew: the recorded one and the live one.
+    /// Recorded and live names that differ.
     pub mapped: Vec<(String, String)>,
-    /// Names that would have to be two things at once.
+    /// Contradictions between names.
     pub conflicts: Vec<NameConflict>,
-    /// What was waited for.
+    /// Long waits.
     pub waits: Vec<ReplayWait>,
-    /// Requests without an answer.
+    /// Requests without a recorded reply.
     pub misses: Vec<ReplayMiss>,
-    /// Faults, and how often each happened.
+    /// Faults and their effects.
     pub faults: Vec<FaultOutcome>,
 }
 
 /// A recorded turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TurnRef {
-    /// Its lane.
+    /// The lane.
     pub lane: String,
-    /// Its number there.
+    /// 1-based number in the lane.
     pub turn: u32,
-    /// Its request.
+    /// The first request for the turn.
     pub request: String,
 }
 
-/// A request without an answer.
+/// A wait that was longer than usual.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReplayWait {
+    /// The awaited event.
+    pub what: String,
+    /// Duration in milliseconds.
+    pub ms: u64,
+    /// Whether the event came.
+    pub came: bool,
+}
+
+/// A request without a recorded reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReplayMiss {
-    /// As in `POST /v1/messages`.
+    /// Method and path, such as `POST /v1/messages`.
     pub request: String,
-    /// Why there is none.
+    /// The reason.
     pub why: String,
-    /// It asks no model: a list of models, a look whether anybody is there.
+    /// Whether the request asks no model, such as a list of models or a health check.
     pub is_side: bool,
-    /// What comes nearest.
+    /// The most similar turn.
     pub nearest: Option<TurnRef>,
-    /// Where that one differs first.
+    /// The first difference from that turn's request.
     pub difference: Option<String>,
-    /// How often it came.
+    /// Number of equal misses.
     pub count: u64,
 }
 
-/// A fault and how often it happened.
+/// A fault and its effects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FaultOutcome {
-    /// As it was asked for.
+    /// The fault as it was given.
     pub fault: String,
-    /// How often it happened.
+    /// Number of times it was applied.
     pub hits: u32,
-    /// What the harness did about it: each time it asked for that turn again.
+    /// The harness's retries of that turn.
     pub then: Vec<String>,
 }
 
 impl ReplayReport {
-    /// The report as a file of its own.
+    /// Encodes the report as a JSON file.
     pub fn to_json(&self) -> Vec<u8> {
         #[derive(Serialize)]
         struct File<'r> {
@@ -88,7 +98,7 @@ impl ReplayReport {
         text
     }
 
-    /// Every request had an answer, every recorded turn was asked for, and every fault happened.
+    /// Returns whether each request got a reply, each recorded turn was requested, and each fault was applied.
     pub fn is_complete(&self) -> bool {
         self.misses.iter().all(|miss| miss.is_side)
             && self.unasked.is_empty()
@@ -96,53 +106,35 @@ impl ReplayReport {
     }
 }
 
-/// How many of a list are shown.
-const SHOWN: usize = 5;
+/// Maximum number of printed items of a list.
+const MAX_ITEMS: usize = 5;
 
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "replayed {} of {} recorded exchanges", self.served - self.again, self.recorded)?;
         match self.again {
             0 => writeln!(f)?,
-            again => writeln!(f, ", and {again} once more")?,
+            1 => writeln!(f, "; answered 1 repeated request")?,
+            again => writeln!(f, "; answered {again} repeated requests")?,
         }
-        list(f, "not asked for", &self.unasked, |place| place.to_string())?;
-        list(f, "side calls not asked for", &self.unasked_side, |place| place.to_string())?;
-        list(f, "asked for in other words", &self.reworded, |place| place.to_string())?;
-        list(f, "named anew", &self.mapped, |(recorded, live)| format!("`{recorded}` is `{live}`"))?;
-        list(f, "two names for one", &self.conflicts, |conflict| {
-            format!("`{}` is `{}` and `{}`", conflict.recorded, conflict.is, conflict.also)
+        write_list(f, "not requested", &self.unasked, TurnRef::to_string)?;
+        write_list(f, "side call not requested", &self.unasked_side, TurnRef::to_string)?;
+        write_list(f, "requested with another text", &self.reworded, TurnRef::to_string)?;
+        write_list(f, "renamed", &self.mapped, |(recorded, live)| format!("`{recorded}` to `{live}`"))?;
+        write_list(f, "name conflict", &self.conflicts, |conflict| {
+            format!("`{}` is both `{}` and `{}`", conflict.recorded, conflict.is, conflict.also)
         })?;
-        list(f, "waited for", &self.waits, |wait| {
-            let came = if wait.came { "" } else { ", in vain" };
-            format!("{}, {} ms{came}", wait.what, wait.ms)
+        write_list(f, "waited", &self.waits, |wait| {
+            let came = if wait.came { "" } else { "; it did not come" };
+            format!("{} ms for {}{came}", wait.ms, wait.what)
         })?;
-        list(f, "faults", &self.faults, |fault| match fault.hits {
-            0 => format!("`{}` never happened", fault.fault),
-            hits => {
-                let times = if hits == 1 { String::new() } else { format!(" {hits} times") };
-                let then = match &fault.then[..] {
-                    [] => "the harness did not ask again".to_owned(),
-                    [then @ .., last] if then.len() >= SHOWN => {
-                        format!("{}, …, {last}", then[..SHOWN - 1].join(", "))
-                    }
-                    then => then.join(", "),
-                };
-                format!("`{}` happened{times}: {then}", fault.fault)
-            }
-        })?;
-        for miss in &self.misses {
-            let times = if miss.count == 1 { String::new() } else { format!(", {} times", miss.count) };
-            writeln!(f, "error: no recorded answer to `{}`{times}: {}", miss.request, miss.why)?;
-            if let Some(nearest) = &miss.nearest {
-                writeln!(f, "  nearest: {nearest}")?;
-            }
-            if let Some(difference) = &miss.difference {
-                writeln!(f, "  differs at {difference}")?;
-            }
-        }
+        write_list(f, "fault", &self.faults, FaultOutcome::to_string)?;
+        self.misses.iter().try_for_each(|miss| miss.fmt(f))?;
         if self.misses.iter().any(|miss| !miss.is_side) {
-            writeln!(f, "hint: `offshoot verify` shows what changed; `offshoot capture` records it anew")?;
+            writeln!(
+                f,
+                "hint: `offshoot verify` shows what changed; `offshoot capture` makes a new recording"
+            )?;
         }
         Ok(())
     }
@@ -154,12 +146,48 @@ impl fmt::Display for TurnRef {
     }
 }
 
-fn list<T>(f: &mut fmt::Formatter<'_>, what: &str, items: &[T], line: impl Fn(&T) -> String) -> fmt::Result {
-    for item in items.iter().take(SHOWN) {
-        writeln!(f, "{what}: {}", line(item))?;
+impl fmt::Display for FaultOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.hits {
+            0 => return write!(f, "`{}` was never applied", self.fault),
+            1 => write!(f, "`{}` was applied; ", self.fault)?,
+            hits => write!(f, "`{}` was applied {hits} times; ", self.fault)?,
+        }
+        match &self.then[..] {
+            [] => f.write_str("the harness did not retry"),
+            [then @ .., last] if then.len() >= MAX_ITEMS => {
+                write!(f, "{}, …, {last}", then[..MAX_ITEMS - 1].join(", "))
+            }
+            then => f.write_str(&then.join(", ")),
+        }
     }
-    match items.len().saturating_sub(SHOWN) {
+}
+
+impl fmt::Display for ReplayMiss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = if self.count == 1 { String::new() } else { format!(" ({} times)", self.count) };
+        writeln!(f, "error: no recorded reply for `{}`{times}: {}", self.request, self.why)?;
+        if let Some(nearest) = &self.nearest {
+            writeln!(f, "  nearest: {nearest}")?;
+        }
+        if let Some(difference) = &self.difference {
+            writeln!(f, "  differs at {difference}")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_list<T>(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    items: &[T],
+    line: impl Fn(&T) -> String,
+) -> fmt::Result {
+    for item in items.iter().take(MAX_ITEMS) {
+        writeln!(f, "{title}: {}", line(item))?;
+    }
+    match items.len().saturating_sub(MAX_ITEMS) {
         0 => Ok(()),
-        more => writeln!(f, "{what}: {more} more"),
+        more => writeln!(f, "{title}: {more} more"),
     }
 }

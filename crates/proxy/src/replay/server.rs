@@ -1,4 +1,4 @@
-//! A recording as a server on loopback.
+//! Serves a recording on a socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,86 +11,88 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use wire::dialect::{Dialect, ProviderError};
 
-use super::conductor::Conductor;
-use super::find::Nowhere;
-use super::readings::Readings;
+use super::matcher::NoMatch;
+use super::plan::OrderPlan;
+use super::prompts::PromptCache;
+use super::reply::{LiveReply, ReplyEnd, ReplyPiece};
 use super::report::ReplayReport;
-use super::response::{End, Reply};
-use super::stage::{Stage, Ticket};
-use super::tape::RecordedTraffic;
-use super::{Order, Pace, ReplaySettings, score};
+use super::responder::{PreparedReply, Responder};
+use super::scheduler::ReplyScheduler;
+use super::settings::{Pace, ReplaySettings};
+use super::traffic::RecordedTraffic;
 use crate::serve::{Client, Request, accept, http};
 
-/// How long a response that never ended is held.
-const HOLD: Duration = Duration::from_secs(60);
+/// Time for which a connection stays open after a reply that has no end.
+const STALL: Duration = Duration::from_secs(60);
 
-/// A running replay; it ends when this is dropped, and its connections with it.
+/// A running replay. Dropping it ends it and its connections.
 #[derive(Debug)]
 pub struct ReplayServer {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<SharedReplay>,
     pid: watch::Sender<Option<u32>>,
     serving: JoinHandle<()>,
-    conducting: JoinHandle<()>,
+    scheduling: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    readings: Readings,
-    stage: Stage,
-    conductor: Arc<Conductor>,
+struct SharedReplay {
+    traffic: Arc<RecordedTraffic>,
+    prompts: PromptCache,
+    responder: Responder,
+    scheduler: Arc<ReplyScheduler>,
     pace: Pace,
 }
 
 impl ReplayServer {
-    /// Begins to serve.
+    /// Starts to serve a recording.
     pub fn start(
-        tape: Arc<RecordedTraffic>,
+        traffic: Arc<RecordedTraffic>,
         settings: &ReplaySettings,
         listener: TcpListener,
     ) -> io::Result<Self> {
         let addr = listener.local_addr()?;
-        let steps = match settings.order {
-            Order::Free => Vec::new(),
-            Order::Recorded => score::recorded(&tape),
-            Order::Seed(seed) => score::seeded(&tape, seed),
-        };
-        let (pid, told) = watch::channel(None);
-        let (conductor, conducting) = Conductor::start(&tape, steps, told, settings.settle);
-        let stage = Stage::new(tape, settings);
-        let shared =
-            Arc::new(Shared { readings: Readings::default(), stage, conductor, pace: settings.pace });
+        let plan = OrderPlan::new(&traffic, settings.order);
+        let (pid, pid_receiver) = watch::channel(None);
+        let (scheduler, scheduling) = ReplyScheduler::start(&traffic, plan, pid_receiver, settings.settle);
+        let shared = Arc::new(SharedReplay {
+            prompts: PromptCache::default(),
+            responder: Responder::new(traffic.clone(), settings),
+            traffic,
+            scheduler,
+            pace: settings.pace,
+        });
         let serving = tokio::spawn({
             let shared = shared.clone();
             accept(listener, move |tcp| serve(tcp, shared.clone()))
         });
-        Ok(Self { addr, shared, pid, serving, conducting })
+        Ok(Self { addr, shared, pid, serving, scheduling })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The harness's process, or one above it: it is looked at to see whether the harness is at rest.
+    /// Sets the harness's process, or one above it. It is observed to see whether the harness is idle.
     pub fn watch_process(&self, pid: u32) {
         self.pid.send_replace(Some(pid));
     }
 
-    /// How it went so far.
+    /// Returns the report so far.
     pub fn report(&self) -> ReplayReport {
-        ReplayReport { waits: self.shared.conductor.waits(), ..self.shared.stage.report() }
+        ReplayReport { waits: self.shared.scheduler.waits(), ..self.shared.responder.report() }
     }
 }
 
 impl Drop for ReplayServer {
     fn drop(&mut self) {
         self.serving.abort();
-        self.conducting.abort();
+        self.scheduling.abort();
     }
 }
 
-async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
+async fn serve(tcp: TcpStream, shared: Arc<SharedReplay>) {
     let mut client = Client::new(tcp);
     loop {
         let request = match client.next().await {
@@ -99,150 +101,163 @@ async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
             Err(error) => return tracing::debug!("a connection to the replay ended: {error}"),
         };
         match shared.answer(&mut client, &request).await {
-            Ok(Connection::Stays) if !request.is_last => {}
-            Ok(Connection::Resets) => return client.reset(),
+            Ok(AfterReply::Keep) if !request.is_last => {}
+            Ok(AfterReply::Reset) => return client.reset(),
             Ok(_) => return,
             Err(error) => return tracing::debug!("a connection to the replay ended: {error}"),
         }
     }
 }
 
-/// What becomes of a connection behind a response.
+/// State of a connection after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Connection {
-    Stays,
-    Closes,
-    Resets,
+enum AfterReply {
+    Keep,
+    Close,
+    Reset,
 }
 
-impl Shared {
-    async fn answer(&self, client: &mut Client, request: &Request) -> io::Result<Connection> {
+impl SharedReplay {
+    async fn answer(&self, client: &mut Client, request: &Request) -> io::Result<AfterReply> {
         let begun = Instant::now();
-        let is_question = request.method == "POST" && !request.path().ends_with("/count_tokens");
-        let dialect = Dialect::detect(&request.target, &request.body).filter(|_| is_question);
-        let prompt = dialect.and_then(|dialect| self.readings.read(dialect, &request.body));
+        let may_ask_model = request.method == "POST" && !request.path().ends_with("/count_tokens");
+        let dialect = Dialect::detect(&request.target, &request.body).filter(|_| may_ask_model);
+        let prompt = dialect.and_then(|dialect| self.prompts.decode(dialect, &request.body));
         let Some(prompt) = prompt else {
-            let Some(reply) = self.stage.other(request) else {
-                let nowhere = Nowhere { why: "nothing like it was recorded".to_owned(), nearest: None };
-                let is_side = request.method != "POST";
-                return self.refuse(client, request, dialect, nowhere, is_side).await;
-            };
-            let head_only = request.method == "HEAD";
-            return self.send(client, &reply, None, begun, head_only).await;
+            return self.answer_side_request(client, request, dialect, begun).await;
         };
-        let ticket = self.stage.arrive(&prompt, request, |take| self.conductor.arrived(take));
-        let ticket = match ticket {
-            Ok(ticket) => ticket,
-            Err(nowhere) => return self.refuse(client, request, dialect, nowhere, false).await,
+        let arrived = |exchange| self.scheduler.mark_arrived(exchange);
+        let prepared = match self.responder.prepare(&prompt, request, arrived) {
+            Ok(prepared) => prepared,
+            Err(no_match) => return self.refuse(client, request, dialect, no_match, false).await,
         };
-        let sent = self.send(client, &ticket.reply, Some(&ticket), begun, false).await;
+        let sent = self.send(client, &prepared.reply, Some(&prepared), begun).await;
         if sent.is_err() {
-            self.stage.left(&ticket);
-            if ticket.is_ordered {
-                self.conductor.gone(ticket.take);
+            self.responder.mark_abandoned(&prepared);
+            if prepared.is_ordered {
+                self.scheduler.mark_abandoned(prepared.exchange);
             }
         }
         sent
     }
 
-    /// An error in the provider's shape, which no client should ask twice about.
+    async fn answer_side_request(
+        &self,
+        client: &mut Client,
+        request: &Request,
+        dialect: Option<Dialect>,
+        begun: Instant,
+    ) -> io::Result<AfterReply> {
+        let Some(reply) = self.responder.answer_side_request(request) else {
+            let no_match = NoMatch { why: "no similar request was recorded".to_owned(), nearest: None };
+            let is_side = request.method != "POST";
+            return self.refuse(client, request, dialect, no_match, is_side).await;
+        };
+        match (request.method.as_str(), reply.status) {
+            ("HEAD", Some(status)) => {
+                client.write(&reply.head(status)).await?;
+                Ok(AfterReply::Keep)
+            }
+            _ => self.send(client, &reply, None, begun).await,
+        }
+    }
+
+    /// Sends an error in the provider's format that clients do not retry.
     async fn refuse(
         &self,
         client: &mut Client,
         request: &Request,
         dialect: Option<Dialect>,
-        nowhere: Nowhere,
+        no_match: NoMatch,
         is_side: bool,
-    ) -> io::Result<Connection> {
-        let words = self.stage.miss(request, nowhere, is_side);
+    ) -> io::Result<AfterReply> {
+        let message = self.responder.miss(request, no_match, is_side);
         let dialect = dialect.unwrap_or(Dialect::AnthropicMessages);
-        // Claude Code asks six more times after a 400, and once after a 500 that says not to.
+        // Claude Code retries a 400 six times, and a 500 with `x-should-retry: false` once.
         let status = if dialect == Dialect::AnthropicMessages { 500 } else { 400 };
-        let error = ProviderError::new(dialect.error_kind(status), words);
+        let error = ProviderError::new(dialect.error_kind(status), message);
         let body = dialect.encode_error(&error);
         client.write(&http::json(status, "x-should-retry: false\r\n", &body)).await?;
-        Ok(Connection::Stays)
+        Ok(AfterReply::Keep)
     }
 
     async fn send(
         &self,
         client: &mut Client,
-        reply: &Reply,
-        ticket: Option<&Ticket>,
+        reply: &LiveReply,
+        prepared: Option<&PreparedReply>,
         begun: Instant,
-        head_only: bool,
-    ) -> io::Result<Connection> {
+    ) -> io::Result<AfterReply> {
         let Some(status) = reply.status else {
-            return self.end(client, reply.end, ticket).await;
+            return self.finish(client, reply.end, prepared).await;
         };
-        let ordered = ticket.filter(|ticket| ticket.is_ordered);
-        let mut waiting = reply.head(status);
-        if head_only {
-            client.write(&waiting).await?;
-            return Ok(Connection::Stays);
-        }
-        let count = reply.pieces.len();
+        let ordered = prepared.filter(|prepared| prepared.is_ordered).map(|prepared| prepared.exchange);
+        // Bytes that may be sent. Without a pace they leave together, but the last part always leaves alone, so that
+        // everything before has arrived by then.
+        let mut pending = reply.head(status);
         for (at, piece) in reply.pieces.iter().enumerate() {
-            let is_last = at + 1 == count;
-            let due = match self.pace {
-                Pace::Recorded => Duration::from_micros(piece.us),
-                Pace::Instant => Duration::ZERO,
-            };
-            // Without a pace, whatever may go out goes out together; the last part always by itself, so that what
-            // comes before has arrived when it does.
-            let may_go = ordered.is_none_or(|ticket| self.conductor.allowed(ticket.take) > piece.part);
+            let may_send = ordered.is_none_or(|exchange| self.scheduler.may_send(exchange, piece.part));
             let pauses = piece.delay > Duration::ZERO || self.pace == Pace::Recorded;
-            if at > 0 && !waiting.is_empty() && (pauses || !may_go) {
-                client.write(&waiting).await?;
-                waiting.clear();
-                if let Some(ticket) = ordered {
-                    self.conductor.sent(ticket.take, piece.part, false);
+            if at > 0 && !pending.is_empty() && (pauses || !may_send) {
+                client.write(&pending).await?;
+                pending.clear();
+                if let Some(exchange) = ordered {
+                    self.scheduler.mark_sent(exchange, piece.part, false);
                 }
             }
-            if let Some(ticket) = ordered {
+            if let Some(exchange) = ordered {
                 tokio::select! {
-                    () = self.conductor.allow(ticket.take, piece.part) => {}
+                    () = self.scheduler.wait_for_turn(exchange, piece.part) => {}
                     error = client.gone() => return Err(error),
                 }
             }
-            let since = begun.elapsed();
-            client.wait(due.saturating_sub(since) + piece.delay).await?;
-            if let Some(ticket) = ticket.filter(|_| at == 0) {
-                self.stage.begins(ticket);
+            client.wait(self.remaining(piece, begun)).await?;
+            if let Some(prepared) = prepared.filter(|_| at == 0) {
+                self.responder.mark_begun(prepared);
             }
             match reply.is_chunked() {
-                // An empty chunk would be the end.
-                true if piece.bytes.is_empty() => {}
-                true => http::push_chunk(&mut waiting, &piece.bytes),
-                false => waiting.extend_from_slice(&piece.bytes),
-            }
-            if is_last && reply.end == End::Clean && reply.is_chunked() {
-                waiting.extend_from_slice(http::LAST_CHUNK);
+                true if piece.bytes.is_empty() => {} // an empty chunk would end the body
+                true => http::push_chunk(&mut pending, &piece.bytes),
+                false => pending.extend_from_slice(&piece.bytes),
             }
         }
-        if count == 0 && reply.end == End::Clean && reply.is_chunked() {
-            waiting.extend_from_slice(http::LAST_CHUNK);
+        if reply.end == ReplyEnd::Complete && reply.is_chunked() {
+            pending.extend_from_slice(http::LAST_CHUNK);
         }
-        client.write(&waiting).await?;
-        self.end(client, reply.end, ticket).await
+        client.write(&pending).await?;
+        self.finish(client, reply.end, prepared).await
     }
 
-    /// The end of a response.
-    async fn end(&self, client: &mut Client, end: End, ticket: Option<&Ticket>) -> io::Result<Connection> {
-        if let Some(ticket) = ticket.filter(|ticket| ticket.is_ordered) {
-            let parts = self.stage.tape.takes[ticket.take].response.parts.len();
-            self.conductor.sent(ticket.take, parts, true);
+    /// Returns the time until a piece is due.
+    fn remaining(&self, piece: &ReplyPiece, begun: Instant) -> Duration {
+        let due = match self.pace {
+            Pace::Recorded => Duration::from_micros(piece.us),
+            Pace::Instant => Duration::ZERO,
+        };
+        due.saturating_sub(begun.elapsed()) + piece.delay
+    }
+
+    /// Ends a reply.
+    async fn finish(
+        &self,
+        client: &mut Client,
+        end: ReplyEnd,
+        prepared: Option<&PreparedReply>,
+    ) -> io::Result<AfterReply> {
+        if let Some(prepared) = prepared.filter(|prepared| prepared.is_ordered) {
+            let parts = self.traffic[prepared.exchange].response.parts.len();
+            self.scheduler.mark_sent(prepared.exchange, parts, true);
         }
         match end {
-            End::Clean => Ok(Connection::Stays),
-            End::Cut => Ok(Connection::Closes),
-            End::Reset => Ok(Connection::Resets),
-            End::Hold => {
+            ReplyEnd::Complete => Ok(AfterReply::Keep),
+            ReplyEnd::Cut => Ok(AfterReply::Close),
+            ReplyEnd::Reset => Ok(AfterReply::Reset),
+            ReplyEnd::Stall => {
                 tokio::select! {
                     _ = client.gone() => {}
-                    () = tokio::time::sleep(HOLD) => {}
+                    () = tokio::time::sleep(STALL) => {}
                 }
-                Ok(Connection::Closes)
+                Ok(AfterReply::Close)
             }
         }
     }

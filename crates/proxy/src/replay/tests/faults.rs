@@ -15,7 +15,7 @@ async fn with(fault: &str) -> Live {
 async fn bytes_of(fault: &str) -> (u16, Vec<u8>) {
     let mut messages = Vec::new();
     said_by_user(&mut messages, "hello");
-    post_bytes(&with(fault).await.player, &request("main", &messages)).await
+    post_bytes(&with(fault).await.server, &request("main", &messages)).await
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn behind_a_fault_comes_what_was_recorded() {
     let mut live = with("lane=main,turn=1,event=2:cut").await;
     assert_eq!(live.ask("main", "hello").await, "cut");
     assert_eq!(live.ask("main", "again").await, "text good day to you");
-    let report = live.player.report();
+    let report = live.server.report();
     assert!(report.is_complete(), "{report}");
     assert_eq!((report.served, report.faults[0].hits), (1, 1));
     assert!(report.to_string().contains("happened: asked again after 0.0 s"), "{report}");
@@ -76,10 +76,10 @@ async fn a_permanent_fault_never_ends_and_one_that_never_happens_is_named() {
     for said in ["hello", "again", "again"] {
         assert!(live.ask("main", said).await.starts_with("500"));
     }
-    assert_eq!(live.player.report().faults[0].hits, 3);
+    assert_eq!(live.server.report().faults[0].hits, 3);
     let mut live = with("lane=main,turn=2:cut").await;
     live.ask("main", "hello").await;
-    let report = live.player.report();
+    let report = live.server.report();
     assert!(!report.is_complete() && report.to_string().contains("never happened"), "{report}");
 }
 
@@ -92,11 +92,11 @@ async fn a_whole_answer_breaks_too_and_its_length_holds() {
         [("half", 200), ("duplicate", 200), ("error=overloaded_error", 500), ("slow=1ms", 200)]
     {
         let live = with(&format!("lane=main,turn=1:{kind}")).await;
-        let (found, bytes) = post_bytes(&live.player, &body).await;
+        let (found, bytes) = post_bytes(&live.server, &body).await;
         assert_eq!(found, status, "{kind}");
         assert!(bytes.ends_with(b"}"), "{kind}: {}", String::from_utf8_lossy(&bytes));
     }
     let live = with("lane=main,turn=1,event=99:half").await;
-    post_bytes(&live.player, &request("main", &messages)).await;
-    assert_eq!(live.player.report().faults[0].hits, 0, "there is no such event");
+    post_bytes(&live.server, &request("main", &messages)).await;
+    assert_eq!(live.server.report().faults[0].hits, 0, "there is no such event");
 }

@@ -26,7 +26,7 @@ async fn every_lane_gets_its_own_answers_whoever_asks_first() {
     // The order of results is the harness's business, and not the position's.
     let results = "result t1 the root is fine; result t2 the source is fine";
     assert_eq!(live.ask("main", results).await, "text all is fine");
-    let report = live.player.report();
+    let report = live.server.report();
     assert!(report.is_complete(), "{report}");
     assert_eq!((report.served, report.again), (4, 0));
 }
@@ -212,7 +212,7 @@ async fn what_is_asked_once_more_gets_the_same_answer_and_is_counted() {
         assert_eq!(live.ask("main", "hello").await, "text good day");
         live.lanes.clear();
     }
-    let report = live.player.report();
+    let report = live.server.report();
     assert_eq!((report.served, report.again), (3, 2));
 }
 
@@ -264,7 +264,7 @@ async fn names_the_harness_made_are_put_into_the_replies() {
         live.ask("main", "result t2 both are done").await,
         "text job_ccddee9 is done, /tmp/box/7/ws is clean"
     );
-    let mapped = live.player.report().mapped;
+    let mapped = live.server.report().mapped;
     assert_eq!(
         mapped,
         [("job_0011aa", "job_ccddee9"), ("job_2233bb", "job_445566")]
@@ -301,7 +301,7 @@ async fn a_request_that_was_not_recorded_gets_an_error_that_names_the_nearest() 
     live.ask("main", "look around").await;
     let answer = live.ask("c", "write a poem about nothing in particular").await;
     assert!(answer.starts_with("500") && answer.contains("no recorded agent begins like this"), "{answer}");
-    let report = live.player.report();
+    let report = live.server.report();
     assert_eq!(report.misses.len(), 1);
     assert!(!report.is_complete() && report.misses[0].nearest.is_some(), "{report}");
     let difference = report.misses[0].difference.as_deref().expect("both are JSON");
@@ -326,7 +326,7 @@ async fn side_calls_are_answered_as_often_as_they_come() {
     assert_eq!(live.ask("title", "name this chat: hello").await, "text A greeting");
     assert_eq!(live.ask("title2", "name this chat: hello").await, "text A greeting");
     assert_eq!(live.ask("main", "hello").await, "text good day");
-    assert!(live.player.report().is_complete());
+    assert!(live.server.report().is_complete());
 }
 
 #[tokio::test]
@@ -363,7 +363,7 @@ async fn the_only_main_agent_is_meant_whatever_it_says_and_the_report_says_so() 
     ] {
         let mut live = story.play(&ReplaySettings::default()).await;
         assert_eq!(live.ask("main", said).await, "text four");
-        let report = live.player.report().to_string();
+        let report = live.server.report().to_string();
         assert_eq!(report.lines().nth(1).unwrap_or_default(), line, "{said}: {report}");
     }
 }
@@ -376,11 +376,11 @@ async fn an_answer_comes_in_the_form_that_is_asked_for() {
     let mut messages = Vec::new();
     said_by_user(&mut messages, "hello");
     let body = request("main", &messages).replace("\"stream\":true", "\"stream\":false");
-    let (status, whole) = post(&live.player, &body).await;
+    let (status, whole) = post(&live.server, &body).await;
     let whole: Value = serde_json::from_str(&whole).expect("one JSON text");
     assert_eq!((status, whole["content"][0]["text"].as_str()), (200, Some("good day")));
     assert_eq!(whole["content"][1]["input"]["prompt"], "look");
-    let (_, stream) = post(&live.player, &request("main", &messages)).await;
+    let (_, stream) = post(&live.server, &request("main", &messages)).await;
     assert!(stream.starts_with("event: message_start"), "{stream}");
 }
 
@@ -407,11 +407,11 @@ async fn a_request_that_was_never_answered_is_held_and_nobody_else_with_it() {
     let mut messages = Vec::new();
     said_by_user(&mut messages, "scan the root folder");
     let held = request("a", &messages);
-    let held = tokio::time::timeout(std::time::Duration::from_millis(200), post(&live.player, &held));
+    let held = tokio::time::timeout(std::time::Duration::from_millis(200), post(&live.server, &held));
     assert!(held.await.is_err(), "there is nothing to send");
     live.lanes.clear();
     assert!(live.ask("main", "look around").await.starts_with("call t1"), "others are served");
-    assert!(live.player.report().unasked.is_empty());
+    assert!(live.server.report().unasked.is_empty());
 }
 
 #[tokio::test]
@@ -493,10 +493,10 @@ async fn counts_go_by_what_is_counted() {
     }
     let live = story.play(&ReplaySettings::default()).await;
     for (text, tokens) in [("long", "99"), ("short", "11"), ("long", "99")] {
-        let (status, body) = post_to(&live.player, "/v1/messages/count_tokens", text).await;
+        let (status, body) = post_to(&live.server, "/v1/messages/count_tokens", text).await;
         assert_eq!((status, body.contains(tokens)), (200, true), "{body}");
     }
-    assert_eq!(post_to(&live.player, "/", "x").await.0, 500, "nobody asked for that");
+    assert_eq!(post_to(&live.server, "/", "x").await.0, 500, "nobody asked for that");
 }
 
 /// What the model says second, after results that name things anew.
@@ -625,9 +625,9 @@ async fn what_asks_no_model_is_answered_by_what_it_asks() {
         ("/v1/messages/count_tokens", count("rather long", "b"), "ninety"),
         ("/v1/messages/count_tokens", count("short", "b"), "eleven"),
     ] {
-        assert_eq!(post_to(&live.player, path, &body).await, (200, answer.to_owned()));
+        assert_eq!(post_to(&live.server, path, &body).await, (200, answer.to_owned()));
     }
     for (path, answer) in [("/v1/models?after=x", "second page"), ("/v1/models?limit=1", "first page")] {
-        assert_eq!(get(&live.player, path).await, (200, answer.to_owned()));
+        assert_eq!(get(&live.server, path).await, (200, answer.to_owned()));
     }
 }

@@ -99,14 +99,14 @@ impl Story {
         std::fs::write(path, dump.to_string()).expect("it can be written");
     }
 
-    fn tape(&self) -> Arc<RecordedTraffic> {
+    fn traffic(&self) -> Arc<RecordedTraffic> {
         Arc::new(RecordedTraffic::load(self.dir.path()).expect("a recording"))
     }
 
     async fn play(&self, settings: &ReplaySettings) -> Live {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let player = ReplayServer::start(self.tape(), settings, listener).expect("it plays");
-        Live { player, lanes: BTreeMap::new() }
+        let server = ReplayServer::start(self.traffic(), settings, listener).expect("it plays");
+        Live { server, lanes: BTreeMap::new() }
     }
 }
 
@@ -208,7 +208,7 @@ fn response(said: &str, n: usize) -> (u16, &'static str, String) {
 
 /// A recording that plays, and the conversations of whoever asks.
 struct Live {
-    player: ReplayServer,
+    server: ReplayServer,
     lanes: BTreeMap<String, Vec<Value>>,
 }
 
@@ -222,7 +222,7 @@ impl Live {
     async fn ask(&mut self, lane: &str, said: &str) -> String {
         let messages = self.lanes.entry(lane.to_owned()).or_default();
         said_by_user(messages, said);
-        let (status, body) = post(&self.player, &request(lane, messages)).await;
+        let (status, body) = post(&self.server, &request(lane, messages)).await;
         if status != 200 {
             return format!("{status} {body}");
         }
@@ -255,32 +255,32 @@ impl Live {
     }
 }
 
-async fn post(player: &ReplayServer, body: &str) -> (u16, String) {
-    let (status, bytes) = post_bytes(player, body).await;
+async fn post(server: &ReplayServer, body: &str) -> (u16, String) {
+    let (status, bytes) = post_bytes(server, body).await;
     (status, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn post_to(player: &ReplayServer, path: &str, body: &str) -> (u16, String) {
-    let (status, bytes) = post_bytes_to(player, path, body).await;
+async fn post_to(server: &ReplayServer, path: &str, body: &str) -> (u16, String) {
+    let (status, bytes) = post_bytes_to(server, path, body).await;
     (status, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn post_bytes(player: &ReplayServer, body: &str) -> (u16, Vec<u8>) {
-    post_bytes_to(player, "/v1/messages", body).await
+async fn post_bytes(server: &ReplayServer, body: &str) -> (u16, Vec<u8>) {
+    post_bytes_to(server, "/v1/messages", body).await
 }
 
-async fn get(player: &ReplayServer, path: &str) -> (u16, String) {
-    let (status, bytes) = ask_bytes(player, "GET", path, "").await;
+async fn get(server: &ReplayServer, path: &str) -> (u16, String) {
+    let (status, bytes) = ask_bytes(server, "GET", path, "").await;
     (status, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn post_bytes_to(player: &ReplayServer, path: &str, body: &str) -> (u16, Vec<u8>) {
-    ask_bytes(player, "POST", path, body).await
+async fn post_bytes_to(server: &ReplayServer, path: &str, body: &str) -> (u16, Vec<u8>) {
+    ask_bytes(server, "POST", path, body).await
 }
 
 /// The status and the body, unchunked, as far as they come.
-async fn ask_bytes(player: &ReplayServer, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
-    let mut tcp = TcpStream::connect(player.addr()).await.expect("it listens");
+async fn ask_bytes(server: &ReplayServer, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
+    let mut tcp = TcpStream::connect(server.addr()).await.expect("it listens");
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()

@@ -7,26 +7,27 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::replay::Order;
-use crate::replay::score::{Step, recorded, seeded};
+use crate::replay::plan::{OrderPlan, Step};
+use crate::replay::traffic::ExchangeIndex;
 
 fn check(story: &str, expected: Expect) {
     let story = Story::new(story);
-    expected.assert_eq(&in_words(&story.tape(), &recorded(&story.tape())));
+    expected.assert_eq(&in_words(&story.traffic(), Order::Recorded));
 }
 
-fn in_words(tape: &RecordedTraffic, steps: &[Step]) -> String {
-    let name = |take: &usize| format!("{} {}", tape.takes[*take].lane, tape.takes[*take].turn);
+fn in_words(traffic: &RecordedTraffic, order: Order) -> String {
+    let name = |exchange: ExchangeIndex| format!("{} {}", traffic[exchange].lane, traffic[exchange].turn);
     let mut text = String::new();
-    for step in steps {
+    for step in OrderPlan::new(traffic, order).steps {
         match step {
-            Step::Arrive(take, _) => writeln!(text, "> {}", name(take)),
-            Step::Send(take, _) => writeln!(text, "< {}", name(take)),
-            Step::Let(take, _) => writeln!(text, "< {} and", name(take)),
-            Step::Rest(_) => writeln!(text, "  until it rests"),
+            Step::AwaitRequest(exchange, _) => writeln!(text, "> {}", name(exchange)),
+            Step::Send(exchange, _) => writeln!(text, "< {}", name(exchange)),
+            Step::Allow(exchange, _) => writeln!(text, "< {} and", name(exchange)),
+            Step::AwaitIdle(_) => writeln!(text, "  until idle"),
             Step::Pause(time) => writeln!(text, "  {time:?}"),
-            Step::Since(take, _) => writeln!(text, "  since {}", name(take)),
+            Step::PauseSince(exchange, _) => writeln!(text, "  since {}", name(exchange)),
         }
-        .expect("a string takes everything");
+        .expect("a string accepts all text");
     }
     text
 }
@@ -50,7 +51,7 @@ fn one_end_is_noticed_before_the_next_comes() {
             > sub-1 1
             > sub-2 1
             < sub-2 1
-              until it rests
+              until idle
             < sub-1 1
             > main 2
             < main 2
@@ -239,9 +240,9 @@ fn another_order_is_legal_and_the_same_for_the_same_seed() {
         main < text done
     ",
     );
-    let tape = story.tape();
-    let orders: Vec<String> = (0..20).map(|seed| in_words(&tape, &seeded(&tape, seed))).collect();
-    assert_eq!(orders[7], in_words(&tape, &seeded(&tape, 7)));
+    let traffic = story.traffic();
+    let orders: Vec<String> = (0..20).map(|seed| in_words(&traffic, Order::Seed(seed))).collect();
+    assert_eq!(orders[7], in_words(&traffic, Order::Seed(7)));
     assert!(orders.iter().any(|order| *order != orders[0]), "some are different");
     for order in &orders {
         let at =
@@ -271,7 +272,7 @@ async fn the_recorded_order_is_kept_whoever_asks_first() {
         ReplaySettings { order: Order::Recorded, settle: Some(Duration::ZERO), ..ReplaySettings::default() };
     let mut live = story.play(&settings).await;
     live.ask("main", "go").await;
-    let addr = live.player.addr();
+    let addr = live.server.addr();
     let ended = Arc::new(std::sync::Mutex::new(Vec::new()));
     let ask = |said: &'static str| {
         let ended = ended.clone();
@@ -312,7 +313,7 @@ async fn a_request_that_never_comes_is_given_up_and_named() {
     live.ask("main", "go").await;
     assert_eq!(live.ask("b", "count the lines").await, "text four");
     assert_eq!(live.ask("main", "result t1 three; result t2 four").await, "text done");
-    let report = live.player.report();
+    let report = live.server.report();
     assert_eq!(report.unasked.len(), 1, "{report}");
     assert!(report.waits.iter().any(|wait| !wait.came && wait.what.contains("sub-1")), "{report}");
 }

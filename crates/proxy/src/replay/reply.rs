@@ -1,4 +1,4 @@
-//! A recorded response as it goes out: head, pieces and how it ends.
+//! The reply that is sent to a live request: head, pieces and ending.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,74 +12,74 @@ use wire::dialect::Dialect;
 use wire::json::Edits;
 use wire::rename::Renames;
 
-use super::tape::{Recorded, event_starts};
+use super::traffic::{RecordedResponse, event_starts};
 
-/// Characters in one event of an answer that was recorded whole.
+/// Characters in one event of a stream that is made from a complete reply.
 const CHUNK: usize = 24;
 
-/// A response that is about to go out.
+/// A reply that is ready to be sent.
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
+pub(super) struct LiveReply {
     pub(super) status: Option<u16>,
     pub(super) headers: Vec<(String, String)>,
-    pub(super) pieces: Vec<Piece>,
-    pub(super) end: End,
+    pub(super) pieces: Vec<ReplyPiece>,
+    pub(super) end: ReplyEnd,
     is_stream: bool,
-    /// The body's length, where the head says so.
+    /// Length of the body if the head declares it. Otherwise the body is chunked.
     length: Option<usize>,
 }
 
-/// What goes out in one write.
+/// Bytes that are sent in one write.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Piece {
+pub(super) struct ReplyPiece {
     pub(super) bytes: Vec<u8>,
-    /// The recorded part it ends in.
+    /// Index of the recorded part that it ends in.
     pub(super) part: usize,
-    /// When it came, in microseconds since the request.
+    /// Recorded time since the request in microseconds.
     pub(super) us: u64,
-    /// What a fault adds to that.
+    /// Delay added by a fault.
     pub(super) delay: Duration,
 }
 
-/// How a response ends.
+/// Ending of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// As it should.
-    Clean,
-    /// The connection is closed in the middle.
+pub(super) enum ReplyEnd {
+    /// The reply is complete.
+    Complete,
+    /// The connection is closed.
     Cut,
     /// The connection is reset.
     Reset,
-    /// Nothing more comes until the client leaves.
-    Hold,
+    /// The connection stays open, silent, until the client closes it.
+    Stall,
 }
 
-impl Piece {
-    pub(super) fn of(bytes: Vec<u8>) -> Self {
+impl ReplyPiece {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, ..Self::default() }
     }
 }
 
-impl Reply {
-    /// The recorded one, with other names in it.
-    pub(super) fn of(recorded: &Recorded, renames: &Renames) -> Self {
-        Self::edited(recorded, &renames.edits(&recorded.body, recorded.is_stream))
+impl LiveReply {
+    /// Creates the reply from the recorded one, with live names.
+    pub(super) fn new(recorded: &RecordedResponse, renames: &Renames) -> Self {
+        Self::with_edits(recorded, &renames.edits(&recorded.body, recorded.is_stream))
     }
 
-    /// The recorded one, with other names and another usage in it.
+    /// Creates the reply from the recorded one, with live names and another usage.
     pub(super) fn with_usage(
-        recorded: &Recorded,
+        recorded: &RecordedResponse,
         renames: &Renames,
         dialect: Dialect,
         usage: &Usage,
     ) -> Self {
         let mut edits = renames.edits(&recorded.body, recorded.is_stream);
         edits.extend(dialect.set_usage(&recorded.body, recorded.is_stream, usage));
-        Self::edited(recorded, &edits)
+        Self::with_edits(recorded, &edits)
     }
 
-    fn edited(recorded: &Recorded, edits: &Edits) -> Self {
-        let starts: Vec<usize> = recorded.parts.iter().map(|(start, _)| *start).collect();
+    fn with_edits(recorded: &RecordedResponse, edits: &Edits) -> Self {
+        let starts: Vec<usize> = recorded.parts.iter().map(|part| part.start).collect();
         let (body, starts) = match edits.is_empty() {
             true => (Cow::Borrowed(&recorded.body), starts),
             false => match edits.apply(&recorded.body) {
@@ -88,16 +88,16 @@ impl Reply {
             },
         };
         let ends = starts[1..].iter().copied().chain([body.len()]);
-        let pieces = starts.iter().zip(ends).enumerate().map(|(part, (start, end))| Piece {
+        let pieces = starts.iter().zip(ends).enumerate().map(|(part, (start, end))| ReplyPiece {
             bytes: body[*start..end].to_vec(),
             part,
-            us: recorded.parts[part].1,
+            us: recorded.parts[part].us,
             delay: Duration::ZERO,
         });
         let end = match recorded.ending {
-            Some(Ending::Complete) => End::Clean,
-            Some(Ending::CutByUpstream | Ending::NoResponse) => End::Cut,
-            Some(Ending::CutByHarness) | None => End::Hold,
+            Some(Ending::Complete) => ReplyEnd::Complete,
+            Some(Ending::CutByUpstream | Ending::NoResponse) => ReplyEnd::Cut,
+            Some(Ending::CutByHarness) | None => ReplyEnd::Stall,
         };
         Self {
             status: recorded.status,
@@ -105,26 +105,22 @@ impl Reply {
             pieces: pieces.collect(),
             end,
             is_stream: recorded.is_stream,
-            length: (!recorded.is_stream && end == End::Clean).then_some(body.len()),
+            length: (!recorded.is_stream && end == ReplyEnd::Complete).then_some(body.len()),
         }
     }
 
-    /// The same answer in the form that was asked for, where it was recorded in the other one: harnesses fall back from
-    /// streams to whole answers.
-    pub(super) fn in_form(self, dialect: Dialect, streamed: bool) -> Self {
-        if streamed == self.is_stream
-            || self.end != End::Clean
+    /// Converts a complete reply to a stream or back, because harnesses fall back from one form to the other.
+    pub(super) fn in_form(self, dialect: Dialect, as_stream: bool) -> Self {
+        if as_stream == self.is_stream
+            || self.end != ReplyEnd::Complete
             || self.status.is_none_or(|status| status >= 400)
         {
             return self;
         }
         let heard = Heard::of(dialect, 200, &self.body());
-        let kept = |(name, _): &(String, String)| !name.eq_ignore_ascii_case("content-type");
-        let mut headers: Vec<(String, String)> =
-            self.headers.iter().filter(|header| kept(header)).cloned().collect();
         let last = self.pieces.last().map_or((0, 0), |piece| (piece.part, piece.us));
-        let piece = |bytes| Piece { bytes, part: last.0, us: last.1, delay: Duration::ZERO };
-        let (pieces, kind) = match (streamed, &heard.reply, heard.message) {
+        let piece = |bytes| ReplyPiece { bytes, part: last.0, us: last.1, delay: Duration::ZERO };
+        let (pieces, kind) = match (as_stream, &heard.reply, heard.message) {
             (false, _, Some(message)) => (vec![piece(message)], "application/json"),
             (true, Some(reply), _) => match dialect.encode_stream(reply, CHUNK) {
                 Ok(events) => (events.into_iter().map(piece).collect(), "text/event-stream"),
@@ -132,35 +128,41 @@ impl Reply {
             },
             _ => return self,
         };
-        headers.push(("content-type".to_owned(), kind.to_owned()));
-        let length = (!streamed).then(|| pieces.iter().map(|piece| piece.bytes.len()).sum());
-        Self { headers, pieces, length, is_stream: streamed, ..self }
+        let length = (!as_stream).then(|| pieces.iter().map(|piece| piece.bytes.len()).sum());
+        let mut reply = Self { pieces, length, is_stream: as_stream, ..self };
+        reply.set_content_type(kind);
+        reply
     }
 
-    /// An error as a whole.
+    /// Creates a complete error.
     pub(super) fn error(status: u16, body: Vec<u8>) -> Self {
         Self {
             status: Some(status),
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],
             length: Some(body.len()),
-            pieces: vec![Piece::of(body)],
-            end: End::Clean,
+            pieces: vec![ReplyPiece::new(body)],
+            end: ReplyEnd::Complete,
             is_stream: false,
         }
+    }
+
+    pub(super) fn set_content_type(&mut self, kind: &str) {
+        self.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+        self.headers.push(("content-type".to_owned(), kind.to_owned()));
     }
 
     pub(super) fn body(&self) -> Vec<u8> {
         self.pieces.iter().map(|piece| piece.bytes.as_slice()).collect::<Vec<_>>().concat()
     }
 
-    /// Whether the body is this one, without putting it together.
-    pub(super) fn says(&self, body: &[u8]) -> bool {
+    /// Returns whether the body equals `body`, without copying it.
+    pub(super) fn has_body(&self, body: &[u8]) -> bool {
         let rest = self.pieces.iter().try_fold(body, |rest, piece| rest.strip_prefix(piece.bytes.as_slice()));
         rest.is_some_and(<[u8]>::is_empty)
     }
 
-    /// One piece an event; what is no stream is two halves.
-    pub(super) fn by_event(&mut self) {
+    /// Divides the body into one piece per event; a body that is no stream, into halves.
+    pub(super) fn split_by_event(&mut self) {
         let body = self.body();
         let starts = if self.is_stream { event_starts(&body) } else { vec![0, body.len() / 2] };
         let mut borders = Vec::new();
@@ -173,20 +175,20 @@ impl Reply {
         let piece = |(start, end): (&usize, usize)| {
             let (_, part, us) =
                 borders.iter().find(|(border, ..)| *border >= end).copied().unwrap_or_default();
-            Piece { bytes: body[*start..end].to_vec(), part, us, delay: Duration::ZERO }
+            ReplyPiece { bytes: body[*start..end].to_vec(), part, us, delay: Duration::ZERO }
         };
         self.pieces = starts.iter().zip(ends).map(piece).collect();
     }
 
-    /// Nothing from that piece on.
-    pub(super) fn stop(&mut self, at: usize, end: End) {
+    /// Ends the reply before the piece `at`.
+    pub(super) fn truncate(&mut self, at: usize, end: ReplyEnd) {
         self.pieces.truncate(at);
         self.end = end;
     }
 
-    /// What the head says of a body that goes out in full must hold.
-    pub(super) fn settle_length(&mut self) {
-        if self.length.is_some() && self.end == End::Clean {
+    /// Updates the declared length of a complete body.
+    pub(super) fn update_length(&mut self) {
+        if self.length.is_some() && self.end == ReplyEnd::Complete {
             self.length = Some(self.pieces.iter().map(|piece| piece.bytes.len()).sum());
         }
     }
@@ -195,15 +197,15 @@ impl Reply {
         self.is_stream
     }
 
-    /// How many events there are; of what is no stream, two.
-    pub(super) fn events(&self) -> usize {
+    /// Returns the number of events; two for a body that is no stream.
+    pub(super) fn event_count(&self) -> usize {
         if self.is_stream { event_starts(&self.body()).len() } else { 2 }
     }
 
-    pub(super) fn insert(&mut self, at: usize, piece: Piece) {
-        let before =
-            self.pieces.get(at).or(self.pieces.last()).map_or((0, 0), |piece| (piece.part, piece.us));
-        self.pieces.insert(at, Piece { part: before.0, us: before.1, ..piece });
+    /// Inserts a piece before the piece `at`, with its part and time.
+    pub(super) fn insert(&mut self, at: usize, piece: ReplyPiece) {
+        let next = self.pieces.get(at).or(self.pieces.last()).map_or((0, 0), |piece| (piece.part, piece.us));
+        self.pieces.insert(at, ReplyPiece { part: next.0, us: next.1, ..piece });
     }
 
     pub(super) fn delay(&mut self, pieces: Range<usize>, time: Duration) {
@@ -211,12 +213,11 @@ impl Reply {
         self.pieces[range].iter_mut().for_each(|piece| piece.delay = time);
     }
 
-    /// Whether the body goes out in chunks.
     pub(super) fn is_chunked(&self) -> bool {
         self.length.is_none()
     }
 
-    /// Status line and headers.
+    /// Encodes status line and headers.
     pub(super) fn head(&self, status: u16) -> Vec<u8> {
         let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
         let mut head = format!("HTTP/1.1 {status} {}\r\n", reason.unwrap_or("Recorded"));
