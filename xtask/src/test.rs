@@ -1,6 +1,6 @@
-//! `cargo xtask test`: everything that must hold before a change lands.
+//! `cargo xtask test`: all checks and tests that must pass before a change lands.
 
-use std::path::Path;
+use std::env;
 use std::process::Command;
 
 use anyhow::Result;
@@ -9,17 +9,17 @@ use crate::command::{cargo, output, run};
 use crate::debian::{self, Program};
 use crate::{check, harnesses};
 
-/// What tests start that neither cargo nor npm brings.
+/// Programs for tests that neither cargo nor npm installs.
 const PROGRAMS: [Program; 3] = [
     Program { name: "node", package: "nodejs" },
     Program { name: "npm", package: "npm" },
     Program { name: "chromium", package: "chromium" },
 ];
 
-/// Real providers' answers, beside the project where it has them; they are not ours to include.
-const TRAFFIC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/provider-traffic");
+/// The variable with the folder of real provider traffic, which is not part of the repository.
+const TRAFFIC: &str = "OFFSHOOT_TRAFFIC_DIR";
 
-/// The checks, then the harnesses that tests drive, then the examples in the docs, then all tests.
+/// Runs the checks, installs programs and harnesses, and runs all tests.
 pub(crate) fn run_all() -> Result<()> {
     check::run_all()?;
     debian::provide(&PROGRAMS)?;
@@ -28,15 +28,15 @@ pub(crate) fn run_all() -> Result<()> {
     if output(&mut cargo(["nextest", "--version"])).is_ok() {
         run(&mut cargo(["nextest", "run", "--workspace"]))?;
     } else {
-        eprintln!("cargo-nextest is not installed: the same tests run under cargo test");
+        eprintln!("cargo-nextest is not installed; using cargo test");
         run(&mut cargo(["test", "--workspace", "--all-targets", "--no-fail-fast"]))?;
     }
-    // A test that passes prints nothing, so what it could not look at is said here.
+    // The output of passing tests is hidden, so skipped parts are named here.
     if output(Command::new("unshare").args(["--user", "--map-root-user", "--net", "true"])).is_err() {
-        eprintln!("NOT CHECKED: this system allows no network namespace, so no capture was sealed in one");
+        eprintln!("NOT CHECKED: this system allows no network namespace, so no capture was isolated in one");
     }
-    if !Path::new(TRAFFIC).is_dir() {
-        eprintln!("NOT CHECKED: `{TRAFFIC}` is not there, so no real provider traffic was decoded");
+    if env::var_os(TRAFFIC).is_none() {
+        eprintln!("NOT CHECKED: `{TRAFFIC}` is not set, so no real provider traffic was decoded");
     }
     Ok(())
 }

@@ -86,13 +86,13 @@ fn what_the_script_has_no_answer_to_is_said_at_the_end() {
         String::from_utf8(ask(proxy.addr, &post("/v1/messages", "", &body))).unwrap()
     };
     assert!(
-        asked(r#"{"name":"Grep","input_schema":{}}"#).contains("no lane of the script takes this request")
+        asked(r#"{"name":"Grep","input_schema":{}}"#).contains("no lane of the script matches this request")
     );
     asked("");
     let here = env.path("").canonicalize().unwrap();
     assert!(asked(r#"{"name":"Read","input_schema":{}}"#).contains(here.to_str().unwrap()));
     let said = proxy.interrupt();
-    let warning = "warning: the script has no answer to 2 requests; the first: no lane of the script takes this request; there are `all`";
+    let warning = "warning: the script has no answer to 2 requests; the first: no lane of the script matches this request; its lanes are `all`";
     assert!(said.stderr.lines().any(|line| line == warning), "{said:?}");
     assert!(!said.stderr.contains("never used"), "{said:?}");
     assert_eq!(said.code, Some(0));
@@ -140,7 +140,7 @@ fn several_providers_by_prefix() {
     let answer = |path| String::from_utf8(ask(proxy.addr, &post(path, "", "{}"))).unwrap();
     assert!(answer("/anthropic/v1/messages").ends_with("first: POST /v1/messages HTTP/1.1"));
     assert!(answer("/openai/responses?x=1").ends_with("second: POST /v1/responses?x=1 HTTP/1.1"));
-    assert!(answer("/other").contains("no upstream takes `/other`"));
+    assert!(answer("/other").contains("no upstream for `/other`"));
     assert_eq!(proxy.interrupt().code, Some(0));
 }
 
@@ -252,7 +252,7 @@ fn a_provider_that_fails_is_the_outside_worlds_fault() {
     let garbage = provider(|_, mut tcp| tcp.write_all(b"SSH-2.0-nonsense\r\n").unwrap());
     for (n, (upstream, says)) in [
         ("http://127.0.0.1:1".to_owned(), "cannot reach http://127.0.0.1:1: Connection refused"),
-        (format!("http://{garbage}"), "the provider's answer is not HTTP"),
+        (format!("http://{garbage}"), "the provider's response is not HTTP"),
         ("http://no-such-host.invalid".to_owned(), "cannot reach http://no-such-host.invalid"),
     ]
     .iter()

@@ -106,7 +106,7 @@ fn a_command_is_led_here_and_its_exit_code_comes_first() {
     assert_eq!(said.code, Some(7), "{said:?}");
     let said = env.run(&["replay", "rec", "--", "true"]);
     assert_eq!(said.code, Some(1), "nobody asked for anything: {said:?}");
-    assert!(said.stderr.contains("not asked for: turn 1 of lane `main` (r000001)"), "{said:?}");
+    assert!(said.stderr.contains("not requested: turn 1 of lane `main` (r000001)"), "{said:?}");
     assert!(!said.stderr.contains("changed since it was sealed"), "{said:?}");
     let dump = env.read("rec/provider_dumps/r000001_request.json");
     env.write("rec/provider_dumps/r000001_request.json", &format!("{dump} "));

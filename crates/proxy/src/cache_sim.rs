@@ -1,6 +1,6 @@
-//! A prompt cache for stand-ins: they report the usage that the provider's rules come to.
+//! Simulates the provider's prompt cache for replay and scripted models, which report the resulting usage.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use cache::{Asked, Prompt, Simulator, Tokens};
@@ -8,36 +8,36 @@ use session::Usage;
 use tokio::time::Instant;
 use wire::dialect::Dialect;
 
-/// A cache that all connections of a stand-in share.
+/// A simulated cache, shared by all connections of a server.
 #[derive(Debug)]
 pub(crate) struct CacheSim {
     simulator: Mutex<Simulator>,
-    began: Instant,
-    /// The time at its beginning, as the simulator counts.
-    first_us: u64,
+    started: Instant,
+    /// The simulator's time at `started`.
+    start_us: u64,
 }
 
-/// A request that was answered before, by a stand-in with such a cache.
+/// An earlier request that another server with a simulated cache answered.
 #[derive(Clone, Debug)]
 pub struct CachedRequest {
-    /// What it asked.
+    /// The prompt of the request.
     pub prompt: Prompt,
-    /// When.
+    /// The time of the request.
     pub asked_at: SystemTime,
-    /// When its answer began.
+    /// The time at which the response began.
     pub answered_at: SystemTime,
-    /// What it was told to have used.
+    /// The usage that the response reported.
     pub usage: Usage,
 }
 
 impl CacheSim {
-    /// An empty one.
+    /// Creates an empty cache.
     pub(crate) fn new() -> Self {
-        Self::that_knows(Vec::new(), SystemTime::now())
+        Self::with_requests(Vec::new(), SystemTime::now())
     }
 
-    /// One that has seen these, as it would be now.
-    pub(crate) fn that_knows(mut known: Vec<CachedRequest>, now: SystemTime) -> Self {
+    /// Creates a cache with the contents that it would have now after these requests.
+    pub(crate) fn with_requests(mut known: Vec<CachedRequest>, now: SystemTime) -> Self {
         known.sort_by_key(|known| known.asked_at);
         let first = known.first().map_or(now, |known| known.asked_at);
         let since = |at: SystemTime| {
@@ -48,44 +48,46 @@ impl CacheSim {
         let mut begins: Vec<(SystemTime, Asked)> = Vec::new();
         for known in known {
             begins.retain(|(begun, asked)| {
-                let waits = *begun > known.asked_at;
-                if !waits {
+                let is_later = *begun > known.asked_at;
+                if !is_later {
                     simulator.begin(asked);
                 }
-                waits
+                is_later
             });
             let scale = Tokens::default().scale(&known.prompt, None);
             let asked = simulator.ask(since(known.asked_at), &known.prompt, &scale);
-            // Whoever said something else of how long it is had no such cache.
+            // A server that reported another length did not simulate the cache.
             if asked.usage.input_total() == known.usage.input_total() {
                 begins.push((known.answered_at, asked));
             }
         }
         begins.iter().for_each(|(_, asked)| simulator.begin(asked));
-        Self { simulator: Mutex::new(simulator), began: Instant::now(), first_us: since(now) }
+        Self { simulator: Mutex::new(simulator), started: Instant::now(), start_us: since(now) }
     }
 
-    /// A request came; nothing where it is none.
+    /// Adds a request. Returns `None` if it is invalid.
     pub(crate) fn ask(&self, dialect: Dialect, body: &[u8]) -> Option<Asked> {
         let prompt = cache::Prompt::decode(dialect, body)?;
         let scale = Tokens::default().scale(&prompt, None);
-        let mut simulator = self.simulator.lock().expect("nobody panics while holding it");
-        Some(simulator.ask(self.now(), &prompt, &scale))
+        Some(self.lock().ask(self.now(), &prompt, &scale))
     }
 
-    /// Its answer begins: now others can read what it wrote.
+    /// Notes that the response begins: now other requests can read what this one wrote.
     pub(crate) fn begin(&self, asked: &Asked) {
-        let mut simulator = self.simulator.lock().expect("nobody panics while holding it");
-        simulator.begin(asked);
+        self.lock().begin(asked);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Simulator> {
+        self.simulator.lock().expect("lock is not poisoned")
     }
 
     fn now(&self) -> u64 {
-        let since = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.first_us.saturating_add(since)
+        let since = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.start_us.saturating_add(since)
     }
 }
 
-/// The input as the cache has it, the output as it was to be.
+/// Returns the simulated input tokens with the scripted output tokens.
 pub(crate) fn usage(asked: &Asked, said: &Usage) -> Usage {
     Usage { output: said.output, reasoning: said.reasoning, ..asked.usage }
 }
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_asked_before_is_known_until_it_expires() {
+    async fn an_earlier_request_is_cached_until_it_expires() {
         let whole = CacheSim::new();
         let used = [ask(&whole, 0), ask(&whole, 1), ask(&whole, 2)];
         assert!(used[0].cache_write_5m > 2000 && used[1].cache_read > 2000, "{used:?}");
@@ -125,10 +127,10 @@ mod tests {
             usage,
         };
         let both = || vec![known(1, used[1]), known(0, used[0])];
-        assert_eq!(ask(&CacheSim::that_knows(both(), after(9)), 2), used[2]);
-        assert_eq!(ask(&CacheSim::that_knows(both(), after(900)), 2).cache_read, 0, "it has gone");
+        assert_eq!(ask(&CacheSim::with_requests(both(), after(9)), 2), used[2]);
+        assert_eq!(ask(&CacheSim::with_requests(both(), after(900)), 2).cache_read, 0, "it has expired");
         let made_up = Usage { input: 7, ..Usage::default() };
-        let other = CacheSim::that_knows(vec![known(0, made_up), known(1, made_up)], after(9));
-        assert_eq!(ask(&other, 2).cache_read, 0, "who answered had no cache");
+        let other = CacheSim::with_requests(vec![known(0, made_up), known(1, made_up)], after(9));
+        assert_eq!(ask(&other, 2).cache_read, 0, "the server had no cache");
     }
 }

@@ -1,7 +1,6 @@
 //! One connection of a harness, and the connections to providers that mirror it.
 //!
-//! They live and die together: a harness sees its connection close when the provider's does, just
-//! as if nobody stood between them.
+//! They close together: a harness sees its connection close when the provider's does, as without a proxy.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,53 +14,53 @@ use recording::ExchangeTap;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::Ending;
 
-use crate::capture::Shared;
-use crate::exchange::{Buffer, Exchange, Outcome, Silence, fill, until_the_harness_leaves};
+use crate::exchange::{Buffer, Exchange, ExchangeOutcome, NoResponse, fill, wait_until_harness_leaves};
 use crate::h1::{BodyDecoder, RequestHead};
-use crate::hangup::Ends;
+use crate::hangup::SocketAddrs;
 use crate::refusal;
+use crate::state::ProxyState;
 use crate::upstream::UpstreamIo;
 
-/// How long the body of a request that cannot be forwarded is waited for.
-const LISTEN_TO_THE_END: Duration = Duration::from_secs(30);
+/// Maximum time for the body of a request that cannot be forwarded.
+const REFUSED_BODY: Duration = Duration::from_secs(30);
 
 /// One connection of a harness.
 pub(crate) struct Connection<H> {
     harness: H,
-    ends: Option<Ends>,
+    addrs: Option<SocketAddrs>,
     from_harness: Buffer,
     upstreams: HashMap<usize, (UpstreamIo, Buffer)>,
-    shared: Arc<Shared>,
+    state: Arc<ProxyState>,
 }
 
-/// What a connection does next.
-enum Next {
-    Request,
+/// The next action of a connection.
+enum NextAction {
+    ServeRequest,
     Close,
-    /// Lets the harness read an error instead of an end.
+    /// Resets the harness's connection, so that it does not see an ordinary end.
     Reset,
-    /// Passes everything on between the harness and this upstream, whatever it is.
+    /// Passes all bytes on between the harness and this upstream.
     Tunnel(usize),
 }
 
 impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
-    pub(crate) fn new(harness: H, ends: Option<Ends>, shared: Arc<Shared>) -> Self {
-        Self { harness, ends, from_harness: Buffer::new(), upstreams: HashMap::new(), shared }
+    pub(crate) fn new(harness: H, addrs: Option<SocketAddrs>, state: Arc<ProxyState>) -> Self {
+        Self { harness, addrs, from_harness: Buffer::new(), upstreams: HashMap::new(), state }
     }
 
-    /// Serves requests until one of the sides closes. Gives the harness's connection back where the provider's broke: it
-    /// must not end as if all were well.
+    /// Serves requests until one side closes. Returns the harness's connection if the provider's broke, because it must not
+    /// end in the usual way.
     pub(crate) async fn run(mut self) -> Option<H> {
-        let mut next = Next::Request;
-        while let Next::Request = next {
+        let mut next = NextAction::ServeRequest;
+        while let NextAction::ServeRequest = next {
             let Some(request) = self.next_request().await else { break };
-            let _in_flight = self.shared.in_flight();
+            let _in_flight = self.state.begin_exchange();
             next = self.serve(request).await;
         }
         match next {
-            Next::Tunnel(index) => self.tunnel(index).await,
-            Next::Reset => return Some(self.harness),
-            Next::Request | Next::Close => {}
+            NextAction::Tunnel(index) => self.tunnel(index).await,
+            NextAction::Reset => return Some(self.harness),
+            NextAction::ServeRequest | NextAction::Close => {}
         }
         let _ = self.harness.shutdown().await; // it may be gone already
         None
@@ -77,16 +76,16 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
                 Ok(None) => {}
                 Err(error) => {
                     let message = format!("the request is {error}");
-                    self.shared.recorder.lose("a request that could not be forwarded", &message);
+                    self.state.recorder.lose("a request that could not be forwarded", &message);
                     let _ = self.harness.write_all(&refusal::response(400, "Bad Request", &message)).await;
                     return None;
                 }
             }
             let open = tokio::select! {
                 read = fill(&mut self.harness, &mut self.from_harness) => matches!(read, Ok(1..)),
-                gone = one_closes(&mut self.upstreams) => {
+                gone = any_closed(&mut self.upstreams) => {
                     self.upstreams.remove(&gone);
-                    // The last one takes the harness's connection with it.
+                    // The last one closes the harness's connection, too.
                     !self.upstreams.is_empty()
                 }
             };
@@ -96,46 +95,46 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         }
     }
 
-    async fn serve(&mut self, request: RequestHead) -> Next {
-        let shared = self.shared.clone();
+    async fn serve(&mut self, request: RequestHead) -> NextAction {
+        let state = self.state.clone();
         let target = request.target();
         if !target.starts_with('/') {
-            let tap = shared.recorder.arrived(&request.method, &target, request.head.end_to_end());
+            let tap = state.recorder.arrived(&request.method, &target, request.head.end_to_end());
             self.refuse(&request, tap, 400, "Bad Request", &not_a_forward_proxy(&request.method, &target))
                 .await;
-            return Next::Close;
+            return NextAction::Close;
         }
-        let Some(route) = shared.upstreams.route(&target) else {
-            let tap = shared.recorder.arrived(&request.method, &target, request.head.end_to_end());
+        let Some(route) = state.upstreams.route(&target) else {
+            let tap = state.recorder.arrived(&request.method, &target, request.head.end_to_end());
             let known: Vec<_> =
-                shared.upstreams.iter().map(|upstream| format!("`{}`", upstream.prefix)).collect();
-            let message = format!("no upstream takes `{target}`; the prefixes are {}", known.join(", "));
+                state.upstreams.iter().map(|upstream| format!("`{}`", upstream.prefix)).collect();
+            let message = format!("no upstream for `{target}`; the prefixes are {}", known.join(", "));
             self.refuse(&request, tap, 404, "Not Found", &message).await;
-            return Next::Close;
+            return NextAction::Close;
         };
         let authority = route.upstream.authority();
         let scheme_and_host = route.upstream.origin();
         let url = format!("{scheme_and_host}{}", route.target);
-        let tap = shared.recorder.arrived(&request.method, &url, request.head.end_to_end());
+        let tap = state.recorder.arrived(&request.method, &url, request.head.end_to_end());
         let (upstream, from_upstream) = match self.upstreams.entry(route.index) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(none) => match tokio::select! {
-                connected = shared.upstreams.connect(route.upstream) => Some(connected),
-                () = until_the_harness_leaves(&mut self.harness, &mut self.from_harness, self.ends) => None,
+                connected = state.upstreams.connect(route.upstream) => Some(connected),
+                () = wait_until_harness_leaves(&mut self.harness, &mut self.from_harness, self.addrs) => None,
             } {
                 Some(Ok(io)) => none.insert((io, Buffer::new())),
                 None => {
-                    let whole = self.listen(&request, &tap).await;
+                    let whole = self.read_body(&request, &tap).await;
                     tap.request_ended(whole, Vec::new());
-                    let error = "the harness left before the provider was reached".to_owned();
+                    let error = "the harness left before the provider was connected".to_owned();
                     tap.ended(Ending::CutByHarness, Some(error), Vec::new());
-                    return Next::Close;
+                    return NextAction::Close;
                 }
                 Some(Err(error)) => {
                     let message = format!("cannot reach {scheme_and_host}: {error}");
-                    shared.tally.failed(route.index, &message);
+                    state.stats.set_error(route.index, &message);
                     self.refuse(&request, tap, 502, "Bad Gateway", &message).await;
-                    return Next::Close;
+                    return NextAction::Close;
                 }
             },
         };
@@ -143,31 +142,31 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         let exchange = Exchange {
             harness: &mut self.harness,
             from_harness: &mut self.from_harness,
-            ends: self.ends,
+            addrs: self.addrs,
             upstream,
             from_upstream,
         };
         let outcome = exchange.run(&request, &head_bytes, tap).await;
-        if let Outcome::Unanswered(Silence { error, garbage, reset }) = outcome {
-            shared.tally.failed(route.index, &error);
-            if garbage {
+        if let ExchangeOutcome::NoResponse(NoResponse { error, is_garbage, is_reset }) = outcome {
+            state.stats.set_error(route.index, &error);
+            if is_garbage {
                 let _ = self.harness.write_all(&refusal::response(502, "Bad Gateway", &error)).await;
             }
-            return if reset { Next::Reset } else { Next::Close };
+            return if is_reset { NextAction::Reset } else { NextAction::Close };
         }
-        shared.tally.answered(route.index);
+        state.stats.add_response(route.index);
         match outcome {
-            Outcome::Reusable => Next::Request,
-            Outcome::Upgraded => {
-                shared.recorder.lose("what followed an upgrade to another protocol", "only HTTP is recorded");
-                Next::Tunnel(route.index)
+            ExchangeOutcome::Reusable => NextAction::ServeRequest,
+            ExchangeOutcome::Upgraded => {
+                state.recorder.lose("what followed an upgrade to another protocol", "only HTTP is recorded");
+                NextAction::Tunnel(route.index)
             }
-            Outcome::Reset => Next::Reset,
-            Outcome::Close | Outcome::Unanswered(_) => Next::Close,
+            ExchangeOutcome::Reset => NextAction::Reset,
+            ExchangeOutcome::Close | ExchangeOutcome::NoResponse(_) => NextAction::Close,
         }
     }
 
-    /// Answers in the provider's stead, after the harness has said everything.
+    /// Answers with an error after the whole request was read.
     async fn refuse(
         &mut self,
         request: &RequestHead,
@@ -176,16 +175,15 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         reason: &str,
         message: &str,
     ) {
-        let whole =
-            tokio::time::timeout(LISTEN_TO_THE_END, self.listen(request, &tap)).await.unwrap_or(false);
+        let whole = tokio::time::timeout(REFUSED_BODY, self.read_body(request, &tap)).await.unwrap_or(false);
         tap.request_ended(whole, Vec::new());
         tap.ended(Ending::NoResponse, Some(message.to_owned()), Vec::new());
         tap.is_kept().await;
         let _ = self.harness.write_all(&refusal::response(status, reason, message)).await;
     }
 
-    /// Takes the body of a request that goes nowhere; whether all of it came.
-    async fn listen(&mut self, request: &RequestHead, tap: &ExchangeTap) -> bool {
+    /// Reads the body of a request that is not forwarded. Returns whether it is complete.
+    async fn read_body(&mut self, request: &RequestHead, tap: &ExchangeTap) -> bool {
         let mut body = BodyDecoder::new(request.framing);
         while !body.is_done() {
             let awaits_permission = request.head.has_token("expect", "100-continue");
@@ -209,30 +207,30 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         let ahead = self.harness.write_all(&from_upstream).await.is_ok()
             && upstream.write_all(&self.from_harness).await.is_ok();
         if ahead {
-            // Either side may end it in any way it likes.
+            // Either side may end it in any way.
             let _ = tokio::io::copy_bidirectional(&mut self.harness, &mut upstream).await;
         }
     }
 }
 
-/// Says what to do instead to whoever takes us for a proxy that goes where it is told.
+/// Explains how to use this proxy to a client that uses it as a forward proxy.
 fn not_a_forward_proxy(method: &str, target: &str) -> String {
-    let asked = match method {
+    let request = match method {
         "CONNECT" => format!("a tunnel to `{target}`"),
         _ => format!("`{method} {target}`"),
     };
     format!(
-        "{asked} was asked for, but this proxy only stands in for its upstreams: unset HTTP_PROXY and \
-         HTTPS_PROXY, give the harness this address as its base URL, and ask for paths that begin with `/`"
+        "cannot serve {request}: this is not a forward proxy; unset HTTP_PROXY and HTTPS_PROXY, use this address as \
+         the harness's base URL, and request paths that begin with `/`"
     )
 }
 
-/// Comes back with the provider whose idle connection closes, or says something nobody asked for.
-async fn one_closes(upstreams: &mut HashMap<usize, (UpstreamIo, Buffer)>) -> usize {
+/// Waits until an idle connection to a provider closes, or receives bytes without a request. Returns its index.
+async fn any_closed(upstreams: &mut HashMap<usize, (UpstreamIo, Buffer)>) -> usize {
     let mut byte = [0];
     std::future::poll_fn(|cx| {
         for (&index, (io, _)) in upstreams.iter_mut() {
-            // Whatever comes, the connection is of no more use.
+            // In any case, the connection cannot be used any more.
             if Pin::new(io).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_ready() {
                 return Poll::Ready(index);
             }

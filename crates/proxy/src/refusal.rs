@@ -1,6 +1,6 @@
-//! Answers of our own, where there is no provider's answer to pass on.
+//! Responses of the proxy itself, if there is no provider's response to pass on.
 
-/// A whole response in the shape that providers give their errors; the connection closes behind it.
+/// Encodes a complete error response in the format of providers, after which the connection closes.
 pub(crate) fn response(status: u16, reason: &str, message: &str) -> Vec<u8> {
     let message = wire::json::quote(message);
     let body = format!(r#"{{"type":"error","error":{{"type":"offshoot_proxy_error","message":{message}}}}}"#);

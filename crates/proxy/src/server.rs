@@ -1,4 +1,4 @@
-//! Accepts connections and finds out which HTTP they speak.
+//! Accepts connections and detects their HTTP version.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,57 +7,57 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::capture::{Phase, Shared};
 use crate::connection::Connection;
 use crate::h2;
-use crate::hangup::Ends;
+use crate::hangup::SocketAddrs;
+use crate::state::{Phase, ProxyState};
 
-/// How HTTP/2 begins when both sides know that it will be spoken.
+/// The start of HTTP/2 with prior knowledge.
 const PREFACE: &[u8] = b"PRI ";
 
-/// Accepts until told to stop; then only the connections that are there go on, until they are cut.
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>, mut told: watch::Receiver<Phase>) {
+/// Accepts connections until the proxy drains, and serves them until it cuts them.
+pub(crate) async fn serve(listener: TcpListener, state: Arc<ProxyState>, mut phase: watch::Receiver<Phase>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((tcp, _)) => {
-                    connections.spawn(connection(tcp, shared.clone()));
+                    connections.spawn(serve_connection(tcp, state.clone()));
                 }
                 Err(error) => {
-                    // Too many open files, as a rule: others may close some.
+                    // Usually too many open files: other programs may close some.
                     tracing::warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             },
             Some(_) = connections.join_next() => {}
-            () = told_to(Phase::Draining, &mut told) => break,
+            () = wait_for(Phase::Draining, &mut phase) => break,
         }
     }
     drop(listener);
-    told_to(Phase::Cutting, &mut told).await;
+    wait_for(Phase::Cutting, &mut phase).await;
     connections.shutdown().await;
 }
 
-async fn told_to(phase: Phase, told: &mut watch::Receiver<Phase>) {
-    let _ = told.wait_for(|told| *told >= phase).await; // a sender that is gone says the same
+async fn wait_for(wanted: Phase, phase: &mut watch::Receiver<Phase>) {
+    let _ = phase.wait_for(|phase| *phase >= wanted).await; // a dropped sender means the same
 }
 
-async fn connection(tcp: TcpStream, shared: Arc<Shared>) {
-    let _ = tcp.set_nodelay(true); // slower without, not wrong
-    match speaks_http2(&tcp).await {
-        Ok(true) => h2::serve(tcp, shared).await,
+async fn serve_connection(tcp: TcpStream, state: Arc<ProxyState>) {
+    let _ = tcp.set_nodelay(true); // only slower without
+    match is_http2(&tcp).await {
+        Ok(true) => h2::serve(tcp, state).await,
         Ok(false) => {
-            let ends = Ends::of(&tcp);
-            if let Some(tcp) = Connection::new(tcp, ends, shared).run().await {
-                let _ = tcp.set_zero_linger(); // closed the usual way without
+            let addrs = SocketAddrs::new(&tcp);
+            if let Some(tcp) = Connection::new(tcp, addrs, state).run().await {
+                let _ = tcp.set_zero_linger(); // without it, closed in the usual way
             }
         }
-        Err(error) => tracing::debug!("a connection ended before it said anything: {error}"),
+        Err(error) => tracing::debug!("a connection ended before its first byte: {error}"),
     }
 }
 
-async fn speaks_http2(tcp: &TcpStream) -> std::io::Result<bool> {
+async fn is_http2(tcp: &TcpStream) -> std::io::Result<bool> {
     let mut start = [0; PREFACE.len()];
     loop {
         let seen = tcp.peek(&mut start).await?;
@@ -67,7 +67,7 @@ async fn speaks_http2(tcp: &TcpStream) -> std::io::Result<bool> {
         if seen == PREFACE.len() {
             return Ok(true);
         }
-        // A first packet of one to three bytes that could still become either.
+        // The first packet has one to three bytes that may begin either version.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Where requests go, by the beginning of their path, and how one gets there.
+//! Upstreams: routing by the start of the path, and connecting.
 
 use std::io;
 use std::pin::Pin;
@@ -14,37 +14,37 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How long a provider may take to be connected to, greetings and all.
-const REACH: Duration = Duration::from_secs(30);
+/// Maximum time to connect to a provider, TLS handshake included.
+const CONNECT: Duration = Duration::from_secs(30);
 
-/// An `--upstream` that cannot be used.
+/// An `--upstream` is invalid.
 #[derive(Debug, Error)]
 pub enum UpstreamError {
-    /// It is not an address.
+    /// The text is not an address.
     #[error("`{0}` is not an http:// or https:// address")]
     NotAnAddress(String),
-    /// Two of them claim the same paths.
-    #[error("two upstreams are given for the prefix `{0}`")]
-    Twice(String),
-    /// The system's certificates cannot be read.
+    /// Two upstreams have the same prefix.
+    #[error("two upstreams have the prefix `{0}`")]
+    Duplicate(String),
+    /// The system has no usable certificates.
     #[error("cannot read the system's certificates")]
     Certificates(#[source] io::Error),
 }
 
-/// One provider.
+/// One upstream, usually a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// Requests whose path begins with this go there; empty for all others.
+    /// Start of the paths that it serves; empty for all others.
     pub prefix: String,
     tls: bool,
     host: String,
     port: u16,
-    /// What the address says behind its host, without a slash at the end.
+    /// Path of the address, without a slash at the end.
     base_path: String,
 }
 
 impl Upstream {
-    /// Reads `[PREFIX=]URL`.
+    /// Parses `[PREFIX=]URL`.
     pub fn parse(text: &str) -> Result<Self, UpstreamError> {
         let (prefix, url) = match text.split_once('=') {
             Some((prefix, url)) if !prefix.contains(':') => (prefix, url),
@@ -74,7 +74,7 @@ impl Upstream {
         })
     }
 
-    /// The value of `Host` there.
+    /// Returns the value of `Host` for this upstream.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match (self.tls, self.port) {
@@ -83,32 +83,32 @@ impl Upstream {
         }
     }
 
-    /// Scheme, host and port.
+    /// Returns scheme, host and port.
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}", self.authority())
     }
 
-    /// The address as it was given.
+    /// Returns the address.
     pub fn url(&self) -> String {
         format!("{}{}", self.origin(), self.base_path)
     }
 
-    /// Whether its address already ends in a version, as in `/v1`.
+    /// Returns whether the address ends in a version, such as `/v1`.
     pub fn is_versioned(&self) -> bool {
         let last = self.base_path.rsplit('/').next().unwrap_or_default();
         last.strip_prefix('v')
             .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
     }
 
-    /// The target there of a request for `target` here.
+    /// Translates a request target of the proxy to one of this upstream.
     fn target(&self, target: &str) -> String {
         let rest = &target[self.prefix.len()..];
         let slash = if rest.starts_with('/') { "" } else { "/" };
         format!("{}{slash}{rest}", self.base_path)
     }
 
-    fn takes(&self, target: &str) -> bool {
+    fn serves(&self, target: &str) -> bool {
         target
             .strip_prefix(self.prefix.as_str())
             .is_some_and(|rest| self.prefix.is_empty() || rest.is_empty() || rest.starts_with(['/', '?']))
@@ -122,7 +122,7 @@ fn without_userinfo(url: &str) -> String {
     }
 }
 
-/// All providers of one proxy.
+/// All upstreams of one proxy.
 #[derive(Clone)]
 pub struct Upstreams {
     /// Longest prefix first.
@@ -130,7 +130,7 @@ pub struct Upstreams {
     tls: Option<TlsConnector>,
 }
 
-/// Where one request goes.
+/// The destination of one request.
 pub(crate) struct Route<'u> {
     pub(crate) index: usize,
     pub(crate) upstream: &'u Upstream,
@@ -138,34 +138,35 @@ pub(crate) struct Route<'u> {
 }
 
 impl Upstreams {
-    /// Takes them all; certificates are read only where one of them needs TLS.
+    /// Creates the list. Certificates are read only if an upstream needs TLS.
     pub fn new(mut list: Vec<Upstream>) -> Result<Self, UpstreamError> {
         list.sort_by(|a, b| b.prefix.len().cmp(&a.prefix.len()).then(a.prefix.cmp(&b.prefix)));
         if let Some(pair) = list.windows(2).find(|pair| pair[0].prefix == pair[1].prefix) {
-            return Err(UpstreamError::Twice(pair[0].prefix.clone()));
+            return Err(UpstreamError::Duplicate(pair[0].prefix.clone()));
         }
         let tls = list.iter().any(|upstream| upstream.tls).then(tls_connector).transpose()?;
         Ok(Self { list, tls })
     }
 
-    /// The providers, longest prefix first.
+    /// Returns the upstreams, longest prefix first.
     pub fn iter(&self) -> impl Iterator<Item = &Upstream> {
         self.list.iter()
     }
 
     pub(crate) fn route(&self, target: &str) -> Option<Route<'_>> {
-        let (index, upstream) = self.list.iter().enumerate().find(|(_, upstream)| upstream.takes(target))?;
+        let (index, upstream) = self.list.iter().enumerate().find(|(_, upstream)| upstream.serves(target))?;
         Some(Route { index, upstream, target: upstream.target(target) })
     }
 
-    /// Connects; who does not answer within a while counts as out of reach.
+    /// Connects to an upstream, within a time limit.
     pub(crate) async fn connect(&self, upstream: &Upstream) -> io::Result<UpstreamIo> {
-        let late =
-            || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", REACH.as_secs()));
-        tokio::time::timeout(REACH, self.reach(upstream)).await.unwrap_or_else(|_| Err(late()))
+        let late = || {
+            io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {} s", CONNECT.as_secs()))
+        };
+        tokio::time::timeout(CONNECT, self.connect_unlimited(upstream)).await.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn reach(&self, upstream: &Upstream) -> io::Result<UpstreamIo> {
+    async fn connect_unlimited(&self, upstream: &Upstream) -> io::Result<UpstreamIo> {
         let tcp = TcpStream::connect((upstream.host.as_str(), upstream.port)).await?;
         tcp.set_nodelay(true)?;
         let Some(connector) = self.tls.as_ref().filter(|_| upstream.tls) else {
@@ -181,8 +182,7 @@ fn tls_connector() -> Result<TlsConnector, UpstreamError> {
     let found = rustls_native_certs::load_native_certs();
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
-        let why =
-            found.errors.into_iter().next().map_or("there are none".to_owned(), |error| error.to_string());
+        let why = found.errors.into_iter().next().map_or("none found".to_owned(), |error| error.to_string());
         return Err(UpstreamError::Certificates(io::Error::other(why)));
     }
     trusting(roots)
@@ -199,7 +199,7 @@ fn trusting(roots: rustls::RootCertStore) -> Result<TlsConnector, UpstreamError>
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// A connection to a provider.
+/// A connection to an upstream.
 pub(crate) enum UpstreamIo {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
@@ -265,18 +265,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_never_greets_is_out_of_reach() {
+    async fn a_silent_server_is_not_connected() {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("https://{}", silent.local_addr().expect("bound"));
         let list = vec![Upstream::parse(&url).expect("good")];
-        let tls = trusting(rustls::RootCertStore::empty()).expect("nobody is trusted");
+        let tls = trusting(rustls::RootCertStore::empty()).expect("no roots are needed");
         let upstreams = Upstreams { list, tls: Some(tls) };
-        let error = upstreams.connect(&upstreams.list[0]).await.err().expect("nobody greets");
-        assert_eq!(error.to_string(), "no answer within 30 s");
+        let error = upstreams.connect(&upstreams.list[0]).await.err().expect("the server is silent");
+        assert_eq!(error.to_string(), "no connection within 30 s");
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_repeating_its_password() {
+    fn an_invalid_address_is_refused_without_repeating_its_password() {
         for text in ["ftp://a", "a.test", "http://", "http://a?x=1", ""] {
             assert!(Upstream::parse(text).is_err(), "{text}");
         }
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(error, "`http://…@a.test` is not an http:// or https:// address");
         let twice =
             vec![Upstream::parse("http://a").expect("good"), Upstream::parse("http://b").expect("good")];
-        assert!(matches!(Upstreams::new(twice), Err(UpstreamError::Twice(_))));
+        assert!(matches!(Upstreams::new(twice), Err(UpstreamError::Duplicate(_))));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What crosses the proxy is what was sent, on the other side and on disk.
+//! Bytes arrive unchanged at the other side and on disk.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod common;
@@ -108,7 +108,7 @@ fn both_sides_and_the_disk_have_the_same_bytes() {
         let serving = std::thread::spawn(move || {
             let (mut tcp, _) = listener.accept().unwrap();
             let request = read_exactly(&mut tcp, request_length);
-            // In small pieces, so that heads and chunks are cut anywhere.
+            // In small pieces, so that heads and chunks are split at arbitrary positions.
             response.chunks(7).for_each(|piece| tcp.write_all(piece).unwrap());
             request
         });
@@ -182,7 +182,7 @@ fn an_idle_provider_that_closes_is_connected_to_anew() {
         read_until(&mut harness, b"lasting");
         harness.write_all(b"GET /b/x HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         assert!(read_until(&mut harness, b"brief").ends_with(b"brief"));
-        // The close of the brief one must have arrived; nothing on the wire says so.
+        // The close of the brief connection must have arrived, which nothing on the wire shows.
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     drop(harness);
@@ -243,7 +243,7 @@ fn permission_to_send_is_the_providers_to_give() {
 #[test]
 fn a_hundred_megabytes_both_ways() {
     const SIZE: usize = 100_000_000;
-    // A pattern that repeats nowhere near a chunk border.
+    // A pattern that does not repeat near a chunk border.
     let pattern = |n: usize| b"abcdefghij klmnop\n"[n % 17 + (n / 1_000_003) % 2];
     let body: Vec<u8> = (0..SIZE).map(pattern).collect();
     let sent = body.clone();

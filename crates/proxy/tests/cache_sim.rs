@@ -1,4 +1,4 @@
-//! A scripted model with a prompt cache, asked by hand.
+//! A scripted model with a simulated prompt cache.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod common;
@@ -59,7 +59,7 @@ fn user(said: &str, mark: &str) -> String {
     format!(r#"{{"role":"user","content":[{{"type":"text","text":"{said}"{mark}}}]}}"#)
 }
 
-/// A parent with 200,000 tokens at four bytes each, and a fork of it that has its own tail.
+/// Returns the body of a parent with 200,000 tokens of four bytes, or of its fork with another tail.
 fn body(stream: bool, tail: Option<usize>) -> String {
     let mut messages: Vec<String> = Vec::new();
     for turn in 0..100 {

@@ -1,4 +1,4 @@
-//! The traffic never waits for the disk, and what the disk does not take is named.
+//! The traffic never waits for a blocked disk, and lost records are reported.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod common;
@@ -11,7 +11,7 @@ use common::*;
 use recording::{Disk, Folder, Loss};
 use wire::{Body, Ending};
 
-/// A disk with a gate before it and an end behind it.
+/// A disk that can be blocked and can be full.
 struct Faulty {
     folder: Folder,
     gate: Arc<Gate>,
@@ -72,7 +72,7 @@ impl Disk for Faulty {
     }
 }
 
-/// Answers every request with so many bytes.
+/// Answers each request with this number of bytes.
 fn generous_provider(bytes: usize) -> std::net::SocketAddr {
     let answer: Vec<u8> = (0..bytes).map(|n| b'a' + (n % 23) as u8).collect();
     provider(move |mut tcp| {
@@ -83,7 +83,7 @@ fn generous_provider(bytes: usize) -> std::net::SocketAddr {
     })
 }
 
-/// So many clients at once, each with its own connection; how many bytes each received.
+/// Runs clients at once, each with its own connection. Returns the number of bytes that each received.
 fn clients(station: &Station, count: usize) -> Vec<usize> {
     let addr = station.addr;
     let ask = move |n: usize| {
@@ -93,7 +93,7 @@ fn clients(station: &Station, count: usize) -> Vec<usize> {
         harness.write_all((head + &body).as_bytes()).unwrap();
         let start = read_until(&mut harness, b"\r\n\r\n");
         let head = start.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
-        // Counted and not held, for the memory that is measured is this process's.
+        // Counted and not stored, because the test measures the memory of this process.
         start.len() - head + io::copy(&mut harness, &mut io::sink()).unwrap() as usize
     };
     let threads: Vec<_> = (0..count).map(|n| std::thread::spawn(move || ask(n))).collect();
@@ -192,7 +192,7 @@ fn a_disk_that_has_room_again_is_used_again() {
     let room = Arc::new(Mutex::new(u64::MAX));
     let station = station(generous_provider(1000), &gate, &room);
     clients(&station, 1);
-    // Wait for the first exchange to be on disk, by asking the disk itself.
+    // Wait until the disk has the first exchange.
     let dump = station.dir().join("provider_dumps/r000001_response.json");
     let log = station.dir().join("exchanges.log");
     let ended = || std::fs::read_to_string(&log).is_ok_and(|log| log.contains(r#""type":"ended""#));
@@ -232,7 +232,7 @@ fn a_body_that_unpacks_to_too_much_is_not_kept_and_named() {
     assert_eq!(opened.only().response.unwrap().body, Body::Missing);
 }
 
-/// A blob has its digest for a name: what became of one with the same bytes says nothing of the next.
+/// A blob is named after its digest, but a failed write does not imply that the next blob with the same bytes fails.
 #[test]
 fn a_packed_body_that_the_disk_refused_is_kept_when_it_comes_again() {
     let noise: Vec<u8> = (0..2_000_000u32).map(|n| (n.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();

@@ -1,4 +1,4 @@
-//! Whatever goes wrong is passed on as it is, and recorded as what it is.
+//! Failures are passed on unchanged and recorded as what they are.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod common;
@@ -14,7 +14,7 @@ use wire::Ending;
 const REQUEST: &[u8] = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
 const STREAM: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: a\n\n\r\n";
 
-/// A provider that answers the request by `serve`; what the harness received, and the recording.
+/// Sends a request to a provider that answers with `serve`. Returns what the harness received, and the recording.
 fn after(serve: impl FnOnce(TcpStream) + Send + 'static) -> (Vec<u8>, Opened) {
     let (provider, _) = provider_once(move |mut tcp| {
         read_until(&mut tcp, b"{}");
@@ -43,7 +43,7 @@ fn a_stream_that_stops_in_the_middle() {
     assert_eq!(error_of(&opened), "the provider closed the connection in the middle");
 }
 
-/// Without us the harness would have read an error, and not an end.
+/// Without the proxy, the harness would have read an error, not an end.
 #[test]
 fn a_reset_is_passed_on_as_one() {
     const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\ndata: a\n\n";
@@ -78,7 +78,7 @@ fn no_answer_at_all() {
     assert_eq!(received, b"", "the connection closed, as it would have without us");
     assert_eq!(opened.only().ending, Ending::NoResponse);
     assert_eq!(opened.request_body(&opened.only()), b"{}");
-    assert_eq!(error_of(&opened), "the provider closed the connection without an answer");
+    assert_eq!(error_of(&opened), "the provider closed the connection without a response");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn an_answer_that_is_not_http() {
     let (received, opened) = after(|mut tcp| tcp.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").unwrap());
     let received = String::from_utf8(received).unwrap();
     assert!(received.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{received}");
-    assert!(received.contains("the provider's answer is not HTTP"), "{received}");
+    assert!(received.contains("the provider's response is not HTTP"), "{received}");
     assert_eq!(opened.only().ending, Ending::NoResponse);
 }
 
@@ -127,12 +127,12 @@ fn a_path_that_no_upstream_takes() {
     let mut harness = connect(station.addr);
     harness.write_all(b"GET /c HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let received = String::from_utf8(read_to_close(&mut harness)).unwrap();
-    assert!(received.contains("no upstream takes `/c`; the prefixes are `/a`, `/b`"), "{received}");
+    assert!(received.contains("no upstream for `/c`; the prefixes are `/a`, `/b`"), "{received}");
     assert_eq!(station.seal().only().ending, Ending::NoResponse);
 }
 
 #[test]
-fn whoever_takes_us_for_a_forward_proxy_is_told_what_to_do() {
+fn a_client_that_uses_it_as_a_forward_proxy_gets_an_explanation() {
     for line in ["GET http://api.test/v1/models", "CONNECT api.test:443", "OPTIONS *"] {
         let (provider, _) = provider_once(|_| panic!("nothing goes to the provider"));
         let station = Station::before(provider);
@@ -140,7 +140,7 @@ fn whoever_takes_us_for_a_forward_proxy_is_told_what_to_do() {
         harness.write_all(format!("{line} HTTP/1.1\r\nHost: api.test\r\n\r\n").as_bytes()).unwrap();
         let received = String::from_utf8(read_to_close(&mut harness)).unwrap();
         assert!(received.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{received}");
-        assert!(received.contains("give the harness this address as its base URL"), "{received}");
+        assert!(received.contains("use this address as the harness's base URL"), "{received}");
         assert_eq!(station.seal().only().ending, Ending::NoResponse);
     }
 }
@@ -181,7 +181,7 @@ fn a_harness_that_only_stops_sending_gets_its_answer() {
     let (provider, _) = provider_once(|mut tcp| {
         read_until(&mut tcp, b"{}");
         tcp.write_all(STREAM).unwrap();
-        // Long enough for us to take it for gone, if we did.
+        // Long enough for the proxy to notice an end.
         std::thread::sleep(std::time::Duration::from_millis(300));
         tcp.write_all(b"0\r\n\r\n").unwrap();
         read_to_close(&mut tcp);
@@ -229,7 +229,7 @@ fn a_harness_that_leaves_in_the_middle_of_its_request() {
 
 #[test]
 fn a_harness_that_leaves_while_the_provider_is_not_reached() {
-    // Connections are taken by the kernel, and nobody ever speaks TLS there.
+    // The kernel accepts connections, and no TLS handshake follows.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     for (request, body) in [(REQUEST, b"{}".as_slice()), (&REQUEST[..REQUEST.len() - 1], b"{")] {
         let station = Station::new(&[&format!("https://{}", silent.local_addr().unwrap())]);
@@ -240,12 +240,12 @@ fn a_harness_that_leaves_while_the_provider_is_not_reached() {
         read_to_close(&mut { tcp });
         let opened = station.seal();
         assert_eq!(opened.only().ending, Ending::CutByHarness);
-        assert_eq!(error_of(&opened), "the harness left before the provider was reached");
+        assert_eq!(error_of(&opened), "the harness left before the provider was connected");
         assert_eq!(opened.request_body(&opened.only()), body);
     }
 }
 
-/// A provider may refuse early and still read everything; what was sent is recorded in full.
+/// A provider may refuse early and still read everything. The request is recorded in full.
 #[test]
 fn an_early_answer_does_not_cut_the_request() {
     const ANSWER: &[u8] = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno";
@@ -276,7 +276,7 @@ fn an_early_answer_does_not_cut_the_request() {
     assert!(exchanges.iter().all(|exchange| exchange.ending == Ending::Complete));
 }
 
-/// Where the rest of a request cannot be passed on, nobody waits for it.
+/// The proxy does not wait for the rest of a request that cannot be passed on.
 #[test]
 fn behind_an_early_answer_whoever_leaves_ends_it() {
     const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf";
@@ -302,7 +302,7 @@ fn behind_an_early_answer_whoever_leaves_ends_it() {
         }
         serving.join().unwrap();
         assert_eq!(station.seal().only().ending, Ending::Complete);
-        assert!(begun.elapsed().as_secs() < 20, "nobody waited for what never comes");
+        assert!(begun.elapsed().as_secs() < 20, "the proxy did not wait for the rest");
     }
 }
 
@@ -338,7 +338,7 @@ fn another_protocol_passes_through_and_is_named_as_not_kept() {
     read_until(&mut harness, b"hello");
     harness.write_all(b"ping").unwrap();
     assert_eq!(read_to_close(&mut harness), b"pong");
-    // A tunnel is not waited for: the harness still holds it.
+    // Stopping does not wait for a tunnel that the harness still holds.
     let opened = station.seal();
     assert_eq!(opened.only().response.unwrap().status, 101);
     assert_eq!(opened.sealed.losses[0].what, "what followed an upgrade to another protocol");
@@ -373,7 +373,7 @@ fn an_unsealed_recording_opens_and_says_so() {
     assert_eq!(recording.exchanges().next().unwrap().unwrap().ending, Ending::Complete);
 }
 
-/// Whatever the harness has seen end is on the disk, however it ended.
+/// An exchange that the harness has seen end is on the disk, whatever its ending.
 #[test]
 fn whatever_ends_is_kept_before_the_harness_hears_of_it() {
     let cases: [(&str, &[u8]); 4] = [

@@ -56,20 +56,20 @@ fn streams_of_one_connection_are_exchanges_of_their_own() {
     assert!(exchanges.iter().all(|exchange| exchange.ending == Ending::Complete));
 }
 
-/// What a harness does with one stream.
+/// The behaviour of a harness on one stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sends {
-    /// Everything at once, with a trailer behind it.
+    /// Sends everything at once, followed by a trailer.
     All,
-    /// The body when it is told to go on.
+    /// Sends the body after `100 Continue`.
     WhenAllowed,
-    /// The body when the answer has come, which it does not change.
+    /// Sends the body after the response.
     Late,
-    /// Leaves as soon as something of the answer has come.
+    /// Leaves after the first bytes of the response.
     Leaves,
 }
 
-/// One request with cookies in two fields; the interim answers, and what came of the answer with how it ended.
+/// Sends one request with cookies in two fields. Returns the interim responses, and the response with its ending.
 async fn ask(addr: SocketAddr, sends: Sends) -> (Vec<u16>, String) {
     let tcp = tokio::net::TcpStream::connect(addr).await.unwrap();
     let (mut client, connection) = h2::client::handshake(tcp).await.unwrap();
@@ -169,7 +169,7 @@ fn what_only_one_of_the_two_protocols_knows_is_carried_over() {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let asking = async { tokio::time::timeout(PATIENCE, ask(station.addr, sends)).await };
-        let found = runtime.block_on(asking).expect("nobody hangs");
+        let found = runtime.block_on(asking).expect("no request hangs");
         assert_eq!(found, expected, "{sends:?}");
         let request = serving.join().unwrap();
         drop(runtime);

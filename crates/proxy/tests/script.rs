@@ -1,4 +1,4 @@
-//! The scripted model as a harness meets it: three dialects, streamed and not, many agents at once.
+//! The scripted model over HTTP: three dialects, streamed and not, many agents at once.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod common;
@@ -65,7 +65,7 @@ fn said(role: Role, block: Block) -> Message {
     Message { role, blocks: vec![block] }
 }
 
-/// A harness's agent in a few lines: it asks, and gives every call the same result.
+/// A minimal agent: it sends requests, and gives each call the same result.
 #[derive(Clone)]
 struct Agent {
     addr: SocketAddr,
@@ -109,7 +109,7 @@ impl Agent {
         Ok(self.dialect.decode_reply(&whole).unwrap().into_reply().unwrap().reply)
     }
 
-    /// Asks, and remembers the reply.
+    /// Sends a request and remembers the reply.
     fn ask(&mut self) -> Reply {
         let reply = self.try_ask().unwrap_or_else(|error| panic!("{error:?}"));
         self.draft
@@ -182,7 +182,7 @@ fn a_run_with_two_agents_in_every_dialect() {
                 ]
             );
             main.result(&reply, "started, id a7");
-            // Main asks while its agents have not even begun.
+            // Main sends its request before its agents start.
             let asking = std::thread::spawn(move || main.text());
             let mut first = model.agent(dialect, &["Read"], "list /work");
             let mut second = model.agent(dialect, &["Read"], "count");
@@ -285,7 +285,7 @@ lanes:
         let model = Model::start(script);
         let mut agent = model.agent(dialect, &["ls"], "go");
         assert_eq!(agent.try_ask(), Err((529, "busy in main".into())));
-        // Leaves in the middle of the stream, and comes back without streaming.
+        // Leaves in the middle of the stream, and retries without streaming.
         let mut cut = agent.send();
         read_until(&mut cut, b"a text of");
         drop(cut);
@@ -308,7 +308,7 @@ fn what_the_script_does_not_foresee_names_lane_and_turn() {
         assert_eq!(status, 400);
         assert_eq!(
             message,
-            "scripted model: no lane of the script takes this request; there are `main`, `sub`"
+            "scripted model: no lane of the script matches this request; its lanes are `main`, `sub`"
         );
     }
     let without = model.agent(Dialect::OpenAiChat, &["Grep"], "count");
@@ -322,7 +322,7 @@ fn what_the_script_does_not_foresee_names_lane_and_turn() {
 }
 
 #[test]
-fn a_wait_has_an_end_and_a_client_that_leaves_is_not_waited_for() {
+fn a_wait_times_out_and_does_not_wait_for_a_client_that_left() {
     let script = "
 format: 1
 lanes:
@@ -337,11 +337,12 @@ lanes:
 ";
     let model = Model::start(script);
     let mut main = model.agent(Dialect::OpenAiResponses, &["Agent"], "go");
-    let expected = "scripted model: turn 1 of lane `main` waited 50 ms for the end of lane `sub`, and 0 of 1 agents came to it";
+    let expected =
+        "scripted model: turn 1 of lane `main` waited 50 ms for the end of lane `sub`; 0 of 1 agents started";
     assert_eq!(main.try_ask(), Err((400, expected.into())));
     drop(main.send());
     assert_eq!(model.agent(Dialect::OpenAiChat, &[], "look").text(), "there");
-    // It had its turn, and has it still.
+    // The abandoned request keeps its turn.
     assert_eq!(main.text(), "late");
 }
 
@@ -408,13 +409,13 @@ fn what_is_asked_besides_the_model() {
             r#""has_more":false,"first_id":"big""#,
         ),
         (get("GET", "/v1/models/small", "anthropic-version: 1\r\n"), 200, r#""id":"small""#),
-        (get("GET", "/v1/files", ""), 404, "no answer to this address: GET /v1/files"),
-        (get("DELETE", "/v1/x", ""), 404, "no answer to DELETE requests"),
+        (get("GET", "/v1/files", ""), 404, "no response to this address: GET /v1/files"),
+        (get("DELETE", "/v1/x", ""), 404, "no response to DELETE requests"),
         (posted("/v1/messages/count_tokens"), 200, r#"{"input_tokens":3}"#),
         (posted("/v1/responses/input_tokens"), 200, r#""input_tokens":3"#),
-        (posted("/v1/responses/compact"), 404, "no answer to compaction"),
-        (posted("/v1/embeddings"), 404, "no answer to this call: POST /v1/embeddings"),
-        (posted("/api/events"), 404, "no answer to this call"),
+        (posted("/v1/responses/compact"), 404, "no response to compaction"),
+        (posted("/v1/embeddings"), 404, "no response to this call: POST /v1/embeddings"),
+        (posted("/api/events"), 404, "no response to this call"),
     ] {
         assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{said}");
         assert!(said.contains(part), "{said}");
@@ -444,13 +445,13 @@ lanes: [ { lane: all, match: { any: true }, turns: [ { reply: [ { text: hi } ] }
         tcp.write_all(&bytes).unwrap();
         let said = read_until(&mut tcp, b"\"usage\"");
         assert!(said.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&said));
-        // The rest of the body, so that the next answer begins where it should.
+        // Reads the rest of the body, so that the next response starts at its head.
         let rest = read_until_brace(&mut tcp, &said);
         assert!(rest);
     }
 }
 
-/// Whether the whole body of a response that began so has come.
+/// Returns whether the body of a response is complete.
 fn read_until_brace(tcp: &mut TcpStream, begun: &[u8]) -> bool {
     let text = String::from_utf8_lossy(begun).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();

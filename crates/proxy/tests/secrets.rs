@@ -1,4 +1,4 @@
-//! Secrets in every place and encoding we know of, sent through the proxy: none is in any file.
+//! Secrets in all known places and encodings, sent through the proxy: no file contains one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod common;
@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::*;
 
-/// Letters and digits that look random and are the same every time.
+/// Returns letters and digits that look random and are equal in each run.
 fn noise(seed: usize, length: usize) -> String {
     let mut state = (seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut next = || {
@@ -22,13 +22,13 @@ fn noise(seed: usize, length: usize) -> String {
     (0..length).map(|_| next()).collect()
 }
 
-/// Small letters and no more.
+/// Returns lower-case letters only.
 fn near_word(seed: usize) -> String {
     noise(seed, 40).chars().filter(char::is_ascii_lowercase).collect()
 }
 
-/// Secrets that are known by their shape: what stands in the text, and the part that must not stay.
-/// Put together from parts, so that this file holds nothing that looks like one.
+/// Returns secrets with a known shape: the text, and the part that must be removed. They are assembled from parts, so that
+/// this file contains no such text.
 fn shapes(seed: usize) -> Vec<(&'static str, String, String)> {
     let same = |kind, secret: String| (kind, secret.clone(), secret);
     let n = |length| noise(seed, length);
@@ -61,7 +61,7 @@ fn shapes(seed: usize) -> Vec<(&'static str, String, String)> {
     ]
 }
 
-/// A response and how it is sent.
+/// A response and its form.
 struct Reply {
     headers: &'static str,
     pieces: Vec<Vec<u8>>,
@@ -75,7 +75,7 @@ fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// The text in pieces of three characters, each made into an event.
+/// Divides a text into events of three characters.
 fn streamed(text: &str, event: impl Fn(String) -> String) -> Reply {
     let characters: Vec<char> = text.chars().collect();
     let pieces = characters.chunks(3).map(|piece| event(piece.iter().collect()).into_bytes());
@@ -103,7 +103,7 @@ fn responses(piece: String) -> String {
     )
 }
 
-/// One way to plant a text: the request's path, its headers, its body, and the response.
+/// One place for a text: path, headers and body of the request, and the response.
 struct Planted {
     name: String,
     path: String,
@@ -126,7 +126,7 @@ impl Planted {
     }
 }
 
-/// Every place for a text that is a secret by its shape.
+/// Returns all places for a secret with a known shape.
 fn places(kind: &str, text: &str, secret: &str) -> Vec<Planted> {
     let said = format!("here it is: {text} and so on");
     let one_line = !text.contains('\n');
@@ -199,7 +199,7 @@ fn places(kind: &str, text: &str, secret: &str) -> Vec<Planted> {
     all
 }
 
-/// A value that only its name gives away, and every encoding it comes back in.
+/// Returns all places for a value that only its name marks as secret, with the encodings in which it occurs again.
 fn named(seed: usize) -> Vec<Planted> {
     let value = format!("{}/\"é{}", noise(seed, 9), noise(seed + 1, 9));
     let plain = noise(seed + 2, 18);
@@ -248,7 +248,7 @@ fn table() -> Vec<Planted> {
     let mut table = Vec::new();
     for at in 0..shapes(0).len() {
         for variant in 0..20 {
-            // A value of its own in every place, so that no place is helped by another.
+            // Each place has its own value, so that no place depends on another.
             let (kind, text, secret) = shapes(1000 * at + 31 * variant + 7).remove(at);
             let mut all = places(kind, &text, &secret);
             if variant < all.len() {
@@ -260,7 +260,7 @@ fn table() -> Vec<Planted> {
     table
 }
 
-/// A provider that answers request `n`, named by a header, with the reply of row `n`.
+/// Starts a provider that answers request `n`, named by a header, with the reply of row `n`.
 fn serve(table: &'static [Planted]) -> std::net::SocketAddr {
     provider(move |mut tcp| {
         let head = String::from_utf8_lossy(&read_until(&mut tcp, b"\r\n\r\n")).into_owned();
@@ -277,20 +277,20 @@ fn serve(table: &'static [Planted]) -> std::net::SocketAddr {
             tcp.write_all(b"\r\n").unwrap();
         }
         tcp.write_all(b"0\r\n\r\n").unwrap();
-        // Closed with a request half read, the connection would be reset.
+        // Closing with an unread request would reset the connection.
         tcp.shutdown(std::net::Shutdown::Write).unwrap();
         read_to_close(&mut tcp);
     })
 }
 
-/// The forms in which a secret would still be one.
+/// Returns the encodings in which a secret can be recovered.
 fn forms(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![secret.as_bytes().to_vec(), quoted(secret).trim_matches('"').as_bytes().to_vec()];
     forms.push(secret.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>().into_bytes());
     forms.push(secret.chars().map(|c| format!("\\u{:04x}", c as u32)).collect::<String>().into_bytes());
     for ahead in 0..3 {
         let encoded = STANDARD.encode([&b"xyz"[..ahead], secret.as_bytes()].concat());
-        // Without the characters that depend on what stands around it.
+        // Without the characters that depend on the text around it.
         let (from, to) = ([0, 2, 3][ahead], encoded.trim_end_matches('=').len() - 1);
         forms.push(encoded.as_bytes()[from..to].to_vec());
     }
@@ -313,7 +313,7 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// A file without the line breaks in its strings, however deep they are escaped.
+/// Removes line breaks in strings, at any depth of escaping.
 fn without_breaks(bytes: &[u8]) -> Vec<u8> {
     let mut text = String::from_utf8_lossy(bytes).into_owned();
     for depth in [4, 3, 2, 1] {
@@ -322,7 +322,7 @@ fn without_breaks(bytes: &[u8]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The strings of a stream's events, joined: what a harness would put together.
+/// Joins the strings of a stream's events as a harness does.
 fn reassembled(body: &[u8]) -> String {
     let mut text = String::new();
     for frame in wire::sse::decode(body).0 {

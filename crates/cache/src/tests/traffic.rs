@@ -1,4 +1,4 @@
-//! Real providers' usage, kept beside the project and never in it. `docs/guide/cache.md` has the table.
+//! The usage of real providers, from the folder in `OFFSHOOT_TRAFFIC_DIR`. It is not part of the repository.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use wire::json::Document;
 use super::*;
 use crate::Sure;
 
-/// The exchanges of a file, a second apart; `None`, said plainly, where there is no such folder.
-#[expect(clippy::print_stderr, reason = "whoever runs the tests shall see that nothing was checked")]
+/// Returns the exchanges of a file, two seconds apart; `None` with a message if the folder is not set.
+#[expect(clippy::print_stderr, reason = "a skipped check must be visible")]
 fn asks(file: &str) -> Option<Vec<Ask>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/provider-traffic");
-    let Ok(bytes) = std::fs::read(folder.join(file)) else {
-        eprintln!("NOT CHECKED: `{}` is not there, so no real usage was compared", folder.display());
+    let Some(folder) = std::env::var_os("OFFSHOOT_TRAFFIC_DIR") else {
+        eprintln!("NOT CHECKED: `OFFSHOOT_TRAFFIC_DIR` is not set, so no real usage was compared");
         return None;
     };
+    let bytes = std::fs::read(Path::new(&folder).join(file)).expect("`OFFSHOOT_TRAFFIC_DIR` has the file");
     let document = Document::parse(&bytes).expect("a recording is JSON");
     let list = document.root().get("interactions").expect("a recording has interactions");
     let mut asks = Vec::new();

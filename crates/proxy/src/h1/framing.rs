@@ -1,38 +1,38 @@
-//! Where a body ends, and what it is without its framing.
+//! Finds the end of a body, and removes its framing.
 
 use thiserror::Error;
 
-/// How a body is framed.
+/// Framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// There is none.
+    /// No body.
     None,
-    /// So many bytes.
+    /// A number of bytes.
     Length(u64),
-    /// In chunks, each with its size, and trailers behind them.
+    /// Chunks with their sizes, followed by trailers.
     Chunked,
-    /// Everything until the connection closes.
+    /// All bytes until the connection closes.
     UntilClose,
 }
 
-/// Chunks that are none.
+/// A chunked body is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a chunked body with a broken {0}")]
-pub(crate) struct BadChunk(&'static str);
+pub(crate) struct ChunkError(&'static str);
 
-/// A longer line in the framing is broken.
+/// Maximum length of a line of the framing.
 const MAX_LINE: usize = 64 << 10;
 
-/// Follows a body through the bytes that carry it.
+/// Decodes the framing of a body from bytes as they come.
 #[derive(Debug)]
 pub(crate) struct BodyDecoder {
-    state: State,
+    state: DecoderState,
     line: Vec<u8>,
     trailers: Vec<(String, Vec<u8>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DecoderState {
     Data(u64),
     Endless,
     Size,
@@ -45,72 +45,78 @@ enum State {
 impl BodyDecoder {
     pub(crate) fn new(framing: Framing) -> Self {
         let state = match framing {
-            Framing::None | Framing::Length(0) => State::Done,
-            Framing::Length(bytes) => State::Data(bytes),
-            Framing::Chunked => State::Size,
-            Framing::UntilClose => State::Endless,
+            Framing::None | Framing::Length(0) => DecoderState::Done,
+            Framing::Length(bytes) => DecoderState::Data(bytes),
+            Framing::Chunked => DecoderState::Size,
+            Framing::UntilClose => DecoderState::Endless,
         };
         Self { state, line: Vec::new(), trailers: Vec::new() }
     }
 
-    /// The body is whole.
+    /// Returns whether the body is complete.
     pub(crate) fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == DecoderState::Done
     }
 
-    /// The connection closed: whether the body was whole.
-    pub(crate) fn ends_well_at_close(&self) -> bool {
-        matches!(self.state, State::Done | State::Endless)
+    /// Returns whether the body is complete if the connection closes now.
+    pub(crate) fn may_end_at_close(&self) -> bool {
+        matches!(self.state, DecoderState::Done | DecoderState::Endless)
     }
 
-    /// The headers behind the body.
+    /// Returns the trailers.
     pub(crate) fn take_trailers(&mut self) -> Vec<(String, Vec<u8>)> {
         std::mem::take(&mut self.trailers)
     }
 
-    /// Takes bytes as they came; gives the body's own bytes to `data` and returns how many of
-    /// `bytes` belong to this message: fewer than all only when it is done.
-    pub(crate) fn push(&mut self, bytes: &[u8], data: &mut dyn FnMut(&[u8])) -> Result<usize, BadChunk> {
+    /// Decodes bytes, and passes the content of the body to `data`. Returns how many of `bytes` belong to this message:
+    /// fewer than all only when it is done.
+    pub(crate) fn push(&mut self, bytes: &[u8], data: &mut dyn FnMut(&[u8])) -> Result<usize, ChunkError> {
         let mut at = 0;
-        while at < bytes.len() && self.state != State::Done {
+        while at < bytes.len() && self.state != DecoderState::Done {
             let rest = &bytes[at..];
             at += match self.state {
-                State::Data(left) => {
+                DecoderState::Data(left) => {
                     let take = rest.len().min(left as usize);
                     data(&rest[..take]);
-                    self.state =
-                        if take as u64 == left { State::Done } else { State::Data(left - take as u64) };
+                    self.state = if take as u64 == left {
+                        DecoderState::Done
+                    } else {
+                        DecoderState::Data(left - take as u64)
+                    };
                     take
                 }
-                State::Endless => {
+                DecoderState::Endless => {
                     data(rest);
                     rest.len()
                 }
-                State::Chunk(left) => {
+                DecoderState::Chunk(left) => {
                     let take = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     data(&rest[..take]);
-                    self.state =
-                        if take as u64 == left { State::ChunkEnd } else { State::Chunk(left - take as u64) };
+                    self.state = if take as u64 == left {
+                        DecoderState::ChunkEnd
+                    } else {
+                        DecoderState::Chunk(left - take as u64)
+                    };
                     take
                 }
-                State::Size | State::ChunkEnd | State::Trailers => self.line(rest)?,
-                State::Done => 0,
+                DecoderState::Size | DecoderState::ChunkEnd | DecoderState::Trailers => self.line(rest)?,
+                DecoderState::Done => 0,
             };
         }
         Ok(at)
     }
 
-    /// Takes bytes up to the end of a line of the framing.
-    fn line(&mut self, rest: &[u8]) -> Result<usize, BadChunk> {
+    /// Consumes bytes up to the end of a line of the framing.
+    fn line(&mut self, rest: &[u8]) -> Result<usize, ChunkError> {
         let end = rest.iter().position(|byte| *byte == b'\n');
         let take = end.map_or(rest.len(), |end| end + 1);
         if end.is_some() && self.line.is_empty() && take <= MAX_LINE {
-            self.whole_line(rest[..take].trim_ascii_end())?; // nearly always
+            self.whole_line(rest[..take].trim_ascii_end())?; // the usual case
             return Ok(take);
         }
         self.line.extend_from_slice(&rest[..take]);
         if self.line.len() > MAX_LINE {
-            return Err(BadChunk("line of over 64 KiB"));
+            return Err(ChunkError("line of over 64 KiB"));
         }
         if end.is_some() {
             let line = std::mem::take(&mut self.line);
@@ -119,24 +125,24 @@ impl BodyDecoder {
         Ok(take)
     }
 
-    fn whole_line(&mut self, line: &[u8]) -> Result<(), BadChunk> {
+    fn whole_line(&mut self, line: &[u8]) -> Result<(), ChunkError> {
         self.state = match self.state {
-            State::Size => {
+            DecoderState::Size => {
                 let size = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
                 let digits =
                     std::str::from_utf8(size).ok().filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()));
                 let size =
-                    digits.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or(BadChunk("size"))?;
-                if size == 0 { State::Trailers } else { State::Chunk(size) }
+                    digits.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or(ChunkError("size"))?;
+                if size == 0 { DecoderState::Trailers } else { DecoderState::Chunk(size) }
             }
-            State::ChunkEnd if line.is_empty() => State::Size,
-            State::ChunkEnd => return Err(BadChunk("end of a chunk")),
-            _ if line.is_empty() => State::Done,
+            DecoderState::ChunkEnd if line.is_empty() => DecoderState::Size,
+            DecoderState::ChunkEnd => return Err(ChunkError("end of a chunk")),
+            _ if line.is_empty() => DecoderState::Done,
             _ => {
-                let colon = line.iter().position(|byte| *byte == b':').ok_or(BadChunk("trailer"))?;
+                let colon = line.iter().position(|byte| *byte == b':').ok_or(ChunkError("trailer"))?;
                 let name = String::from_utf8_lossy(&line[..colon]).into_owned();
                 self.trailers.push((name, line[colon + 1..].trim_ascii().to_vec()));
-                State::Trailers
+                DecoderState::Trailers
             }
         };
         Ok(())
@@ -147,7 +153,7 @@ impl BodyDecoder {
 mod tests {
     use super::*;
 
-    type Decoded = Result<(String, usize, bool, Vec<(String, Vec<u8>)>), BadChunk>;
+    type Decoded = Result<(String, usize, bool, Vec<(String, Vec<u8>)>), ChunkError>;
 
     fn decode(framing: Framing, pieces: &[&[u8]]) -> Decoded {
         let mut decoder = BodyDecoder::new(framing);
@@ -188,7 +194,7 @@ mod tests {
             (b"0\r\nno colon\r\n", "trailer"),
             (b"fffffffffffffffff\r\n", "size"),
         ] {
-            assert_eq!(decode(Framing::Chunked, &[wire]), Err(BadChunk(broken)));
+            assert_eq!(decode(Framing::Chunked, &[wire]), Err(ChunkError(broken)));
         }
     }
 }

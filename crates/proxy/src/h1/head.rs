@@ -1,4 +1,4 @@
-//! The heads of requests and responses, with the places of what is in them.
+//! Heads of requests and responses, with the byte ranges of their parts.
 
 use std::ops::Range;
 
@@ -6,17 +6,17 @@ use thiserror::Error;
 
 use super::Framing;
 
-/// Longer heads are refused.
+/// Maximum length of a head.
 const MAX_HEAD: usize = 1 << 20;
 const MAX_HEADERS: usize = 512;
 
-/// Headers that concern one connection only; they are passed on but not recorded.
+/// Headers for one connection only. They are passed on but not recorded.
 const HOP_BY_HOP: &[&str] =
     &["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// A head that is none.
+/// A head is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum BadHead {
+pub(crate) enum HeadError {
     #[error("not HTTP: {0}")]
     Syntax(httparse::Error),
     #[error("a head of more than {MAX_HEAD} bytes")]
@@ -25,7 +25,7 @@ pub(crate) enum BadHead {
     Framing,
 }
 
-/// The bytes of a head and where its headers are in them.
+/// The bytes of a head and the ranges of its headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     bytes: Vec<u8>,
@@ -38,7 +38,7 @@ impl Head {
         &self.bytes
     }
 
-    /// Name and value of every header that is meant for the other end.
+    /// Returns name and value of each header for the other end.
     pub(crate) fn end_to_end(&self) -> Vec<(String, Vec<u8>)> {
         let named = self.headers.iter().map(|(name, value)| {
             (
@@ -56,50 +56,50 @@ impl Head {
             .map(|(_, value)| &self.bytes[value.clone()])
     }
 
-    /// Whether a comma-separated header has this word.
+    /// Returns whether a comma-separated header has this token.
     pub(crate) fn has_token(&self, name: &str, token: &str) -> bool {
         self.tokens(name).any(|word| word.eq_ignore_ascii_case(token.as_bytes()))
     }
 
-    /// The connection is of no use after this message.
+    /// Returns whether the connection closes after this message.
     pub(crate) fn closes(&self) -> bool {
         self.has_token("connection", "close")
             || (self.minor == 0 && !self.has_token("connection", "keep-alive"))
     }
 
-    /// The framing that the headers declare; `None` where they declare none.
-    fn declared(&self) -> Result<Declared, BadHead> {
+    /// Returns the framing that the headers declare.
+    fn declared(&self) -> Result<DeclaredFraming, HeadError> {
         let codings =
             self.tokens("transfer-encoding").filter(|coding| !coding.eq_ignore_ascii_case(b"identity"));
         let last = codings.last();
         if last.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"chunked")) {
-            return Err(BadHead::Framing);
+            return Err(HeadError::Framing);
         }
         let mut length = None;
         for value in self.tokens("content-length") {
             let digits =
                 std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-            let parsed = digits.and_then(|text| text.parse::<u64>().ok()).ok_or(BadHead::Framing)?;
+            let parsed = digits.and_then(|text| text.parse::<u64>().ok()).ok_or(HeadError::Framing)?;
             if length.replace(parsed).is_some_and(|before| before != parsed) {
-                return Err(BadHead::Framing);
+                return Err(HeadError::Framing);
             }
         }
-        Ok(Declared { chunked: last.is_some(), length })
+        Ok(DeclaredFraming { chunked: last.is_some(), length })
     }
 
-    /// The words of a comma-separated header, over all its lines.
+    /// Returns the tokens of a comma-separated header, over all its lines.
     fn tokens<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
         self.values(name).flat_map(|value| value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii))
     }
 }
 
-/// What a head says of its body.
-struct Declared {
+/// The framing that a head declares.
+struct DeclaredFraming {
     chunked: bool,
     length: Option<u64>,
 }
 
-/// A request's head.
+/// The head of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestHead {
     pub(crate) head: Head,
@@ -109,33 +109,33 @@ pub(crate) struct RequestHead {
 }
 
 impl RequestHead {
-    /// The head at the beginning of `bytes` and its length; `None` while it is not whole.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, BadHead> {
-        let mut room = vec![httparse::EMPTY_HEADER; MAX_HEADERS];
-        let mut parsed = httparse::Request::new(&mut room);
-        let length = match parsed.parse(bytes).map_err(BadHead::Syntax)? {
+    /// Parses the head at the beginning of `bytes`. Returns it with its length, or `None` if it is not complete.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, HeadError> {
+        let mut headers = vec![httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut parsed = httparse::Request::new(&mut headers);
+        let length = match parsed.parse(bytes).map_err(HeadError::Syntax)? {
             httparse::Status::Complete(length) => length,
-            httparse::Status::Partial if bytes.len() > MAX_HEAD => return Err(BadHead::TooLong),
+            httparse::Status::Partial if bytes.len() > MAX_HEAD => return Err(HeadError::TooLong),
             httparse::Status::Partial => return Ok(None),
         };
-        let target = place(bytes, parsed.path.unwrap_or_default().as_bytes());
+        let target = range_in(bytes, parsed.path.unwrap_or_default().as_bytes());
         let method = parsed.method.unwrap_or_default().to_owned();
         let head = head(&bytes[..length], parsed.headers, parsed.version);
         let framing = match head.declared()? {
-            // Both at once is how requests are smuggled: we and the provider might disagree.
-            Declared { chunked: true, length: Some(_) } => return Err(BadHead::Framing),
-            Declared { chunked: true, length: None } => Framing::Chunked,
-            Declared { chunked: false, length } => length.map_or(Framing::None, Framing::Length),
+            // Both at once enable request smuggling: the provider might interpret them differently.
+            DeclaredFraming { chunked: true, length: Some(_) } => return Err(HeadError::Framing),
+            DeclaredFraming { chunked: true, length: None } => Framing::Chunked,
+            DeclaredFraming { chunked: false, length } => length.map_or(Framing::None, Framing::Length),
         };
         Ok(Some((Self { head, method, target, framing }, length)))
     }
 
-    /// The request target: path and query as a rule.
+    /// Returns the request target, usually path and query.
     pub(crate) fn target(&self) -> String {
         String::from_utf8_lossy(&self.head.bytes[self.target.clone()]).into_owned()
     }
 
-    /// The head's bytes with another target and `Host`; all others as they were sent.
+    /// Returns the bytes of the head with another target and `Host`, and no other change.
     pub(crate) fn redirected(&self, target: &str, host: &str) -> Vec<u8> {
         let mut edits = wire::json::Edits::default();
         edits.replace(self.target.clone(), target);
@@ -149,7 +149,7 @@ impl RequestHead {
     }
 }
 
-/// A response's head.
+/// The head of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseHead {
     pub(crate) head: Head,
@@ -158,16 +158,16 @@ pub(crate) struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// The head at the beginning of `bytes`, answering a request of `method`, and its length;
-    /// `None` while it is not whole.
-    pub(crate) fn parse(bytes: &[u8], method: &str) -> Result<Option<(Self, usize)>, BadHead> {
-        let mut room = vec![httparse::EMPTY_HEADER; MAX_HEADERS];
-        let mut parsed = httparse::Response::new(&mut room);
+    /// Parses the head at the beginning of `bytes`, which answers a request with this method. Returns it with its length,
+    /// or `None` if it is not complete.
+    pub(crate) fn parse(bytes: &[u8], method: &str) -> Result<Option<(Self, usize)>, HeadError> {
+        let mut headers = vec![httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut parsed = httparse::Response::new(&mut headers);
         let mut lenient = httparse::ParserConfig::default();
         lenient.allow_obsolete_multiline_headers_in_responses(true);
-        let length = match lenient.parse_response(&mut parsed, bytes).map_err(BadHead::Syntax)? {
+        let length = match lenient.parse_response(&mut parsed, bytes).map_err(HeadError::Syntax)? {
             httparse::Status::Complete(length) => length,
-            httparse::Status::Partial if bytes.len() > MAX_HEAD => return Err(BadHead::TooLong),
+            httparse::Status::Partial if bytes.len() > MAX_HEAD => return Err(HeadError::TooLong),
             httparse::Status::Partial => return Ok(None),
         };
         let status = parsed.code.unwrap_or_default();
@@ -175,16 +175,18 @@ impl ResponseHead {
         let bodiless = method == "HEAD" || matches!(status, 100..200 | 204 | 304);
         let framing = match bodiless {
             true => Framing::None,
-            // A length beside the chunks means nothing: every client reads the chunks.
+            // Clients ignore a length beside chunks.
             false => match head.declared()? {
-                Declared { chunked: true, .. } => Framing::Chunked,
-                Declared { chunked: false, length } => length.map_or(Framing::UntilClose, Framing::Length),
+                DeclaredFraming { chunked: true, .. } => Framing::Chunked,
+                DeclaredFraming { chunked: false, length } => {
+                    length.map_or(Framing::UntilClose, Framing::Length)
+                }
             },
         };
         Ok(Some((Self { head, status, framing }, length)))
     }
 
-    /// Another head follows this one, for the same request.
+    /// Returns whether another head follows for the same request.
     pub(crate) fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101
     }
@@ -192,12 +194,12 @@ impl ResponseHead {
 
 fn head(bytes: &[u8], headers: &[httparse::Header<'_>], version: Option<u8>) -> Head {
     let places =
-        headers.iter().map(|header| (place(bytes, header.name.as_bytes()), place(bytes, header.value)));
+        headers.iter().map(|header| (range_in(bytes, header.name.as_bytes()), range_in(bytes, header.value)));
     Head { bytes: bytes.to_vec(), headers: places.collect(), minor: version.unwrap_or(1) }
 }
 
-/// Where `part`, a slice of `whole`, stands in it.
-fn place(whole: &[u8], part: &[u8]) -> Range<usize> {
+/// Returns the range of `part`, a slice of `whole`.
+fn range_in(whole: &[u8], part: &[u8]) -> Range<usize> {
     let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
     // An empty part may point anywhere.
     if start <= whole.len() { start..start + part.len() } else { 0..0 }
@@ -220,7 +222,7 @@ mod tests {
         assert_eq!(odd, [("X-OdD".into(), b"kept".to_vec()), ("x-odd".into(), b"twice".to_vec())]);
     }
 
-    fn framing(head: &str) -> Result<Framing, BadHead> {
+    fn framing(head: &str) -> Result<Framing, HeadError> {
         let text = format!("{head}\r\n\r\n").replace('|', "\r\n");
         match head.starts_with("HTTP") {
             true => ResponseHead::parse(text.as_bytes(), "POST").map(|head| head.expect("whole").0.framing),
@@ -234,11 +236,11 @@ mod tests {
             ("GET / HTTP/1.1|a: b", Ok(Framing::None)),
             ("POST / HTTP/1.1|Content-Length: 7", Ok(Framing::Length(7))),
             ("POST / HTTP/1.1|Content-Length: 7|content-length: 7", Ok(Framing::Length(7))),
-            ("POST / HTTP/1.1|Content-Length: 7|content-length: 8", Err(BadHead::Framing)),
-            ("POST / HTTP/1.1|Content-Length: +7", Err(BadHead::Framing)),
+            ("POST / HTTP/1.1|Content-Length: 7|content-length: 8", Err(HeadError::Framing)),
+            ("POST / HTTP/1.1|Content-Length: +7", Err(HeadError::Framing)),
             ("POST / HTTP/1.1|transfer-encoding: gzip, Chunked", Ok(Framing::Chunked)),
-            ("POST / HTTP/1.1|transfer-encoding: gzip", Err(BadHead::Framing)),
-            ("POST / HTTP/1.1|transfer-encoding: chunked|content-length: 3", Err(BadHead::Framing)),
+            ("POST / HTTP/1.1|transfer-encoding: gzip", Err(HeadError::Framing)),
+            ("POST / HTTP/1.1|transfer-encoding: chunked|content-length: 3", Err(HeadError::Framing)),
             ("POST / HTTP/1.1|Content-Length: 7, 7", Ok(Framing::Length(7))),
             ("HTTP/1.1 200 OK|a: b", Ok(Framing::UntilClose)),
             ("HTTP/1.1 200 OK|transfer-encoding: chunked|content-length: 3", Ok(Framing::Chunked)),
@@ -254,8 +256,8 @@ mod tests {
     #[test]
     fn a_head_is_awaited_and_garbage_is_not() {
         assert!(RequestHead::parse(b"POST / HT").expect("so far so good").is_none());
-        assert!(matches!(ResponseHead::parse(b"\x16\x03\x01garbage", "GET"), Err(BadHead::Syntax(_))));
+        assert!(matches!(ResponseHead::parse(b"\x16\x03\x01garbage", "GET"), Err(HeadError::Syntax(_))));
         let long = [b"GET / HTTP/1.1\r\na: ".as_slice(), &vec![b'x'; MAX_HEAD]].concat();
-        assert!(matches!(RequestHead::parse(&long), Err(BadHead::TooLong)));
+        assert!(matches!(RequestHead::parse(&long), Err(HeadError::TooLong)));
     }
 }

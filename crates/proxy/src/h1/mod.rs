@@ -1,7 +1,7 @@
-//! HTTP/1.1 as it is written, so that it can be passed on as it is written.
+//! Parses HTTP/1.1 without changing its bytes, so that they can be passed on unchanged.
 //!
-//! Nothing here reads or writes a socket. A library that models requests would lose what we promise
-//! to keep: the case and order of header names, interim responses, trailers, the framing itself.
+//! Nothing here reads or writes a socket. A library that models requests would lose what the proxy keeps: the case and
+//! order of header names, interim responses, trailers, and the framing.
 
 mod framing;
 mod head;

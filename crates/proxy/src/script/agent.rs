@@ -1,4 +1,4 @@
-//! One agent as it plays a lane of the script.
+//! The progress of one agent on a lane of the script.
 
 use std::collections::HashMap;
 
@@ -6,61 +6,61 @@ use serde_saphyr::Spanned;
 use session::{CallId, Reply};
 use wire::dialect::Prompt;
 
+use super::captures::CapturedValues;
 use super::format::Turn;
-use super::resumed::Past;
-use super::values::Values;
+use super::resumed::PriorTurns;
 
-/// One agent: a lane as the harness runs it. Several may play the same lane of the script.
+/// One agent of the harness on a lane of the script. Several agents may be on the same lane.
 #[derive(Debug)]
-pub(super) struct Agent {
-    /// The index of the script's lane.
+pub(super) struct ScriptAgent {
+    /// Index of the script's lane.
     pub(super) lane: usize,
-    /// The how manieth it is on that lane, as in `-2`; nothing for the first.
+    /// `-2` for the second agent on that lane, and so on; empty for the first.
     suffix: String,
-    /// The lane's name with that.
+    /// Name of the lane with the suffix.
     pub(super) name: String,
-    /// The turn it is at, and how often that was taken.
+    /// Index of its current turn, and how often it was used in a row.
     at: usize,
     times: u32,
-    /// How many turns were taken in all.
+    /// Number of used turns.
     taken: u32,
-    newest: Newest,
-    /// The furthest turn that was sent, from 1; 0 for none.
+    newest: NewestTurn,
+    /// 1-based number of the furthest turn that was sent; 0 for none.
     reached: usize,
-    /// What was found for requests that may come again.
-    pub(super) found: HashMap<Key, Found>,
-    /// The script's ids of calls, and the newest that each went out with.
+    /// Turns of requests that may be repeated.
+    pub(super) found: HashMap<TurnKey, FoundTurn>,
+    /// The newest sent id of each call that the script names.
     pub(super) calls: HashMap<String, CallId>,
-    pub(super) values: Values,
+    pub(super) values: CapturedValues,
 }
 
-/// What makes two requests ask for the same reply.
+/// The identity of a request: requests with equal keys get the same reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key {
-    /// The tracker's numbers of the lane and of the turn in it.
+pub(super) enum TurnKey {
+    /// Lane and turn in the tracker.
     Turn(usize, u32),
-    /// The reply that a request says it continues.
+    /// The reply that the request continues.
     After(String),
 }
 
 /// The turn that was found for a request.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundTurn {
     pub(super) turn: usize,
-    /// The how manieth of its agent it is.
+    /// 1-based number of the turn among those of its agent.
     pub(super) number: u32,
-    pub(super) said: Option<Reply>,
+    pub(super) reply: Option<Reply>,
 }
 
-/// What became of the newest turn.
+/// State of the newest turn.
 #[derive(Clone, Copy, Debug)]
-enum Newest {
+enum NewestTurn {
     Unsent,
-    Sent { calls: bool },
+    Sent { has_calls: bool },
 }
 
-impl Agent {
-    /// The next agent on a lane that has had so many before.
+impl ScriptAgent {
+    /// Creates the next agent on a lane with `before` earlier ones.
     pub(super) fn new(lane: usize, name: &str, before: usize) -> Self {
         let suffix = if before == 0 { String::new() } else { format!("-{}", before + 1) };
         Self {
@@ -70,33 +70,33 @@ impl Agent {
             at: 0,
             times: 0,
             taken: 0,
-            newest: Newest::Unsent,
+            newest: NewestTurn::Unsent,
             reached: 0,
             found: HashMap::new(),
             calls: HashMap::new(),
-            values: Values::default(),
+            values: CapturedValues::default(),
         }
     }
 
-    /// The id of a call that the script names so. Agents on one lane must not share it, and which of
-    /// them has which must not depend on who is quicker.
+    /// Returns the id to send for a call that the script names. Agents on one lane have different ones, independent of the
+    /// timing of their calls.
     pub(super) fn call_id(&self, written: &str) -> String {
         format!("{written}{}", self.suffix)
     }
 
-    /// The turn that follows, which may be the same once more.
+    /// Returns the index of the following turn, which may be the current one.
     fn following(&self, turns: &[Spanned<Turn>]) -> usize {
         if self.times < turns[self.at].value.times() { self.at } else { self.at + 1 }
     }
 
-    /// The first turn from here on whose `when` holds; else in words why there is none.
-    pub(super) fn next(&self, turns: &[Spanned<Turn>], prompt: &Prompt) -> Result<usize, String> {
+    /// Returns the first following turn whose `when` holds, or the reason why there is none.
+    pub(super) fn next_turn(&self, turns: &[Spanned<Turn>], prompt: &Prompt) -> Result<usize, String> {
         let from = self.following(turns);
         let holds = |turn: &Turn| turn.when.as_ref().is_none_or(|when| when.value.holds(prompt));
         let found = turns.iter().enumerate().skip(from).find(|(_, turn)| holds(&turn.value));
         found.map(|(index, _)| index).ok_or_else(|| {
             let reason = if from == turns.len() {
-                format!("all {from} turns of the script are said")
+                format!("all {from} turns of the script are used")
             } else {
                 format!("the script has no turn from {} on whose `when` holds", from + 1)
             };
@@ -104,11 +104,11 @@ impl Agent {
         })
     }
 
-    /// Goes to a turn; what was skipped is gone.
-    pub(super) fn go(&mut self, turn: usize, key: Key) -> u32 {
+    /// Goes to a turn. Skipped turns are not used any more. Returns the number of the turn.
+    pub(super) fn go_to(&mut self, turn: usize, key: TurnKey) -> u32 {
         self.step(turn);
-        self.newest = Newest::Unsent;
-        self.found.insert(key, Found { turn, number: self.taken, said: None });
+        self.newest = NewestTurn::Unsent;
+        self.found.insert(key, FoundTurn { turn, number: self.taken, reply: None });
         self.taken
     }
 
@@ -118,51 +118,51 @@ impl Agent {
         self.taken += 1;
     }
 
-    /// Begins behind what was said before this script was there.
-    pub(super) fn resume(&mut self, past: &Past) {
-        (self.at, self.times, self.taken) = (past.turn, past.times, past.replies);
-        self.reached = past.turn + 1;
-        self.calls.extend(past.calls.iter().cloned());
+    /// Moves the agent to the turn after these.
+    pub(super) fn resume(&mut self, prior: &PriorTurns) {
+        (self.at, self.times, self.taken) = (prior.turn, prior.times, prior.replies);
+        self.reached = prior.turn + 1;
+        self.calls.extend(prior.calls.iter().cloned());
     }
 
-    /// The last of what was said before is said in full.
-    pub(super) fn has_said(&mut self, calls: bool) {
-        self.newest = Newest::Sent { calls };
+    /// Notes that the last reply before this script was sent.
+    pub(super) fn restore_reply(&mut self, has_calls: bool) {
+        self.newest = NewestTurn::Sent { has_calls };
     }
 
-    /// So many errors were told before; gives the turns that told them.
-    pub(super) fn has_failed(&mut self, turns: &[Spanned<Turn>], times: u32) -> Vec<usize> {
-        let mut told = Vec::new();
+    /// Skips the turns of errors that were sent before this script. Returns these turns.
+    pub(super) fn restore_failures(&mut self, turns: &[Spanned<Turn>], times: u32) -> Vec<usize> {
+        let mut skipped = Vec::new();
         for _ in 0..times {
             let next = self.following(turns);
             if turns.get(next).is_none_or(|turn| turn.value.error.is_none()) {
                 break;
             }
             self.step(next);
-            told.push(next);
+            skipped.push(next);
         }
-        told
+        skipped
     }
 
-    /// A turn has left in full.
-    pub(super) fn sent(&mut self, turn: usize, number: u32, calls: bool) {
+    /// Notes that the reply of a turn was sent.
+    pub(super) fn mark_sent(&mut self, turn: usize, number: u32, has_calls: bool) {
         self.reached = self.reached.max(turn + 1);
         if number == self.taken {
-            self.newest = Newest::Sent { calls };
+            self.newest = NewestTurn::Sent { has_calls };
         }
     }
 
-    /// Whether the turn, counted from 1, or a later one was sent.
+    /// Returns whether the turn with this 1-based number, or a later one, was sent.
     pub(super) fn has_reached(&self, turn: usize) -> bool {
         self.reached >= turn
     }
 
-    /// Whether the newest reply was sent and nothing must follow: there is nothing left, or it called
-    /// no tool and all that is left depends on something.
+    /// Returns whether the newest reply was sent and no turn must follow: none is left, or the reply has no call and all
+    /// remaining turns have a `when`.
     pub(super) fn is_finished(&self, turns: &[Spanned<Turn>]) -> bool {
-        let Newest::Sent { calls } = self.newest else { return false };
+        let NewestTurn::Sent { has_calls } = self.newest else { return false };
         let later = &turns[self.at + 1..];
-        let over = later.is_empty() && self.times >= turns[self.at].value.times();
-        over || (!calls && later.iter().all(|turn| turn.value.when.is_some()))
+        let is_last = later.is_empty() && self.times >= turns[self.at].value.times();
+        is_last || (!has_calls && later.iter().all(|turn| turn.value.when.is_some()))
     }
 }

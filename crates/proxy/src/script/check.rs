@@ -1,41 +1,41 @@
-//! What a script must be beyond its grammar: names that lead somewhere, waits that can end.
+//! Checks a script beyond its grammar: names must be defined, and waits must be able to end.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 use serde_saphyr::{Location, Spanned};
 
-use super::format::{Capture, File, Item, Lane, Match, Turn, Wait, When};
+use super::format::{Capture, Item, Lane, Match, ScriptFile, Turn, Wait, When};
 use super::template::{Template, is_name};
 
-/// Values that are always there.
+/// Names of values that always exist.
 pub(super) const BUILT_IN: &[&str] = &["workspace", "lane", "turn"];
 
-/// What is wrong, and where.
+/// A mistake and its position.
 #[derive(Debug)]
-pub(super) struct Mistake {
+pub(super) struct ScriptMistake {
     what: String,
     at: Location,
 }
 
-impl Mistake {
+impl ScriptMistake {
     pub(super) fn at<T>(place: &Spanned<T>, what: impl Into<String>) -> Self {
         Self { what: what.into(), at: place.referenced }
     }
 }
 
-impl std::fmt::Display for Mistake {
+impl std::fmt::Display for ScriptMistake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}, at line {}, column {}", self.what, self.at.line(), self.at.column())
     }
 }
 
-type Checked = Result<(), Mistake>;
+type CheckResult = Result<(), ScriptMistake>;
 
-/// The first mistake, where there is one.
-pub(super) fn check(file: &File) -> Checked {
+/// Returns the first mistake.
+pub(super) fn check(file: &ScriptFile) -> CheckResult {
     if file.lanes.value.is_empty() {
-        return Err(Mistake::at(&file.lanes, "`lanes` is empty, expected one lane at least"));
+        return Err(ScriptMistake::at(&file.lanes, "`lanes` is empty, expected at least one lane"));
     }
     let captured: HashSet<&str> =
         turns(file).flat_map(|turn| turn.capture.keys().map(String::as_str)).collect();
@@ -43,74 +43,77 @@ pub(super) fn check(file: &File) -> Checked {
         check_name(lane, &file.lanes.value[..index])?;
         check_match(lane, &file.lanes.value[..index])?;
         if lane.turns.value.is_empty() {
-            let what = format!("lane `{}` has no turns, expected one at least", lane.lane.value);
-            return Err(Mistake::at(&lane.turns, what));
+            let what = format!("lane `{}` has no turns, expected at least one", lane.lane.value);
+            return Err(ScriptMistake::at(&lane.turns, what));
         }
         for number in 0..lane.turns.value.len() {
-            Place { file, lane, index: number }.check(&captured)?;
+            TurnCheck { file, lane, index: number }.check(&captured)?;
         }
     }
-    super::cycle::check(file)
+    super::wait_cycles::check(file)
 }
 
-fn turns(file: &File) -> impl Iterator<Item = &Turn> {
+fn turns(file: &ScriptFile) -> impl Iterator<Item = &Turn> {
     file.lanes.value.iter().flat_map(|lane| &lane.turns.value).map(|turn| &turn.value)
 }
 
-fn check_name(lane: &Lane, before: &[Lane]) -> Checked {
+fn check_name(lane: &Lane, before: &[Lane]) -> CheckResult {
     let name = &lane.lane.value;
     if name.trim().is_empty() {
-        return Err(Mistake::at(&lane.lane, "a lane without a name"));
+        return Err(ScriptMistake::at(&lane.lane, "a lane without a name"));
     }
     match before.iter().find(|other| other.lane.value == *name) {
         Some(other) => {
             let line = other.lane.referenced.line();
-            Err(Mistake::at(&lane.lane, format!("lane `{name}` is there twice, first in line {line}")))
+            Err(ScriptMistake::at(
+                &lane.lane,
+                format!("lane `{name}` is defined twice, first in line {line}"),
+            ))
         }
         None => Ok(()),
     }
 }
 
-fn check_match(lane: &Lane, before: &[Lane]) -> Checked {
+fn check_match(lane: &Lane, before: &[Lane]) -> CheckResult {
     let (name, matching) = (&lane.lane.value, &lane.matching.value);
     let all = Match { any: true, ..Match::default() };
     if *matching == Match::default() {
-        let what = format!("lane `{name}` has an empty `match`; write `any: true` to take whatever comes");
-        return Err(Mistake::at(&lane.matching, what));
+        let what = format!("lane `{name}` has an empty `match`; write `any: true` to match all requests");
+        return Err(ScriptMistake::at(&lane.matching, what));
     }
     if matching.no_tools && !matching.tools_include.0.is_empty() {
-        let what = format!("lane `{name}` wants tools and `no_tools` at once");
-        return Err(Mistake::at(&lane.matching, what));
+        let what = format!("lane `{name}` has both `tools_include` and `no_tools`");
+        return Err(ScriptMistake::at(&lane.matching, what));
     }
     match before.iter().find(|other| other.matching.value == all) {
         Some(other) => {
-            let taker = &other.lane.value;
+            let other = &other.lane.value;
             let what =
-                format!("lane `{name}` is never reached: lane `{taker}` before it takes whatever comes");
-            Err(Mistake::at(&lane.lane, what))
+                format!("lane `{name}` is never reached: lane `{other}` before it matches all requests");
+            Err(ScriptMistake::at(&lane.lane, what))
         }
         None => Ok(()),
     }
 }
 
-/// One turn and where it stands.
-struct Place<'f> {
-    file: &'f File,
+/// The check of one turn.
+struct TurnCheck<'f> {
+    file: &'f ScriptFile,
     lane: &'f Lane,
     index: usize,
 }
 
-impl<'f> Place<'f> {
+impl<'f> TurnCheck<'f> {
     fn turn(&self) -> &'f Spanned<Turn> {
         &self.lane.turns.value[self.index]
     }
 
-    /// As in ``turn 2 of lane `main` ``.
+    /// Returns a name such as ``turn 2 of lane `main` ``.
     fn name(&self) -> String {
         format!("turn {} of lane `{}`", self.index + 1, self.lane.lane.value)
     }
 
-    fn check(&self, captured: &HashSet<&str>) -> Checked {
+    fn check(&self, captured: &HashSet<&str>) -> CheckResult {
         let turn = &self.turn().value;
         let has = match (&turn.reply, &turn.error) {
             (Some(_), Some(_)) => Some("both `reply` and `error`"),
@@ -118,11 +121,14 @@ impl<'f> Place<'f> {
             _ => None,
         };
         if let Some(has) = has {
-            return Err(Mistake::at(self.turn(), format!("{} has {has}, expected one of them", self.name())));
+            return Err(ScriptMistake::at(
+                self.turn(),
+                format!("{} has {has}, expected one of them", self.name()),
+            ));
         }
         if let Some(when) = turn.when.as_ref().filter(|when| when.value == When::default()) {
-            let what = "an empty `when`; leave it out, or expected `results_contain`, `text_contains` or `tools_include`";
-            return Err(Mistake::at(when, what));
+            let what = "an empty `when`, expected `results_contain`, `text_contains` or `tools_include`";
+            return Err(ScriptMistake::at(when, what));
         }
         for (name, capture) in &turn.capture {
             self.check_capture(name, capture)?;
@@ -133,54 +139,55 @@ impl<'f> Place<'f> {
         let known = |name: &str| BUILT_IN.contains(&name) || captured.contains(name);
         let unknown = |name: &str| {
             format!(
-                "{} says `${{{name}}}`, which no turn captures; write `$${{` for a plain `${{`",
+                "{} uses `${{{name}}}`, which no turn captures; write `$${{` for a plain `${{`",
                 self.name()
             )
         };
         for item in turn.reply.iter().flatten() {
-            let names = names(&item.value).map_err(|what| Mistake::at(item, what))?;
+            let names = names(&item.value).map_err(|what| ScriptMistake::at(item, what))?;
             if let Some(name) = names.iter().find(|name| !known(name)) {
-                return Err(Mistake::at(item, unknown(name)));
+                return Err(ScriptMistake::at(item, unknown(name)));
             }
         }
         let message = turn.error.as_ref().and_then(|error| error.message.as_ref());
         match message.and_then(|message| message.names().find(|name| !known(name))) {
-            Some(name) => Err(Mistake::at(self.turn(), unknown(name))),
+            Some(name) => Err(ScriptMistake::at(self.turn(), unknown(name))),
             None => Ok(()),
         }
     }
 
-    fn check_capture(&self, name: &str, capture: &Spanned<Capture>) -> Checked {
+    fn check_capture(&self, name: &str, capture: &Spanned<Capture>) -> CheckResult {
         if !is_name(name) || BUILT_IN.contains(&name) {
-            let what =
-                if is_name(name) { "is always there" } else { "is not of letters, digits, `_` and `-`" };
-            return Err(Mistake::at(capture, format!("a value cannot be captured as `{name}`: that {what}")));
+            let why = match is_name(name) {
+                true => "the name is built in",
+                false => "a name has only letters, digits, `_` and `-`",
+            };
+            return Err(ScriptMistake::at(capture, format!("cannot capture `{name}`: {why}")));
         }
         match (&capture.value.result_of, capture.value.within) {
             (Some(id), None) if self.is_called_before(id) => Ok(()),
             (Some(id), None) => {
                 let what = format!("no turn before {} makes a call with `id: {id}`", self.name());
-                Err(Mistake::at(capture, what))
+                Err(ScriptMistake::at(capture, what))
             }
             (None, Some(_)) => Ok(()),
             _ => {
-                let what =
-                    format!("`{name}` is captured from nowhere or twice, expected `result_of` or `in`");
-                Err(Mistake::at(capture, what))
+                let what = format!("expected either `result_of` or `in` for `{name}`");
+                Err(ScriptMistake::at(capture, what))
             }
         }
     }
 
-    /// A turn that repeats may look at its own calls.
+    /// Returns whether a call with this id comes before. A turn that repeats may refer to its own calls.
     fn is_called_before(&self, id: &str) -> bool {
-        let upto = self.index + usize::from(self.turn().value.times() > 1);
-        let before = self.lane.turns.value[..upto].iter();
+        let end = self.index + usize::from(self.turn().value.times() > 1);
+        let before = self.lane.turns.value[..end].iter();
         before.flat_map(|turn| turn.value.calls()).any(|call| call.id.as_deref() == Some(id))
     }
 
-    fn check_wait(&self, wait: &Spanned<Wait>) -> Checked {
+    fn check_wait(&self, wait: &Spanned<Wait>) -> CheckResult {
         let Wait { lane, finished, turn, .. } = &wait.value;
-        let refuse = |what: String| Err(Mistake::at(wait, what));
+        let refuse = |what: String| Err(ScriptMistake::at(wait, what));
         let Some(awaited) = self.file.lanes.value.iter().find(|other| other.lane.value == *lane) else {
             let names: Vec<_> =
                 self.file.lanes.value.iter().map(|lane| format!("`{}`", lane.lane.value)).collect();
@@ -202,12 +209,12 @@ impl<'f> Place<'f> {
                 refuse(format!("{} waits for turn {turn} of lane `{lane}`, which has {length}", self.name()))
             }
             (Some(true), None) | (None, Some(_)) => Ok(()),
-            _ => refuse(format!("expected `finished: true` or `turn` of lane `{lane}`, and not both")),
+            _ => refuse(format!("expected either `finished: true` or `turn` of lane `{lane}`")),
         }
     }
 }
 
-/// The names that a part of a reply wants.
+/// Returns the placeholders in a part of a reply.
 fn names(item: &Item) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     match item {
@@ -215,7 +222,7 @@ fn names(item: &Item) -> Result<Vec<String>, String> {
         Item::Call(alternatives) => {
             for call in &alternatives.0 {
                 if !matches!(call.input, Value::Object(_) | Value::String(_) | Value::Null) {
-                    let what = "`input` is neither a mapping nor, for a tool that takes free text, a text";
+                    let what = "`input` must be a mapping, or a text for a tool with free text";
                     return Err(what.to_owned());
                 }
                 names_in(&call.input, &mut found)?;

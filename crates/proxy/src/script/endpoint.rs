@@ -1,20 +1,20 @@
-//! What harnesses ask besides the model: what there is, and how long a prompt is.
+//! Requests that ask no model: lists of models, token counts, health checks.
 
 use serde_json::json;
 use wire::dialect::Dialect;
 
 use crate::serve::{Request, http};
 
-/// What a request wants.
+/// The purpose of a request.
 pub(super) enum Endpoint {
-    /// A reply of the model.
+    /// To get a reply of the model.
     Model(Dialect),
-    /// Something with an answer of its own.
+    /// Another purpose, with this complete response.
     Other(Vec<u8>),
 }
 
 impl Endpoint {
-    /// `models` are the script's.
+    /// Classifies a request. `models` returns those of the script.
     pub(super) fn of(request: &Request, models: impl FnOnce() -> Vec<String>) -> Self {
         match request.method.as_str() {
             "HEAD" => Self::Other(http::empty(200)),
@@ -62,7 +62,7 @@ fn list(names: &[String], anthropic: bool) -> serde_json::Value {
 
 fn post(request: &Request) -> Endpoint {
     let path = request.path();
-    // Four bytes a token is as good as any guess here.
+    // A rough estimate: four bytes per token.
     let tokens = request.body.len() / 4;
     if path.ends_with("/count_tokens") {
         return Endpoint::Other(http::json(200, "", json!({"input_tokens": tokens}).to_string().as_bytes()));
@@ -80,8 +80,8 @@ fn post(request: &Request) -> Endpoint {
 
 fn unknown(request: &Request, what: &str) -> Vec<u8> {
     let Request { method, target, .. } = request;
-    tracing::warn!("the scripted model has no answer to {method} {target}");
-    let message = format!("scripted model: a script has no answer to {what}: {method} {target}");
+    tracing::warn!("the scripted model has no response to {method} {target}");
+    let message = format!("scripted model: no response to {what}: {method} {target}");
     let error = json!({"type": "error", "error": {"type": "not_found_error", "message": message}});
     http::json(404, "", error.to_string().as_bytes())
 }

@@ -1,6 +1,6 @@
-//! The script as it is written: strict, and with the place of whatever may be wrong in it.
+//! The format of a script: strict, with the position of each part that may be wrong.
 //!
-//! What one value says by itself is checked as it is read; what needs two of them, in `check`.
+//! Deserialization checks single values. `check` checks relations between them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,12 +17,12 @@ use session::StopReason;
 
 use super::template::Template;
 
-/// The version of the format that this is.
+/// The supported version of the format.
 const FORMAT: u32 = 1;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(super) struct ScriptFile {
     #[serde(rename = "format")]
     _format: Version,
     pub(super) lanes: Spanned<Vec<Lane>>,
@@ -35,18 +35,18 @@ pub(super) struct Lane {
     #[serde(rename = "match")]
     pub(super) matching: Spanned<Match>,
     pub(super) turns: Spanned<Vec<Spanned<Turn>>>,
-    /// For replies that call no tool.
-    pub(super) stop_reason: Option<Stop>,
+    /// For replies without calls.
+    pub(super) stop_reason: Option<StopName>,
     pub(super) pace: Option<Pace>,
 }
 
-/// All that is given must hold.
+/// Conditions, all of which must hold.
 #[derive(Clone, Debug, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Match {
-    /// Takes whatever comes.
+    /// Matches all requests.
     pub(super) any: bool,
-    /// Takes requests that offer no tool at all.
+    /// Matches requests without tools.
     pub(super) no_tools: bool,
     pub(super) tools_include: OneOrMore<String>,
     pub(super) tools_exclude: OneOrMore<String>,
@@ -60,7 +60,7 @@ pub(super) struct Match {
 #[serde(deny_unknown_fields)]
 pub(super) struct Turn {
     pub(super) when: Option<Spanned<When>>,
-    /// How often it is said at most; once where it is left out.
+    /// Maximum number of uses. The default is 1.
     pub(super) repeat: Option<NonZeroU32>,
     #[serde(default)]
     pub(super) capture: BTreeMap<String, Spanned<Capture>>,
@@ -71,11 +71,11 @@ pub(super) struct Turn {
     pub(super) error: Option<Failure>,
     #[serde(default)]
     pub(super) usage: Tokens,
-    pub(super) stop_reason: Option<Stop>,
+    pub(super) stop_reason: Option<StopName>,
     pub(super) pace: Option<Pace>,
 }
 
-/// All that is given must hold.
+/// Conditions, all of which must hold.
 #[derive(Clone, Debug, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct When {
@@ -108,7 +108,7 @@ pub(super) struct Wait {
     pub(super) lane: String,
     pub(super) finished: Option<bool>,
     pub(super) turn: Option<NonZeroU32>,
-    /// How many agents must be running that lane, at least.
+    /// Minimum number of agents on that lane.
     pub(super) count: Option<NonZeroU32>,
     pub(super) timeout_ms: Option<u64>,
 }
@@ -125,7 +125,7 @@ pub(super) enum Item {
 #[serde(deny_unknown_fields)]
 pub(super) struct Call {
     pub(super) tool: OneOrMore<String>,
-    /// It is made although the request does not offer the tool.
+    /// Whether the call is made even if the request does not offer the tool.
     #[serde(default)]
     pub(super) unoffered: bool,
     pub(super) id: Option<String>,
@@ -133,14 +133,14 @@ pub(super) struct Call {
     pub(super) input: serde_json::Value,
 }
 
-/// A refusal in the provider's shape.
+/// An error in the provider's format.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Failure {
     pub(super) status: Status,
     pub(super) kind: Option<String>,
     pub(super) message: Option<Template>,
-    /// Seconds, for the header of that name.
+    /// Seconds of the `retry-after` header.
     pub(super) retry_after: Option<u32>,
 }
 
@@ -162,7 +162,7 @@ pub(super) struct Pace {
     pub(super) event_ms: u64,
 }
 
-/// The version that a script says it has, which is ours.
+/// The `format` of a script, which must be the supported one.
 #[derive(Clone, Copy, Debug)]
 struct Version;
 
@@ -170,7 +170,7 @@ impl<'de> Deserialize<'de> for Version {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match u32::deserialize(from)? {
             FORMAT => Ok(Self),
-            other => Err(D::Error::custom(format!("format {other} is not {FORMAT}, the only one there is"))),
+            other => Err(D::Error::custom(format!("unknown format {other}, expected {FORMAT}"))),
         }
     }
 }
@@ -183,7 +183,7 @@ impl<'de> Deserialize<'de> for Pattern {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         Regex::new(&text).map(Self).map_err(|error| {
-            // The crate draws a picture of it over several lines; the last says what is wrong.
+            // The message has several lines with a drawing. The last line has the reason.
             let error = error.to_string();
             let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
             D::Error::custom(format!("`{text}` is not a regular expression: {reason}"))
@@ -191,9 +191,9 @@ impl<'de> Deserialize<'de> for Pattern {
     }
 }
 
-/// Why a model stops, by the name that Anthropic's dialect has for it.
+/// A stop reason, by its name in Anthropic's dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stop(pub(super) StopReason);
+pub(super) struct StopName(pub(super) StopReason);
 
 const STOPS: &[(&str, StopReason)] = &[
     ("end_turn", StopReason::EndTurn),
@@ -206,7 +206,7 @@ const STOPS: &[(&str, StopReason)] = &[
     ("context_window", StopReason::ContextWindow),
 ];
 
-impl<'de> Deserialize<'de> for Stop {
+impl<'de> Deserialize<'de> for StopName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let known = STOPS.iter().find(|(name, _)| *name == text);
@@ -217,7 +217,7 @@ impl<'de> Deserialize<'de> for Stop {
     }
 }
 
-/// The status of a refusal.
+/// The HTTP status of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Status(pub(super) u16);
 
@@ -225,12 +225,12 @@ impl<'de> Deserialize<'de> for Status {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match u16::deserialize(from)? {
             status @ 400..600 => Ok(Self(status)),
-            other => Err(D::Error::custom(format!("status {other} is no error, expected 400 to 599"))),
+            other => Err(D::Error::custom(format!("status {other} is not an error, expected 400 to 599"))),
         }
     }
 }
 
-/// One value, or a list of them. (An untagged enum would do, and lose the line of what is wrong.)
+/// One value, or a list. An untagged enum would lose the line of an error.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
 
@@ -248,7 +248,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
             type Value = Vec<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("one or a list; a text that looks like a number needs quotes")
+                f.write_str("one value or a list; a text that looks like a number needs quotes")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Vec<T>, E> {
@@ -262,7 +262,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<T>, A::Error> {
                 let list = Vec::deserialize(SeqAccessDeserializer::new(list))?;
                 if list.is_empty() {
-                    return Err(A::Error::custom("an empty list, expected one at least"));
+                    return Err(A::Error::custom("an empty list, expected at least one value"));
                 }
                 Ok(list)
             }
@@ -273,12 +273,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
 }
 
 impl Turn {
-    /// How often it is said at most.
+    /// Returns the maximum number of uses.
     pub(super) fn times(&self) -> u32 {
         self.repeat.map_or(1, NonZeroU32::get)
     }
 
-    /// The calls it makes, with all their alternatives.
+    /// Returns the calls with all their alternatives.
     pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
         self.reply.iter().flatten().flat_map(|item| match &item.value {
             Item::Call(call) => call.0.as_slice(),
@@ -287,17 +287,17 @@ impl Turn {
     }
 }
 
-/// How long is waited where a script does not say.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Default timeout of a wait.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Wait {
-    /// How many agents must be on the lane, at least.
+    /// Returns the minimum number of agents on the lane.
     pub(super) fn agents(&self) -> usize {
         self.count.map_or(1, |count| count.get() as usize)
     }
 
     pub(super) fn timeout(&self) -> Duration {
-        self.timeout_ms.map_or(PATIENCE, Duration::from_millis)
+        self.timeout_ms.map_or(WAIT_TIMEOUT, Duration::from_millis)
     }
 }
 

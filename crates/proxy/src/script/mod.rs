@@ -1,23 +1,22 @@
-//! What a scripted model says: read from YAML, served like a provider.
+//! The scripted model: replies from a YAML script, served like those of a provider.
 //!
-//! Start at [`Script`] and [`ScriptedModel`]. Lanes and turns are found by the one lane tracker; what
-//! to say is decided without IO in `play`, and `docs/reference/script.md` describes the format. Nothing here
-//! knows a harness.
+//! Start at [`Script`] and [`ScriptedModel`]. The lane tracker of `recording` finds lane and turn of a request. `player`
+//! chooses the reply without IO. `docs/reference/script.md` describes the format. Nothing here knows a harness.
 
 mod agent;
-mod ask;
+mod captures;
 mod check;
-mod cycle;
+mod compose;
 mod endpoint;
 mod format;
-mod line;
-mod play;
+mod player;
+mod prompt_text;
 mod report;
 mod resumed;
 mod server;
-mod stage;
+mod shared;
 mod template;
-mod values;
+mod wait_cycles;
 
 use std::path::{Path, PathBuf};
 
@@ -28,33 +27,33 @@ use format::Lane;
 pub use report::{ScriptReport, UnusedTurn};
 pub use server::{PriorConversation, ScriptedModel};
 
-/// A script that cannot be used.
+/// A script cannot be used.
 #[derive(Debug, Error)]
 pub enum ScriptError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the script `{}`", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// It is not what a script should be.
+    /// The text is not a valid script.
     #[error("`{}` is not a script: {reason}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What was expected, and the line and column.
+        /// The problem, with line and column.
         reason: String,
     },
 }
 
-/// What a scripted model says, lane by lane; checked.
+/// A valid script: the replies of a scripted model, lane by lane.
 #[derive(Clone, Debug)]
 pub struct Script {
     lanes: Vec<Lane>,
-    /// It reports the usage that a prompt cache would come to which knows these requests.
+    /// Earlier requests for a simulated prompt cache, if the model reports simulated usage.
     cache: Option<Vec<crate::CachedRequest>>,
 }
 
@@ -66,23 +65,23 @@ impl Script {
         Self::parse(&text, path)
     }
 
-    /// A script from its text; `path` is what mistakes in it are reported under.
+    /// Parses a script. Errors name `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ScriptError> {
         let malformed = |reason: String| ScriptError::Malformed { path: path.to_owned(), reason };
-        // `no`, `on` and `y` are words here, as in YAML 1.2.
+        // `no`, `on` and `y` are texts, as in YAML 1.2.
         let options = serde_saphyr::options! { strict_booleans: true };
-        let file: format::File = serde_saphyr::from_str_with_options(text, options)
+        let file: format::ScriptFile = serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| malformed(error.without_snippet().to_string()))?;
         check::check(&file).map_err(|mistake| malformed(mistake.to_string()))?;
         Ok(Self { lanes: file.lanes.value, cache: None })
     }
 
-    /// The same, and its usage is what the provider's prompt cache would come to, whatever the script says of it.
+    /// Reports the usage of a simulated prompt cache instead of the scripted usage.
     pub fn with_cache(self) -> Self {
         self.with_warm_cache(Vec::new())
     }
 
-    /// The same for a cache that others have used before.
+    /// Reports the usage of a simulated prompt cache that has these earlier requests.
     pub fn with_warm_cache(self, known: Vec<crate::CachedRequest>) -> Self {
         Self { cache: Some(known), ..self }
     }

@@ -1,24 +1,23 @@
-//! What a scripted model can say of its own performance.
+//! The report of a scripted model.
 
-/// How a script went so far.
+/// The report of a scripted model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScriptReport {
-    /// Requests that got what the script says, its errors included.
+    /// Number of requests with a scripted reply or a scripted error.
     pub answered: u64,
-    /// Requests that the script has nothing for.
+    /// Number of requests without a reply.
     pub unanswered: u64,
-    /// Why the first of them got no answer: lane, turn and what was missing.
+    /// The reason why the first of them has no reply.
     pub first_unanswered: Option<String>,
-    /// Turns that were never used, in the script's order. One with a `when`, or of a lane for side calls,
-    /// may well be left over.
+    /// Turns that were never used, in the script's order. Turns with a `when` and lanes for side calls may remain unused.
     pub unused: Vec<UnusedTurn>,
 }
 
 /// A turn that was never used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusedTurn {
-    /// The script's lane.
+    /// The lane of the script.
     pub lane: String,
-    /// Its number in that lane, from 1.
+    /// 1-based number in the lane.
     pub turn: usize,
 }

@@ -1,4 +1,4 @@
-//! A conversation that comes with a past: a run that is resumed with a fresh scripted model.
+//! Finds the position of a conversation that another scripted model served: a resumed run with a new scripted model.
 
 use serde_saphyr::Spanned;
 use session::{Block, CallId, Role};
@@ -7,22 +7,22 @@ use wire::dialect::Prompt;
 use super::format::{Call, Item, Turn};
 use super::template::Template;
 
-/// Where a conversation stands that this script has not seen, though it may have said all of it before.
+/// The position of a conversation in the script.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Past {
-    /// The turn that was said last.
+pub(super) struct PriorTurns {
+    /// Index of the last used turn.
     pub(super) turn: usize,
-    /// How often in a row.
+    /// Number of its uses in a row.
     pub(super) times: u32,
-    /// How many replies there were.
+    /// Number of replies so far.
     pub(super) replies: u32,
-    /// The script's ids of calls, and those that they went out with.
+    /// The sent id of each call that the script names.
     pub(super) calls: Vec<(String, CallId)>,
 }
 
-/// The past of a conversation, as far as its last reply looks like one of these turns. Where several do, it is
-/// the one that is nearest to the number of replies.
-pub(super) fn past(turns: &[Spanned<Turn>], prompt: &Prompt) -> Option<Past> {
+/// Returns the position of a conversation whose last reply is like one of these turns. Of several similar turns, it takes the
+/// one nearest to the number of replies.
+pub(super) fn prior_turns(turns: &[Spanned<Turn>], prompt: &Prompt) -> Option<PriorTurns> {
     let replies = replies(prompt);
     let (last, before) = replies.split_last()?;
     let like = |index: &usize, reply: &[&Block]| is_like(&turns[*index].value, reply);
@@ -30,7 +30,7 @@ pub(super) fn past(turns: &[Spanned<Turn>], prompt: &Prompt) -> Option<Past> {
     let turn = (0..turns.len()).filter(|index| like(index, last)).min_by_key(distance)?;
     let times = replies.iter().rev().take_while(|reply| like(&turn, reply)).count();
     let limit = turns[turn].value.times();
-    Some(Past {
+    Some(PriorTurns {
         turn,
         times: u32::try_from(times).unwrap_or(u32::MAX).min(limit),
         replies: u32::try_from(replies.len()).unwrap_or(u32::MAX),
@@ -38,47 +38,47 @@ pub(super) fn past(turns: &[Spanned<Turn>], prompt: &Prompt) -> Option<Past> {
     })
 }
 
-/// What the model said, reply by reply. A dialect may spread one over several messages.
+/// Returns the blocks of each model reply. A dialect may divide one reply into several messages.
 fn replies(prompt: &Prompt) -> Vec<Vec<&Block>> {
     let mut replies: Vec<Vec<&Block>> = Vec::new();
-    let mut speaking = false;
+    let mut was_reply = false;
     for message in &prompt.messages {
-        let says = message.role == Role::Assistant;
-        if says && !speaking {
+        let is_reply = message.role == Role::Assistant;
+        if is_reply && !was_reply {
             replies.push(Vec::new());
         }
-        if let Some(reply) = replies.last_mut().filter(|_| says) {
+        if let Some(reply) = replies.last_mut().filter(|_| is_reply) {
             reply.extend(message.parts.iter().map(|part| &part.block));
         }
-        speaking = says;
+        was_reply = is_reply;
     }
     replies
 }
 
-/// Whether a turn may have said this: the same words, and calls of the same tools.
+/// Returns whether the reply may come from the turn: the same texts, and calls of the same tools.
 fn is_like(turn: &Turn, reply: &[&Block]) -> bool {
     let items = || turn.reply.iter().flatten().map(|item| &item.value);
-    let called: Vec<&str> = reply.iter().filter_map(|block| name(block)).collect();
+    let called: Vec<&str> = reply.iter().filter_map(|block| tool_name(block)).collect();
     let planned: Vec<&[Call]> = items().filter_map(alternatives).collect();
     let same_calls = called.len() == planned.len()
         && called
             .iter()
             .zip(&planned)
             .all(|(name, calls)| calls.iter().any(|call| call.tool.0.iter().any(|tool| tool == name)));
-    let said: Vec<&str> = reply.iter().filter_map(|block| words(block)).collect();
-    let texts: Vec<&Template> = items().filter_map(text).collect();
+    let said: Vec<&str> = reply.iter().filter_map(|block| block_text(block)).collect();
+    let texts: Vec<&Template> = items().filter_map(item_text).collect();
     let same_words = said.len() == texts.len() && said.iter().zip(&texts).all(|(said, text)| text.fits(said));
     turn.reply.is_some() && same_calls && same_words
 }
 
-fn name(block: &Block) -> Option<&str> {
+fn tool_name(block: &Block) -> Option<&str> {
     match block {
         Block::ToolCall(call) => Some(&call.name),
         _ => None,
     }
 }
 
-fn words(block: &Block) -> Option<&str> {
+fn block_text(block: &Block) -> Option<&str> {
     match block {
         Block::Text { text } => Some(text),
         _ => None,
@@ -92,14 +92,14 @@ fn alternatives(item: &Item) -> Option<&[Call]> {
     }
 }
 
-fn text(item: &Item) -> Option<&Template> {
+fn item_text(item: &Item) -> Option<&Template> {
     match item {
         Item::Text(template) => Some(template),
         Item::Thinking(_) | Item::Call(_) => None,
     }
 }
 
-/// The ids of calls that the script names itself, as they are in the history: alone, or with a number behind them.
+/// Returns the sent ids of the calls that the script names: the same ids, or with a number appended.
 fn calls(turns: &[Spanned<Turn>], prompt: &Prompt) -> Vec<(String, CallId)> {
     let items = turns.iter().flat_map(|turn| turn.value.reply.iter().flatten());
     let written =
@@ -140,8 +140,8 @@ lanes:
       - reply: [ { text: "Filled ${lane}." } ]
 "#;
 
-    /// The past of a conversation with these replies: words, or a call's tool and id.
-    fn of(replies: &[(&str, &str)]) -> Option<(usize, u32, u32, Vec<String>)> {
+    /// Returns the position after these replies: texts, or the tool and id of a call.
+    fn position(replies: &[(&str, &str)]) -> Option<(usize, u32, u32, Vec<String>)> {
         let mut messages = vec![json!({"role": "user", "content": "go"})];
         for (what, id) in replies {
             let mut content = Vec::new();
@@ -157,32 +157,32 @@ lanes:
         let body = json!({"model": "m", "messages": messages}).to_string();
         let prompt = Dialect::AnthropicMessages.decode_request(body.as_bytes()).expect("a request");
         let script = Script::parse(SCRIPT, Path::new("s.yaml")).expect("a script");
-        let past = past(&script.lanes[0].turns.value, &prompt)?;
-        let calls = past.calls.iter().map(|(written, id)| format!("{written}={id}")).collect();
-        Some((past.turn, past.times, past.replies, calls))
+        let prior = prior_turns(&script.lanes[0].turns.value, &prompt)?;
+        let calls = prior.calls.iter().map(|(written, id)| format!("{written}={id}")).collect();
+        Some((prior.turn, prior.times, prior.replies, calls))
     }
 
     #[test]
-    fn a_conversation_stands_where_its_last_reply_was_said() {
+    fn the_last_reply_determines_the_position() {
         let first = ("First.+!read", "toolu_a");
         let poll = ("!read", "toolu_poll-2");
-        assert_eq!(of(&[]), None);
+        assert_eq!(position(&[]), None);
         assert_eq!(
-            of(&[("Something else.", "")]),
+            position(&[("Something else.", "")]),
             None,
-            "not said by this script: it begins at its beginning"
+            "not from this script: it starts at the beginning"
         );
-        assert_eq!(of(&[first]), Some((0, 1, 1, vec!["toolu_a=toolu_a".into()])));
+        assert_eq!(position(&[first]), Some((0, 1, 1, vec!["toolu_a=toolu_a".into()])));
         let two = vec!["toolu_a=toolu_a".into(), "toolu_poll=toolu_poll-2".into()];
-        assert_eq!(of(&[first, poll, poll]), Some((1, 2, 3, two.clone())));
-        assert_eq!(of(&[first, poll, ("Filled main.", "")]), Some((3, 1, 3, two)));
-        assert_eq!(of(&[("Skipped.", "")]), Some((2, 1, 1, vec![])));
+        assert_eq!(position(&[first, poll, poll]), Some((1, 2, 3, two.clone())));
+        assert_eq!(position(&[first, poll, ("Filled main.", "")]), Some((3, 1, 3, two)));
+        assert_eq!(position(&[("Skipped.", "")]), Some((2, 1, 1, vec![])));
     }
 
     #[test]
-    fn what_was_summed_up_still_stands_where_it_was() {
-        // Only the last reply is left of three.
-        let kept = of(&[("!read", "toolu_poll")]).expect("said by this script");
+    fn a_summarised_conversation_keeps_its_position() {
+        // Only the last of three replies is left.
+        let kept = position(&[("!read", "toolu_poll")]).expect("from this script");
         assert_eq!(kept.0, 1);
     }
 }

@@ -1,4 +1,4 @@
-//! The scripted model as a server on loopback.
+//! Serves a script on loopback.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,8 +15,8 @@ use wire::dialect::{Dialect, EncodeError, ProviderError};
 
 use super::endpoint::Endpoint;
 use super::format::Pace;
-use super::play::{Line, Miss};
-use super::stage::Stage;
+use super::player::{ScriptMiss, ScriptedReply};
+use super::shared::SharedScript;
 use super::{Script, ScriptReport};
 use crate::cache_sim::{self, CacheSim};
 use crate::serve::{Client, Request, accept, http};
@@ -24,44 +24,43 @@ use crate::serve::{Client, Request, accept, http};
 /// Characters in one event of a streamed text.
 const CHUNK: usize = 24;
 
-/// A running scripted model; it ends when this is dropped, and its connections with it.
+/// A running scripted model. Dropping it ends it and its connections.
 #[derive(Debug)]
 pub struct ScriptedModel {
     addr: SocketAddr,
-    stage: Arc<Stage>,
+    shared: Arc<SharedScript>,
     serving: JoinHandle<()>,
 }
 
 impl ScriptedModel {
-    /// Begins to serve on any free port of loopback. `workspace` is what the script knows as
-    /// `${workspace}`.
+    /// Starts to serve on a free port of loopback. `workspace` is the value of `${workspace}`.
     pub async fn start(mut script: Script, workspace: &Path) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?;
         let known = script.cache.take();
-        let cache = known.map(|known| Arc::new(CacheSim::that_knows(known, SystemTime::now())));
-        let stage = Arc::new(Stage::new(script, workspace.display().to_string()));
+        let cache = known.map(|known| Arc::new(CacheSim::with_requests(known, SystemTime::now())));
+        let shared = Arc::new(SharedScript::new(script, workspace.display().to_string()));
         let serving = tokio::spawn({
-            let stage = stage.clone();
-            accept(listener, move |tcp| serve(tcp, stage.clone(), cache.clone()))
+            let shared = shared.clone();
+            accept(listener, move |tcp| serve(tcp, shared.clone(), cache.clone()))
         });
-        Ok(Self { addr, stage, serving })
+        Ok(Self { addr, shared, serving })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Tells it of an agent that asked before it was there, so that whoever waits for that one does not wait in vain, and
-    /// no error is made twice.
+    /// Adds a conversation that an earlier scripted model served, so that waits for its agent can end and no scripted error
+    /// is repeated.
     pub fn restore(&self, dialect: Dialect, before: &PriorConversation<'_>) {
-        self.stage.restore(dialect, before);
+        self.shared.restore(dialect, before);
     }
 
-    /// How the script went so far.
+    /// Returns the report so far.
     pub fn report(&self) -> ScriptReport {
-        self.stage.report()
+        self.shared.report()
     }
 }
 
@@ -82,18 +81,24 @@ impl Drop for ScriptedModel {
     }
 }
 
-async fn serve(tcp: TcpStream, stage: Arc<Stage>, cache: Option<Arc<CacheSim>>) {
-    if let Err(error) = connection(Client::new(tcp), &stage, cache.as_deref()).await {
+async fn serve(tcp: TcpStream, shared: Arc<SharedScript>, cache: Option<Arc<CacheSim>>) {
+    if let Err(error) = serve_connection(Client::new(tcp), &shared, cache.as_deref()).await {
         tracing::debug!("a connection to the scripted model ended: {error}");
     }
 }
 
-async fn connection(mut client: Client, stage: &Stage, cache: Option<&CacheSim>) -> io::Result<()> {
+async fn serve_connection(
+    mut client: Client,
+    shared: &SharedScript,
+    cache: Option<&CacheSim>,
+) -> io::Result<()> {
     while let Some(request) = client.next().await? {
-        match Endpoint::of(&request, || stage.models()) {
+        match Endpoint::of(&request, || shared.models()) {
             Endpoint::Other(response) => client.write(&response).await?,
             Endpoint::Model(dialect) => {
-                Call { client: &mut client, stage, dialect, cache, asked: None }.answer(&request).await?
+                ModelRequest { client: &mut client, shared, dialect, cache, cached: None }
+                    .answer(&request)
+                    .await?
             }
         }
         if request.is_last {
@@ -104,125 +109,127 @@ async fn connection(mut client: Client, stage: &Stage, cache: Option<&CacheSim>)
 }
 
 /// One request to the model.
-struct Call<'c> {
+struct ModelRequest<'c> {
     client: &'c mut Client,
-    stage: &'c Stage,
+    shared: &'c SharedScript,
     dialect: Dialect,
     cache: Option<&'c CacheSim>,
-    /// What the cache made of the request.
-    asked: Option<cache::Asked>,
+    /// The request in the simulated cache.
+    cached: Option<cache::Asked>,
 }
 
-impl Call<'_> {
+impl ModelRequest<'_> {
     async fn answer(mut self, request: &Request) -> io::Result<()> {
         let prompt = match self.dialect.decode_request(&request.body) {
             Ok(prompt) => prompt,
-            Err(error) => return self.refuse(None, &Miss(error.to_string())).await,
+            Err(error) => return self.refuse(None, &ScriptMiss(error.to_string())).await,
         };
-        self.asked = self.cache.and_then(|cache| cache.ask(self.dialect, &request.body));
-        let (id, ticket) = self.stage.arrive(&prompt, &request.headers, &request.body);
-        let ticket = match ticket {
-            Ok(ticket) => ticket,
+        self.cached = self.cache.and_then(|cache| cache.ask(self.dialect, &request.body));
+        let (id, claimed) = self.shared.claim(&prompt, &request.headers, &request.body);
+        let turn = match claimed {
+            Ok(turn) => turn,
             Err(miss) => return self.refuse(Some(&id), &miss).await,
         };
-        let cue = tokio::select! {
-            cue = self.stage.cue(&ticket, &prompt) => cue,
+        let reply = tokio::select! {
+            reply = self.shared.wait_for_reply(&turn, &prompt) => reply,
             error = self.client.gone() => {
-                self.stage.answered(&id, &Heard::default());
+                self.shared.answered(&id, &Heard::default());
                 return Err(error);
             }
         };
-        let (mut line, pace) = match cue {
-            Ok(cue) => cue,
+        let (mut reply, pace) = match reply {
+            Ok(reply) => reply,
             Err(miss) => return self.refuse(Some(&id), &miss).await,
         };
-        if let (Line::Reply(reply), Some(asked)) = (&mut line, &self.asked) {
-            reply.usage = cache_sim::usage(asked, &reply.usage);
+        if let (ScriptedReply::Reply(reply), Some(cached)) = (&mut reply, &self.cached) {
+            reply.usage = cache_sim::usage(cached, &reply.usage);
         }
-        let body = match Body::of(self.dialect, &line, prompt.stream) {
+        let body = match ResponseBody::new(self.dialect, &reply, prompt.stream) {
             Ok(body) => body,
-            Err(error) => return self.refuse(Some(&id), &Miss(error.to_string())).await,
+            Err(error) => return self.refuse(Some(&id), &ScriptMiss(error.to_string())).await,
         };
         self.send(&id, &body, pace).await?;
-        self.stage.sent(&ticket, &line);
+        self.shared.mark_sent(&turn, &reply);
         Ok(())
     }
 
-    /// An error in the provider's shape, which no client should ask twice about.
-    async fn refuse(&mut self, id: Option<&RequestId>, miss: &Miss) -> io::Result<()> {
-        self.stage.missed(miss);
+    /// Sends an error in the provider's format that clients do not retry.
+    async fn refuse(&mut self, id: Option<&RequestId>, miss: &ScriptMiss) -> io::Result<()> {
+        self.shared.add_miss(miss);
         let error = ProviderError::new(self.dialect.error_kind(400), format!("scripted model: {}", miss.0));
         let body = self.dialect.encode_error(&error);
         if let Some(id) = id {
-            self.stage.answered(id, &Heard::of(self.dialect, 400, &body));
+            self.shared.answered(id, &Heard::of(self.dialect, 400, &body));
         }
         self.client.write(&http::json(400, "x-should-retry: false\r\n", &body)).await
     }
 
-    async fn send(&mut self, id: &RequestId, body: &Body, pace: Pace) -> io::Result<()> {
+    async fn send(&mut self, id: &RequestId, body: &ResponseBody, pace: Pace) -> io::Result<()> {
         let mut heard = Vec::new();
         let status = body.status();
         let done = self.send_parts(id, body, pace, &mut heard).await;
         if done.is_err() {
-            self.stage.answered(id, &Heard::of(self.dialect, status, &heard));
+            self.shared.answered(id, &Heard::of(self.dialect, status, &heard));
         }
         done
     }
 
-    /// The tracker learns of the reply before its last bytes leave: the next request may be here
-    /// before this task runs again.
+    /// Sends the reply. The tracker learns of it before its last bytes leave, because the next request may come before this
+    /// task runs again.
     async fn send_parts(
         &mut self,
         id: &RequestId,
-        body: &Body,
+        body: &ResponseBody,
         pace: Pace,
         heard: &mut Vec<u8>,
     ) -> io::Result<()> {
         self.client.wait(Duration::from_millis(pace.first_ms)).await?;
-        if let (Some(cache), Some(asked)) = (self.cache, self.asked.as_ref().filter(|_| body.status() < 400))
-        {
-            cache.begin(asked);
+        let cached = self.cached.as_ref().filter(|_| body.status() < 400);
+        if let (Some(cache), Some(cached)) = (self.cache, cached) {
+            cache.begin(cached);
         }
         let events = match body {
-            Body::Json { status, headers, bytes } => {
-                self.stage.answered(id, &Heard::of(self.dialect, *status, bytes));
+            ResponseBody::Json { status, headers, bytes } => {
+                self.shared.answered(id, &Heard::of(self.dialect, *status, bytes));
                 return self.client.write(&http::json(*status, headers, bytes)).await;
             }
-            Body::Events(events) => events,
+            ResponseBody::Events(events) => events,
         };
-        let mut waiting = http::stream();
+        let mut pending = http::stream();
         for (index, event) in events.iter().enumerate() {
             let is_last = index + 1 == events.len();
-            // Without a pace, whatever comes before the last event leaves together.
+            // Without a pace, all events before the last one are sent together.
             if is_last || pace.event_ms > 0 {
-                self.client.write(&waiting).await?;
-                waiting.clear();
+                self.client.write(&pending).await?;
+                pending.clear();
                 if index > 0 {
                     self.client.wait(Duration::from_millis(pace.event_ms)).await?;
                 }
             }
-            http::push_chunk(&mut waiting, event);
+            http::push_chunk(&mut pending, event);
             heard.extend_from_slice(event);
         }
-        self.stage.answered(id, &Heard::of(self.dialect, 200, heard));
-        waiting.extend_from_slice(http::LAST_CHUNK);
-        self.client.write(&waiting).await
+        self.shared.answered(id, &Heard::of(self.dialect, 200, heard));
+        pending.extend_from_slice(http::LAST_CHUNK);
+        self.client.write(&pending).await
     }
 }
 
-/// What is sent.
-enum Body {
+/// The body of a response.
+enum ResponseBody {
     Json { status: u16, headers: String, bytes: Vec<u8> },
     Events(Vec<Vec<u8>>),
 }
 
-impl Body {
-    fn of(dialect: Dialect, line: &Line, stream: bool) -> Result<Self, EncodeError> {
+impl ResponseBody {
+    fn new(dialect: Dialect, reply: &ScriptedReply, stream: bool) -> Result<Self, EncodeError> {
         let headers = String::new();
-        Ok(match line {
-            Line::Reply(reply) if stream => Self::Events(dialect.encode_stream(reply, CHUNK)?),
-            Line::Reply(reply) => Self::Json { status: 200, headers, bytes: dialect.encode_reply(reply)? },
-            Line::Error { status, kind, message, retry_after } => {
+        Ok(match reply {
+            ScriptedReply::Reply(reply) if stream => Self::Events(dialect.encode_stream(reply, CHUNK)?),
+            ScriptedReply::Reply(reply) => {
+                Self::Json { status: 200, headers, bytes: dialect.encode_reply(reply)? }
+            }
+            ScriptedReply::Error { status, kind, message, retry_after } => {
                 let kind = kind.as_deref().unwrap_or_else(|| dialect.error_kind(*status));
                 let bytes = dialect.encode_error(&ProviderError::new(kind, message));
                 let headers = retry_after.map_or(headers, |seconds| format!("retry-after: {seconds}\r\n"));

@@ -1,19 +1,19 @@
-//! Text with `${name}` in it.
+//! Texts with placeholders such as `${name}`.
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 
-/// A text and the names whose values it wants.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Template(Vec<Piece>);
+pub(super) struct Template(Vec<TemplatePart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum TemplatePart {
     Plain(String),
     Name(String),
 }
 
 impl Template {
-    /// Reads `${name}`; `$${` stands for a plain `${`.
+    /// Parses a text. `$${` is an escaped `${`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut plain = String::new();
@@ -31,36 +31,36 @@ impl Template {
             let name = &after[..end];
             if !is_name(name) {
                 return Err(format!(
-                    "`${{{name}}}` is no name of letters, digits, `_` and `-`; write `$${{` for a plain `${{`"
+                    "`${{{name}}}` is not a name of letters, digits, `_` and `-`; write `$${{` for a plain `${{`"
                 ));
             }
             if !plain.is_empty() {
-                pieces.push(Piece::Plain(std::mem::take(&mut plain)));
+                pieces.push(TemplatePart::Plain(std::mem::take(&mut plain)));
             }
-            pieces.push(Piece::Name(name.to_owned()));
+            pieces.push(TemplatePart::Name(name.to_owned()));
             rest = &after[end + 1..];
         }
         plain.push_str(rest);
         if !plain.is_empty() {
-            pieces.push(Piece::Plain(plain));
+            pieces.push(TemplatePart::Plain(plain));
         }
         Ok(Self(pieces))
     }
 
-    /// The names it wants.
+    /// Returns the names of the placeholders.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
-            Piece::Name(name) => Some(name.as_str()),
-            Piece::Plain(_) => None,
+            TemplatePart::Name(name) => Some(name.as_str()),
+            TemplatePart::Plain(_) => None,
         })
     }
 
-    /// Whether the text may be this one with something in the place of every name.
+    /// Returns whether the text may result from this template with some values.
     pub(super) fn fits(&self, text: &str) -> bool {
         let mut rest = text;
         let mut open = false;
         for piece in &self.0 {
-            let Piece::Plain(plain) = piece else {
+            let TemplatePart::Plain(plain) = piece else {
                 open = true;
                 continue;
             };
@@ -73,20 +73,20 @@ impl Template {
         open || rest.is_empty()
     }
 
-    /// The text with every name's value in its place.
+    /// Replaces the placeholders by their values.
     pub(super) fn fill<E>(&self, mut value: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Plain(plain) => text.push_str(plain),
-                Piece::Name(name) => text.push_str(&value(name)?),
+                TemplatePart::Plain(plain) => text.push_str(plain),
+                TemplatePart::Name(name) => text.push_str(&value(name)?),
             }
         }
         Ok(text)
     }
 }
 
-/// Whether a value may be called so.
+/// Returns whether a value may have this name.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
@@ -118,7 +118,7 @@ mod tests {
             assert_eq!(filled(text).as_deref(), Ok(expected), "{text}");
         }
         for (text, part) in
-            [("${a", "without its `}`"), ("${a b}", "`${a b}` is no name"), ("${}", "no name")]
+            [("${a", "without its `}`"), ("${a b}", "`${a b}` is not a name"), ("${}", "not a name")]
         {
             let error = filled(text).expect_err(text);
             assert!(error.contains(part), "{error}");

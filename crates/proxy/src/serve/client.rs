@@ -1,4 +1,4 @@
-//! A harness's connection: requests in, bytes out.
+//! A connection of a harness: requests in, bytes out.
 
 use std::io;
 use std::time::Duration;
@@ -9,26 +9,27 @@ use tokio::net::TcpStream;
 use crate::exchange::{Buffer, fill};
 use crate::h1::{BodyDecoder, RequestHead};
 
-/// How much is read ahead of a request that is not answered yet.
-const AHEAD: usize = 1 << 20;
+/// Maximum number of bytes read ahead of a request that is not answered yet.
+const READ_AHEAD: usize = 1 << 20;
 
-/// What a compressed request may unpack to.
-const UNPACKED: usize = 256 << 20;
+/// Maximum length of an unpacked request body.
+const MAX_UNPACKED: usize = 256 << 20;
 
+/// A connection of a harness.
 pub(crate) struct Client {
     tcp: TcpStream,
     buffer: Buffer,
 }
 
-/// One request.
+/// One request of a harness.
 pub(crate) struct Request {
     pub(crate) method: String,
     /// Path and query.
     pub(crate) target: String,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
-    /// Unpacked.
+    /// The unpacked body.
     pub(crate) body: Vec<u8>,
-    /// The connection ends with its answer.
+    /// Whether the connection closes after the response.
     pub(crate) is_last: bool,
 }
 
@@ -38,12 +39,12 @@ impl Request {
         found.map(|(_, value)| value.as_slice())
     }
 
-    /// The target without its query.
+    /// Returns the target without its query and without a slash at its end.
     pub(crate) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default().trim_end_matches('/')
     }
 
-    /// What stands behind the path.
+    /// Returns the query without the `?`.
     pub(crate) fn query(&self) -> &str {
         self.target.split_once('?').map_or("", |(_, query)| query)
     }
@@ -51,11 +52,11 @@ impl Request {
 
 impl Client {
     pub(crate) fn new(tcp: TcpStream) -> Self {
-        let _ = tcp.set_nodelay(true); // slower without, not wrong
+        let _ = tcp.set_nodelay(true); // only slower without
         Self { tcp, buffer: Buffer::new() }
     }
 
-    /// The next request; `None` when there are no more.
+    /// Reads the next request; `None` at the end of the connection.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Request>> {
         let (head, length) = loop {
             match RequestHead::parse(&self.buffer).map_err(io::Error::other)? {
@@ -89,7 +90,7 @@ impl Client {
         if let Some(coding) = request.header("content-encoding") {
             let coding = String::from_utf8_lossy(coding).into_owned();
             request.body =
-                wire::encoding::decode(&coding, &request.body, UNPACKED).map_err(io::Error::other)?;
+                wire::encoding::decode(&coding, &request.body, MAX_UNPACKED).map_err(io::Error::other)?;
         }
         Ok(Some(request))
     }
@@ -98,9 +99,9 @@ impl Client {
         self.tcp.write_all(bytes).await
     }
 
-    /// Returns when the harness has left; what it sends until then is kept for later.
+    /// Returns when the harness has left. What it sends until then is kept for the next request.
     pub(crate) async fn gone(&mut self) -> io::Error {
-        while self.buffer.len() < AHEAD {
+        while self.buffer.len() < READ_AHEAD {
             match fill(&mut self.tcp, &mut self.buffer).await {
                 Ok(0) => return io::ErrorKind::ConnectionAborted.into(),
                 Ok(_) => {}
@@ -110,7 +111,7 @@ impl Client {
         std::future::pending().await
     }
 
-    /// Waits, unless the harness leaves.
+    /// Waits for this time. Fails if the harness leaves.
     pub(crate) async fn wait(&mut self, time: Duration) -> io::Result<()> {
         if time.is_zero() {
             return Ok(());
@@ -121,8 +122,8 @@ impl Client {
         }
     }
 
-    /// Ends the connection the hard way: the other side reads an error instead of an end.
+    /// Resets the connection.
     pub(crate) fn reset(self) {
-        let _ = self.tcp.set_zero_linger(); // closed the usual way without
+        let _ = self.tcp.set_zero_linger(); // without it, closed in the usual way
     }
 }

@@ -1,4 +1,4 @@
-//! Responses as bytes.
+//! Encodes responses.
 
 use std::io::Write as _;
 
@@ -9,31 +9,31 @@ fn head(status: u16, rest: &str) -> String {
     format!("HTTP/1.1 {status} {}\r\n{rest}\r\n\r\n", reason.unwrap_or("Scripted"))
 }
 
-/// A whole response. `more` is further headers, each with its line's end.
-pub(crate) fn json(status: u16, more: &str, body: &[u8]) -> Vec<u8> {
+/// Encodes a complete response. `headers` are additional headers, each with its line break.
+pub(crate) fn json(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
-    let rest = format!("{more}content-type: application/json\r\ncontent-length: {length}");
+    let rest = format!("{headers}content-type: application/json\r\ncontent-length: {length}");
     [head(status, &rest).as_bytes(), body].concat()
 }
 
-/// An answer to `HEAD`.
+/// Encodes the response to a `HEAD` request.
 pub(crate) fn empty(status: u16) -> Vec<u8> {
     head(status, "content-type: application/json\r\ncontent-length: 0").into_bytes()
 }
 
-/// The head of a stream.
+/// Encodes the head of a stream.
 pub(crate) fn stream() -> Vec<u8> {
     let rest = "content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\ntransfer-encoding: chunked";
     head(200, rest).into_bytes()
 }
 
-/// Puts one event behind `out` as one chunk, as providers send them.
+/// Appends one event as one chunk, as providers send it.
 pub(crate) fn push_chunk(out: &mut Vec<u8>, event: &[u8]) {
     out.reserve(event.len() + 20);
-    write!(out, "{:x}\r\n", event.len()).expect("a vector takes all");
+    write!(out, "{:x}\r\n", event.len()).expect("a vector accepts all bytes");
     out.extend_from_slice(event);
     out.extend_from_slice(b"\r\n");
 }
 
-/// What ends a stream.
+/// The end of a chunked body.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";

@@ -1,4 +1,4 @@
-//! What a stand-in for a provider needs: connections, requests, and responses as bytes.
+//! Serves HTTP in place of a provider: connections, requests, and responses as bytes.
 
 mod client;
 pub(crate) mod http;
@@ -12,14 +12,14 @@ use wire::dialect::Prompt;
 
 pub(crate) use client::{Client, Request};
 
-/// What a request says of its sender.
+/// Reads the identity of the sender from a request.
 pub(crate) fn identity(headers: &[(String, Vec<u8>)], body: &[u8], prompt: &Prompt) -> Identity {
     let text =
         headers.iter().filter_map(|(name, value)| Some((name.as_str(), std::str::from_utf8(value).ok()?)));
     Identity::of(text, body, Some(prompt))
 }
 
-/// Serves every connection until this is dropped, and all of them with it.
+/// Serves connections. Dropping the future drops them.
 pub(crate) async fn accept<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -32,8 +32,8 @@ where
                     connections.spawn(serve(tcp));
                 }
                 Err(error) => {
-                    // Too many open files, as a rule: others may close some.
-                    tracing::warn!("a connection cannot be accepted: {error}");
+                    // Usually too many open files: other programs may close some.
+                    tracing::warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             },

@@ -1,4 +1,4 @@
-//! A provider made of raw bytes, a harness made of raw bytes, and the proxy between them.
+//! A provider and a harness that exchange raw bytes, and the proxy between them.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
@@ -15,10 +15,10 @@ use redact::{FingerprintKey, Redactor};
 use tempfile::TempDir;
 use wire::{Body, Exchange};
 
-/// A test that hangs should fail instead.
+/// Timeout after which a test that hangs fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Accepts connections one after the other; each is handed to `serve` on a thread of its own.
+/// Accepts connections, and serves each on its own thread.
 pub(crate) fn provider<F>(serve: F) -> SocketAddr
 where
     F: Fn(TcpStream) + Send + Sync + 'static,
@@ -35,7 +35,7 @@ where
     addr
 }
 
-/// A provider for one connection; what it returns can be joined.
+/// Starts a provider for one connection. Returns its address and its thread.
 pub(crate) fn provider_once<T, F>(serve: F) -> (SocketAddr, JoinHandle<T>)
 where
     T: Send + 'static,
@@ -63,7 +63,7 @@ pub(crate) fn read_exactly(tcp: &mut TcpStream, length: usize) -> Vec<u8> {
 pub(crate) fn read_to_close(tcp: &mut TcpStream) -> Vec<u8> {
     tcp.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = Vec::new();
-    // A reset ends it too; what came until then is what counts.
+    // A reset also ends it. Only the bytes until then count.
     let _ = tcp.read_to_end(&mut bytes);
     bytes
 }
@@ -82,7 +82,7 @@ pub(crate) fn read_until(tcp: &mut TcpStream, end: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Makes the close a reset.
+/// Resets a connection when it is closed.
 pub(crate) fn reset(tcp: TcpStream) {
     let socket = socket2::SockRef::from(&tcp);
     socket.set_linger(Some(Duration::ZERO)).unwrap();
@@ -92,7 +92,7 @@ pub(crate) fn close(tcp: &TcpStream) {
     let _ = tcp.shutdown(Shutdown::Both);
 }
 
-/// Waits for something that another thread brings about and nobody announces.
+/// Waits for a condition that another thread fulfils without a notification.
 pub(crate) fn wait_until(happened: impl Fn() -> bool) {
     let until = std::time::Instant::now() + PATIENCE;
     while !happened() {
@@ -119,7 +119,7 @@ pub(crate) struct Stopped {
 }
 
 impl Station {
-    /// Stands before providers given as `[PREFIX=]URL`.
+    /// Starts a proxy for upstreams given as `[PREFIX=]URL`.
     pub(crate) fn new(upstreams: &[&str]) -> Self {
         Self::with_disk(upstreams, |dir| Box::new(Folder::new(dir)))
     }
@@ -163,7 +163,7 @@ impl Station {
         Stopped { reach, finished, manifest: self.manifest, folder: self.folder }
     }
 
-    /// Stops, seals, and reads the recording back.
+    /// Stops the proxy, seals the recording, and reads it.
     pub(crate) fn seal(self) -> Opened {
         self.stop().seal()
     }
@@ -214,7 +214,7 @@ impl Opened {
     }
 }
 
-/// A request whose answer ends its connection.
+/// Returns a request that closes its connection.
 pub(crate) fn post(path: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
@@ -223,7 +223,7 @@ pub(crate) fn post(path: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Status and body of a response.
+/// Returns status and body of a response.
 pub(crate) fn response(bytes: &[u8]) -> (u16, Vec<u8>) {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! Faults: each kind at its place, the same bytes every time, and the recorded answer behind it.
+//! Tests of faults: each kind at its place, with the same bytes each time, followed by the recorded reply.
 
 use super::*;
 
@@ -67,7 +67,7 @@ async fn behind_a_fault_comes_what_was_recorded() {
     let report = live.server.report();
     assert!(report.is_complete(), "{report}");
     assert_eq!((report.served, report.faults[0].hits), (1, 1));
-    assert!(report.to_string().contains("happened: asked again after 0.0 s"), "{report}");
+    assert!(report.to_string().contains("was applied; retried after 0.0 s"), "{report}");
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn a_permanent_fault_never_ends_and_one_that_never_happens_is_named() {
     let mut live = with("lane=main,turn=2:cut").await;
     live.ask("main", "hello").await;
     let report = live.server.report();
-    assert!(!report.is_complete() && report.to_string().contains("never happened"), "{report}");
+    assert!(!report.is_complete() && report.to_string().contains("never applied"), "{report}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Positions, attempts, names and misses.
+//! Tests of turns, attempts, names and misses with live requests.
 
 use super::*;
 use crate::replay::OnMiss;
@@ -23,7 +23,7 @@ async fn every_lane_gets_its_own_answers_whoever_asks_first() {
     );
     assert_eq!(live.ask("b", "scan the source folder").await, "text the source is fine");
     assert_eq!(live.ask("a", "scan the root folder").await, "text the root is fine");
-    // The order of results is the harness's business, and not the position's.
+    // The order of results does not affect the match.
     let results = "result t1 the root is fine; result t2 the source is fine";
     assert_eq!(live.ask("main", results).await, "text all is fine");
     let report = live.server.report();
@@ -57,7 +57,7 @@ async fn twins_come_in_the_order_they_were_recorded_in() {
     assert_eq!(live.ask("x", "result a1 x").await, "text three");
 }
 
-/// Prompts that differ in a number alone, in another folder than the recorded one.
+/// Prompts that differ only in a number, in another folder than the recorded one.
 #[tokio::test]
 async fn siblings_are_told_apart_by_their_numbers() {
     let story = Story::new(
@@ -78,7 +78,7 @@ async fn siblings_are_told_apart_by_their_numbers() {
     assert_eq!(live.ask("x", "in /w/01 count the files of part 1").await, "text one");
 }
 
-/// Agents whose replies have the same ids or words: each is known by what it was told itself.
+/// Agents whose replies have equal ids or texts are distinguished by their own requests.
 #[tokio::test]
 async fn a_lane_keeps_its_own_history() {
     const BOTH: &str = "
@@ -176,7 +176,7 @@ async fn a_lane_keeps_its_own_history() {
             }
         }
     }
-    // Whoever comes in the middle is known by all that was said before.
+    // A conversation that starts in the middle is recognised by its whole history.
     let mut live = Story::new(&format!("{BOTH}{same_ids}")).play(&ReplaySettings::default()).await;
     let opening = ["count the boats", "result x1 the file of the boats"];
     let messages = live.lanes.entry("b".to_owned()).or_default();
@@ -259,7 +259,7 @@ async fn names_the_harness_made_are_put_into_the_replies() {
         live.ask("main", "result t1 started as job_ccddee9 and job_445566").await,
         "call t2 Wait job_445566 then job_ccddee9"
     );
-    // What was said with other names in it is still what was said.
+    // A reply with live names is recognised as the recorded one.
     assert_eq!(
         live.ask("main", "result t2 both are done").await,
         "text job_ccddee9 is done, /tmp/box/7/ws is clean"
@@ -333,10 +333,10 @@ async fn side_calls_are_answered_as_often_as_they_come() {
 async fn a_question_aside_that_was_not_recorded_is_a_miss() {
     const MISS: &str = "no recorded side call is like this request";
     for (asked, expected) in [
-        // Never asked before.
+        // Not requested before.
         (vec!["tell me a joke about elephants"], vec![MISS]),
         (vec!["name this chat: greetings"], vec!["text A greeting"]),
-        // Asked before.
+        // Requested before.
         (vec!["name this chat: hello", "tell me a joke"], vec!["text A greeting", MISS]),
         (vec!["name this chat: hello", "name this chat: tides and boats"], vec!["text A greeting", MISS]),
         (vec!["name this chat: hello", "name this chat: hello"], vec!["text A greeting"; 2]),
@@ -359,7 +359,7 @@ async fn the_only_main_agent_is_meant_whatever_it_says_and_the_report_says_so() 
     for (said, line) in [
         ("what is the sum", ""),
         ("<reminder> be nice to everybody and never say no </reminder>; what is the sum", ""),
-        ("tell me a joke about elephants", "asked for in other words: turn 1 of lane `main` (r000001)"),
+        ("tell me a joke about elephants", "requested with another text: turn 1 of lane `main` (r000001)"),
     ] {
         let mut live = story.play(&ReplaySettings::default()).await;
         assert_eq!(live.ask("main", said).await, "text four");
@@ -464,7 +464,7 @@ fn a_dump_that_cannot_be_read_is_an_error_and_not_a_miss_later() {
         ("r000002_request.json", "r000002_request.json", &cut, Some("`r000002_request.json` in")),
         ("r000003_response.json", "r000003_response.json", &empty, Some("`r000003_response.json` in")),
         ("r000003_response.json", "r000003_response.json", &odd, Some("r000003")),
-        // Nothing is hidden by a copy, or by what has another name.
+        // A copy and a file with another name hide nothing.
         ("r000001_response.json", "r000009_response.json", &same, None),
         ("r000001_response.json", "notes.json", &cut, None),
     ] {
@@ -496,10 +496,10 @@ async fn counts_go_by_what_is_counted() {
         let (status, body) = post_to(&live.server, "/v1/messages/count_tokens", text).await;
         assert_eq!((status, body.contains(tokens)), (200, true), "{body}");
     }
-    assert_eq!(post_to(&live.server, "/", "x").await.0, 500, "nobody asked for that");
+    assert_eq!(post_to(&live.server, "/", "x").await.0, 500, "no such request was recorded");
 }
 
-/// What the model says second, after results that name things anew.
+/// Returns the second reply of the model, after results with live names.
 async fn said_after(story: &Story, results: &str) -> String {
     let mut live = story.play(&ReplaySettings::default()).await;
     live.ask("main", "begin").await;
@@ -536,7 +536,7 @@ async fn a_name_is_put_in_however_it_is_written() {
     for (n, spelling) in spellings.into_iter().enumerate() {
         let story = telling(results, says);
         story.respell(2, |dump| {
-            // In arguments, JSON within JSON: its escapes are escaped again. Elsewhere one would be no letter.
+            // Arguments are JSON within JSON, so their escapes are escaped again.
             let body = dump["body"]["text"].as_str().expect("a text");
             let lines = body.lines().map(|line| match (n, line.contains("partial_json")) {
                 (3, false) => line.to_owned(),
@@ -588,7 +588,7 @@ async fn a_path_with_a_space_is_one_path() {
     for (live, path) in [
         ("wrote /w/my dir/x.txt", "/w/my dir/x.txt"),
         (r#"wrote /w/a"b\2/x.txt"#, r#"/w/a"b\2/x.txt"#),
-        // Which words belong to it cannot be told.
+        // The end of the path is ambiguous.
         ("wrote /w/my (two files)", "/w/a1b2/x.txt"),
     ] {
         let said = said_after(&story, &format!("result t1 {live}; result t2 done")).await;

@@ -1,4 +1,4 @@
-//! Small recordings in our own words, played to a client that asks what the test says.
+//! Small recordings, replayed to a client that sends the requests of the test.
 
 mod faults;
 mod live;
@@ -16,15 +16,15 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{RecordedTraffic, ReplayServer, ReplaySettings};
 
-/// A recording from lines, one for each request and response in the order they happened:
+/// A recording from lines, one for each request and response in order:
 ///
 /// ```text
-/// main > hello                      a request with this text behind the lane's history
+/// main > hello                      a request with this text after the lane's history
 /// main < call t1 Task scan the root ; text bye
-/// main > result t1 all is well      a result; `\n` in it, and in what the model says, is a new line
+/// main > result t1 all is well      a result; `\n` in it, and in replies, is a new line
 /// main < status 529
-/// fork = main                       a lane goes on with what another has said and heard so far
-/// title > name it                   lanes whose name begins with `title` offer no tools
+/// fork = main                       a lane that continues the history of another lane
+/// title > name it                   lanes whose name begins with `title` have no tools
 /// ```
 struct Story {
     dir: TempDir,
@@ -43,7 +43,7 @@ impl Story {
         let mut exchanges = 0;
         let mut ms = 0;
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            // A second behind the one before, or right behind it.
+            // One second after the line before, or 10 ms.
             let (wait, line) = line.strip_prefix("+ ").map_or((1_000, line), |line| (10, line));
             ms += wait;
             let (lane, rest) = line.split_once(' ').expect("a lane");
@@ -85,7 +85,7 @@ impl Story {
                         }),
                     );
                 }
-                _ => panic!("neither asked nor answered: {line}"),
+                _ => panic!("neither request nor response: {line}"),
             }
         }
         Self { dir }
@@ -115,7 +115,7 @@ fn write(dir: &Path, n: usize, phase: &str, dump: Value) {
     std::fs::write(path, dump.to_string()).expect("it can be written");
 }
 
-/// What the user's side says: a text, or results apart by `;`.
+/// Adds a message of the user: a text, or results divided by `;`.
 fn said_by_user(messages: &mut Vec<Value>, said: &str) {
     if said == "again" {
         return;
@@ -159,7 +159,7 @@ fn request(lane: &str, messages: &[Value]) -> String {
     body.to_string()
 }
 
-/// A streamed answer, its texts and inputs in two pieces each.
+/// Returns a streamed reply with two pieces for each text and input.
 fn response(said: &str, n: usize) -> (u16, &'static str, String) {
     if let Some(status) = said.strip_prefix("status ") {
         let body = json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}});
@@ -201,24 +201,24 @@ fn response(said: &str, n: usize) -> (u16, &'static str, String) {
     let mut stream = String::new();
     for event in events {
         let kind = event["type"].as_str().expect("a type");
-        write!(stream, "event: {kind}\ndata: {event}\n\n").expect("a string takes everything");
+        write!(stream, "event: {kind}\ndata: {event}\n\n").expect("a string accepts all text");
     }
     (200, "text/event-stream", stream)
 }
 
-/// A recording that plays, and the conversations of whoever asks.
+/// A running replay, and the live conversations.
 struct Live {
     server: ReplayServer,
     lanes: BTreeMap<String, Vec<Value>>,
 }
 
 impl Live {
-    /// A lane goes on with what another has said and heard so far.
+    /// Lets a lane continue the history of another lane.
     fn fork(&mut self, lane: &str, of: &str) {
         self.lanes.insert(lane.to_owned(), self.lanes[of].clone());
     }
 
-    /// Lets a lane say something; gives the status and what the model said, in the story's words.
+    /// Sends a message of a lane. Returns the reply in the notation of a story, or status and body of an error.
     async fn ask(&mut self, lane: &str, said: &str) -> String {
         let messages = self.lanes.entry(lane.to_owned()).or_default();
         said_by_user(messages, said);
@@ -278,7 +278,7 @@ async fn post_bytes_to(server: &ReplayServer, path: &str, body: &str) -> (u16, V
     ask_bytes(server, "POST", path, body).await
 }
 
-/// The status and the body, unchunked, as far as they come.
+/// Sends a request. Returns status and unchunked body, as far as they come.
 async fn ask_bytes(server: &ReplayServer, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
     let mut tcp = TcpStream::connect(server.addr()).await.expect("it listens");
     let head = format!(

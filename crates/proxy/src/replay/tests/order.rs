@@ -1,4 +1,4 @@
-//! The recorded order, and others.
+//! Tests of the recorded order and of seeded orders.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -59,9 +59,9 @@ fn one_end_is_noticed_before_the_next_comes() {
     );
 }
 
-/// A parent that waits only for one of them asks when that one has ended: the others come before.
+/// A parent that waits for only one agent continues when that one has ended, so the others must end before.
 #[test]
-fn the_end_that_a_call_waits_for_comes_behind_those_that_are_told_of_with_it() {
+fn the_end_that_a_call_waits_for_comes_after_those_that_are_reported_with_it() {
     check(
         "
         main > look around
@@ -87,7 +87,7 @@ fn the_end_that_a_call_waits_for_comes_behind_those_that_are_told_of_with_it() {
     );
 }
 
-/// Each of them would wake the parent, which waits a moment for others and no longer.
+/// Each end would wake the parent, which waits only a moment for others.
 #[test]
 fn ends_that_wake_the_parent_together_come_at_once() {
     check(
@@ -132,9 +132,9 @@ fn ends_that_wake_the_parent_together_come_at_once() {
     );
 }
 
-/// At the end of its own reply the parent asks at once where it has heard of one of them.
+/// At the end of its own reply, a parent that knows of one end continues at once.
 #[test]
-fn a_reply_ends_behind_all_that_the_next_request_tells_of() {
+fn a_reply_ends_after_all_ends_that_the_next_request_reports() {
     check(
         "
         main > look around
@@ -198,7 +198,7 @@ fn an_end_that_a_text_announces_waits_for_the_request_before_it() {
 }
 
 #[test]
-fn a_parent_that_is_about_to_ask_after_an_agent_lets_its_end_be_noticed() {
+fn a_parent_that_is_about_to_poll_an_agent_first_notices_its_end() {
     check(
         "
         main > look around
@@ -288,15 +288,15 @@ async fn the_recorded_order_is_kept_whoever_asks_first() {
             tcp.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice()).await.expect("it reads");
             let mut bytes = Vec::new();
             tcp.read_to_end(&mut bytes).await.expect("it answers");
-            ended.lock().expect("nobody panics").push(said);
+            ended.lock().expect("lock is not poisoned").push(said);
         }
     };
     tokio::join!(ask("count the files"), ask("count the lines"));
-    assert_eq!(*ended.lock().expect("nobody panics"), ["count the lines", "count the files"]);
+    assert_eq!(*ended.lock().expect("lock is not poisoned"), ["count the lines", "count the files"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_never_comes_is_given_up_and_named() {
+async fn a_request_that_never_comes_is_skipped_and_reported() {
     let story = Story::new(
         "
         main > go

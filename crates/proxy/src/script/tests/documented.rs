@@ -1,11 +1,11 @@
-//! What is written about scripts holds.
+//! The documented examples are valid.
 
 use super::parse;
 
 const DOCS: &str = include_str!("../../../../../docs/reference/script.md");
 const EXAMPLE: &str = include_str!("../../../../../examples/hello.yaml");
 
-/// The blocks of YAML in a text, in order.
+/// Returns the YAML blocks of a text in order.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
@@ -20,7 +20,7 @@ fn every_example_is_a_script() {
     let blocks = blocks(DOCS);
     assert!(blocks.len() >= 3, "{}", blocks.len());
     for block in blocks.iter().map(String::as_str).chain([EXAMPLE]) {
-        // A block that shows a lane or a turn alone stands in a script around it.
+        // A block with only a lane or a turn is completed to a script.
         let whole = match block {
             lane if lane.starts_with("- lane:") => format!("format: 1\nlanes:\n{lane}"),
             turn if turn.starts_with("- ") => {

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 
 use super::parse;
 
-/// What is said of each script, one a line.
+/// Checks the error of each script, one per line.
 fn check(scripts: &[&str], expect: Expect) {
     let mistake = |script: &&str| {
         let error = parse(script).expect_err(script);
@@ -13,7 +13,7 @@ fn check(scripts: &[&str], expect: Expect) {
     expect.assert_eq(&scripts.iter().map(mistake).collect::<String>());
 }
 
-/// The same of a lane `main` that takes everything, with these turns from line 6 on.
+/// Checks a lane `main` that matches all requests, with these turns from line 6 on.
 fn check_turns(turns: &[&str], expect: Expect) {
     let head = "format: 1\nlanes:\n  - lane: main\n    match: { any: true }\n    turns:\n";
     let scripts: Vec<String> = turns.iter().map(|turns| format!("{head}      - {turns}\n")).collect();
@@ -32,11 +32,11 @@ fn the_file() {
             "format: 1\nlanes:\n  - lane: a\n    colour: red\n",
         ],
         expect![[r#"
-            format 2 is not 1, the only one there is at line 1, column 9
-            `lanes` is empty, expected one lane at least, at line 2, column 8
+            unknown format 2, expected 1 at line 1, column 9
+            `lanes` is empty, expected at least one lane, at line 2, column 8
             unclosed bracket '[' at line 2, column 8
             missing field `match` at line 4, column 5
-            lane `a` has no turns, expected one at least, at line 5, column 12
+            lane `a` has no turns, expected at least one, at line 5, column 12
             unknown field `colour`, expected one of lane, match, turns, stop_reason, pace at line 4, column 5
         "#]],
     );
@@ -65,14 +65,14 @@ fn lanes() {
     check(
         &scripts.each_ref().map(String::as_str),
         expect![[r#"
-        lane `a` is there twice, first in line 3, at line 6, column 11
-        lane `b` is never reached: lane `a` before it takes whatever comes, at line 6, column 11
-        lane `a` has an empty `match`; write `any: true` to take whatever comes, at line 4, column 12
-        lane `a` has an empty `match`; write `any: true` to take whatever comes, at line 4, column 12
-        lane `a` wants tools and `no_tools` at once, at line 4, column 12
-        an empty list, expected one at least at line 4, column 29
+        lane `a` is defined twice, first in line 3, at line 6, column 11
+        lane `b` is never reached: lane `a` before it matches all requests, at line 6, column 11
+        lane `a` has an empty `match`; write `any: true` to match all requests, at line 4, column 12
+        lane `a` has an empty `match`; write `any: true` to match all requests, at line 4, column 12
+        lane `a` has both `tools_include` and `no_tools`, at line 4, column 12
+        an empty list, expected at least one value at line 4, column 29
         unknown field `tool_include`, expected one of any, no_tools, tools_include, tools_exclude, system_contains, prompt_contains, text_contains, model at line 4, column 14
-        invalid type: integer `5`, expected one or a list; a text that looks like a number needs quotes at line 4, column 14
+        invalid type: integer `5`, expected one value or a list; a text that looks like a number needs quotes at line 4, column 14
         a lane without a name, at line 3, column 11
     "#]],
     );
@@ -98,15 +98,15 @@ fn turns_and_replies() {
         expect![[r#"
             turn 1 of lane `main` has neither `reply` nor `error`, expected one of them, at line 6, column 9
             turn 1 of lane `main` has both `reply` and `error`, expected one of them, at line 6, column 9
-            status 200 is no error, expected 400 to 599 at line 6, column 26
+            status 200 is not an error, expected 400 to 599 at line 6, column 26
             unknown variant `shout`, expected one of text, thinking, call at line 6, column 20
             expected end of mapping after enum variant value at line 6, column 30
             unknown stop reason `tired`, expected one of `end_turn`, `tool_use`, `max_tokens`, `stop_sequence`, `pause_turn`, `refusal`, `content_filter`, `context_window` at line 6, column 35
             invalid value: integer `0`, expected a nonzero u32 at line 6, column 22
-            an empty `when`; leave it out, or expected `results_contain`, `text_contains` or `tools_include`, at line 6, column 28
-            an empty list, expected one at least at line 6, column 34
+            an empty `when`, expected `results_contain`, `text_contains` or `tools_include`, at line 6, column 28
+            an empty list, expected at least one value at line 6, column 34
             unknown field `inputs`, expected one of tool, unoffered, id, input at line 6, column 37
-            `input` is neither a mapping nor, for a tool that takes free text, a text, at line 6, column 18
+            `input` must be a mapping, or a text for a tool with free text, at line 6, column 18
             unknown field `event`, expected one of first_ms, event_ms at line 6, column 30
         "#]],
     );
@@ -128,16 +128,16 @@ fn values() {
             "{ reply: [], capture: { 'a b': { in: system, regex: x } } }",
         ],
         expect![[r#"
-            turn 1 of lane `main` says `${HOME}`, which no turn captures; write `$${` for a plain `${`, at line 6, column 18
+            turn 1 of lane `main` uses `${HOME}`, which no turn captures; write `$${` for a plain `${`, at line 6, column 18
             `${` without its `}`; write `$${` for a plain `${` at line 6, column 26
-            turn 1 of lane `main` says `${b}`, which no turn captures; write `$${` for a plain `${`, at line 6, column 18
-            turn 1 of lane `main` says `${b}`, which no turn captures; write `$${` for a plain `${`, at line 6, column 9
+            turn 1 of lane `main` uses `${b}`, which no turn captures; write `$${` for a plain `${`, at line 6, column 18
+            turn 1 of lane `main` uses `${b}`, which no turn captures; write `$${` for a plain `${`, at line 6, column 9
             no turn before turn 1 of lane `main` makes a call with `id: toolu_a`, at line 6, column 36
             `(` is not a regular expression: unclosed group at line 6, column 58
             unknown variant `everywhere`, expected one of results, messages, system at line 6, column 42
-            `a` is captured from nowhere or twice, expected `result_of` or `in`, at line 6, column 36
-            a value cannot be captured as `workspace`: that is always there, at line 6, column 44
-            a value cannot be captured as `a b`: that is not of letters, digits, `_` and `-`, at line 6, column 40
+            expected either `result_of` or `in` for `a`, at line 6, column 36
+            cannot capture `workspace`: the name is built in, at line 6, column 44
+            cannot capture `a b`: a name has only letters, digits, `_` and `-`, at line 6, column 40
         "#]],
     );
 }
@@ -176,9 +176,9 @@ lanes:
         &scripts.each_ref().map(String::as_str),
         expect![[r#"
         turn 2 of lane `main` waits for lane `subs`, expected one of `main`, `sub`, at line 7, column 23
-        expected `finished: true` or `turn` of lane `sub`, and not both, at line 7, column 23
-        expected `finished: true` or `turn` of lane `sub`, and not both, at line 7, column 23
-        expected `finished: true` or `turn` of lane `sub`, and not both, at line 7, column 23
+        expected either `finished: true` or `turn` of lane `sub`, at line 7, column 23
+        expected either `finished: true` or `turn` of lane `sub`, at line 7, column 23
+        expected either `finished: true` or `turn` of lane `sub`, at line 7, column 23
         turn 2 of lane `main` waits for turn 3 of lane `sub`, which has 2, at line 7, column 23
         turn 2 of lane `main` waits for the end of its own lane, at line 7, column 23
         turn 2 of lane `main` waits for turn 2 of its own lane, expected an earlier one, at line 7, column 23
@@ -188,7 +188,7 @@ lanes:
     for fine in [
         wait("lane: sub, finished: true", "wait_for: [ { lane: main, turn: 1 } ]"),
         wait("lane: main, turn: 1, count: 2", none),
-        // It may be skipped, so nobody can say.
+        // The turn may be skipped, so the cycle is not certain.
         wait(
             "lane: sub, finished: true",
             "when: { text_contains: x }, wait_for: [ { lane: main, turn: 2 } ]",

@@ -1,4 +1,4 @@
-//! Scripts and requests in, words out.
+//! Tests with scripts and requests as texts.
 
 mod documented;
 mod mistakes;

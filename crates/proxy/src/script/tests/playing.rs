@@ -1,4 +1,4 @@
-//! Requests at given positions, and what the script says to them.
+//! Requests at given positions, and the replies of the script.
 
 use std::fmt::Write as _;
 
@@ -8,22 +8,23 @@ use serde_json::json;
 use session::Block;
 use wire::dialect::{Dialect, Prompt};
 
-use super::super::play::{Line, Play, Ticket};
+use super::super::player::{ClaimedTurn, ScriptPlayer, ScriptedReply};
 use super::parse;
 
-/// One request a line: `LANE.TURN`, with `/ATTEMPT` from the second on, then what it holds, in parts
-/// divided by `|`. What is said counts as sent at once, but with `~` before it. `sent LANE.TURN` sends
-/// it later, and `again LANE.TURN` looks once more at a request that waited.
+/// Plays one request per line: `LANE.TURN`, with `/ATTEMPT` from the second on, then its parts divided by `|`. A reply counts
+/// as sent at once, unless `~` precedes the line. `sent LANE.TURN` sends it later, and `again LANE.TURN` checks a request
+/// again that had to wait.
 fn check(script: &str, requests: &str, expect: Expect) {
-    let mut play = Play::new(parse(script).unwrap_or_else(|error| panic!("{error}")), "/work".to_owned());
-    let mut waiting: Vec<(String, Ticket, Prompt)> = Vec::new();
-    let mut unsent: Vec<(String, Ticket, Line)> = Vec::new();
+    let mut player =
+        ScriptPlayer::new(parse(script).unwrap_or_else(|error| panic!("{error}")), "/work".to_owned());
+    let mut waiting: Vec<(String, ClaimedTurn, Prompt)> = Vec::new();
+    let mut unsent: Vec<(String, ClaimedTurn, ScriptedReply)> = Vec::new();
     let mut out = String::new();
     for request in requests.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(place) = request.strip_prefix("sent ") {
             let at = unsent.iter().position(|(known, ..)| known == place).expect(request);
             let (_, ticket, line) = unsent.remove(at);
-            play.sent(&ticket, &line);
+            player.mark_sent(&ticket, &line);
             continue;
         }
         let (place, ticket, prompt, holds) = match request.strip_prefix("again ") {
@@ -34,7 +35,7 @@ fn check(script: &str, requests: &str, expect: Expect) {
             }
             None => {
                 let request = Request::parse(request);
-                let taken = play.take(&request.prompt, request.position, request.continues);
+                let taken = player.claim(&request.prompt, request.position, request.continues);
                 (request.place, taken, request.prompt, request.holds)
             }
         };
@@ -45,24 +46,24 @@ fn check(script: &str, requests: &str, expect: Expect) {
                 continue;
             }
         };
-        if let Some(wait) = play.unmet(&ticket).first() {
-            writeln!(out, "{place}  waits; {}", play.in_vain(&ticket, wait).0).expect("a string");
+        if let Some(wait) = player.unmet_waits(&ticket).first() {
+            writeln!(out, "{place}  waits; {}", player.timeout_miss(&ticket, wait).0).expect("a string");
             waiting.push((place, ticket, prompt));
             continue;
         }
-        match play.say(&ticket, &prompt) {
+        match player.reply(&ticket, &prompt) {
             Ok(line) => {
                 writeln!(out, "{place}  {}", rendered(&line)).expect("a string");
                 if holds {
                     unsent.push((place, ticket, line));
                 } else {
-                    play.sent(&ticket, &line);
+                    player.mark_sent(&ticket, &line);
                 }
             }
             Err(miss) => writeln!(out, "{place}  miss: {}", miss.0).expect("a string"),
         }
     }
-    for unused in play.unused() {
+    for unused in player.unused() {
         writeln!(out, "unused: {} {}", unused.lane, unused.turn).expect("a string");
     }
     expect.assert_eq(&out);
@@ -122,12 +123,12 @@ impl Request {
     }
 }
 
-fn rendered(line: &Line) -> String {
+fn rendered(line: &ScriptedReply) -> String {
     let reply = match line {
-        Line::Error { status, kind, message, retry_after } => {
+        ScriptedReply::Error { status, kind, message, retry_after } => {
             return format!("error {status} {kind:?} {message:?} {retry_after:?}");
         }
-        Line::Reply(reply) => reply,
+        ScriptedReply::Reply(reply) => reply,
     };
     let said = reply.blocks.iter().map(|block| match block {
         Block::Text { text } => format!("{text:?}"),
@@ -139,12 +140,12 @@ fn rendered(line: &Line) -> String {
     format!("{}: {} [{stop}]", reply.id, said.collect::<Vec<_>>().join(" "))
 }
 
-/// A script with these lanes.
+/// Returns a script with these lanes.
 fn script(lanes: &str) -> String {
     format!("format: 1\nlanes:\n{lanes}")
 }
 
-/// A lane `main` that takes everything, with these turns.
+/// Returns a script with a lane `main` that matches all requests, with these turns.
 fn main_lane(turns: &str) -> String {
     script(&format!("  - lane: main\n    match: {{ any: true }}\n    turns:\n{turns}"))
 }
@@ -177,7 +178,7 @@ fn a_lane_is_found_once_and_kept() {
             2.1  msg_prompt_1: "d" [EndTurn]
             3.1  msg_fork_1: "e" [EndTurn]
             4.1  msg_not_1: "f" [EndTurn]
-            5.1  miss: no lane of the script takes this request; there are `tools`, `system`, `prompt`, `fork`, `not`, `side`
+            5.1  miss: no lane of the script matches this request; its lanes are `tools`, `system`, `prompt`, `fork`, `not`, `side`
             6.1  msg_side_1: "g" [EndTurn]
             0.2  msg_tools_2: "b" [EndTurn]
         "#]],
@@ -205,14 +206,14 @@ fn turns_come_one_after_the_other_and_attempts_get_the_same() {
             0.1/2  msg_main_1: (hm) "one" List#toolu_main_1_2{"b":1,"a":"x"} [ToolUse]
             0.2  msg_main_2: "two" [MaxTokens]
             0.2/2  msg_main_2: "two" [MaxTokens]
-            0.3  miss: lane `main` has no turn for its request 3: all 2 turns of the script are said
-            0.3/2  miss: lane `main` has no turn for its request 3: all 2 turns of the script are said
+            0.3  miss: lane `main` has no turn for its request 3: all 2 turns of the script are used
+            0.3/2  miss: lane `main` has no turn for its request 3: all 2 turns of the script are used
         "#]],
     );
 }
 
 #[test]
-fn a_call_may_be_made_although_nobody_offers_it() {
+fn an_unoffered_call_may_be_made() {
     let turns = "
       - reply: [ { call: { tool: [Write, write], id: a, unoffered: true, input: { path: p } } } ]
       - reply: [ { call: [ { tool: Write, unoffered: true }, { tool: Edit } ] } ]
@@ -288,7 +289,7 @@ fn when_skips_and_repeat_ends() {
             0.3  msg_main_3: "poll" out#p-2{} [ToolUse]
             0.4  miss: lane `main` has no turn for its request 4: the script has no turn from 3 on whose `when` holds
             0.4/2  msg_main_4: "end" [EndTurn]
-            0.5  miss: lane `main` has no turn for its request 5: all 5 turns of the script are said
+            0.5  miss: lane `main` has no turn for its request 5: all 5 turns of the script are used
             1.1  msg_main-2_1: "start" [EndTurn]
             1.2  msg_main-2_2: "hello" [EndTurn]
             1.3  msg_main-2_3: "more" [EndTurn]
@@ -330,16 +331,16 @@ fn values_are_captured_and_filled_in() {
         4.2 | tools Agent | result a-4 agentId: a99
         ",
         expect![[r#"
-            9.1  miss: turn 1 of lane `sub` says `${agent}`, which has no value yet
+            9.1  miss: turn 1 of lane `sub` uses `${agent}`, which has no value yet
             0.1  msg_main_1: Agent#a{"cwd":"/work"} [ToolUse]
             1.1  msg_main-2_1: Agent#a-2{"cwd":"/work"} [ToolUse]
             0.2  msg_main_2: "a77 2026 this ${x}" Agent#toolu_main_2_1{"list":["<a77>",1]} [ToolUse]
             1.2  msg_main-2_2: "a88 2027 that ${x}" Agent#toolu_main-2_2_1{"list":["<a88>",1]} [ToolUse]
             2.1  msg_sub-2_1: "sub-2 1 knows a88" [EndTurn]
             3.1  msg_main-3_1: Agent#a-3{"cwd":"/work"} [ToolUse]
-            3.2  miss: turn 2 of lane `main-3` says `${agent}`, which has no value: turn 2 of lane `main-3` found no `agentId: (\w+)` in the result of `a`
+            3.2  miss: turn 2 of lane `main-3` uses `${agent}`, which has no value: turn 2 of lane `main-3` found no `agentId: (\w+)` in the result of `a`
             4.1  msg_main-4_1: Agent#a-4{"cwd":"/work"} [ToolUse]
-            4.2  miss: turn 2 of lane `main-4` says `${day}`, which has no value: turn 2 of lane `main-4` found no `\d{4}` in the request's system
+            4.2  miss: turn 2 of lane `main-4` uses `${day}`, which has no value: turn 2 of lane `main-4` found no `\d{4}` in the request's system
         "#]],
     );
 }
@@ -379,13 +380,13 @@ fn an_agent_waits_for_all_on_a_lane() {
         2.3 | text more
         ",
         expect![[r#"
-            0.1  waits; turn 1 of lane `main` waited 70 ms for the end of lane `sub`, and 0 of 2 agents came to it
-            1.1  waits; turn 1 of lane `early` waited 30000 ms for turn 1 of lane `sub`, and 0 of 1 agents came to it
+            0.1  waits; turn 1 of lane `main` waited 70 ms for the end of lane `sub`; 0 of 2 agents started
+            1.1  waits; turn 1 of lane `early` waited 30000 ms for turn 1 of lane `sub`; 0 of 1 agents started
             2.1  msg_sub_1: ls#toolu_sub_1_0{} [ToolUse]
             1.1  msg_early_1: "early" [EndTurn]
-            0.1  waits; turn 1 of lane `main` waited 70 ms for the end of lane `sub`, and 1 of 2 agents came to it
+            0.1  waits; turn 1 of lane `main` waited 70 ms for the end of lane `sub`; 1 of 2 agents started
             2.2  msg_sub_2: "listed" [EndTurn]
-            0.1  waits; turn 1 of lane `main` waited 70 ms for the end of lane `sub`, and 1 of 2 agents came to it
+            0.1  waits; turn 1 of lane `main` waited 70 ms for the end of lane `sub`; 1 of 2 agents started
             3.1  msg_sub-2_1: ls#toolu_sub-2_1_0{} [ToolUse]
             0.1  waits; turn 1 of lane `main` waited 70 ms for the end of lane `sub`
             3.2  msg_sub-2_2: "listed" [EndTurn]
@@ -408,7 +409,7 @@ fn an_agent_waits_for_all_on_a_lane() {
         again 0.1/2
         ",
         expect![[r#"
-            0.1  waits; turn 1 of lane `main` waited 70 ms for the end of lane `sub`, and 0 of 2 agents came to it
+            0.1  waits; turn 1 of lane `main` waited 70 ms for the end of lane `sub`; 0 of 2 agents started
             2.1  msg_sub_1: ls#toolu_sub_1_0{} [ToolUse]
             3.1  msg_sub-2_1: ls#toolu_sub-2_1_0{} [ToolUse]
             2.2  msg_sub_2: "listed" [EndTurn]
@@ -424,7 +425,7 @@ fn an_agent_waits_for_all_on_a_lane() {
 }
 
 #[test]
-fn errors_are_said_once_and_the_next_attempt_goes_on() {
+fn errors_are_sent_once_and_the_next_attempt_continues() {
     let turns = "
       - { error: { status: 529, retry_after: 0 }, repeat: 2 }
       - error: { status: 400, kind: odd_error, message: \"no ${lane}\" }
@@ -434,12 +435,12 @@ fn errors_are_said_once_and_the_next_attempt_goes_on() {
         &main_lane(turns),
         "0.1\n0.1/2\n0.1/3\n0.1/4\n0.1/5\n0.2",
         expect![[r#"
-            0.1  error 529 None "turn 1 of lane `main` of the script says so" Some(0)
-            0.1/2  error 529 None "turn 1 of lane `main` of the script says so" Some(0)
+            0.1  error 529 None "error scripted by turn 1 of lane `main`" Some(0)
+            0.1/2  error 529 None "error scripted by turn 1 of lane `main`" Some(0)
             0.1/3  error 400 Some("odd_error") "no main" None
             0.1/4  msg_main_4: "at last" [EndTurn]
             0.1/5  msg_main_4: "at last" [EndTurn]
-            0.2  miss: lane `main` has no turn for its request 5: all 3 turns of the script are said
+            0.2  miss: lane `main` has no turn for its request 5: all 3 turns of the script are used
         "#]],
     );
 }
@@ -469,7 +470,7 @@ fn a_request_that_names_the_reply_it_continues_is_of_its_lane() {
             3.1  msg_main_2: "two" [EndTurn]
             4.1  msg_main-2_2: "two" [EndTurn]
             5.1  msg_main_3: "three" [EndTurn]
-            6.1  miss: the request continues `msg_of_another_day`, which is no reply of this script
+            6.1  miss: the request continues `msg_of_another_day`, which is not a reply of this script
         "#]],
     );
 }

@@ -1,6 +1,4 @@
-//! Real traffic, kept beside the project and never in it.
-
-use std::path::Path;
+//! The traffic of real providers, from the folder in `OFFSHOOT_TRAFFIC_DIR`. It is not part of the repository.
 
 use session::Usage;
 
@@ -15,17 +13,14 @@ struct Interaction {
     response: String,
 }
 
-/// Everything in the folder; `None`, said plainly, where there is no such folder.
-#[expect(clippy::print_stderr, reason = "whoever runs the tests shall see that nothing was checked")]
+/// Returns all exchanges in the folder; `None` with a message if the folder is not set.
+#[expect(clippy::print_stderr, reason = "a skipped check must be visible")]
 fn interactions() -> Option<Vec<Interaction>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/provider-traffic");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        eprintln!(
-            "NOT CHECKED: `{}` is not there, so no real provider traffic was decoded",
-            folder.display()
-        );
+    let Some(folder) = std::env::var_os("OFFSHOOT_TRAFFIC_DIR") else {
+        eprintln!("NOT CHECKED: `OFFSHOOT_TRAFFIC_DIR` is not set, so no real provider traffic was decoded");
         return None;
     };
+    let entries = std::fs::read_dir(folder).expect("`OFFSHOOT_TRAFFIC_DIR` is a readable folder");
     let mut all = Vec::new();
     for path in entries.map(|entry| entry.expect("a readable folder").path()) {
         if path.extension().is_none_or(|extension| extension != "json") {

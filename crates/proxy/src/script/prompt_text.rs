@@ -1,4 +1,4 @@
-//! What a request says, as a script looks at it.
+//! The texts of a request that conditions and captures of a script search.
 
 use regex::Regex;
 use session::{Block, CallId, Role};
@@ -7,47 +7,47 @@ use wire::dialect::{Prompt, PromptMessage, ToolDefinition};
 use super::format::{Match, OneOrMore, When, Within};
 
 impl Match {
-    /// Whether a lane with this `match` takes the request.
-    pub(super) fn takes(&self, prompt: &Prompt) -> bool {
+    /// Returns whether all conditions hold for the request.
+    pub(super) fn matches(&self, prompt: &Prompt) -> bool {
         (!self.no_tools || prompt.tools.is_empty())
-            && one_offered(&self.tools_include, prompt)
-            && !self.tools_exclude.0.iter().any(|name| offered(prompt, name).is_some())
-            && one_within(&self.system_contains, || system(prompt))
-            && one_within(&self.prompt_contains, || spoken(opening(prompt)))
-            && one_within(&self.text_contains, || spoken(newest(prompt)))
+            && is_any_offered(&self.tools_include, prompt)
+            && !self.tools_exclude.0.iter().any(|name| offered_tool(prompt, name).is_some())
+            && is_any_in(&self.system_contains, || system(prompt))
+            && is_any_in(&self.prompt_contains, || harness_texts(opening(prompt)))
+            && is_any_in(&self.text_contains, || harness_texts(newest(prompt)))
             && (self.model.0.is_empty() || prompt.model.as_ref().is_some_and(|m| self.model.0.contains(m)))
     }
 }
 
 impl When {
     pub(super) fn holds(&self, prompt: &Prompt) -> bool {
-        one_offered(&self.tools_include, prompt)
-            && one_within(&self.results_contain, || results(newest(prompt), None))
-            && one_within(&self.text_contains, || spoken(newest(prompt)))
+        is_any_offered(&self.tools_include, prompt)
+            && is_any_in(&self.results_contain, || results(newest(prompt), None))
+            && is_any_in(&self.text_contains, || harness_texts(newest(prompt)))
     }
 }
 
-/// The tool of that name, where the request offers it.
-pub(super) fn offered<'p>(prompt: &'p Prompt, name: &str) -> Option<&'p ToolDefinition> {
+/// Returns the offered tool with this name.
+pub(super) fn offered_tool<'p>(prompt: &'p Prompt, name: &str) -> Option<&'p ToolDefinition> {
     prompt.tools.iter().find(|tool| tool.name == name)
 }
 
-/// The first group of the pattern, or all of it where it has none, in the newest text that has it.
+/// Returns the first group of the pattern, or the whole match if it has no group, in the newest text that matches.
 pub(super) fn find(prompt: &Prompt, within: Within, pattern: &Regex) -> Option<String> {
     let texts = match within {
         Within::Results => results(&prompt.messages, None),
         Within::System => system(prompt),
-        Within::Messages => prompt.conversation().iter().flat_map(every_text).collect(),
+        Within::Messages => prompt.conversation().iter().flat_map(all_texts).collect(),
     };
     newest_match(&texts, pattern)
 }
 
-/// The same in what one call gave.
+/// Searches the result of one call in the same way.
 pub(super) fn find_in_result(prompt: &Prompt, call: &CallId, pattern: &Regex) -> Option<String> {
     newest_match(&results(&prompt.messages, Some(call)), pattern)
 }
 
-/// The answer that the request continues, where it names it instead of sending its history.
+/// Returns the reply that the request names instead of sending its history.
 pub(super) fn continued(prompt: &Prompt, body: &[u8]) -> Option<String> {
     let place = prompt.setting("previous_response_id")?;
     serde_json::from_slice(body.get(place.span.clone())?).ok()
@@ -58,11 +58,11 @@ fn newest_match(texts: &[String], pattern: &Regex) -> Option<String> {
     found.get(1).or_else(|| found.get(0)).map(|found| found.as_str().to_owned())
 }
 
-fn one_offered(names: &OneOrMore<String>, prompt: &Prompt) -> bool {
-    names.0.is_empty() || names.0.iter().any(|name| offered(prompt, name).is_some())
+fn is_any_offered(names: &OneOrMore<String>, prompt: &Prompt) -> bool {
+    names.0.is_empty() || names.0.iter().any(|name| offered_tool(prompt, name).is_some())
 }
 
-fn one_within(wanted: &OneOrMore<String>, texts: impl FnOnce() -> Vec<String>) -> bool {
+fn is_any_in(wanted: &OneOrMore<String>, texts: impl FnOnce() -> Vec<String>) -> bool {
     if wanted.0.is_empty() {
         return true;
     }
@@ -70,14 +70,14 @@ fn one_within(wanted: &OneOrMore<String>, texts: impl FnOnce() -> Vec<String>) -
     wanted.0.iter().any(|wanted| texts.iter().any(|text| text.contains(wanted.as_str())))
 }
 
-/// The messages before the first reply. Some harnesses speak more than once before that.
+/// Returns the messages before the first reply. Some harnesses send several.
 fn opening(prompt: &Prompt) -> &[PromptMessage] {
     let all = prompt.conversation();
     let end = all.iter().position(|message| message.role == Role::Assistant).unwrap_or(all.len());
     &all[..end]
 }
 
-/// The messages behind the last reply.
+/// Returns the messages after the last reply.
 fn newest(prompt: &Prompt) -> &[PromptMessage] {
     let all = prompt.conversation();
     let start = all.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |last| last + 1);
@@ -88,13 +88,13 @@ fn system(prompt: &Prompt) -> Vec<String> {
     prompt.instructions().filter_map(|part| text(&part.block)).collect()
 }
 
-/// What the harness itself says, results aside. Blocks of one message count as one text.
-fn spoken(messages: &[PromptMessage]) -> Vec<String> {
+/// Returns the texts of the harness without tool results. Blocks of one message count as one text.
+fn harness_texts(messages: &[PromptMessage]) -> Vec<String> {
     let own = messages.iter().filter(|message| message.role != Role::Assistant);
     own.map(|message| joined(message.parts.iter().map(|part| &part.block))).collect()
 }
 
-/// What tools gave; with a call, what that one gave.
+/// Returns the tool results, or the result of one call.
 fn results(messages: &[PromptMessage], of: Option<&CallId>) -> Vec<String> {
     let blocks = messages.iter().flat_map(|message| &message.parts).map(|part| &part.block);
     let results = blocks.filter_map(|block| match block {
@@ -104,9 +104,9 @@ fn results(messages: &[PromptMessage], of: Option<&CallId>) -> Vec<String> {
     results.map(|result| joined(result.blocks.iter())).collect()
 }
 
-fn every_text(message: &PromptMessage) -> Vec<String> {
+fn all_texts(message: &PromptMessage) -> Vec<String> {
     let one = std::slice::from_ref(message);
-    [results(one, None), spoken(one)].concat()
+    [results(one, None), harness_texts(one)].concat()
 }
 
 fn joined<'b>(blocks: impl Iterator<Item = &'b Block>) -> String {

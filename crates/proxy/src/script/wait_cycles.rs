@@ -1,36 +1,37 @@
-//! Waits that can never end, because each waits for another.
+//! Finds waits that can never end, because turns wait for each other.
 //!
-//! Only turns without a `when` count, as those are said for sure: a script that is refused here
-//! could not have been played.
+//! Only turns without a `when` count, because only these are certain to be used. A script that is refused here could not
+//! have been played.
 
 use std::collections::HashSet;
 
-use super::check::Mistake;
-use super::format::{File, Wait};
+use super::check::ScriptMistake;
+use super::format::{ScriptFile, Wait};
 
-/// A turn: its lane's and its own index.
+/// A turn: index of the lane, and index in the lane.
 type Node = (usize, usize);
 
-pub(super) fn check(file: &File) -> Result<(), Mistake> {
+pub(super) fn check(file: &ScriptFile) -> Result<(), ScriptMistake> {
     let mut done = HashSet::new();
     for lane in 0..file.lanes.value.len() {
         for turn in 0..file.lanes.value[lane].turns.value.len() {
-            Search { file, done: &mut done, path: Vec::new() }.visit((lane, turn))?;
+            CycleSearch { file, done: &mut done, path: Vec::new() }.visit((lane, turn))?;
         }
     }
     Ok(())
 }
 
-struct Search<'f, 'd> {
-    file: &'f File,
-    /// Turns that are known to be said at last.
+/// A depth-first search along waits.
+struct CycleSearch<'f, 'd> {
+    file: &'f ScriptFile,
+    /// Turns that are known to be reached.
     done: &'d mut HashSet<Node>,
-    /// Turns that wait for the one that is looked at, outermost first.
+    /// Turns that wait for the current one, outermost first.
     path: Vec<Node>,
 }
 
-impl Search<'_, '_> {
-    fn visit(&mut self, node: Node) -> Result<(), Mistake> {
+impl CycleSearch<'_, '_> {
+    fn visit(&mut self, node: Node) -> Result<(), ScriptMistake> {
         if self.done.contains(&node) {
             return Ok(());
         }
@@ -43,7 +44,7 @@ impl Search<'_, '_> {
             let Some(awaited) = self.awaited(&wait.value) else { continue };
             if self.path.contains(&awaited) {
                 let (this, other) = (self.name(node), self.name(awaited));
-                return Err(Mistake::at(wait, format!("{this} waits for {other}, which waits for it")));
+                return Err(ScriptMistake::at(wait, format!("{this} waits for {other}, which waits for it")));
             }
             self.visit(awaited)?;
         }
@@ -52,13 +53,13 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// The last turn that must have been said for sure before the wait can end.
+    /// Returns the last turn that is certain to be used before the wait can end.
     fn awaited(&self, wait: &Wait) -> Option<Node> {
         let lanes = &self.file.lanes.value;
         let lane = lanes.iter().position(|lane| lane.lane.value == wait.lane)?;
         let turns = &lanes[lane].turns.value;
-        let upto = wait.turn.map_or(turns.len(), |turn| turn.get() as usize).min(turns.len());
-        let last = turns[..upto].iter().rposition(|turn| turn.value.when.is_none())?;
+        let end = wait.turn.map_or(turns.len(), |turn| turn.get() as usize).min(turns.len());
+        let last = turns[..end].iter().rposition(|turn| turn.value.when.is_none())?;
         Some((lane, last))
     }
 
