@@ -21,7 +21,7 @@ use crate::run::Run;
 use crate::spawn;
 use crate::stop::StopRequest;
 use crate::tool::{ToolContext, ToolOutput, text};
-use crate::tools::{CANCELLING, STARTING, answered, ended, spawned};
+use crate::tools::{CANCELLING, STARTING, outcome_of, sub_agent_output, unfinished_output};
 use crate::turns::turns;
 use crate::words;
 
@@ -354,13 +354,13 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
                 // Told to stop like its parent, it writes its own end down, and takes along whoever works for it.
                 jobs::again(run, &child, false).await?;
             }
-            ToolOutput::error(spawned(&child, RunStatus::CancelledByParent, words::ENDED_WITH_YOU))
+            ToolOutput::error(unfinished_output(&child, RunStatus::CancelledByParent, words::ENDED_WITH_YOU))
         }
         Some(row) if jobs::goes_on(row.status) => {
             jobs::make(run, &child).await?;
-            ToolOutput::error(spawned(&child, RunStatus::Paused, words::GOES_ON))
+            ToolOutput::error(unfinished_output(&child, RunStatus::Paused, words::GOES_ON))
         }
-        Some(row) => answered(&ended(row), None),
+        Some(row) => sub_agent_output(&outcome_of(row), None),
     };
     let (status, result) = said(&call, output);
     finish(run, call, status, None, result).await
@@ -390,10 +390,10 @@ pub(crate) fn left_open(store: &Store, run: &RunId, at: Millis) -> Result<Vec<Fi
         let (status, result) = match row {
             None => given_up(&call),
             Some(row) if jobs::goes_on(row.status) => {
-                let with_it = spawned(&row.id, RunStatus::CancelledByParent, words::ENDED_WITH_YOU);
+                let with_it = unfinished_output(&row.id, RunStatus::CancelledByParent, words::ENDED_WITH_YOU);
                 said(&call, ToolOutput::error(with_it))
             }
-            Some(row) => said(&call, answered(&ended(row), None)),
+            Some(row) => said(&call, sub_agent_output(&outcome_of(row), None)),
         };
         let preview = preview::decide(&result);
         Ok(FinishedCall { key: call.key, status, result, preview, seen: Vec::new(), at })

@@ -154,7 +154,7 @@ fn connected(servers: &BTreeSet<&str>) -> Option<String> {
 }
 
 pub(crate) fn remembered(kept: &[Memory]) -> Option<String> {
-    let line = |kept: &Memory| format!("\n- {}", memory::line(kept));
+    let line = |kept: &Memory| format!("\n- {}", memory::summary_line(kept));
     let listed: String = kept.iter().take(MEMORIES).map(line).collect();
     let more = match kept.len().saturating_sub(MEMORIES) {
         0 => String::new(),

@@ -8,7 +8,7 @@ use toml::Spanned;
 use crate::mcp::{self, ServerConfig};
 use crate::permission::{List, Rules};
 use crate::provider::ConfigError;
-use crate::tools::Allowed;
+use crate::tools::AllowedHosts;
 use crate::tree_limits::TreeLimits;
 
 /// What a run takes where nothing else is said.
@@ -17,7 +17,7 @@ pub struct RunDefaults {
     /// The model: a tier, an id, or `PROVIDER/ID`.
     pub model: Option<String>,
     /// Whom `web_fetch` may ask although they are inside.
-    pub web_fetch: Allowed,
+    pub web_fetch: AllowedHosts,
     /// The MCP servers.
     pub mcp: Vec<ServerConfig>,
     /// Commands run without a sandbox.
@@ -36,7 +36,7 @@ struct File {
     permissions: Option<Permissions>,
     providers: Option<Spanned<toml::Table>>,
     web_fetch: Option<Spanned<WebFetch>>,
-    mcp: Option<Spanned<mcp::Tables>>,
+    mcp: Option<Spanned<mcp::ServerTables>>,
     sub_agents: Option<Spanned<SubAgents>>,
 }
 
@@ -125,15 +125,16 @@ impl RunDefaults {
         let parsed = parse(text, file)?;
         if let Some(web_fetch) = parsed.web_fetch {
             let at = web_fetch.span().start;
-            let more = Allowed::parse(&web_fetch.get_ref().allow);
+            let more = AllowedHosts::parse(&web_fetch.get_ref().allow);
             self.web_fetch.extend(more.map_err(|why| mistake(text, file, at, why))?);
         }
         if let Some(servers) = parsed.mcp {
             let at = servers.span().start;
-            let more = mcp::read(servers.into_inner()).map_err(|(at, why)| mistake(text, file, at, why))?;
+            let more =
+                mcp::read_servers(servers.into_inner()).map_err(|(at, why)| mistake(text, file, at, why))?;
             self.mcp.retain(|known| more.iter().all(|server| server.name != known.name));
             self.mcp.extend(more);
-            if let Some(why) = mcp::confused(&self.mcp) {
+            if let Some(why) = mcp::ambiguous_names(&self.mcp) {
                 return Err(mistake(text, file, at, why));
             }
         }

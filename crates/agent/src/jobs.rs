@@ -17,7 +17,7 @@ use crate::mcp;
 use crate::process;
 use crate::run::Run;
 use crate::settings::RunSettings;
-use crate::shell::{Processes, Shell};
+use crate::shell::{Processes, ShellConfig};
 use crate::spawn;
 use crate::spoken::Spoken;
 use crate::stop::StopRequest;
@@ -111,10 +111,10 @@ pub async fn end_tree(
     let ended = end_runs(store, run, at, Whom::Tree).await?;
     let root = store.run(run).row()?.root;
     if root == *run {
-        let left = Processes::new(Shell::default(), run, store);
-        left.sweep().await?;
-        left.end().await;
-        mcp::sweep();
+        let left = Processes::new(ShellConfig::default(), run, store);
+        left.end_leftovers().await?;
+        left.end_all().await;
+        mcp::end_leftover_servers();
     }
     Ok(ended)
 }

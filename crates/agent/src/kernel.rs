@@ -24,7 +24,7 @@ use crate::process::AtWork;
 use crate::provider::{Backoff, FailureKind, ProviderFailure};
 use crate::run::{End, Run};
 use crate::settings::{RunLimits, RunSettings};
-use crate::shell::Shell;
+use crate::shell::ShellConfig;
 use crate::stop::{StopHandle, StopRequest};
 use crate::tool::Toolbox;
 use crate::tree_limits::TreeLimits;
@@ -57,7 +57,7 @@ pub struct Kernel {
     /// The files.
     pub workspace: Arc<Workspace>,
     /// How commands are run.
-    pub shell: Shell,
+    pub shell: ShellConfig,
     /// What may be done.
     pub rules: Arc<Rules>,
     /// Who is asked where the rules want it.
@@ -144,7 +144,7 @@ impl Kernel {
             never = self.look_for_cancels(&run) => match never {},
             ended = go(&run) => ended,
         };
-        run.tree.processes.end().await;
+        run.tree.processes.end_all().await;
         ended.map_err(|(error, _)| error)
     }
 
@@ -218,7 +218,7 @@ async fn between(run: &Arc<Run>) {
 /// The journal is written before anything is done, so that whoever reads it afterwards can go on from here.
 async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
     if run.is_root() {
-        run.tree.processes.sweep().await?; // what an earlier process left behind
+        run.tree.processes.end_leftovers().await?; // what an earlier process left behind
     }
     let mut talk = run.read()?;
     jobs::take_up(run, &talk).await?;

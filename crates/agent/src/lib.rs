@@ -63,15 +63,15 @@ pub use fork::{
 };
 pub use jobs::end_tree;
 pub use kernel::{Kernel, ResumeOverrides, RunOutcome, StartRequest};
-pub use mcp::{Ground, ServerConfig, Servers};
+pub use mcp::{ServerConfig, ServerPaths, ToolServers};
 pub use model::ModelClient;
 pub use permission::{Answer, Asker, Judgement, List, NobodyToAsk, Question, Rules};
 pub use process::is_lease_holder_alive;
 pub use request::rebuild_request;
 pub use settings::{RunLimits, RunSettings};
-pub use shell::{Processes, Shell, serve_if_asked};
+pub use shell::{Processes, ShellConfig, run_sandbox_step};
 pub use stop::{StopHandle, StopRequest, StopSignal};
 pub use tool::{BoxFuture, Digest, Policy, SeenFile, Tool, ToolContext, ToolOutput, Toolbox};
 pub use tree_limits::TreeLimits;
 pub use words::NO_FINAL_TEXT;
-pub use workspace::{PROTECTED, Protected, Workspace, WorkspaceError};
+pub use workspace::{PROTECTED_NAMES, ProtectedName, Workspace, WorkspaceError};

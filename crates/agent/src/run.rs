@@ -326,7 +326,7 @@ impl Run {
     fn workspace(&self) -> Workspace {
         let all = Workspace::clone(&self.kernel.workspace);
         let above = narrow::rules_above(self);
-        self.rules.iter().chain(&above).fold(all, |all, rules| all.ruled_by(Arc::clone(rules)))
+        self.rules.iter().chain(&above).fold(all, |all, rules| all.with_rules(Arc::clone(rules)))
     }
 
     /// Where a tool call takes place, and what the run knows by now.
@@ -402,7 +402,7 @@ impl Run {
         };
         if matches!(status, RunStatus::CancelledByUser | RunStatus::CancelledByParent) {
             // What somebody finished still needs may run until its tree ends; of what was cancelled nobody needs any.
-            self.tree.processes.end_of(&self.id);
+            self.tree.processes.end_background_of(&self.id);
             if self.is_root {
                 // Who had been paused before it was to end for good is nobody's any more.
                 jobs::end_below(self).await?;
@@ -504,14 +504,14 @@ impl Run {
     /// Ends what runs in the background with the tree that it belongs to, while the user can still be told what it made.
     async fn end_processes(&self) {
         if self.is_root {
-            self.tree.processes.end().await;
+            self.tree.processes.end_all().await;
             self.tell_made();
         }
     }
 
     /// Tells the user what commands in the background made that is protected, and returns it for the model.
     pub(crate) fn tell_made(&self) -> Vec<String> {
-        let unsaid = self.tree.processes.unsaid();
+        let unsaid = self.tree.processes.take_notices();
         for made in &unsaid {
             self.tell(EventKind::Disarmed { text: made.clone() });
         }

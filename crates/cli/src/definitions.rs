@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agent::Ground;
+use agent::ServerPaths;
 use agent::definition::{DefinitionFolders, DefinitionState, Definitions, Trust};
 
 use crate::failure::{Kind, OrFail};
@@ -51,8 +51,8 @@ impl Described {
 }
 
 /// Where the servers of a run in that folder stand.
-pub(crate) fn ground(workspace: &Path) -> anyhow::Result<Ground> {
-    Ok(Ground {
+pub(crate) fn server_paths(workspace: &Path) -> anyhow::Result<ServerPaths> {
+    Ok(ServerPaths {
         workspace: workspace.to_owned(),
         own: settings::data_dir()?.join("mcp"),
         trust: settings::trust_path()?,

@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     if let Some(code) = harness::serve_if_asked() {
         return code;
     }
-    if let Some(code) = agent::serve_if_asked() {
+    if let Some(code) = agent::run_sandbox_step() {
         return code;
     }
     let words: Vec<OsString> = std::env::args_os().collect();

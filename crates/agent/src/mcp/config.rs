@@ -1,4 +1,4 @@
-//! The `[mcp]` of an `offshoot.toml`: which servers there are and how they are reached.
+//! The `[mcp]` table of an `offshoot.toml`: the user's tool servers and how to reach them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,65 +8,66 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::ground::{PACKAGES, name};
+use super::launch::{PACKAGE_RUNNERS, program_name};
 
-/// How long a call may take unless something else is said.
-const USUAL: u64 = 60;
-/// A call that takes longer is given up by whoever made it.
-const LONGEST: u64 = 110;
-/// And to start.
-const LONGEST_START: u64 = 600;
+/// Default time limit of a call.
+const DEFAULT_TIMEOUT_S: u64 = 60;
+/// Longest time limit of a call. A caller gives up after a little more.
+const MAX_TIMEOUT_S: u64 = 110;
+/// Longest time limit of a start.
+const MAX_START_TIMEOUT_S: u64 = 600;
 
-/// One server, as the user described it. Shown without the values of its environment and headers: they may be keys.
+/// One server, as the user described it. Its debug output leaves out environment and header values, which may
+/// be keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// What it is called here; its tools' names begin with it.
+    /// Name of the server. Its tools' names begin with it.
     pub name: String,
-    /// How it is reached.
-    pub(crate) at: At,
-    /// How long a call may take.
+    /// Program or URL of the server.
+    pub(crate) address: ServerAddress,
+    /// Time limit of a call.
     pub(crate) timeout: Duration,
-    /// How long it may take to start, where somebody says so.
+    /// Time limit of the start, if the user set one.
     pub(crate) start: Option<Duration>,
-    /// The tools that are wanted, by their own names; all of them where nothing is said.
+    /// Tools to offer, by the server's own names. `None` offers all.
     pub(crate) tools: Option<Vec<String>>,
 }
 
-/// Where a server is.
+/// Program or URL of a server.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum At {
-    /// A program that is started, and spoken to over its standard input and output.
-    /// Its folder is one of its own, unless `cwd` names another, relative to the workspace.
+pub(crate) enum ServerAddress {
+    /// A program that is started and used over its standard input and output. It runs in a folder of its own,
+    /// unless `cwd` names another, relative to the workspace.
     Command { command: Vec<String>, env: BTreeMap<String, String>, cwd: Option<String> },
     /// A server that runs elsewhere.
     Url { url: Uri, headers: HeaderMap },
 }
 
 impl ServerConfig {
-    /// Whether its program may have to be fetched before it can start.
-    pub(super) fn fetches(&self) -> bool {
-        let At::Command { command, .. } = &self.at else { return false };
-        command.first().is_some_and(|program| PACKAGES.contains(&name(program)))
+    /// Returns true if the program may have to be downloaded before it starts.
+    pub(super) fn fetches_program(&self) -> bool {
+        let ServerAddress::Command { command, .. } = &self.address else { return false };
+        command.first().is_some_and(|program| PACKAGE_RUNNERS.contains(&program_name(program)))
     }
 }
 
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at: &dyn fmt::Debug = match &self.at {
-            At::Command { command, .. } => command,
-            At::Url { url, .. } => url,
+        let at: &dyn fmt::Debug = match &self.address {
+            ServerAddress::Command { command, .. } => command,
+            ServerAddress::Url { url, .. } => url,
         };
         f.debug_struct("ServerConfig").field("name", &self.name).field("at", at).finish_non_exhaustive()
     }
 }
 
-/// All servers, as the file has them.
-pub(crate) type Tables = BTreeMap<Spanned<String>, Table>;
+/// All servers of a file.
+pub(crate) type ServerTables = BTreeMap<Spanned<String>, ServerTable>;
 
-/// One server, as the file has it.
+/// One server of a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Table {
+pub(crate) struct ServerTable {
     command: Option<Spanned<Vec<String>>>,
     url: Option<Spanned<String>>,
     env: Option<Spanned<BTreeMap<String, String>>>,
@@ -78,11 +79,11 @@ pub(crate) struct Table {
     enabled: Option<bool>,
 }
 
-/// Where in the text, and what.
-type Mistake = (usize, String);
+/// Position in the text, and description.
+type ConfigMistake = (usize, String);
 
-/// The servers that are switched on, by name.
-pub(crate) fn read(tables: Tables) -> Result<Vec<ServerConfig>, Mistake> {
+/// Reads the servers that are enabled, sorted by name.
+pub(crate) fn read_servers(tables: ServerTables) -> Result<Vec<ServerConfig>, ConfigMistake> {
     let mut servers = Vec::new();
     for (name, table) in tables {
         let (at, name) = (name.span().start, name.into_inner());
@@ -98,8 +99,9 @@ pub(crate) fn read(tables: Tables) -> Result<Vec<ServerConfig>, Mistake> {
     Ok(servers)
 }
 
-/// Why two servers cannot be told apart: the tools of `a_b` would be among `a_*`, and under the rules for `a`.
-pub(crate) fn confused(servers: &[ServerConfig]) -> Option<String> {
+/// Returns an error if two server names are ambiguous: the tools of `a_b` would match `a_*`, and so the rules
+/// for `a`.
+pub(crate) fn ambiguous_names(servers: &[ServerConfig]) -> Option<String> {
     let pairs = servers.iter().flat_map(|one| servers.iter().map(move |other| (&one.name, &other.name)));
     let mut inside = pairs
         .filter(|(one, other)| other.strip_prefix(one.as_str()).is_some_and(|rest| rest.starts_with('_')));
@@ -108,22 +110,22 @@ pub(crate) fn confused(servers: &[ServerConfig]) -> Option<String> {
     })
 }
 
-impl Table {
-    fn server(self, name: String, at: usize) -> Result<ServerConfig, Mistake> {
+impl ServerTable {
+    fn server(self, name: String, at: usize) -> Result<ServerConfig, ConfigMistake> {
         let timeout = match self.timeout_s {
-            Some(seconds) if !(1..=LONGEST).contains(seconds.get_ref()) => {
-                return Err((seconds.span().start, format!("`timeout_s` is from 1 to {LONGEST}")));
+            Some(seconds) if !(1..=MAX_TIMEOUT_S).contains(seconds.get_ref()) => {
+                return Err((seconds.span().start, format!("`timeout_s` is from 1 to {MAX_TIMEOUT_S}")));
             }
-            seconds => Duration::from_secs(seconds.map_or(USUAL, Spanned::into_inner)),
+            seconds => Duration::from_secs(seconds.map_or(DEFAULT_TIMEOUT_S, Spanned::into_inner)),
         };
         let start = match self.start_timeout_s {
-            Some(seconds) if !(1..=LONGEST_START).contains(seconds.get_ref()) => {
-                let why = format!("`start_timeout_s` is from 1 to {LONGEST_START}");
+            Some(seconds) if !(1..=MAX_START_TIMEOUT_S).contains(seconds.get_ref()) => {
+                let why = format!("`start_timeout_s` is from 1 to {MAX_START_TIMEOUT_S}");
                 return Err((seconds.span().start, why));
             }
             seconds => seconds.map(|seconds| Duration::from_secs(seconds.into_inner())),
         };
-        let place = match (self.command, self.url) {
+        let address = match (self.command, self.url) {
             (Some(command), None) => {
                 if let Some(headers) = self.headers {
                     return Err((headers.span().start, "`headers` belong to a `url`".to_owned()));
@@ -136,7 +138,7 @@ impl Table {
                     ));
                 }
                 let env = self.env.map(Spanned::into_inner).unwrap_or_default();
-                At::Command { command, env, cwd: self.cwd.map(Spanned::into_inner) }
+                ServerAddress::Command { command, env, cwd: self.cwd.map(Spanned::into_inner) }
             }
             (None, Some(url)) => {
                 if let Some(env) = self.env {
@@ -145,18 +147,18 @@ impl Table {
                 if let Some(cwd) = self.cwd {
                     return Err((cwd.span().start, "`cwd` belongs to a `command`".to_owned()));
                 }
-                At::Url { url: address(&url)?, headers: headers(self.headers)? }
+                ServerAddress::Url { url: parse_url(&url)?, headers: parse_headers(self.headers)? }
             }
             (Some(_), Some(url)) => {
                 return Err((url.span().start, "`url` beside `command`: only one can be meant".to_owned()));
             }
             (None, None) => return Err((at, format!("MCP server `{name}` needs a `command` or a `url`"))),
         };
-        Ok(ServerConfig { name, at: place, timeout, start, tools: self.tools })
+        Ok(ServerConfig { name, address, timeout, start, tools: self.tools })
     }
 }
 
-fn address(url: &Spanned<String>) -> Result<Uri, Mistake> {
+fn parse_url(url: &Spanned<String>) -> Result<Uri, ConfigMistake> {
     let parsed = url.get_ref().parse::<Uri>().ok().filter(|url| {
         let has_user = url.authority().is_some_and(|authority| authority.as_str().contains('@'));
         matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some() && !has_user
@@ -166,14 +168,14 @@ fn address(url: &Spanned<String>) -> Result<Uri, Mistake> {
     })
 }
 
-fn headers(table: Option<Spanned<BTreeMap<String, String>>>) -> Result<HeaderMap, Mistake> {
+fn parse_headers(table: Option<Spanned<BTreeMap<String, String>>>) -> Result<HeaderMap, ConfigMistake> {
     let mut headers = HeaderMap::new();
     let Some(table) = table else { return Ok(headers) };
     let at = table.span().start;
     for (name, value) in table.into_inner() {
         let header =
             HeaderName::try_from(&name).map_err(|_| (at, format!("`{name}` cannot name a header")))?;
-        // The value stays unsaid: it may be a key.
+        // The message leaves out the value, which may be a key.
         let mut value = HeaderValue::try_from(value)
             .map_err(|_| (at, format!("no header can carry the value of `{name}`")))?;
         value.set_sensitive(true);

@@ -13,94 +13,95 @@ use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceEr
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::child::Child;
-use super::config::{At, ServerConfig};
-use super::ground::Ground;
-use super::http::{Http, HttpError};
-use super::lines::Lines;
+use super::config::{ServerAddress, ServerConfig};
+use super::http::{HttpError, HttpTransport};
+use super::launch::ServerPaths;
+use super::lines::LineTransport;
 use super::message;
-use super::meter::Meter;
+use super::meter::OutputMeter;
+use super::process::ServerProcess;
 use crate::provider::ConnectionPool;
 
-/// How long a closed connection may take to be gone.
-const GOODBYE: Duration = Duration::from_secs(2);
-/// How long a server that was late may take to say that it is there.
-const PING: Duration = Duration::from_secs(2);
-/// How many pages a list of tools may have.
-const PAGES: usize = 50;
+/// Time limit for closing a connection.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit for a late server to answer a ping.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of pages in a list of tools.
+const MAX_PAGES: usize = 50;
 
-/// A server that has said hello.
+/// An initialised connection.
 pub(super) struct Connection {
     service: RunningService<RoleClient, ClientConfig>,
-    child: Option<Mutex<Child>>,
-    /// How much it may still say until it is asked something.
-    meter: Arc<Meter>,
+    child: Option<Mutex<ServerProcess>>,
+    /// Counts the server's output since the last request.
+    meter: Arc<OutputMeter>,
     is_lost: Arc<AtomicBool>,
-    /// It has not answered in time, and nothing since.
+    /// True after a timeout, until the server answers again.
     is_late: AtomicBool,
 }
 
-/// Why a call has no result.
+/// Reason why a call has no result.
 #[derive(Debug)]
-pub(super) enum Lost {
-    /// The server said why not.
+pub(super) enum ConnectionError {
+    /// The server refused the call.
     Refused(String),
-    /// The server took it, and gave no answer that can be read.
-    Unread(String),
-    /// The connection is gone.
-    Gone(String),
+    /// The server accepted the call, but its answer is unreadable.
+    Unreadable(String),
+    /// The connection is lost.
+    Disconnected(String),
 }
 
 impl Connection {
-    /// Starts or finds the server and says hello. Dropped before that is done, nothing is left of it.
+    /// Starts or contacts the server, and initialises the connection. If this is cancelled, the started process
+    /// is killed.
     pub(super) async fn open(
         config: &ServerConfig,
-        ground: &Ground,
+        paths: &ServerPaths,
         network: &ConnectionPool,
     ) -> Result<Self, String> {
-        let meter = Arc::new(Meter::new());
+        let meter = Arc::new(OutputMeter::new());
         let is_lost = Arc::new(AtomicBool::new(false));
         let ours = Implementation::new("offshoot", env!("CARGO_PKG_VERSION"));
-        // No capabilities: a server can ask us for nothing.
+        // No capabilities, so the server cannot send us requests.
         let hello = ClientConfig::new(ClientCapabilities::default(), ours);
-        let (service, child) = match &config.at {
-            At::Command { command, env, cwd } => {
-                let stand = ground.stand(&config.name, command, env, cwd.as_deref())?;
-                let (mut child, (stdout, stdin)) = Child::start(&stand, env, Arc::clone(&meter))
+        let (service, child) = match &config.address {
+            ServerAddress::Command { command, env, cwd } => {
+                let stand = paths.launch_command(&config.name, command, env, cwd.as_deref())?;
+                let (mut child, (stdout, stdin)) = ServerProcess::start(&stand, env, Arc::clone(&meter))
                     .map_err(|error| format!("`{}` cannot be started: {error}", command[0]))?;
-                match hello.serve(Lines::new(stdout, stdin)).await {
+                match hello.serve(LineTransport::new(stdout, stdin)).await {
                     Ok(service) => (service, Some(child)),
-                    Err(error) => return Err(unheard(error, &mut child, &meter).await),
+                    Err(error) => return Err(start_failure(error, &mut child, &meter).await),
                 }
             }
-            At::Url { url, headers } => {
+            ServerAddress::Url { url, headers } => {
                 let transport =
-                    Http::new(url.clone(), headers.clone(), network.clone(), Arc::clone(&is_lost));
-                (hello.serve(transport).await.map_err(greeting)?, None)
+                    HttpTransport::new(url.clone(), headers.clone(), network.clone(), Arc::clone(&is_lost));
+                (hello.serve(transport).await.map_err(handshake_failure)?, None)
             }
         };
         let version = service.peer_info().map(|server| server.protocol_version.clone());
         if let Some(version) = version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
-            return Err(unknown(version.as_str()));
+            return Err(unknown_version(version.as_str()));
         }
         Ok(Self { service, child: child.map(Mutex::new), meter, is_lost, is_late: AtomicBool::new(false) })
     }
 
-    /// All tools that the server says it has, as it says so: whether they are any good is seen later, one by one.
+    /// Lists the server's tools, unvalidated. They are checked one by one later.
     pub(super) async fn tools(&self) -> Result<Vec<Value>, String> {
         let mut tools = Vec::new();
         let mut cursor = None;
-        for _ in 0..PAGES {
-            self.meter.begin();
+        for _ in 0..MAX_PAGES {
+            self.meter.reset();
             let page = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(page));
             let answer = match self.service.send_request(request).await {
                 Ok(answer) => answer,
-                Err(error) => return Err(self.why(&error).await),
+                Err(error) => return Err(self.failure(&error).await),
             };
             let mut page = match answer {
                 ServerResult::ListToolsResult(page) => serde_json::to_value(page).unwrap_or_default(),
-                // A page with one tool in it that is no tool.
+                // A page that contains an invalid tool.
                 ServerResult::CustomResult(page) => page.0,
                 _ => Value::Null,
             };
@@ -113,12 +114,16 @@ impl Connection {
                 None => return Ok(tools),
             }
         }
-        Err(format!("its list of tools has more than {PAGES} pages"))
+        Err(format!("its list of tools has more than {MAX_PAGES} pages"))
     }
 
-    /// Calls a tool. Dropped, the server is told that nobody waits any more.
-    pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<CallToolResult, Lost> {
-        self.meter.begin();
+    /// Calls a tool. If this is cancelled, the server is notified.
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: JsonObject,
+    ) -> Result<CallToolResult, ConnectionError> {
+        self.meter.reset();
         let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let answer = self.service.call_tool_once(call).await;
         self.is_late.store(false, Ordering::Relaxed);
@@ -127,28 +132,33 @@ impl Connection {
             Ok(_) => Err(refused("it wants to ask something before it answers, and nobody is there")),
             Err(ServiceError::McpError(error)) => {
                 let why = error.message.to_string();
-                Err(if message::is_unread(&error) { Lost::Unread(why) } else { Lost::Refused(why) })
+                Err(if message::is_unreadable(&error) {
+                    ConnectionError::Unreadable(why)
+                } else {
+                    ConnectionError::Refused(why)
+                })
             }
             Err(ServiceError::UnexpectedResponse) => {
-                Err(Lost::Unread("its answer is no tool's result".to_owned()))
+                Err(ConnectionError::Unreadable("its answer is no tool's result".to_owned()))
             }
-            // Over HTTP, one answer that is none says nothing about the next.
+            // Over HTTP, a failed answer does not affect the next request.
             Err(ServiceError::TransportSend(error)) if self.child.is_none() && !self.is_closed() => {
-                let refuses = error.error.downcast_ref().is_some_and(HttpError::refuses);
+                let is_refusal = error.error.downcast_ref().is_some_and(HttpError::is_refusal);
                 let why = error.error.to_string();
-                Err(if refuses { Lost::Refused(why) } else { Lost::Unread(why) })
+                Err(if is_refusal { ConnectionError::Refused(why) } else { ConnectionError::Unreadable(why) })
             }
-            Err(error) => Err(Lost::Gone(self.why(&error).await)),
+            Err(error) => Err(ConnectionError::Disconnected(self.failure(&error).await)),
         }
     }
 
-    /// Notes that a call was not answered in time.
-    pub(super) fn was_late(&self) {
+    /// Records that a call timed out.
+    pub(super) fn mark_late(&self) {
         self.is_late.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it can be asked. One that was late must say that it is there: it may be slow, or it may be stuck.
-    pub(super) async fn is_there(&self) -> bool {
+    /// Returns true if the connection can be used. A server that was late must answer a ping first: it may be
+    /// slow or stuck.
+    pub(super) async fn is_alive(&self) -> bool {
         if self.is_closed() {
             return false;
         }
@@ -156,86 +166,93 @@ impl Connection {
             return true;
         }
         let ping = ClientRequest::PingRequest(PingRequest::default());
-        matches!(tokio::time::timeout(PING, self.service.send_request(ping)).await, Ok(Ok(_)))
+        matches!(tokio::time::timeout(PING_TIMEOUT, self.service.send_request(ping)).await, Ok(Ok(_)))
     }
 
-    /// Whether nothing can be asked any more.
+    /// Returns true if the connection is lost.
     fn is_closed(&self) -> bool {
         self.is_lost.load(Ordering::Relaxed) || self.service.is_transport_closed()
     }
 
-    async fn why(&self, error: &ServiceError) -> String {
-        if let Some(why) = self.meter.why() {
+    async fn failure(&self, error: &ServiceError) -> String {
+        if let Some(why) = self.meter.cut_off_reason() {
             return why;
         }
         match (error, &self.child) {
             (ServiceError::McpError(error), _) => error.message.to_string(),
             (ServiceError::TransportClosed | ServiceError::TransportSend(_), Some(child)) => {
                 let mut child = child.lock().await;
-                let how = match child.wait_a_moment().await {
+                let how = match child.wait_briefly().await {
                     Some(status) => format!("it ended, {status}"),
                     None => "it closed its output".to_owned(),
                 };
-                with_words(how, &child)
+                with_last_line(how, &child)
             }
             (ServiceError::TransportSend(error), None) => error.error.to_string(),
             (error, _) => error.to_string(),
         }
     }
 
-    /// Says goodbye and waits until the server and whatever it has started are gone.
+    /// Closes the connection, and waits until the server and all its processes are gone.
     pub(super) async fn close(mut self) {
-        let _ = self.service.close_with_timeout(GOODBYE).await;
+        let _ = self.service.close_with_timeout(CLOSE_TIMEOUT).await;
         if let Some(child) = self.child.take() {
             child.into_inner().end().await;
         }
     }
 }
 
-fn refused(why: &str) -> Lost {
-    Lost::Refused(why.to_owned())
+fn refused(why: &str) -> ConnectionError {
+    ConnectionError::Refused(why.to_owned())
 }
 
-/// Another version may mean something else by the same words.
-fn unknown(version: &str) -> String {
+/// Refuses unknown versions, since the same words may mean something else in them.
+fn unknown_version(version: &str) -> String {
     let version: String = version.chars().filter(|c| !c.is_control()).take(40).collect();
     let known: Vec<&str> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
     format!("it speaks version `{version}` of MCP; known are {}", known.join(", "))
 }
 
-/// Why a server that was started never said hello: its process tells more than its silence.
-async fn unheard(error: ClientInitializeError, child: &mut Child, meter: &Meter) -> String {
-    if let Some(why) = meter.why() {
+/// Explains why a started server was not initialised. Its exit status and last output say more than the closed
+/// pipe.
+async fn start_failure(
+    error: ClientInitializeError,
+    child: &mut ServerProcess,
+    meter: &OutputMeter,
+) -> String {
+    if let Some(why) = meter.cut_off_reason() {
         return why;
     }
     let is_silent = matches!(
         error,
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. }
     );
-    match child.wait_a_moment().await {
-        Some(status) if is_silent => with_words(format!("it ended before it said hello, {status}"), child),
-        _ => greeting(error),
+    match child.wait_briefly().await {
+        Some(status) if is_silent => {
+            with_last_line(format!("it ended before it said hello, {status}"), child)
+        }
+        _ => handshake_failure(error),
     }
 }
 
-fn with_words(what: String, child: &Child) -> String {
-    match child.last_words() {
+fn with_last_line(what: String, child: &ServerProcess) -> String {
+    match child.last_error_line() {
         Some(words) => format!("{what}: {words}"),
         None => what,
     }
 }
 
-fn greeting(error: ClientInitializeError) -> String {
+fn handshake_failure(error: ClientInitializeError) -> String {
     match error {
         ClientInitializeError::ConnectionClosed(_) => {
             "it closed the connection before it said hello".to_owned()
         }
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         ClientInitializeError::JsonRpcError(error) => error.message.into_owned(),
-        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
-            unknown(&server_supported.iter().map(ProtocolVersion::as_str).collect::<Vec<_>>().join(", "))
-        }
-        // The others quote whatever the server sent.
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => unknown_version(
+            &server_supported.iter().map(ProtocolVersion::as_str).collect::<Vec<_>>().join(", "),
+        ),
+        // The remaining errors quote what the server sent.
         error => {
             tracing::debug!(%error, "the hello of an MCP server");
             "its answer to our hello cannot be read".to_owned()

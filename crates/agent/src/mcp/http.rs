@@ -1,6 +1,7 @@
-//! A server that runs elsewhere, over streamable HTTP: each message is a POST, and its answer one message or a stream.
+//! Transport to a server elsewhere, over streamable HTTP: each message is a POST, and its answer is one message
+//! or a stream.
 //!
-//! Only what is asked is heard: no stream is opened for what a server might say by itself.
+//! Only answers are received. No stream is opened for messages that the server might send by itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,15 +20,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use wire::sse::SseDecoder;
 
-use super::{MOST, message};
+use super::{MAX_OUTPUT, message};
 use crate::provider::ConnectionPool;
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
-/// How long saying goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// Time limit for ending the session.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a message was not taken, or got no answer.
+/// Reason why a message failed or got no answer.
 #[derive(Debug, Error)]
 pub(super) enum HttpError {
     #[error("it cannot be reached: {0}")]
@@ -35,89 +36,90 @@ pub(super) enum HttpError {
     #[error("it answered {0}{1}")]
     Refused(StatusCode, String),
     #[error("it answered {0}, and nothing else")]
-    Nothing(StatusCode),
+    Empty(StatusCode),
     #[error("its answer is {0:?}, and neither JSON nor a stream of events")]
-    Type(String),
+    ContentType(String),
     #[error("its answer broke off: {0}")]
-    Broken(String),
-    #[error("its answer has more than {MOST} bytes")]
+    Interrupted(String),
+    #[error("its answer has more than {MAX_OUTPUT} bytes")]
     TooLong,
     #[error("its answer is no message: {0}")]
-    NoMessage(#[from] serde_json::Error),
+    NotMessage(#[from] serde_json::Error),
 }
 
 impl HttpError {
-    /// Whether the server says that it has done nothing.
-    pub(super) fn refuses(&self) -> bool {
+    /// Returns true if the server says that it has done nothing.
+    pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(status, _) if status.is_client_error())
     }
 }
 
-/// Speaks to one server.
-pub(super) struct Http {
-    line: Line,
-    heard: mpsc::Receiver<ServerJsonRpcMessage>,
-    /// Streams that are being read; they end with us.
+/// Transport to one server.
+pub(super) struct HttpTransport {
+    sender: HttpSender,
+    received: mpsc::Receiver<ServerJsonRpcMessage>,
+    /// Streams that are being read. They end with the transport.
     readers: Arc<Mutex<JoinSet<()>>>,
 }
 
-/// What it takes to send a message.
+/// Everything that is needed to send a message.
 #[derive(Clone)]
-struct Line {
+struct HttpSender {
     network: ConnectionPool,
     url: Uri,
     headers: HeaderMap,
-    /// What the server told us to send along: its session, and the protocol's version.
-    told: Arc<Mutex<HeaderMap>>,
-    hear: mpsc::Sender<ServerJsonRpcMessage>,
-    /// Set when the server does not know us any more.
+    /// Headers to send along: the session that the server began, and the protocol version.
+    session_headers: Arc<Mutex<HeaderMap>>,
+    forward: mpsc::Sender<ServerJsonRpcMessage>,
+    /// Set when the server has forgotten our session or is unreachable.
     is_lost: Arc<AtomicBool>,
 }
 
-impl Http {
+impl HttpTransport {
     pub(super) fn new(
         url: Uri,
         headers: HeaderMap,
         network: ConnectionPool,
         is_lost: Arc<AtomicBool>,
     ) -> Self {
-        let (hear, heard) = mpsc::channel(64);
-        let line = Line { network, url, headers, told: Arc::default(), hear, is_lost };
-        Self { line, heard, readers: Arc::default() }
+        let (forward, received) = mpsc::channel(64);
+        let sender = HttpSender { network, url, headers, session_headers: Arc::default(), forward, is_lost };
+        Self { sender, received, readers: Arc::default() }
     }
 }
 
-impl Transport<RoleClient> for Http {
+impl Transport<RoleClient> for HttpTransport {
     type Error = HttpError;
 
     fn send(
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
-        let (line, readers) = (self.line.clone(), Arc::clone(&self.readers));
+        let (sender, readers) = (self.sender.clone(), Arc::clone(&self.readers));
         async move {
-            let sent = line.send(message, &readers).await;
+            let sent = sender.send(message, &readers).await;
             if matches!(sent, Err(HttpError::Unreachable(_) | HttpError::Refused(StatusCode::NOT_FOUND, _))) {
-                line.is_lost.store(true, Ordering::Relaxed);
+                sender.is_lost.store(true, Ordering::Relaxed);
             }
             sent
         }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        self.heard.recv().await
+        self.received.recv().await
     }
 
     async fn close(&mut self) -> Result<(), HttpError> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
-        if self.line.told().contains_key(SESSION) {
-            let _ = tokio::time::timeout(GOODBYE, self.line.ask(Method::DELETE, Bytes::new())).await;
+        if self.sender.session_headers().contains_key(SESSION) {
+            let _ =
+                tokio::time::timeout(CLOSE_TIMEOUT, self.sender.request(Method::DELETE, Bytes::new())).await;
         }
         Ok(())
     }
 }
 
-impl Line {
+impl HttpSender {
     async fn send(
         &self,
         message: ClientJsonRpcMessage,
@@ -128,13 +130,13 @@ impl Line {
             _ => None,
         };
         let body = serde_json::to_vec(&message)?;
-        let response = self.ask(Method::POST, body.into()).await?;
+        let response = self.request(Method::POST, body.into()).await?;
         if let Some(session) = response.headers().get(SESSION) {
-            self.tell(SESSION, session.clone());
+            self.set_session_header(SESSION, session.clone());
         }
         let status = response.status();
         if !status.is_success() {
-            let words = read(response).await.unwrap_or_default();
+            let words = read_body(response).await.unwrap_or_default();
             let words: String = String::from_utf8_lossy(&words).chars().take(200).collect();
             return Err(HttpError::Refused(status, format!(": {}", words.trim())));
         }
@@ -143,22 +145,22 @@ impl Line {
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         match kind.split(';').next().unwrap_or_default().trim() {
             "application/json" => {
-                let message = message::read(&read(response).await?)?;
-                self.hear(message).await;
+                let message = message::read(&read_body(response).await?)?;
+                self.forward(message).await;
                 Ok(())
             }
             "text/event-stream" => {
                 let mut readers = readers.lock().unwrap_or_else(PoisonError::into_inner);
                 while readers.try_join_next().is_some() {}
-                readers.spawn(self.clone().listen(response, asked));
+                readers.spawn(self.clone().read_stream(response, asked));
                 Ok(())
             }
-            "" => Err(HttpError::Nothing(status)),
-            other => Err(HttpError::Type(other.to_owned())),
+            "" => Err(HttpError::Empty(status)),
+            other => Err(HttpError::ContentType(other.to_owned())),
         }
     }
 
-    async fn ask(&self, method: Method, body: Bytes) -> Result<Response<Incoming>, HttpError> {
+    async fn request(&self, method: Method, body: Bytes) -> Result<Response<Incoming>, HttpError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.url.clone();
@@ -167,31 +169,36 @@ impl Line {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("offshoot/", env!("CARGO_PKG_VERSION"))));
         headers.extend(self.headers.clone());
-        headers.extend(self.told());
+        headers.extend(self.session_headers());
         let client = self.network.client(self.url.scheme_str() == Some("https"));
         let client = client.map_err(|failure| HttpError::Unreachable(failure.message))?;
         client.request(request).await.map_err(|error| HttpError::Unreachable(crate::provider::chain(&error)))
     }
 
-    /// Reads a stream of events until it has the answer. One that ends without it is an answer too.
-    async fn listen(self, response: Response<Incoming>, asked: RequestId) {
-        let why = match self.listen_for(response, &asked).await {
+    /// Reads a stream of events until the answer arrives. A stream that ends without it counts as an unreadable
+    /// answer.
+    async fn read_stream(self, response: Response<Incoming>, asked: RequestId) {
+        let why = match self.read_until_answer(response, &asked).await {
             Ok(true) => return,
             Ok(false) => "its answer ended before it was there".to_owned(),
             Err(error) => error.to_string(),
         };
-        self.hear(message::unread(asked, why)).await;
+        self.forward(message::unreadable_answer(asked, why)).await;
     }
 
-    async fn listen_for(&self, response: Response<Incoming>, asked: &RequestId) -> Result<bool, HttpError> {
+    async fn read_until_answer(
+        &self,
+        response: Response<Incoming>,
+        asked: &RequestId,
+    ) -> Result<bool, HttpError> {
         let mut body = response.into_body();
         let mut decoder = SseDecoder::new();
         let mut seen = 0;
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| HttpError::Broken(error.to_string()))?;
+            let frame = frame.map_err(|error| HttpError::Interrupted(error.to_string()))?;
             let Ok(data) = frame.into_data() else { continue };
             seen += data.len();
-            if seen > MOST {
+            if seen > MAX_OUTPUT {
                 return Err(HttpError::TooLong);
             }
             for event in decoder.push(&data) {
@@ -204,7 +211,7 @@ impl Line {
                     JsonRpcMessage::Error(error) => error.id.as_ref() == Some(asked),
                     _ => false,
                 };
-                self.hear(message).await;
+                self.forward(message).await;
                 if answers {
                     return Ok(true);
                 }
@@ -213,33 +220,33 @@ impl Line {
         Ok(false)
     }
 
-    /// Passes a message on. The first one says which version of the protocol is spoken from now on.
-    async fn hear(&self, message: ServerJsonRpcMessage) {
+    /// Passes a message on. The first one sets the protocol version.
+    async fn forward(&self, message: ServerJsonRpcMessage) {
         if let JsonRpcMessage::Response(response) = &message
             && let ServerResult::InitializeResult(begun) = &response.result
             && let Ok(version) = HeaderValue::from_str(begun.protocol_version.as_str())
         {
-            self.tell(VERSION, version);
+            self.set_session_header(VERSION, version);
         }
-        let _ = self.hear.send(message).await; // nobody listens any more
+        let _ = self.forward.send(message).await; // the transport may be closed
     }
 
-    fn tell(&self, name: &'static str, value: HeaderValue) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(name, value);
+    fn set_session_header(&self, name: &'static str, value: HeaderValue) {
+        self.session_headers.lock().unwrap_or_else(PoisonError::into_inner).insert(name, value);
     }
 
-    fn told(&self) -> HeaderMap {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn session_headers(&self) -> HeaderMap {
+        self.session_headers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-async fn read(response: Response<Incoming>) -> Result<Vec<u8>, HttpError> {
+async fn read_body(response: Response<Incoming>) -> Result<Vec<u8>, HttpError> {
     let mut body = response.into_body();
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| HttpError::Broken(error.to_string()))?;
+        let frame = frame.map_err(|error| HttpError::Interrupted(error.to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > MOST {
+        if bytes.len() + data.len() > MAX_OUTPUT {
             return Err(HttpError::TooLong);
         }
         bytes.extend_from_slice(&data);

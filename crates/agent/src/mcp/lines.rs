@@ -1,4 +1,4 @@
-//! A server that is a program: each message is a line.
+//! Transport to a server process: each message is one line.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,26 +8,26 @@ use rmcp::service::RoleClient;
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 
-use super::{MOST, message};
+use super::{MAX_OUTPUT, message};
 
-/// Speaks to one server.
-pub(super) struct Lines<R, W> {
+/// Transport to one server.
+pub(super) struct LineTransport<R, W> {
     read: BufReader<R>,
-    /// What has come of a line. It is kept here, since whoever waits for its end may be called away.
+    /// Beginning of the current line. It is kept here because a read may be cancelled.
     line: Vec<u8>,
     write: Arc<tokio::sync::Mutex<Option<W>>>,
-    /// What was asked and is not answered.
-    asked: Arc<Mutex<Vec<RequestId>>>,
+    /// Requests without an answer yet.
+    pending: Arc<Mutex<Vec<RequestId>>>,
 }
 
-impl<R: AsyncRead, W> Lines<R, W> {
+impl<R: AsyncRead, W> LineTransport<R, W> {
     pub(super) fn new(read: R, write: W) -> Self {
         let write = Arc::new(tokio::sync::Mutex::new(Some(write)));
-        Self { read: BufReader::new(read), line: Vec::new(), write, asked: Arc::default() }
+        Self { read: BufReader::new(read), line: Vec::new(), write, pending: Arc::default() }
     }
 }
 
-impl<R, W> Transport<RoleClient> for Lines<R, W>
+impl<R, W> Transport<RoleClient> for LineTransport<R, W>
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -39,7 +39,7 @@ where
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         if let JsonRpcMessage::Request(request) = &message {
-            self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request.id.clone());
+            self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(request.id.clone());
         }
         let write = Arc::clone(&self.write);
         async move {
@@ -55,10 +55,10 @@ where
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             self.read_line().await?;
-            let heard = self.heard(self.line.trim_ascii());
+            let message = self.parse_line(self.line.trim_ascii());
             self.line.clear();
-            if heard.is_some() {
-                return heard;
+            if message.is_some() {
+                return message;
             }
         }
     }
@@ -69,8 +69,8 @@ where
     }
 }
 
-impl<R: AsyncRead + Unpin, W> Lines<R, W> {
-    /// Reads on until a line is whole; nothing where none will be.
+impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
+    /// Reads until a line is complete. Returns `None` at the end or when a line is too long.
     async fn read_line(&mut self) -> Option<()> {
         loop {
             let there = self.read.fill_buf().await.ok().filter(|there| !there.is_empty())?;
@@ -81,22 +81,22 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             if end.is_some() {
                 return Some(());
             }
-            if self.line.len() > MOST {
+            if self.line.len() > MAX_OUTPUT {
                 return None;
             }
         }
     }
 
-    /// The message of a line. Noise is none; an answer that cannot be read is an answer too.
-    fn heard(&self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
+    /// Parses a line. Returns `None` for noise, and an error message for an unreadable answer.
+    fn parse_line(&self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         if line.is_empty() {
             return None;
         }
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let message = message::read(line).or_else(|error| {
             tracing::debug!(%error, "a line of an MCP server is no message");
-            let answered = message::answers(line, &asked).ok_or(())?;
-            Ok::<_, ()>(message::unread(answered, format!("its answer is no message: {error}")))
+            let answered = message::answered_request(line, &pending).ok_or(())?;
+            Ok::<_, ()>(message::unreadable_answer(answered, format!("its answer is no message: {error}")))
         });
         let message = message.ok()?;
         let answered = match &message {
@@ -104,7 +104,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
-        asked.retain(|id| Some(id) != answered);
+        pending.retain(|id| Some(id) != answered);
         Some(message)
     }
 }

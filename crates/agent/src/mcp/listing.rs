@@ -1,5 +1,5 @@
-//! Which of a server's tools are offered: those that are wanted, whose schema every provider takes, under names of
-//! their own.
+//! Selection of a server's tools: those that the user wants and whose schema every provider accepts, under
+//! unique names.
 
 use std::collections::BTreeSet;
 
@@ -7,37 +7,37 @@ use serde_json::Value;
 
 use crate::Policy;
 
-/// No provider takes a longer name.
-const LONGEST_NAME: usize = 64;
-/// What a description may take.
-const LONGEST_DESCRIPTION: usize = 4_000;
-/// What a schema may take.
-const LARGEST_SCHEMA: usize = 64 * 1024;
-/// How deep a schema may go.
-const DEEPEST_SCHEMA: usize = 32;
-/// How many tools one server may have, and what all of them may take: they are in every request.
-const MOST_TOOLS: usize = 256;
-const LARGEST_LIST: usize = 256 * 1024;
+/// Longest name that all providers accept.
+const MAX_NAME: usize = 64;
+/// Maximum length of a description.
+const MAX_DESCRIPTION: usize = 4_000;
+/// Maximum size of a schema.
+const MAX_SCHEMA: usize = 64 * 1024;
+/// Maximum depth of a schema.
+const MAX_SCHEMA_DEPTH: usize = 32;
+/// Limits for all tools of one server, since they are part of every request.
+const MAX_TOOLS: usize = 256;
+const MAX_LIST: usize = 256 * 1024;
 
-/// A tool as it is offered.
+/// A tool as it is offered to models.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Offered {
-    /// As the model calls it.
+pub(super) struct OfferedTool {
+    /// Name for the model.
     pub(super) name: String,
-    /// As the server calls it.
+    /// Name for the server.
     pub(super) own_name: String,
     pub(super) description: String,
     pub(super) schema: String,
     pub(super) policy: Policy,
 }
 
-/// What is offered of a server's list, sorted by name, and what is not, with the reasons.
-pub(super) fn offered(
+/// Selects the tools to offer, sorted by name, and lists the others with reasons.
+pub(super) fn offered_tools(
     server: &str,
     listed: &[Value],
     wanted: Option<&[String]>,
-) -> (Vec<Offered>, Vec<String>) {
-    let mut tools: Vec<Offered> = Vec::new();
+) -> (Vec<OfferedTool>, Vec<String>) {
+    let mut tools: Vec<OfferedTool> = Vec::new();
     let mut left_out = Vec::new();
     let mut missing: BTreeSet<&str> = wanted.unwrap_or_default().iter().map(String::as_str).collect();
     for tool in listed {
@@ -46,9 +46,9 @@ pub(super) fn offered(
         if wanted.is_some_and(|wanted| !wanted.iter().any(|name| name == own_name)) {
             continue;
         }
-        match read(server, own_name, tool) {
+        match read_tool(server, own_name, tool) {
             Ok(tool) => tools.push(tool),
-            Err(why) => left_out.push(format!("the tool `{}` is left out: {why}", brief(own_name))),
+            Err(why) => left_out.push(format!("the tool `{}` is left out: {why}", shorten(own_name))),
         }
     }
     left_out
@@ -57,16 +57,16 @@ pub(super) fn offered(
     let mut names = BTreeSet::new();
     let (mut kept, mut size) = (Vec::new(), 0);
     for tool in tools {
-        let own_name = brief(&tool.own_name);
+        let own_name = shorten(&tool.own_name);
         size += tool.name.len() + tool.description.len() + tool.schema.len();
         if !names.insert(tool.name.clone()) {
             left_out.push(format!(
                 "the tool `{own_name}` is left out: another one is called `{}` too",
                 tool.name
             ));
-        } else if kept.len() == MOST_TOOLS || size > LARGEST_LIST {
+        } else if kept.len() == MAX_TOOLS || size > MAX_LIST {
             left_out.push(format!(
-                "from `{own_name}` on its tools are left out: at most {MOST_TOOLS} are taken, and {LARGEST_LIST} bytes"
+                "from `{own_name}` on its tools are left out: at most {MAX_TOOLS} are taken, and {MAX_LIST} bytes"
             ));
             break;
         } else {
@@ -76,42 +76,42 @@ pub(super) fn offered(
     (kept, left_out)
 }
 
-fn read(server: &str, own_name: &str, tool: &Value) -> Result<Offered, String> {
+fn read_tool(server: &str, own_name: &str, tool: &Value) -> Result<OfferedTool, String> {
     if own_name.is_empty() {
         return Err("it has no name".to_owned());
     }
     let description = tool["description"].as_str().or(tool["title"].as_str()).unwrap_or_default();
-    Ok(Offered {
+    Ok(OfferedTool {
         name: tool_name(server, own_name),
         own_name: own_name.to_owned(),
-        description: description_of(description),
-        schema: schema(&tool["inputSchema"])?,
+        description: clean_description(description),
+        schema: checked_schema(&tool["inputSchema"])?,
         policy: policy(&tool["annotations"]),
     })
 }
 
-/// The server's name and the tool's, in the letters that every provider takes.
+/// Combines the server's name and the tool's name, in characters that all providers accept.
 fn tool_name(server: &str, own_name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
-    format!("{server}_{own_name}").chars().map(plain).take(LONGEST_NAME).collect()
+    format!("{server}_{own_name}").chars().map(plain).take(MAX_NAME).collect()
 }
 
-/// The same for a name with `*` in it, which stand for any letters.
+/// Like [`tool_name`], for a name in which `*` matches any characters.
 pub(crate) fn tool_pattern(server: &str, own_name: &str) -> String {
     let named = tool_name(server, own_name);
     let asked = server.chars().chain(['_']).chain(own_name.chars());
     named.chars().zip(asked).map(|(plain, asked)| if asked == '*' { '*' } else { plain }).collect()
 }
 
-fn description_of(text: &str) -> String {
+fn clean_description(text: &str) -> String {
     let shown = text.chars().filter(|c| *c == '\n' || !c.is_control());
-    let more = if text.chars().count() > LONGEST_DESCRIPTION { "…" } else { "" };
-    shown.take(LONGEST_DESCRIPTION).chain(more.chars()).collect()
+    let more = if text.chars().count() > MAX_DESCRIPTION { "…" } else { "" };
+    shown.take(MAX_DESCRIPTION).chain(more.chars()).collect()
 }
 
-/// The schema as compact JSON. A provider refuses a whole request for one that it cannot take, so what is known to be
-/// refused is refused here.
-fn schema(schema: &Value) -> Result<String, String> {
+/// Returns the schema as compact JSON. A provider refuses a whole request because of one invalid schema, so
+/// known cases are refused here.
+fn checked_schema(schema: &Value) -> Result<String, String> {
     let Some(fields) = schema.as_object() else { return Err("its schema is no JSON object".to_owned()) };
     if fields.get("type").and_then(Value::as_str) != Some("object") {
         return Err("its schema is not one of an object".to_owned());
@@ -125,8 +125,8 @@ fn schema(schema: &Value) -> Result<String, String> {
     };
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     for name in properties.into_iter().flat_map(|properties| properties.keys()) {
-        if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(is_plain) {
-            return Err(format!("no provider takes a property called `{}`", brief(name)));
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
+            return Err(format!("no provider takes a property called `{}`", shorten(name)));
         }
     }
     let is_list_of_names =
@@ -134,17 +134,17 @@ fn schema(schema: &Value) -> Result<String, String> {
     if !fields.get("required").is_none_or(is_list_of_names) {
         return Err("its schema's `required` is no list of names".to_owned());
     }
-    if !is_within(schema, DEEPEST_SCHEMA) {
-        return Err(format!("its schema goes deeper than {DEEPEST_SCHEMA}"));
+    if !is_within(schema, MAX_SCHEMA_DEPTH) {
+        return Err(format!("its schema goes deeper than {MAX_SCHEMA_DEPTH}"));
     }
-    // The dialect that providers read, whichever the schema says it is in.
+    // Providers read this dialect, whatever the schema declares.
     if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
         let (place, why) = (error.instance_path().to_string(), error.to_string());
-        return Err(format!("its schema is no JSON schema at `{}`: {}", brief(&place), brief(&why)));
+        return Err(format!("its schema is no JSON schema at `{}`: {}", shorten(&place), shorten(&why)));
     }
     let text = schema.to_string();
-    if text.len() > LARGEST_SCHEMA {
-        return Err(format!("its schema has {} bytes; at most {LARGEST_SCHEMA} are taken", text.len()));
+    if text.len() > MAX_SCHEMA {
+        return Err(format!("its schema has {} bytes; at most {MAX_SCHEMA} are taken", text.len()));
     }
     Ok(text)
 }
@@ -157,7 +157,7 @@ fn is_within(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// What the server says of its tool; where it says nothing, the worst.
+/// Derives the retry policy from the server's hints. Without hints, a call is unsafe.
 fn policy(annotations: &Value) -> Policy {
     if annotations["readOnlyHint"] == true {
         Policy::Pure
@@ -168,7 +168,7 @@ fn policy(annotations: &Value) -> Policy {
     }
 }
 
-fn brief(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(80).collect()
 }
 
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn show(listed: &[Value], wanted: Option<&[String]>) -> String {
-        let (tools, left_out) = offered("s", listed, wanted);
+        let (tools, left_out) = offered_tools("s", listed, wanted);
         let tools = tools.iter().map(|tool| {
             format!(
                 "{} <- {:?} {:?} {:?} {}\n",
@@ -231,7 +231,7 @@ mod tests {
             (0..300).map(|at| json!({"name": format!("t{at:03}"), "inputSchema": schema})).collect()
         };
         for (schema, kept) in [(&plain, 256), (&long, 4)] {
-            let (tools, left_out) = offered("s", &list(schema), None);
+            let (tools, left_out) = offered_tools("s", &list(schema), None);
             assert_eq!((tools.len(), left_out.len()), (kept, 1));
             assert!(left_out[0].starts_with(&format!("from `t{kept:03}` on")), "{left_out:?}");
         }

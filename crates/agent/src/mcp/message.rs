@@ -1,17 +1,17 @@
-//! What a server says, read with some patience: one thing that nobody knows does not cost the rest, and an answer that
-//! cannot be read is known to be one.
+//! Tolerant parsing of a server's messages: an unknown part does not cost the rest, and an unreadable answer is
+//! recognised as one.
 
 use rmcp::model::{ContentBlock, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-/// What stands in the place of something that models could not be shown.
+/// Replacement for content that models cannot be shown.
 pub(super) const UNKNOWN: &str = "[something of an unknown kind]";
 
-/// The code by which we tell ourselves that there is no answer which can be read. A server that uses it gains nothing.
-const UNREAD: ErrorCode = ErrorCode(-32_099);
+/// Internal error code for an unreadable answer. A server gains nothing by sending it.
+const UNREADABLE: ErrorCode = ErrorCode(-32_099);
 
-/// Reads a message. A block of a tool's answer that is of no known kind is left out by itself.
+/// Parses a message. Replaces content blocks of unknown kinds.
 pub(super) fn read(bytes: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
     let mut message: Value = serde_json::from_slice(bytes)?;
     let content = message.pointer_mut("/result/content").and_then(Value::as_array_mut);
@@ -23,18 +23,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Err
     serde_json::from_value(message)
 }
 
-/// Says to whoever asked that there is no answer which can be read, and why.
-pub(super) fn unread(asked: RequestId, why: String) -> ServerJsonRpcMessage {
-    JsonRpcMessage::error(ErrorData::new(UNREAD, why, None), Some(asked))
+/// Builds the error for an answer that is unreadable.
+pub(super) fn unreadable_answer(asked: RequestId, why: String) -> ServerJsonRpcMessage {
+    JsonRpcMessage::error(ErrorData::new(UNREADABLE, why, None), Some(asked))
 }
 
-/// Whether that is what an error says.
-pub(super) fn is_unread(error: &ErrorData) -> bool {
-    error.code == UNREAD
+/// Returns true if an error was built by [`unreadable_answer`].
+pub(super) fn is_unreadable(error: &ErrorData) -> bool {
+    error.code == UNREADABLE
 }
 
-/// Which of those that were asked a line answers that cannot be read: its letters are looked at, as far as they are some.
-pub(super) fn answers(line: &[u8], asked: &[RequestId]) -> Option<RequestId> {
+/// Finds the pending request that an unparsable line answers, by its text.
+pub(super) fn answered_request(line: &[u8], asked: &[RequestId]) -> Option<RequestId> {
     let text = String::from_utf8_lossy(line);
     if !text.contains("\"result\"") && !text.contains("\"error\"") {
         return None;
@@ -64,7 +64,7 @@ mod tests {
             (b"this is no message", None),
         ] {
             let text = String::from_utf8_lossy(line);
-            assert_eq!(answers(line, &asked), expected.map(RequestId::Number), "{text}");
+            assert_eq!(answered_request(line, &asked), expected.map(RequestId::Number), "{text}");
         }
     }
 }

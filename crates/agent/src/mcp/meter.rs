@@ -1,4 +1,4 @@
-//! How much a server may say, and how deep: beyond that it is taken to have ended.
+//! Limits for the size and depth of a server's output. Beyond them, the output counts as ended.
 
 use std::io;
 use std::pin::Pin;
@@ -8,60 +8,60 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::MOST;
+use super::MAX_OUTPUT;
 
-/// How deep a message may go. One that goes deeper nobody reads, and whoever waits for it would wait in vain.
-const DEEPEST: usize = 127;
+/// Maximum depth of a message. The parser refuses deeper ones, and the caller would wait in vain.
+const MAX_DEPTH: usize = 127;
 
-/// What is left of what a server may say until it is asked something.
+/// Remaining output that a server may send until the next request.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct OutputMeter {
     left: AtomicUsize,
     is_deep: AtomicBool,
 }
 
-impl Meter {
+impl OutputMeter {
     pub(super) fn new() -> Self {
-        Self { left: AtomicUsize::new(MOST), is_deep: AtomicBool::new(false) }
+        Self { left: AtomicUsize::new(MAX_OUTPUT), is_deep: AtomicBool::new(false) }
     }
 
-    /// It is asked something.
-    pub(super) fn begin(&self) {
-        self.left.store(MOST, Ordering::Relaxed);
+    /// Restores the full limit for a new request.
+    pub(super) fn reset(&self) {
+        self.left.store(MAX_OUTPUT, Ordering::Relaxed);
     }
 
-    /// Why it was cut off, where it was.
-    pub(super) fn why(&self) -> Option<String> {
+    /// Returns why the output was cut off, if it was.
+    pub(super) fn cut_off_reason(&self) -> Option<String> {
         if self.is_deep.load(Ordering::Relaxed) {
             return Some(format!(
-                "its answer cannot be read: it goes deeper than {DEEPEST} lists and objects in each other"
+                "its answer cannot be read: it goes deeper than {MAX_DEPTH} lists and objects in each other"
             ));
         }
         let is_spent = self.left.load(Ordering::Relaxed) == 0;
-        is_spent.then(|| format!("it sent more than {MOST} bytes without an end and was cut off"))
+        is_spent.then(|| format!("it sent more than {MAX_OUTPUT} bytes without an end and was cut off"))
     }
 
-    /// Counts what was said; says whether that was too much.
+    /// Counts output, and returns true if the limit is reached.
     fn count(&self, said: usize) -> bool {
         let spent = |left: usize| Some(left.saturating_sub(said));
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).unwrap_or_default() <= said
     }
 }
 
-/// A reader that takes somebody to have ended who does not stop talking, or says what nobody can read.
-pub(super) struct Metered<R> {
+/// Reader that ends when the output is too long or too deep.
+pub(super) struct MeteredReader<R> {
     inner: R,
-    meter: Arc<Meter>,
-    line: Line,
+    meter: Arc<OutputMeter>,
+    depth: DepthCounter,
 }
 
-impl<R> Metered<R> {
-    pub(super) fn new(inner: R, meter: Arc<Meter>) -> Self {
-        Self { inner, meter, line: Line::default() }
+impl<R> MeteredReader<R> {
+    pub(super) fn new(inner: R, meter: Arc<OutputMeter>) -> Self {
+        Self { inner, meter, depth: DepthCounter::default() }
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for MeteredReader<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -70,26 +70,26 @@ impl<R: AsyncRead + Unpin> AsyncRead for Metered<R> {
         let before = buffer.filled().len();
         std::task::ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
         let said = &buffer.filled()[before..];
-        let is_deep = said.iter().any(|byte| self.line.goes_too_deep(*byte));
+        let is_deep = said.iter().any(|byte| self.depth.goes_too_deep(*byte));
         self.meter.is_deep.fetch_or(is_deep, Ordering::Relaxed);
         if self.meter.count(said.len()) || is_deep {
-            buffer.set_filled(before); // as if it had ended; who asks why finds it in the meter
+            buffer.set_filled(before); // looks like the end; the meter knows the reason
         }
         Poll::Ready(Ok(()))
     }
 }
 
-/// A message as it comes.
+/// Nesting depth of a message while it arrives.
 #[derive(Default)]
-struct Line {
+struct DepthCounter {
     depth: usize,
     is_text: bool,
     is_escaped: bool,
-    /// It does not begin as a message does.
+    /// True for a line that does not begin like a message.
     is_noise: bool,
 }
 
-impl Line {
+impl DepthCounter {
     fn goes_too_deep(&mut self, byte: u8) -> bool {
         match byte {
             b'\n' => *self = Self::default(),
@@ -103,7 +103,7 @@ impl Line {
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
             byte => self.is_noise = self.depth == 0 && !byte.is_ascii_whitespace(),
         }
-        self.depth > DEEPEST
+        self.depth > MAX_DEPTH
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn only_messages_can_be_too_deep() {
         let deep = |text: &str| {
-            let mut line = Line::default();
+            let mut line = DepthCounter::default();
             text.bytes().any(|byte| line.goes_too_deep(byte))
         };
         let nested = |sign: &str, count: usize| sign.repeat(count);

@@ -1,17 +1,17 @@
-//! MCP servers: other people's tools, over a program's pipes or HTTP.
+//! MCP client: tools of other programs, over pipes or HTTP.
 //!
-//! Start at [`Servers::start`]. Whatever a server does, only its own tools suffer: it has a deadline, a limit to what it
-//! may say, an environment with nothing in it, and a process group that ends with the run.
+//! Start at [`ToolServers::start`]. A misbehaving server harms only its own tools: it has time limits, a limit
+//! on its output, an environment without our variables, and a process group that ends with the run.
 
-mod child;
 mod config;
 mod connection;
-mod ground;
 mod http;
+mod launch;
 mod lines;
 mod listing;
 mod message;
 mod meter;
+mod process;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -22,53 +22,52 @@ use std::time::Duration;
 
 use crate::Tool;
 use crate::provider::ConnectionPool;
-pub(crate) use child::sweep;
 pub use config::ServerConfig;
-pub(crate) use config::{Tables, confused, read};
-pub use ground::Ground;
+pub(crate) use config::{ServerTables, ambiguous_names, read_servers};
+pub use launch::ServerPaths;
 pub(crate) use listing::tool_pattern;
+pub(crate) use process::end_leftover_servers;
 use server::Server;
 use tool::McpTool;
 
-/// The most that a server may say until it is asked again.
-const MOST: usize = 16 << 20;
+/// Maximum output of a server between two requests.
+const MAX_OUTPUT: usize = 16 << 20;
 
-/// How long a server may take to start and to say what it can.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How many times as long one may take whose program may have to be fetched first.
-const FETCHING: u32 = 12;
+/// Time limit for a server to start and to list its tools.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Factor for the time limit if the program may have to be downloaded first.
+const FETCH_FACTOR: u32 = 12;
 
-/// The servers of a run.
+/// The tool servers of a run.
 #[derive(Default)]
-pub struct Servers {
+pub struct ToolServers {
     running: Vec<Arc<Server>>,
     tools: Vec<McpTool>,
-    /// What the user should know: servers that are not there, tools that are left out.
-    pub complaints: Vec<String>,
+    /// Messages for the user: servers that did not start, tools that are left out.
+    pub warnings: Vec<String>,
 }
 
-impl Servers {
-    /// Starts them all at once, on that ground, and waits until each has answered or given up. Their order is that of
-    /// their names, whoever is ready first.
-    pub async fn start(configs: &[ServerConfig], ground: &Ground) -> Self {
+impl ToolServers {
+    /// Starts all servers at once, and waits until each has answered or failed. They are ordered by name.
+    pub async fn start(configs: &[ServerConfig], paths: &ServerPaths) -> Self {
         if !configs.is_empty() {
-            sweep();
+            end_leftover_servers();
         }
-        Self::start_within(PATIENCE, configs, ground).await
+        Self::start_within(START_TIMEOUT, configs, paths).await
     }
 
-    async fn start_within(patience: Duration, configs: &[ServerConfig], ground: &Ground) -> Self {
+    async fn start_within(start_timeout: Duration, configs: &[ServerConfig], paths: &ServerPaths) -> Self {
         let network = ConnectionPool::new();
         let starting: Vec<_> = configs
             .iter()
             .map(|config| {
-                // In a set each, since what is in one ends with it, should nobody wait any more.
+                // One set each: if the caller is cancelled, dropping the set ends the task in it.
                 let mut start = tokio::task::JoinSet::new();
-                let patience = config.start.unwrap_or_else(|| match config.fetches() {
-                    true => patience * FETCHING,
-                    false => patience,
+                let start_timeout = config.start.unwrap_or_else(|| match config.fetches_program() {
+                    true => start_timeout * FETCH_FACTOR,
+                    false => start_timeout,
                 });
-                start.spawn(Server::start(config.clone(), ground.clone(), network.clone(), patience));
+                start.spawn(Server::start(config.clone(), paths.clone(), network.clone(), start_timeout));
                 (config, start)
             })
             .collect();
@@ -76,8 +75,8 @@ impl Servers {
         for (config, mut start) in starting {
             match start.join_next().await {
                 Some(Ok(Ok((server, listed)))) => servers.add(server, &listed),
-                Some(Ok(Err(why))) => servers.complain(config, &format!("is not there: {why}")),
-                _ => servers.complain(config, "broke while it was started; that is a bug"),
+                Some(Ok(Err(why))) => servers.warn(config, &format!("is not there: {why}")),
+                _ => servers.warn(config, "broke while it was started; that is a bug"),
             }
         }
         servers
@@ -85,29 +84,29 @@ impl Servers {
 
     fn add(&mut self, server: Arc<Server>, listed: &[serde_json::Value]) {
         let config = &server.config;
-        let (offered, left_out) = listing::offered(&config.name, listed, config.tools.as_deref());
+        let (offered, left_out) = listing::offered_tools(&config.name, listed, config.tools.as_deref());
         for why in left_out {
-            self.complain(config, &why);
+            self.warn(config, &why);
         }
         self.tools
             .extend(offered.into_iter().map(|offered| McpTool { server: Arc::clone(&server), offered }));
         self.running.push(server);
     }
 
-    fn complain(&mut self, config: &ServerConfig, why: &str) {
+    fn warn(&mut self, config: &ServerConfig, why: &str) {
         tracing::warn!(server = config.name, why, "an MCP server");
-        self.complaints.push(format!("MCP server `{}`: {why}", config.name));
+        self.warnings.push(format!("MCP server `{}`: {why}", config.name));
     }
 
-    /// All tools: first those that are given, then the servers' by name. A name that is taken stays whose it was.
-    pub fn beside(&mut self, mut given: Vec<Box<dyn Tool>>) -> Vec<Box<dyn Tool>> {
+    /// Appends the servers' tools, sorted by name, to the given tools. A tool whose name is taken is left out.
+    pub fn add_to(&mut self, mut given: Vec<Box<dyn Tool>>) -> Vec<Box<dyn Tool>> {
         let mut tools = std::mem::take(&mut self.tools);
         tools.sort_by(|a, b| a.offered.name.cmp(&b.offered.name));
         for tool in tools {
             if given.iter().any(|taken| taken.name() == tool.name()) {
                 let why =
                     format!("the tool `{}` is left out: there is a `{}`", tool.offered.own_name, tool.name());
-                self.complain(&tool.server.config.clone(), &why);
+                self.warn(&tool.server.config.clone(), &why);
             } else {
                 given.push(Box::new(tool));
             }
@@ -115,7 +114,7 @@ impl Servers {
         given
     }
 
-    /// Ends them all, and whatever they have started.
+    /// Ends all servers with all their processes.
     pub async fn stop(&self) {
         let mut stopping = tokio::task::JoinSet::new();
         for server in &self.running {

@@ -1,4 +1,4 @@
-//! A server over the whole run: its connection, and a new one where that is lost.
+//! A server during a run. A lost connection is replaced at the next call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,74 +8,74 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::config::ServerConfig;
-use super::connection::{Connection, Lost};
-use super::ground::Ground;
+use super::connection::{Connection, ConnectionError};
+use super::launch::ServerPaths;
 use crate::provider::ConnectionPool;
 
 pub(super) struct Server {
     pub(super) config: ServerConfig,
-    ground: Ground,
+    paths: ServerPaths,
     network: ConnectionPool,
-    /// How long it may take to start and to say what it can.
-    patience: Duration,
+    /// Time limit to start and to list the tools.
+    start_timeout: Duration,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
-/// Why a call has no result, in words for the model.
+/// Reason why a call has no result, in words for the model.
 #[derive(Debug)]
-pub(super) enum Failed {
-    /// It was not done.
+pub(super) enum CallError {
+    /// The call had no effect.
     NotDone(String),
-    /// It may have been done.
+    /// The call may have had an effect.
     Unknown(String),
 }
 
 impl Server {
-    /// Starts a server and asks for its tools.
+    /// Starts a server and lists its tools.
     pub(super) async fn start(
         config: ServerConfig,
-        ground: Ground,
+        paths: ServerPaths,
         network: ConnectionPool,
-        patience: Duration,
+        start_timeout: Duration,
     ) -> Result<(Arc<Self>, Vec<Value>), String> {
         let open = async {
-            let connection = Connection::open(&config, &ground, &network).await?;
+            let connection = Connection::open(&config, &paths, &network).await?;
             let tools = connection.tools().await?;
             Ok((connection, tools))
         };
-        let (connection, tools) = in_time(patience, open).await?;
+        let (connection, tools) = within(start_timeout, open).await?;
         let connection = Mutex::new(Some(Arc::new(connection)));
-        Ok((Arc::new(Self { config, ground, network, patience, connection }), tools))
+        Ok((Arc::new(Self { config, paths, network, start_timeout, connection }), tools))
     }
 
     /// Calls a tool.
-    pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<CallToolResult, Failed> {
+    pub(super) async fn call(&self, tool: &str, arguments: JsonObject) -> Result<CallToolResult, CallError> {
         let name = &self.config.name;
         let connection = self.connection().await.map_err(|why| {
-            Failed::NotDone(format!(
+            CallError::NotDone(format!(
                 "the server `{name}` is gone, and could not be started again: {why}; do without its tools"
             ))
         })?;
         match tokio::time::timeout(self.config.timeout, connection.call(tool, arguments)).await {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(Lost::Refused(why))) => {
-                Err(Failed::NotDone(format!("the server `{name}` refused the call: {why}")))
+            Ok(Err(ConnectionError::Refused(why))) => {
+                Err(CallError::NotDone(format!("the server `{name}` refused the call: {why}")))
             }
-            Ok(Err(Lost::Unread(why))) => Err(Failed::Unknown(format!(
+            Ok(Err(ConnectionError::Unreadable(why))) => Err(CallError::Unknown(format!(
                 "the server `{name}` took the call and gave no answer that can be read: {why}. The call may have had its \
                  effect, or not: look before you call again"
             ))),
-            Ok(Err(Lost::Gone(why))) => {
+            Ok(Err(ConnectionError::Disconnected(why))) => {
                 tracing::warn!(server = name, why, "an MCP server was lost");
-                Err(Failed::Unknown(format!(
+                Err(CallError::Unknown(format!(
                     "the server `{name}` was lost while it worked: {why}. The call may have had its effect, or not: \
                      look before you call again; the server will be started anew then"
                 )))
             }
             Err(_) => {
-                connection.was_late();
+                connection.mark_late();
                 let seconds = self.config.timeout.as_secs();
-                Err(Failed::Unknown(format!(
+                Err(CallError::Unknown(format!(
                     "the server `{name}` gave no answer within {seconds} s, and was told that nobody waits any more. \
                      The call may have had its effect, or not: look before you call again"
                 )))
@@ -83,23 +83,23 @@ impl Server {
         }
     }
 
-    /// The connection; a new one where it is lost. That is tried once for each call.
+    /// Returns the connection. Replaces a lost one, with one try for each call.
     async fn connection(&self) -> Result<Arc<Connection>, String> {
         let mut held = self.connection.lock().await;
         if let Some(connection) = held.as_ref()
-            && connection.is_there().await
+            && connection.is_alive().await
         {
             return Ok(Arc::clone(connection));
         }
-        *held = None; // what is left of the old process goes first
+        *held = None; // ends the rest of the old process first
         tracing::info!(server = self.config.name, "an MCP server is started again");
-        let open = Connection::open(&self.config, &self.ground, &self.network);
-        let fresh = Arc::new(in_time(self.patience, open).await?);
+        let open = Connection::open(&self.config, &self.paths, &self.network);
+        let fresh = Arc::new(within(self.start_timeout, open).await?);
         *held = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
 
-    /// Ends it. Whoever still waits for an answer gets none.
+    /// Ends the server. Pending calls get no answer.
     pub(super) async fn stop(&self) {
         if let Some(connection) = self.connection.lock().await.take().and_then(Arc::into_inner) {
             connection.close().await;
@@ -107,10 +107,13 @@ impl Server {
     }
 }
 
-async fn in_time<T>(patience: Duration, work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+async fn within<T>(
+    start_timeout: Duration,
+    work: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
     let late = || {
-        let seconds = patience.as_secs();
+        let seconds = start_timeout.as_secs();
         Err(format!("it was not ready within {seconds} s; `start_timeout_s` lets it take longer"))
     };
-    tokio::time::timeout(patience, work).await.unwrap_or_else(|_| late())
+    tokio::time::timeout(start_timeout, work).await.unwrap_or_else(|_| late())
 }

@@ -1,4 +1,4 @@
-//! Servers of every bad sort, as small shell scripts and as HTTP by hand.
+//! Misbehaving servers of many kinds, as small shell scripts and as raw HTTP.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{Ground, MOST, ServerConfig, Servers};
+use super::{MAX_OUTPUT, ServerConfig, ServerPaths, ToolServers};
 use crate::RunDefaults;
 use crate::tool::Toolbox;
-use crate::tools::testing::{Yard, answer};
+use crate::tools::testing::{TestWorkspace, answer};
 
-/// What starts a server that does as it should. `call` decides about calls; `$id` is what is to be answered.
+/// Script of a well-behaved server. `call` handles tool calls, and `$id` is the request to answer.
 const GOOD: &str = r#"
 say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { say "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
@@ -55,37 +55,43 @@ done
 
 struct World {
     folder: TempDir,
-    yard: Yard,
+    yard: TestWorkspace,
 }
 
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("good.sh"), GOOD).expect("a script");
-        Self { folder, yard: Yard::new(&[]) }
+        Self { folder, yard: TestWorkspace::new(&[]) }
     }
 
-    /// The servers of a configuration, all in one folder outside of the workspace.
-    async fn start(&self, config: &str) -> Servers {
+    /// Starts the servers of a configuration, in a folder outside the workspace.
+    async fn start(&self, config: &str) -> ToolServers {
         let mut configs = configs(config);
         for config in &mut configs {
-            if let super::config::At::Command { cwd, .. } = &mut config.at {
+            if let super::config::ServerAddress::Command { cwd, .. } = &mut config.address {
                 *cwd = self.folder.path().to_str().map(str::to_owned);
             }
         }
-        Servers::start_within(Duration::from_secs(5), &configs, &self.ground()).await
+        ToolServers::start_within(Duration::from_secs(5), &configs, &self.paths()).await
     }
 
-    fn ground(&self) -> Ground {
+    fn paths(&self) -> ServerPaths {
         let data = self.folder.path();
-        Ground { workspace: self.yard.root.clone(), own: data.join("mcp"), trust: data.join("trust.json") }
+        ServerPaths {
+            workspace: self.yard.root.clone(),
+            own: data.join("mcp"),
+            trust: data.join("trust.json"),
+        }
     }
 
-    /// What becomes of the one server of a configuration: how it is started, or why it is not.
-    fn stand(&self, config: &str) -> String {
+    /// Describes how the configuration's only server is started, or why not.
+    fn launch_command(&self, config: &str) -> String {
         let config = configs(&format!("[mcp.s]\n{config}")).remove(0);
-        let super::config::At::Command { command, env, cwd } = &config.at else { panic!("a command") };
-        let shown = match self.ground().stand("s", command, env, cwd.as_deref()) {
+        let super::config::ServerAddress::Command { command, env, cwd } = &config.address else {
+            panic!("a command")
+        };
+        let shown = match self.paths().launch_command("s", command, env, cwd.as_deref()) {
             Ok(stand) => {
                 let words: Vec<_> = std::iter::once(&stand.program).chain(&stand.arguments).collect();
                 format!("{words:?} in {:?}", stand.folder)
@@ -97,12 +103,12 @@ impl World {
         shown.replace(self.folder.path().to_str().expect("plain"), "DATA")
     }
 
-    /// Calls a tool of a server that may not have listed it.
-    async fn call(&self, servers: &Servers, server: &str, tool: &str) -> String {
+    /// Calls a tool that the server may not have listed.
+    async fn call(&self, servers: &ToolServers, server: &str, tool: &str) -> String {
         let server = servers.running.iter().find(|known| known.config.name == server).expect("a server");
         let called =
             server.call(tool, json!({"some": "input"}).as_object().expect("it is one").clone()).await;
-        let output = called.map_or_else(super::tool::failed, super::tool::output);
+        let output = called.map_or_else(super::tool::failure_output, super::tool::to_output);
         let is_error = match (output.is_error, output.is_uncertain) {
             (true, true) => "unknown: ",
             (true, false) => "error: ",
@@ -111,7 +117,7 @@ impl World {
         format!("{tool}: {is_error}{}\n", answer(&output))
     }
 
-    /// The processes that servers have started and their children, those that still live.
+    /// Lists the processes of servers that are still alive, with their children.
     fn alive(&self) -> Vec<String> {
         let pids = std::fs::read_to_string(self.folder.path().join("pids")).unwrap_or_default();
         let lives = |pid: &&str| {
@@ -137,7 +143,7 @@ fn configs(text: &str) -> Vec<ServerConfig> {
     defaults.mcp
 }
 
-/// Agents write to the workspace; nothing there is run by us as they have left it.
+/// No server is started from a file that an agent may have written.
 #[test]
 fn no_server_is_started_from_what_an_agent_wrote() {
     let world = World::new();
@@ -180,7 +186,7 @@ fn no_server_is_started_from_what_an_agent_wrote() {
     ] {
         let config = config.replace("WORK", root.to_str().expect("plain"));
         let config = config.replace("DATA", world.folder.path().to_str().expect("plain"));
-        seen += &format!("{}\n", world.stand(&config));
+        seen += &format!("{}\n", world.launch_command(&config));
     }
     expect![[r#"
         ["npx", "-y", "@modelcontextprotocol/server-filesystem", "WORK"] in "DATA/mcp/s"
@@ -202,32 +208,33 @@ fn no_server_is_started_from_what_an_agent_wrote() {
         ["sh", "-c", "true"] in "WORK/docs"
         no: its `cwd` is no folder: `WORK/nowhere`
     "#]].assert_eq(&seen);
-    let files = world.ground().files(&configs("[mcp.s]\ncommand = [\"python3\", \"srv.py\", \".\"]"));
+    let files =
+        world.paths().files_to_accept(&configs("[mcp.s]\ncommand = [\"python3\", \"srv.py\", \".\"]"));
     assert_eq!(files, [root.canonicalize().expect("a folder").join("srv.py")]);
 }
 
-/// A program that the user has accepted runs as it was then, and not as an agent has changed it meanwhile.
+/// An accepted program runs only with its accepted content.
 #[tokio::test]
 async fn a_server_of_the_workspace_runs_as_it_was_accepted() {
     let world = World::new();
     let script = world.yard.root.canonicalize().expect("a folder").join("good.sh");
     std::fs::write(&script, GOOD).expect("a script");
     let config = configs("[mcp.s]\ncommand = [\"sh\", \"good.sh\"]\ntools = [\"echo\"]");
-    let start = || async { Servers::start(&config, &world.ground()).await };
+    let start = || async { ToolServers::start(&config, &world.paths()).await };
     let why = "`good.sh` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: \
                offshoot agents accept good.sh";
-    assert_eq!(start().await.complaints, [format!("MCP server `s`: is not there: {why}")]);
+    assert_eq!(start().await.warnings, [format!("MCP server `s`: is not there: {why}")]);
     let mut trust = crate::definition::Trust::default();
     assert!(trust.accept(&script, GOOD.as_bytes()));
-    trust.write(&world.ground().trust).expect("it is kept");
+    trust.write(&world.paths().trust).expect("it is kept");
     let servers = start().await;
-    assert_eq!(servers.complaints, [""; 0]);
+    assert_eq!(servers.warnings, [""; 0]);
     assert_eq!(world.call(&servers, "s", "echo").await, "echo: here: s\n", "in a folder of its own");
     std::fs::write(&script, format!("touch harm; {GOOD}")).expect("a script");
     world.call(&servers, "s", "crash").await;
     let answer = world.call(&servers, "s", "echo").await;
     assert!(answer.contains("could not be started again") && answer.contains(why), "{answer}");
-    assert!(!world.ground().own.join("s/harm").exists());
+    assert!(!world.paths().own.join("s/harm").exists());
     servers.stop().await;
 }
 
@@ -237,12 +244,12 @@ const ONE: &str = "[mcp.s]\ncommand = [\"sh\", \"good.sh\"]\ntimeout_s = 1\nenv 
 async fn a_servers_tools_are_like_any_other() {
     let world = World::new();
     let mut servers = world.start(ONE).await;
-    let tools = Toolbox::new(servers.beside(crate::tools::builtin()));
+    let tools = Toolbox::new(servers.add_to(crate::tools::builtin()));
     let names: Vec<String> =
         tools.specs().into_iter().map(|spec| spec.name).skip_while(|name| !name.starts_with("s_")).collect();
     assert_eq!(names, ["s_crash", "s_echo", "s_hang"], "behind the built-in ones, sorted");
     assert_eq!(
-        servers.complaints,
+        servers.warnings,
         ["MCP server `s`: the tool `lie` is left out: its schema is no JSON object"]
     );
     assert_eq!(tools.policy("s_echo"), crate::Policy::Pure);
@@ -279,7 +286,7 @@ async fn a_servers_tools_are_like_any_other() {
     assert_eq!(world.alive(), [""; 0]);
 }
 
-/// It was taken, so it may have been done; and nobody waits for an answer that was there.
+/// The call may have had an effect, and an unreadable answer ends the wait.
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_leaves_open_what_was_done() {
     let world = World::new();
@@ -343,7 +350,7 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
         command = ["sh", "-c", "sed 's/\"2025-06-18\"/7/' good.sh > odd.sh; exec sh odd.sh"]
     "#;
     let mut servers = world.start(config).await;
-    let tools = Toolbox::new(servers.beside(crate::tools::builtin()));
+    let tools = Toolbox::new(servers.add_to(crate::tools::builtin()));
     let names: Vec<String> =
         tools.specs().into_iter().map(|spec| spec.name).filter(|name| name.contains("echo")).collect();
     expect![[r#"
@@ -360,7 +367,7 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
         MCP server `unreachable`: is not there: it cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111)
         MCP server `web`: the tool `fetch` is left out: there is a `web_fetch`
         good_echo noisy_echo some_echo
-    "#]].assert_eq(&format!("{}\n{}\n", servers.complaints.join("\n"), names.join(" ")));
+    "#]].assert_eq(&format!("{}\n{}\n", servers.warnings.join("\n"), names.join(" ")));
     assert!(world.call(&servers, "good", "echo").await.starts_with("echo: here"));
     servers.stop().await;
     world.are_gone().await;
@@ -381,7 +388,7 @@ async fn trouble_in_a_call_is_an_answer_and_the_server_comes_back() {
         seen += &world.call(&servers, server, tool).await;
         assert!(world.call(&servers, "other", "env").await.starts_with("env: "), "{seen}");
     }
-    // It crashes, and what it was started from is gone.
+    // The server exits, and its program is gone.
     seen += "--\n";
     let servers = {
         drop(servers);
@@ -426,7 +433,7 @@ async fn nothing_is_left_of_a_server_nor_of_what_it_started() {
     assert_eq!(world.alive().len(), 1);
     drop(servers);
     world.are_gone().await;
-    // Out of its group and its session, and with a parent that has ended.
+    // In another group and session, and with a parent that has exited.
     std::fs::remove_file(world.folder.path().join("pids")).expect("no numbers");
     let servers = world.start(ONE).await;
     assert_eq!(world.call(&servers, "s", "flee").await, "flee: fled\n");
@@ -436,7 +443,7 @@ async fn nothing_is_left_of_a_server_nor_of_what_it_started() {
     world.are_gone().await;
 }
 
-/// Answers each POST by what it asks: a head and a body.
+/// Serves each POST with the head and body that `answer` returns.
 async fn web(answer: impl Fn(&Value) -> (&'static str, String) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -501,7 +508,7 @@ async fn over_http_it_is_the_same() {
                 "accepted" => ("202 Accepted", String::new()),
                 "cut" => ("200 OK\r\ncontent-type: application/json\r\ncontent-length: 500", "{\"js".to_owned()),
                 "closed" => ("403 Forbidden\r\ncontent-type: text/plain", "not you".to_owned()),
-                "flood" => (EVENTS, format!("data: {}", "x".repeat(MOST + 1))),
+                "flood" => (EVENTS, format!("data: {}", "x".repeat(MAX_OUTPUT + 1))),
                 "forgot" => ("404 Not Found\r\ncontent-type: text/plain", "no session".to_owned()),
                 _ => (JSON, text("plain")),
             },
@@ -511,8 +518,8 @@ async fn over_http_it_is_the_same() {
     .await;
     let world = World::new();
     let mut servers = world.start(&config).await;
-    assert_eq!(servers.complaints, [""; 0]);
-    let tools = servers.beside(Vec::new());
+    assert_eq!(servers.warnings, [""; 0]);
+    let tools = servers.add_to(Vec::new());
     assert_eq!(tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["s_a", "s_b"]);
     let mut seen = String::new();
     for tool in [
@@ -597,7 +604,7 @@ fn mistakes_in_the_configuration_are_named() {
         `o.toml`, line 1: a project may not say what is started: put `[mcp]` into your own `offshoot.toml`
         `o.toml`, line 2: a project may not say who may be asked: put `[web_fetch]` into your own `offshoot.toml`
     "#]].assert_eq(&seen);
-    // One of the user's own, and one of a project's that the user has accepted.
+    // One rule of the user's, and one of an accepted project file.
     let mut defaults = RunDefaults::default();
     defaults
         .merge_user_file("[mcp.a]\ncommand = [\"x\"]\n[mcp.ab]\ncommand = [\"x\"]", Path::new("o.toml"))

@@ -1,4 +1,4 @@
-//! A server's tool, as any other.
+//! A server's tool as a [`Tool`].
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 use session::{Block, ImageSource};
 
-use super::listing::Offered;
+use super::listing::OfferedTool;
 use super::message::UNKNOWN;
-use super::server::{Failed, Server};
+use super::server::{CallError, Server};
 use crate::picture;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
-/// The pictures that models can see.
-const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// The most that a picture may take, in base64. Providers refuse larger ones.
-const LARGEST_PICTURE: usize = 5 << 20;
-/// How many pictures of one answer are shown.
-const MOST_PICTURES: usize = 10;
+/// Picture types that models accept.
+const PICTURE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Maximum size of a picture in base64. Providers refuse larger ones.
+const MAX_PICTURE: usize = 5 << 20;
+/// Maximum number of pictures in one answer.
+const MAX_PICTURES: usize = 10;
 
 pub(super) struct McpTool {
     pub(super) server: Arc<Server>,
-    pub(super) offered: Offered,
+    pub(super) offered: OfferedTool,
 }
 
 impl Tool for McpTool {
@@ -49,26 +49,26 @@ impl Tool for McpTool {
         Box::pin(async move {
             let arguments = input.as_object().cloned().unwrap_or_default();
             match self.server.call(&self.offered.own_name, arguments).await {
-                Ok(result) => output(result),
-                Err(why) => failed(why),
+                Ok(result) => to_output(result),
+                Err(why) => failure_output(why),
             }
         })
     }
 }
 
-pub(super) fn failed(why: Failed) -> ToolOutput {
+pub(super) fn failure_output(why: CallError) -> ToolOutput {
     match why {
-        Failed::NotDone(why) => ToolOutput::error(why),
-        Failed::Unknown(why) => ToolOutput::uncertain(why),
+        CallError::NotDone(why) => ToolOutput::error(why),
+        CallError::Unknown(why) => ToolOutput::uncertain(why),
     }
 }
 
-/// An answer in blocks that models know.
-pub(super) fn output(result: CallToolResult) -> ToolOutput {
+/// Converts a result to blocks that models accept.
+pub(super) fn to_output(result: CallToolResult) -> ToolOutput {
     let mut pictures = 0;
     let mut blocks: Vec<Block> =
         result.content.into_iter().map(|content| block(content, &mut pictures)).collect();
-    // Not every provider takes an answer without words.
+    // Some providers refuse a result without text.
     let has_words = |block: &Block| !matches!(block, Block::Text { text } if text.trim().is_empty());
     if !blocks.iter().any(has_words) {
         let structured = result.structured_content.filter(|structured| !structured.is_null());
@@ -85,8 +85,8 @@ pub(super) fn output(result: CallToolResult) -> ToolOutput {
 fn block(content: ContentBlock, pictures: &mut usize) -> Block {
     match content {
         ContentBlock::Text(text) => Block::Text { text: text.text },
-        ContentBlock::Image(image) => shown(image.mime_type, image.data, pictures),
-        ContentBlock::Audio(audio) => described("audio", &audio.mime_type, &audio.data),
+        ContentBlock::Image(image) => picture_block(image.mime_type, image.data, pictures),
+        ContentBlock::Audio(audio) => placeholder("audio", &audio.mime_type, &audio.data),
         ContentBlock::ResourceLink(link) => Block::Text { text: format!("[{}: {}]", link.name, link.uri) },
         ContentBlock::Resource(embedded) => match embedded.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => {
@@ -94,9 +94,9 @@ fn block(content: ContentBlock, pictures: &mut usize) -> Block {
             }
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let mime_type = mime_type.unwrap_or_default();
-                match PICTURES.contains(&&*mime_type) {
-                    true => shown(mime_type, blob, pictures),
-                    false => described(&uri, &mime_type, &blob),
+                match PICTURE_TYPES.contains(&&*mime_type) {
+                    true => picture_block(mime_type, blob, pictures),
+                    false => placeholder(&uri, &mime_type, &blob),
                 }
             }
             _ => Block::Text { text: "[a resource of an unknown kind]".to_owned() },
@@ -105,21 +105,21 @@ fn block(content: ContentBlock, pictures: &mut usize) -> Block {
     }
 }
 
-fn shown(media_type: String, data: String, pictures: &mut usize) -> Block {
+fn picture_block(media_type: String, data: String, pictures: &mut usize) -> Block {
     use base64::Engine as _;
     let is_it = |bytes: &[u8]| {
         picture::media_type(bytes) == Some(media_type.as_str()) && picture::flaw(bytes).is_none()
     };
-    let is_sound = data.len() <= LARGEST_PICTURE
+    let is_sound = data.len() <= MAX_PICTURE
         && base64::engine::general_purpose::STANDARD.decode(&data).is_ok_and(|bytes| is_it(&bytes));
-    if !is_sound || *pictures == MOST_PICTURES {
-        return described("a picture", &media_type, &data);
+    if !is_sound || *pictures == MAX_PICTURES {
+        return placeholder("a picture", &media_type, &data);
     }
     *pictures += 1;
     Block::Image(ImageSource::Base64 { media_type, data })
 }
 
-fn described(what: &str, media_type: &str, data: &str) -> Block {
+fn placeholder(what: &str, media_type: &str, data: &str) -> Block {
     let kind = if media_type.is_empty() { "of no known type" } else { media_type };
     Block::Text { text: format!("[{what}, {kind}, {} bytes in base64, not shown]", data.len()) }
 }

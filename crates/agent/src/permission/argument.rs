@@ -58,7 +58,7 @@ fn plain(text: &str) -> Given {
 
 /// A text that may be a path.
 fn path(text: &str, workspace: &Workspace) -> Given {
-    let resolved = workspace.resolved(Path::new(text)).ok().filter(|_| !text.contains("://"));
+    let resolved = workspace.resolve(Path::new(text)).ok().filter(|_| !text.contains("://"));
     let trimmed = text.trim();
     let address = url::Url::parse(trimmed).ok().filter(|url| url.scheme() == "file");
     let mut paths: Vec<PathBuf> = vec![trimmed.into()];
@@ -77,6 +77,6 @@ fn path(text: &str, workspace: &Workspace) -> Given {
     // What these lead to depends on who looks.
     let is_magic = paths.iter().any(|path| path.starts_with("/proc") || path.starts_with("/dev/fd"));
     is_unsure |= is_magic || (goes_up && resolved.is_none());
-    let guesses = paths.iter().flat_map(|path| workspace.guesses(path)).collect();
+    let guesses = paths.iter().flat_map(|path| workspace.possible_targets(path)).collect();
     Given { path: resolved, guesses, is_unsure, ..plain(text) }
 }

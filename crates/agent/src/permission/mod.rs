@@ -225,7 +225,7 @@ fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {
         _ if FILES.contains(&tool) => {
             let path = text("path").unwrap_or(".");
             // A path that leads nowhere is refused by the tool itself; until then it is what it says.
-            Subject::Path(workspace.resolved(Path::new(path)).unwrap_or_else(|_| path.into()))
+            Subject::Path(workspace.resolve(Path::new(path)).unwrap_or_else(|_| path.into()))
         }
         "web_fetch" => {
             // Read as `web_fetch` reads it, so that both speak of one host.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::tools::testing::Yard;
+use crate::tools::testing::TestWorkspace;
 
 fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
     let mut rules = Rules::default();
@@ -540,7 +540,7 @@ fn a_program_s_folder_and_the_letters_of_a_tool_do_not_matter() {
 
 #[test]
 fn whoever_is_asked_before_reading_is_asked_before_searching() {
-    let yard = Yard::new(&[("secrets/key.txt", "k")]);
+    let yard = TestWorkspace::new(&[("secrets/key.txt", "k")]);
     let rules = rules(&[], &["read(secrets)"], &[]);
     for tool in ["read", "grep", "list", "glob"] {
         let judged = rules.judge(tool, &json!({ "path": "secrets" }), &yard.context.workspace);
@@ -552,7 +552,7 @@ fn whoever_is_asked_before_reading_is_asked_before_searching() {
 
 #[test]
 fn files_are_known_by_where_they_really_are() {
-    let yard = Yard::new(&[
+    let yard = TestWorkspace::new(&[
         ("secrets/key.txt", "k"),
         ("src/main.rs", ""),
         ("link -> secrets", ""),
@@ -632,7 +632,7 @@ fn rules_on_writing_hold_for_editing() {
 /// A server's tools are judged by what they are given, whatever dress a path wears.
 #[test]
 fn arguments_of_a_server_s_tool_have_rules() {
-    let yard = Yard::new(&[
+    let yard = TestWorkspace::new(&[
         ("docs/a.md", ""),
         ("secrets/key", ""),
         ("docs/link -> ../secrets", ""),
@@ -786,7 +786,7 @@ fn what_is_left_of_a_tool_brings_nothing_along() {
     ] {
         assert_eq!(bash(&rules, command), "deny", "{command}");
     }
-    let yard = Yard::new(&[("src/a.rs", ""), ("src/out -> ../secret.txt", ""), ("secret.txt", "s")]);
+    let yard = TestWorkspace::new(&[("src/a.rs", ""), ("src/out -> ../secret.txt", ""), ("secret.txt", "s")]);
     let judged =
         |tool: &str, path: &str| word(&rules.judge(tool, &json!({ "path": path }), &yard.context.workspace));
     for (tool, path) in

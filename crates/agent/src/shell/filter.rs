@@ -1,7 +1,7 @@
-//! The system calls that a command may not make, filtered by seccomp.
+//! System calls that a command may not make, filtered by seccomp.
 //!
-//! A list of what is refused and not of what is allowed: builds and tests use nearly everything, and what protects
-//! files and network are the [rights](super::rights). This is about ways round them.
+//! The list names what is refused, not what is allowed: builds and tests use nearly every call, and the
+//! [rights](super::rights) protect files and network. The filter closes ways around them.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use seccompiler::{
     TargetArch, apply_filter, sock_filter,
 };
 
-/// Refused whatever they are called with.
-const REFUSED: &[i64] = &[
+/// Refused with any arguments.
+const REFUSED_CALLS: &[i64] = &[
     // other processes
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -19,7 +19,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // other worlds
+    // namespaces and mounts
     libc::SYS_unshare,
     libc::SYS_setns,
     libc::SYS_mount,
@@ -58,19 +58,19 @@ const REFUSED: &[i64] = &[
     libc::SYS_clock_settime,
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
-    // Sockets of other programs have names in the file system or without it; Landlock does not hold the former before
-    // Linux 7. A pair of sockets, or a server that nobody calls, needs no `connect`.
+    // Sockets of other programs have a path or an abstract name. Landlock does not cover the former before
+    // Linux 7. Socket pairs, and servers within the command that nothing connects to, work without `connect`.
     libc::SYS_connect,
 ];
 
 #[cfg(target_arch = "x86_64")]
-const REFUSED_HERE: &[i64] =
+const REFUSED_ON_THIS_ARCH: &[i64] =
     &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_kexec_file_load, libc::SYS_modify_ldt];
 #[cfg(not(target_arch = "x86_64"))]
-const REFUSED_HERE: &[i64] = &[libc::SYS_kexec_file_load];
+const REFUSED_ON_THIS_ARCH: &[i64] = &[libc::SYS_kexec_file_load];
 
-/// Refused where no mounts hold what lies outside of the workspace, since Landlock holds neither owners nor attributes,
-/// and an access list is one.
+/// Refused where no read-only mounts protect files outside the workspace: Landlock covers neither owners nor
+/// attributes, and access lists are attributes.
 const REFUSED_WITHOUT_MOUNTS: &[i64] = &[
     libc::SYS_fchown,
     libc::SYS_fchownat,
@@ -89,13 +89,13 @@ const REFUSED_WITHOUT_MOUNTS: &[i64] = &[
     libc::SYS_lchown,
 ];
 
-/// Newer than what `libc` has names for, with the same number everywhere.
+/// Not in `libc` yet. The number is the same on all architectures.
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const FILE_SETATTR: i64 = 469;
 
-/// Sets a file's mode, and which argument that is.
-const MODES: &[(i64, u8)] = &[
+/// Calls that set a file's mode, with the index of the mode argument.
+const MODE_CALLS: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
     (libc::SYS_fchmod, 1),
@@ -104,14 +104,14 @@ const MODES: &[(i64, u8)] = &[
 ];
 const FCHMODAT2: i64 = 452;
 
-/// Bits of a mode that lend the owner's or the group's rights to whoever runs the file.
+/// Mode bits that lend the rights of the owner or group to anyone who runs the file.
 const SET_ID: &[u32] = &[libc::S_ISUID, libc::S_ISGID];
 
-/// Commands that set a file's attributes.
-const ATTRIBUTES: &[u64] = &[0x4008_6602, 0x4004_6602, 0x401c_5820];
+/// `ioctl` requests that set a file's attributes.
+const ATTRIBUTE_REQUESTS: &[u64] = &[0x4008_6602, 0x4004_6602, 0x401c_5820];
 
-/// Flags of `clone` that begin another world.
-const NEW_WORLDS: &[i32] = &[
+/// `clone` flags that create a namespace.
+const NAMESPACE_FLAGS: &[i32] = &[
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
     libc::CLONE_NEWPID,
@@ -121,34 +121,35 @@ const NEW_WORLDS: &[i32] = &[
     libc::CLONE_NEWCGROUP,
 ];
 
-/// Commands of terminals that type for somebody else, and of virtual consoles.
-const TYPING: &[u64] = &[0x5412, 0x541c, 0x4b33];
+/// `ioctl` requests that type into terminals or control virtual consoles.
+const TERMINAL_REQUESTS: &[u64] = &[0x5412, 0x541c, 0x4b33];
 
 pub(super) fn apply(mounts: bool) -> Result<(), String> {
-    for filter in [no_other_numbers(), refused(mounts)?, no_clone3()?] {
+    for filter in [refuse_x32_calls(), refused_calls(mounts)?, no_clone3()?] {
         apply_filter(&filter).map_err(|error| format!("system calls cannot be filtered: {error}"))?;
     }
     Ok(())
 }
 
-fn refused(mounts: bool) -> Result<BpfProgram, String> {
+fn refused_calls(mounts: bool) -> Result<BpfProgram, String> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    let (unheld, attributes) = if mounts { (&[][..], &[][..]) } else { (REFUSED_WITHOUT_MOUNTS, ATTRIBUTES) };
-    for number in REFUSED.iter().chain(REFUSED_HERE).chain(unheld) {
+    let (unheld, attributes) =
+        if mounts { (&[][..], &[][..]) } else { (REFUSED_WITHOUT_MOUNTS, ATTRIBUTE_REQUESTS) };
+    for number in REFUSED_CALLS.iter().chain(REFUSED_ON_THIS_ARCH).chain(unheld) {
         rules.insert(*number, Vec::new());
     }
-    let requests = TYPING.iter().chain(attributes);
+    let requests = TERMINAL_REQUESTS.iter().chain(attributes);
     rules.insert(libc::SYS_ioctl, any_of(1, requests.map(|request| (SeccompCmpOp::Eq, *request)))?);
-    // Without mounts, nor what lets everybody write.
+    // Without mounts, world-writable modes are refused as well.
     let bits = SET_ID.iter().chain(if mounts { &[][..] } else { &[libc::S_IWOTH] });
     let bits: Vec<u64> = bits.map(|bit| u64::from(*bit)).collect();
-    for (call, argument) in MODES {
+    for (call, argument) in MODE_CALLS {
         let tests = bits.iter().map(|bit| (SeccompCmpOp::MaskedEq(*bit), *bit));
         rules.insert(*call, any_of(*argument, tests)?);
     }
-    let worlds = NEW_WORLDS.iter().map(|flag| *flag as u32 as u64);
+    let worlds = NAMESPACE_FLAGS.iter().map(|flag| *flag as u32 as u64);
     rules.insert(libc::SYS_clone, any_of(0, worlds.map(|flag| (SeccompCmpOp::MaskedEq(flag), flag)))?);
-    // Only between processes of the command: of one family, and not of the kind that sends to any name.
+    // Only UNIX sockets between the command's processes, and not datagrams, which can be sent to any name.
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
         let family = any_of(0, [(SeccompCmpOp::Ne, libc::AF_UNIX as u64)])?;
         let kinds = [libc::SOCK_DGRAM, libc::SOCK_RAW].map(|kind| (SeccompCmpOp::MaskedEq(0xf), kind as u64));
@@ -157,12 +158,12 @@ fn refused(mounts: bool) -> Result<BpfProgram, String> {
     compile(rules, libc::EPERM)
 }
 
-/// What it is asked for stands in memory, where no filter can look; without it everybody takes `clone`.
+/// Its arguments are in memory, where a filter cannot read them. Programs fall back to `clone` without it.
 fn no_clone3() -> Result<BpfProgram, String> {
     compile(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
 }
 
-/// The kernel reads these arguments as 32 bits, and so do we: the upper half must not hide anything.
+/// Matches any of these values. The kernel reads these arguments as 32 bits, so the upper half must not matter.
 fn any_of(
     argument: u8,
     tests: impl IntoIterator<Item = (SeccompCmpOp, u64)>,
@@ -182,8 +183,8 @@ fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProg
     filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())
 }
 
-/// On x86-64 every system call has a second number, from this bit on, that a list of numbers would miss.
-fn no_other_numbers() -> BpfProgram {
+/// Refuses the second set of numbers that system calls have on x86-64, which a list of numbers would miss.
+fn refuse_x32_calls() -> BpfProgram {
     const LOAD: u16 = 0x20;
     const JUMP_IF_GREATER_OR_EQUAL: u16 = 0x35;
     const RETURN: u16 = 0x06;
@@ -201,8 +202,8 @@ fn no_other_numbers() -> BpfProgram {
 mod tests {
     #[test]
     fn every_filter_can_be_compiled() {
-        assert!(!super::refused(true).expect("a filter").is_empty());
-        assert!(!super::refused(false).expect("a filter").is_empty());
+        assert!(!super::refused_calls(true).expect("a filter").is_empty());
+        assert!(!super::refused_calls(false).expect("a filter").is_empty());
         assert!(!super::no_clone3().expect("a filter").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The keeper, first process of a command's world, and the process that becomes the shell.
+//! The keeper, which is the first process of a command's namespaces, and the process that becomes the shell.
 
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -11,42 +11,43 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-use super::{News, Order, filter, hand_on, next, outer, read_order, rights, tell};
+use super::{SandboxEvent, SandboxSpec, filter, outer, read_spec, report, rights, send_spec, step_command};
 
-/// How many processes and threads a command may have, where the system can hold its world to that.
-const MOST_NUMBERS: &str = "4000";
+/// Maximum number of processes and threads in a command's namespace, where the system supports it.
+const MAX_PIDS: &str = "4000";
 
-/// What a command may use up. Threads count as processes; who has rights over the whole system is not held by that one.
+/// Resource limits of a command. Threads count as processes. That limit does not bind root.
 const LIMITS: &[(Resource, u64)] =
     &[(Resource::Core, 0), (Resource::Fsize, 8 << 30), (Resource::Nofile, 8_192), (Resource::Nproc, 4_000)];
 
-/// Reaps what loses its parent, until the shell has ended. Then the system ends everything else in this world.
-pub(super) fn keep() -> ExitCode {
+/// Reaps orphans until the shell has ended. Then the kernel kills everything else in the PID namespace.
+pub(super) fn run_keeper() -> ExitCode {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    // In mounts of its own, since the outer process looks at all of us through the `/proc` it has. Not everywhere
-    // allowed; then commands see the numbers of the processes outside, and can do nothing with them.
+    // Uses a mount namespace of its own, since the outer process watches all processes through its own `/proc`.
+    // Some systems refuse; then commands see outside process numbers, but can do nothing with them.
     let apart = outer::unshare(UnshareFlags::NEWNS);
     if apart.is_ok() {
         let _ =
             mount("proc", "/proc", "proc", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None);
     }
-    hold_down();
-    let started = read_order().and_then(|order| {
-        let mut child = next("inner").stdin(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
-        hand_on(&order, &mut child).map_err(|error| error.to_string())?;
+    limit_pids();
+    let started = read_spec().and_then(|order| {
+        let mut child =
+            step_command("inner").stdin(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        send_spec(&order, &mut child).map_err(|error| error.to_string())?;
         Ok(child)
     });
     let shell = match started {
         Ok(child) => child.id() as i32,
         Err(why) => {
-            tell(&News::Refused { why });
+            report(&SandboxEvent::Refused { why });
             return ExitCode::FAILURE;
         }
     };
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == shell => {
-                return ExitCode::from(code(ExitStatus::from_raw(status.as_raw())) as u8);
+                return ExitCode::from(exit_code(ExitStatus::from_raw(status.as_raw())) as u8);
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return ExitCode::FAILURE,
@@ -54,33 +55,33 @@ pub(super) fn keep() -> ExitCode {
     }
 }
 
-/// Gives this world only so many numbers for processes and threads: the limit that root is not held by otherwise. Before
-/// Linux 6.14 that number was the whole system's, and not ours to change.
-fn hold_down() {
+/// Limits the process numbers of this PID namespace. Root ignores the other limit. Before Linux 6.14 the value
+/// applied to the whole system, so it is left alone there.
+fn limit_pids() {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut parts = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     if (parts.next(), parts.next()) >= (Some(6), Some(14)) {
-        let _ = std::fs::write("/proc/sys/kernel/pid_max", MOST_NUMBERS); // the processes are counted as well
+        let _ = std::fs::write("/proc/sys/kernel/pid_max", MAX_PIDS); // the outer process counts, too
     }
 }
 
-/// As a shell counts: a signal from 128 on.
-pub(super) fn code(status: ExitStatus) -> i32 {
+/// Converts an exit status like a shell: signals count from 128.
+pub(super) fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }
 
-/// Gives up what a command may not, and becomes the shell.
+/// Restricts this process and becomes the shell.
 pub(super) fn run() -> ExitCode {
     let why = match become_shell() {
         Ok(never) => match never {},
         Err(why) => why,
     };
-    tell(&News::Refused { why });
+    report(&SandboxEvent::Refused { why });
     ExitCode::FAILURE
 }
 
 fn become_shell() -> Result<std::convert::Infallible, String> {
-    let order = read_order()?;
+    let order = read_spec()?;
     let failed = |doing: &'static str| move |error: rustix::io::Errno| format!("cannot {doing}: {error}");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(failed("follow its parent"))?;
@@ -96,17 +97,17 @@ fn become_shell() -> Result<std::convert::Infallible, String> {
     }
     if order.sandbox {
         give_up_capabilities().map_err(failed("give up capabilities"))?;
-        rights::give_up(&order)?;
+        rights::restrict(&order)?;
         filter::apply(order.namespaces)?;
     }
-    tell(&News::Begun);
-    // From here on nobody of ours is asked: what was said to us goes where the command's output goes.
+    report(&SandboxEvent::Begun);
+    // From here on our own messages would mix with the command's output.
     rustix::stdio::dup2_stdout(io::stderr()).map_err(failed("join its outputs"))?;
     let error = shell(&order).exec();
     Err(format!("no shell can be started: {error}"))
 }
 
-fn shell(order: &Order) -> Command {
+fn shell(order: &SandboxSpec) -> Command {
     let bash = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| std::path::Path::new(path).exists());
     let mut command = Command::new(bash.unwrap_or("/bin/sh"));
     if bash.is_some() {
@@ -116,12 +117,13 @@ fn shell(order: &Order) -> Command {
     command
 }
 
-/// Whoever is root outside is nobody special inside.
+/// Drops all capabilities, so that root outside has no privileges inside.
 fn give_up_capabilities() -> Result<(), rustix::io::Errno> {
     clear_ambient_capability_set()?;
     for capability in CapabilitySet::all().iter() {
         match remove_capability_from_bounding_set(capability) {
-            // Who has no right to do so has none to lose; newer capabilities than the system's do not exist.
+            // Without the right to drop it, there is no capability to drop. Newer capabilities may not exist on
+            // this system.
             Ok(()) | Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {}
             Err(errno) => return Err(errno),
         }

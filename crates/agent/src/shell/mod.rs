@@ -1,19 +1,20 @@
-//! Commands of a model, in a box: what they may reach, and that nothing of them stays behind.
+//! Sandbox for commands of a model: limits what they reach, and ends everything that they start.
 //!
-//! Start at [`Shell`]. A command is started by our own program, started again ([`serve_if_asked`]), in three steps. The
-//! [outer](outer) process takes the command a world of its own where the system allows it, ends everything when
-//! its standard input is closed, and so also when we are killed. The [keeper](inner) is the first process of that world:
-//! with it goes whatever is in it. The [inner](inner) one gives up its [rights](rights) and [system calls](filter), and
-//! becomes the shell. What holds and what does not is in `ARCHITECTURE.md`.
+//! Start at [`ShellConfig`] and [`Processes::start`]. Our own program is started again ([`run_sandbox_step`])
+//! in three steps. The [outer](outer) process creates namespaces where the system allows it. It ends everything
+//! when its standard input closes, so also when we are killed. The [keeper](inner) is the first process of the
+//! PID namespace, and everything in there ends with it. The [inner](inner) process gives up [file
+//! rights](rights) and [system calls](filter), and becomes the shell. `docs/reference/sandbox.md` lists what is
+//! guaranteed.
 
 mod filter;
+mod guard;
 mod inner;
 mod outer;
 mod plan;
 mod process;
-mod protect;
 mod rights;
-mod watch;
+mod watcher;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,103 +22,103 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use plan::MAKE_HOME;
+pub(crate) use guard::{DisarmedList, DisarmedPlace, WorkspaceGuard};
+pub(crate) use plan::HOME_FOLDER;
 pub use process::Processes;
-pub(crate) use process::{Cut, Ending, Started};
-pub(crate) use protect::{Disarmed, Guard, Made};
-pub(crate) use watch::TOO_MANY;
+pub(crate) use process::{CommandEnd, KillSwitch, RunningCommand};
+pub(crate) use watcher::MAX_DISARMED;
 
-/// What our own program is called with to run a command.
+/// First argument of our own program when it runs a step of the sandbox.
 const ARGUMENT: &str = "__shell";
 
-/// How commands are run.
+/// Configuration for commands.
 #[derive(Clone, Debug, Default)]
-pub struct Shell {
-    /// The program that calls [`serve_if_asked`] first of all: our own. Without it, no command is run.
+pub struct ShellConfig {
+    /// Program that calls [`run_sandbox_step`] first in `main`: our own. Without it, no command runs.
     pub launcher: Option<PathBuf>,
-    /// The user wants commands to run without a box, with all their rights.
+    /// True if the user lets commands run without a sandbox, with all their rights.
     pub without_sandbox: bool,
-    /// Folders that no command may see, as that of the journal.
+    /// Folders that no command may see, such as the journal's.
     pub hidden: Vec<PathBuf>,
 }
 
-/// A command to be run, and all that it may.
+/// A command with all its limits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
+struct SandboxSpec {
     command: String,
     workspace: PathBuf,
     env: BTreeMap<String, String>,
     sandbox: bool,
-    /// In a world of its own: processes, network and mounts.
+    /// Creates namespaces for processes, network and mounts.
     namespaces: bool,
-    /// What may be read, and programs in it started.
+    /// Paths to read, and to run programs from.
     read: Vec<PathBuf>,
-    /// What may be written, too.
+    /// Paths to read and write.
     write: Vec<PathBuf>,
-    /// What may not be seen, though it lies below something that may.
+    /// Paths to hide, even below a readable one.
     hidden: Vec<PathBuf>,
-    /// What may be seen and not written, though it lies below something that may.
+    /// Paths to keep read-only, even below a writable one.
     protected: Vec<PathBuf>,
 }
 
-/// What the processes of a command say of it, one to a line.
+/// Event that a sandbox process reports, as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
-enum News {
-    /// The shell is about to run.
+enum SandboxEvent {
+    /// The shell is about to start.
     Begun,
-    /// The system has no namespaces for us; it goes without them.
+    /// The system refused namespaces. The command is tried again without them.
     NoNamespaces { why: String },
-    /// It was not run.
+    /// The command did not run.
     Refused { why: String },
-    /// It has ended, by itself; a signal counts from 128 on.
+    /// The command ended by itself. Signals count from 128.
     Exited { code: i32 },
-    /// It had more processes than anybody needs.
+    /// The command had too many processes.
     TooMany { processes: usize },
 }
 
-/// Becomes one of a command's processes where this program was started as one. Must come first in `main`, before any
-/// thread.
-pub fn serve_if_asked() -> Option<ExitCode> {
+/// Runs a step of the sandbox if this program was started for one. Must be the first call in `main`, before any
+/// thread starts.
+pub fn run_sandbox_step() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_none_or(|first| first != ARGUMENT) {
         return None;
     }
     Some(match arguments.next()?.to_str()? {
         "outer" => outer::run(),
-        "keeper" => inner::keep(),
+        "keeper" => inner::run_keeper(),
         _ => inner::run(),
     })
 }
 
-/// The next of the processes: this program again.
-fn next(step: &str) -> std::process::Command {
+/// Builds the command for the next step: this program again.
+fn step_command(step: &str) -> std::process::Command {
     let mut command = std::process::Command::new("/proc/self/exe");
     command.args([ARGUMENT, step]);
     command
 }
 
-fn tell(news: &News) {
+fn report(news: &SandboxEvent) {
     use std::io::Write as _;
     let line = serde_json::to_string(news).expect("strings and numbers are always JSON");
-    let _ = writeln!(std::io::stdout(), "{line}"); // nobody else to tell
+    let _ = writeln!(std::io::stdout(), "{line}"); // without the pipe, no one listens
 }
 
-fn read_order() -> Result<Order, String> {
+fn read_spec() -> Result<SandboxSpec, String> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).map_err(|error| error.to_string())?;
     serde_json::from_str(&line).map_err(|error| error.to_string())
 }
 
-/// Hands the order on to a process that was just started.
-fn hand_on(order: &Order, child: &mut std::process::Child) -> std::io::Result<()> {
+/// Sends the specification to a process that was just started.
+fn send_spec(order: &SandboxSpec, child: &mut std::process::Child) -> std::io::Result<()> {
     use std::io::Write as _;
     let mut line = serde_json::to_vec(order).expect("strings and lists are always JSON");
     line.push(b'\n');
     child.stdin.take().expect("it was asked for").write_all(&line)
 }
 
-/// Whether one path is another, or lies below it.
+/// Returns true if a path is `folder` or below it.
 fn is_below(path: &Path, folder: &Path) -> bool {
     path.starts_with(folder)
 }

@@ -1,4 +1,4 @@
-//! The process that everything of a command descends from, and that ends all of it.
+//! The outermost process of a command: all others descend from it, and it ends them all.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,28 +19,28 @@ use rustix::thread::{
     unshare_unsafe,
 };
 
-use super::{News, hand_on, is_below, next, read_order, tell};
+use super::{SandboxEvent, is_below, read_spec, report, send_spec, step_command};
 
-/// More than any build needs; a fork bomb has them in no time.
-const MOST_PROCESSES: usize = 1_000;
-/// How often they are counted.
-const COUNT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Maximum number of processes. Builds need far fewer, and a fork bomb reaches it at once.
+const MAX_PROCESSES: usize = 1_000;
+/// Interval between counts of the processes.
+const COUNT_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 pub(super) fn run() -> ExitCode {
-    let order = match read_order() {
+    let order = match read_spec() {
         Ok(order) => order,
         Err(why) => return refuse(why),
     };
-    // Whatever loses its parent becomes ours, and can be ended.
+    // Orphans become our children, so that we can end them.
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
         return refuse(error.to_string());
     }
     if order.namespaces {
-        if let Err(error) = leave().and_then(|()| hold_the_rest(&order.write)) {
-            tell(&News::NoNamespaces { why: error.to_string() });
+        if let Err(error) = enter_namespaces().and_then(|()| make_rest_read_only(&order.write)) {
+            report(&SandboxEvent::NoNamespaces { why: error.to_string() });
             return ExitCode::FAILURE;
         }
-        // Rights on files say nothing of modes and times; what may not be seen is not to be changed either.
+        // Landlock does not cover modes and times. What is hidden must not be changed either.
         let hidden = order.hidden.iter().filter(|place| place.exists());
         let hidden = hidden.filter(|place| order.write.iter().any(|open| is_below(place, open)));
         for place in order.protected.iter().chain(hidden) {
@@ -50,23 +50,23 @@ pub(super) fn run() -> ExitCode {
         }
     }
     let step = if order.namespaces { "keeper" } else { "inner" };
-    let started = next(step).stdin(Stdio::piped()).spawn().and_then(|mut child| {
-        hand_on(&order, &mut child)?;
+    let started = step_command(step).stdin(Stdio::piped()).spawn().and_then(|mut child| {
+        send_spec(&order, &mut child)?;
         Ok(child)
     });
     match started {
-        Ok(child) => watch(child),
+        Ok(child) => supervise(child),
         Err(error) => refuse(error.to_string()),
     }
 }
 
 fn refuse(why: String) -> ExitCode {
-    tell(&News::Refused { why });
+    report(&SandboxEvent::Refused { why });
     ExitCode::FAILURE
 }
 
-/// Takes a world of its own: users, mounts, processes, network, and memory to share.
-fn leave() -> io::Result<()> {
+/// Creates namespaces for users, mounts, processes, network and shared memory.
+fn enter_namespaces() -> io::Result<()> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     unshare(
         UnshareFlags::NEWUSER
@@ -79,7 +79,7 @@ fn leave() -> io::Result<()> {
     std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
     std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    // The keeper mounts a `/proc`; rights are lost at an `exec` unless they are asked for.
+    // The keeper mounts a `/proc`. Capabilities are lost at an `exec` unless they are ambient.
     let mut sets = capabilities(None)?;
     sets.inheritable |= CapabilitySet::SYS_ADMIN;
     set_capabilities(None, sets)?;
@@ -88,13 +88,13 @@ fn leave() -> io::Result<()> {
 
 #[allow(unsafe_code, reason = "rustix has no safe form of unshare(2)")]
 pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: no file descriptors are unshared, which is all that could go wrong.
+    // SAFETY: file descriptors are not unshared, which is the only hazard.
     Ok(unsafe { unshare_unsafe(flags) }?)
 }
 
-/// Makes everything read-only but these folders: Landlock does not hold modes, owners, times and attributes.
-fn hold_the_rest(open: &[PathBuf]) -> io::Result<()> {
-    // Nothing can be put in the place of the root, and there is no rest.
+/// Makes everything else read-only: Landlock does not cover modes, owners, times and attributes.
+fn make_rest_read_only(open: &[PathBuf]) -> io::Result<()> {
+    // Everything is below the root, so no rest exists, and nothing can be mounted over it.
     if open.iter().any(|folder| folder.parent().is_none()) {
         return Ok(());
     }
@@ -109,12 +109,12 @@ fn hold_the_rest(open: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// All mounts at once, and nothing else about them is changed.
+/// Sets all mounts read-only at once, and changes nothing else about them.
 #[allow(unsafe_code, reason = "rustix has no mount_setattr(2)")]
 fn read_only_below_root() -> io::Result<()> {
     let change =
         libc::mount_attr { attr_set: libc::MOUNT_ATTR_RDONLY, attr_clr: 0, propagation: 0, userns_fd: 0 };
-    // SAFETY: the path ends with a NUL byte, and the size is that of what is pointed to.
+    // SAFETY: the path ends with a NUL byte, and the size is that of the struct.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -128,10 +128,10 @@ fn read_only_below_root() -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Nothing below can be written, moved or taken away in this world.
+/// Prevents writes, renames and removals below a place in this mount namespace.
 fn make_read_only(place: &Path) -> io::Result<()> {
     mount_bind_recursive(place, place)?;
-    // What the mount had before has to stay, or the kernel refuses.
+    // The kernel refuses a remount that drops existing flags.
     let had = statvfs(place)?.f_flag;
     let mut flags = MountFlags::BIND | MountFlags::RDONLY;
     for (had_it, keep) in [
@@ -149,53 +149,53 @@ fn make_read_only(place: &Path) -> io::Result<()> {
     Ok(mount_remount(place, flags, c"")?)
 }
 
-/// Until the command ends, whoever started us is gone, or it gets too much.
-fn watch(mut child: Child) -> ExitCode {
+/// Waits until the command ends, our starter is gone, or the command has too many processes.
+fn supervise(mut child: Child) -> ExitCode {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has a number");
-    // Who has to end thousands must not stand in a line with them; only root may ask for that.
+    // We must not compete with thousands of processes that we have to end. Only root may raise the priority.
     let _ = rustix::process::setpriority_process(None, -10);
     let Ok(ended) = pidfd_open(pid, PidfdFlags::empty()) else {
-        strike(pid);
-        end_all();
+        kill_first(pid);
+        kill_descendants();
         return refuse("this system has no `pidfd_open` (Linux 5.3)".to_owned());
     };
     let stdin = io::stdin();
     loop {
         let mut waiting =
             [PollFd::new(&ended, PollFlags::IN), PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
-        let _ = poll(&mut waiting, Some(&COUNT)); // an interrupted wait is a short one
+        let _ = poll(&mut waiting, Some(&COUNT_INTERVAL)); // an interrupted wait is only shorter
         let (has_ended, is_told) = (!waiting[0].revents().is_empty(), !waiting[1].revents().is_empty());
         if has_ended {
-            strike(pid); // before its number is free for others
-            let code = child.wait().map_or(1, super::inner::code);
-            end_all();
-            tell(&News::Exited { code });
+            kill_first(pid); // before its number can be reused
+            let code = child.wait().map_or(1, super::inner::exit_code);
+            kill_descendants();
+            report(&SandboxEvent::Exited { code });
             return ExitCode::SUCCESS;
         }
         if is_told {
-            strike(pid);
-            end_all();
+            kill_first(pid);
+            kill_descendants();
             return ExitCode::SUCCESS;
         }
         let processes = descendants(std::process::id()).len();
-        if processes > MOST_PROCESSES {
-            strike(pid);
-            end_all();
-            tell(&News::TooMany { processes });
+        if processes > MAX_PROCESSES {
+            kill_first(pid);
+            kill_descendants();
+            report(&SandboxEvent::TooMany { processes });
             return ExitCode::SUCCESS;
         }
     }
 }
 
-/// Ends the command's first process and its group. With a keeper goes its whole world, and a group goes at once: nobody
-/// in them is faster.
-fn strike(first: Pid) {
+/// Kills the command's first process and its group. All processes of the keeper's namespace end with it, and a
+/// group is killed at once, so that none can escape.
+fn kill_first(first: Pid) {
     let _ = rustix::process::kill_process(first, Signal::KILL);
     let _ = rustix::process::kill_process_group(first, Signal::KILL);
 }
 
-/// Ends all that descends from us. Each round sees what the last one's victims have started meanwhile.
-fn end_all() {
+/// Kills all our descendants. Each round finds the processes that the last round's victims started meanwhile.
+fn kill_descendants() {
     loop {
         for pid in descendants(std::process::id()) {
             kill(pid);
@@ -204,15 +204,15 @@ fn end_all() {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
                 Ok(None) => break,
-                Err(_) => return, // nobody is left
+                Err(_) => return, // no child is left
             }
         }
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Ends a process of a former life of ours, and all that descends from it.
-pub(super) fn end_tree(root: u32) {
+/// Kills a process that an earlier process of ours left behind, with all its descendants.
+pub(super) fn kill_tree(root: u32) {
     for pid in descendants(root).into_iter().chain([root]) {
         kill(pid);
     }
@@ -220,11 +220,11 @@ pub(super) fn end_tree(root: u32) {
 
 fn kill(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        let _ = rustix::process::kill_process(pid, Signal::KILL); // it may be gone
+        let _ = rustix::process::kill_process(pid, Signal::KILL); // it may have ended
     }
 }
 
-/// All processes that descend from one, parents first.
+/// Lists the descendants of a process, parents first.
 pub(crate) fn descendants(root: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -237,7 +237,8 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
     let mut family = vec![root];
     let mut at = 0;
     while at < family.len() {
-        // Taken out, since numbers may be given anew while we read: nobody is counted twice.
+        // Removed from the map, since process numbers may be reused while we read. So no process is counted
+        // twice.
         family.extend(children.remove(&family[at]).unwrap_or_default());
         at += 1;
     }
@@ -246,6 +247,6 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
 
 fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name, in brackets, may hold anything.
+    // The program's name is in brackets and may contain any character.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

@@ -1,12 +1,12 @@
-//! What a command gets to see, and with which environment.
+//! Files and environment that a command gets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Order, Shell};
+use super::{SandboxSpec, ShellConfig};
 
-/// The system: programs, libraries, settings. All of it may be read, and run.
-const SYSTEM: &[&str] = &[
+/// The system's programs, libraries and settings. All of it may be read and executed.
+const SYSTEM_PATHS: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -24,7 +24,7 @@ const SYSTEM: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// What is nobody's business, also where the user is root.
+/// System files that stay hidden, also from root.
 const SYSTEM_SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
@@ -37,8 +37,8 @@ const SYSTEM_SECRETS: &[&str] = &[
     "/etc/krb5.keytab",
 ];
 
-/// Tools that people keep in their HOME. Cargo's without its credentials.
-const TOOLS: &[&str] = &[
+/// Tools in the user's HOME. Cargo's credentials are not among them.
+const HOME_TOOLS: &[&str] = &[
     ".cargo/bin",
     ".cargo/registry",
     ".cargo/git",
@@ -60,7 +60,7 @@ const TOOLS: &[&str] = &[
     "go/pkg",
 ];
 
-/// What stays hidden where the workspace is a HOME, or above one.
+/// Files that stay hidden if the workspace is a HOME or above one.
 const HOME_SECRETS: &[&str] = &[
     ".ssh",
     ".gnupg",
@@ -84,31 +84,31 @@ const HOME_SECRETS: &[&str] = &[
     ".zsh_history",
 ];
 
-/// Variables that are passed on as they are. Nothing else of our environment is: keys are kept there.
-const PASSED_ON: &[&str] =
+/// Variables that are passed on unchanged. All others are dropped, since keys are kept there.
+const PASSED_VARIABLES: &[&str] =
     &["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "RUSTUP_TOOLCHAIN"];
 
 /// Folders in the real HOME that tools look for in theirs.
 const TOOL_HOMES: &[(&str, &str)] =
     &[("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup"), ("PYENV_ROOT", ".pyenv"), ("NVM_DIR", ".nvm")];
 
-/// The HOME of a command, in its folder for temporary files.
-pub(crate) const MAKE_HOME: &str = "home";
+/// HOME of a command, in its folder for temporary files.
+pub(crate) const HOME_FOLDER: &str = "home";
 
-pub(super) fn order(
-    shell: &Shell,
+pub(super) fn sandbox_spec(
+    shell: &ShellConfig,
     command: &str,
     workspace: &Path,
     tmp: &Path,
     protected: Vec<PathBuf>,
-) -> Order {
+) -> SandboxSpec {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let below_home = |names: &[&str]| -> Vec<PathBuf> {
         home.iter().flat_map(|home| names.iter().map(|name| home.join(name))).collect()
     };
     let env = environment(home.as_deref(), tmp);
-    let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
-    read.extend(below_home(TOOLS));
+    let mut read: Vec<PathBuf> = SYSTEM_PATHS.iter().map(PathBuf::from).collect();
+    read.extend(below_home(HOME_TOOLS));
     for (variable, parts) in
         [("CARGO_HOME", &["bin", "registry", "git", "config.toml"][..]), ("RUSTUP_HOME", &[""])]
     {
@@ -121,12 +121,12 @@ pub(super) fn order(
     let mut hidden: Vec<PathBuf> = SYSTEM_SECRETS.iter().map(PathBuf::from).collect();
     hidden.extend(below_home(HOME_SECRETS));
     hidden.extend(shell.hidden.iter().cloned());
-    // Rights are given on what is really there, whatever links lead to it.
+    // Rights apply to real paths, whatever links lead to them.
     let real: Vec<PathBuf> = hidden.iter().filter_map(|path| really(path)).collect();
     hidden.extend(real);
-    // A workspace may well be somewhere that is hidden otherwise.
+    // The workspace may be inside a folder that is hidden otherwise.
     hidden.retain(|path| !workspace.starts_with(path));
-    Order {
+    SandboxSpec {
         command: command.to_owned(),
         workspace: workspace.to_owned(),
         env,
@@ -139,11 +139,10 @@ pub(super) fn order(
     }
 }
 
-/// Where a path leads, as far as anything is there; nothing where it says so itself.
+/// Returns the real path of a path that contains links.
 fn really(path: &Path) -> Option<PathBuf> {
     let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
     let (there, real) = found?;
-    // An empty rest would leave a slash behind, and only folders have that.
     let rest = path.strip_prefix(there).ok()?;
     let real = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
     (real != path).then_some(real)
@@ -154,7 +153,7 @@ fn environment(home: Option<&Path>, tmp: &Path) -> BTreeMap<String, String> {
     let mut set = |name: &str, value: &str| env.insert(name.to_owned(), value.to_owned());
     set("PATH", "/usr/local/bin:/usr/bin:/bin");
     set("LANG", "C.UTF-8");
-    for name in PASSED_ON {
+    for name in PASSED_VARIABLES {
         if let Ok(value) = std::env::var(name) {
             set(name, &value);
         }
@@ -166,7 +165,7 @@ fn environment(home: Option<&Path>, tmp: &Path) -> BTreeMap<String, String> {
             set(name, &found.to_string_lossy());
         }
     }
-    set("HOME", &tmp.join(MAKE_HOME).to_string_lossy());
+    set("HOME", &tmp.join(HOME_FOLDER).to_string_lossy());
     set("TMPDIR", &tmp.to_string_lossy());
     for (name, value) in [
         ("TERM", "dumb"),
@@ -175,7 +174,7 @@ fn environment(home: Option<&Path>, tmp: &Path) -> BTreeMap<String, String> {
         ("GIT_PAGER", "cat"),
         ("GIT_TERMINAL_PROMPT", "0"),
         ("NO_COLOR", "1"),
-        // There is no network, and asking for it takes time.
+        // The sandbox has no network, and waiting for it takes time.
         ("CARGO_NET_OFFLINE", "true"),
     ] {
         set(name, value);
@@ -197,8 +196,8 @@ mod tests {
         assert_eq!(really(&root.join("home/.ssh")), Some(root.join("real/dotfiles/ssh")));
         assert_eq!(really(&root.join("home/.aws/config")), Some(root.join("real/.aws/config")));
         assert_eq!(really(&root.join("real/.aws")), None);
-        let shell = Shell { hidden: vec![root.join("home/.data")], ..Shell::default() };
-        let order = order(&shell, "true", &root.join("real"), &root.join("tmp"), Vec::new());
+        let shell = ShellConfig { hidden: vec![root.join("home/.data")], ..ShellConfig::default() };
+        let order = sandbox_spec(&shell, "true", &root.join("real"), &root.join("tmp"), Vec::new());
         assert!(order.hidden.contains(&root.join("real/.data")), "{:?}", order.hidden);
     }
 }

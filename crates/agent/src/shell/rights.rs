@@ -1,4 +1,4 @@
-//! What a command may do with files, given up through Landlock for good.
+//! File and network access of a command, restricted by Landlock for good.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -10,37 +10,38 @@ use landlock::{
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 
-use super::{Order, is_below};
+use super::{SandboxSpec, is_below};
 
-/// What cannot be done without: before it, any file could be truncated (Linux 6.2).
-const NEEDED: ABI = ABI::V3;
-/// What is used where the system has it: no TCP, no devices' own commands, no signals and sockets to others.
-const WANTED: ABI = ABI::V6;
+/// Minimum version: before it, any file could be truncated (Linux 6.2).
+const REQUIRED_ABI: ABI = ABI::V3;
+/// Version that is used if available: also blocks TCP, device ioctls, and signals and sockets to other
+/// processes.
+const WANTED_ABI: ABI = ABI::V6;
 
-/// Devices that everybody needs.
+/// Devices that commands need.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Whether the system has what it takes.
-pub(super) fn are_there() -> bool {
+/// Returns true if the system supports the minimum version.
+pub(super) fn is_available() -> bool {
     let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    required.handle_access(AccessFs::from_all(NEEDED)).and_then(Ruleset::create).is_ok()
+    required.handle_access(AccessFs::from_all(REQUIRED_ABI)).and_then(Ruleset::create).is_ok()
 }
 
-pub(super) fn give_up(order: &Order) -> Result<(), String> {
+pub(super) fn restrict(order: &SandboxSpec) -> Result<(), String> {
     let none = |error: &dyn std::error::Error| format!("{NO_LANDLOCK}: {error}");
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(NEEDED))
+        .handle_access(AccessFs::from_all(REQUIRED_ABI))
         .map_err(|error| none(&error))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(WANTED))
-        .and_then(|rules| rules.handle_access(AccessNet::from_all(WANTED)))
-        .and_then(|rules| rules.scope(Scope::from_all(WANTED)))
+        .handle_access(AccessFs::from_all(WANTED_ABI))
+        .and_then(|rules| rules.handle_access(AccessNet::from_all(WANTED_ABI)))
+        .and_then(|rules| rules.scope(Scope::from_all(WANTED_ABI)))
         .and_then(Ruleset::create)
         .map_err(|error| none(&error))?;
-    let read = AccessFs::from_read(WANTED);
+    let read = AccessFs::from_read(WANTED_ABI);
     let special = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
-    let write = AccessFs::from_all(WANTED) & !special;
+    let write = AccessFs::from_all(WANTED_ABI) & !special;
     let kept = [&order.hidden[..], if order.namespaces { &[] } else { &order.protected }].concat();
     for path in &order.read {
         rules = grant(rules, path, read, &order.hidden)?;
@@ -59,18 +60,18 @@ pub(super) fn give_up(order: &Order) -> Result<(), String> {
     }
 }
 
-/// Why nothing is run.
+/// Error if the system does not support it.
 pub(super) const NO_LANDLOCK: &str = "this system has no Landlock that could hold it (Linux 6.2 or newer)";
 
-/// Allows something below a path. Landlock cannot take away again what it gave further up, so a folder with an
-/// exception below it is given piece by piece, and nothing can be made in it.
+/// Allows access below a path. Landlock cannot take back access that was granted further up, so a folder with
+/// an exception below it is granted entry by entry, and nothing can be created in it.
 fn grant(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
     except: &[PathBuf],
 ) -> Result<RulesetCreated, String> {
-    // What vanished meanwhile, or may not even be looked at, is nothing to have rights on.
+    // A path that is missing or inaccessible needs no grant.
     let Ok(open) = PathFd::new(path) else { return Ok(rules) };
     grant_open(rules, open.as_fd(), path, access, except)
 }
@@ -93,7 +94,7 @@ fn grant_open(
             .map_err(|error| format!("no right can be given on `{}`: {error}", path.display()))
     };
     if kind != FileType::Directory {
-        return add(rules, access & AccessFs::from_file(WANTED));
+        return add(rules, access & AccessFs::from_file(WANTED_ABI));
     }
     if !except.iter().any(|kept| is_below(kept, path)) {
         return add(rules, access);
@@ -101,8 +102,8 @@ fn grant_open(
     let listed = access & AccessFs::ReadDir;
     let mut rules = if listed.is_empty() { rules } else { add(rules, listed)? };
     for entry in std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok) {
-        // A link is only a name, and what it leads to has its own rights. Another command may be at work, and put one
-        // in a folder's place: so nothing is followed here, from this folder on.
+        // A link's target has its own rights. Another command may replace a folder by a link, so nothing is
+        // followed from this folder on.
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let name = entry.file_name();

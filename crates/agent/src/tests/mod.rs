@@ -132,7 +132,7 @@ impl Room {
             tiers: Arc::default(),
             tree_limits: TreeLimits::default(),
             workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
-            shell: Shell::default(),
+            shell: ShellConfig::default(),
             clock: clock(),
             rules: self.rules.clone(),
             asker: self.asker.clone(),

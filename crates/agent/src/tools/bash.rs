@@ -1,4 +1,4 @@
-//! `bash`: runs a command, in a box.
+//! `bash`: runs a command in the sandbox.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use serde_json::Value;
 use store::Millis;
 
 use super::input;
-use crate::shell::{Disarmed, Ending, Guard, Started, TOO_MANY};
+use crate::shell::{CommandEnd, DisarmedPlace, MAX_DISARMED, RunningCommand, WorkspaceGuard};
 use crate::workspace::shown;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
-/// How long a command may take where nobody says how long.
-const USUAL: Duration = Duration::from_secs(120);
-/// The longest that one may ask for, as the schema says.
-const LONGEST: Duration = Duration::from_secs(600);
-/// How long all of it may take to be gone, and to be looked through.
-const BURIAL: Duration = Duration::from_secs(45);
-/// The longest command: the system takes 128 KiB.
+/// Default time limit of a command.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest time limit, as in the schema.
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// Maximum time for all processes to end and for their changes to be scanned.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(45);
+/// Longest command. The system accepts 128 KiB.
 const MAX_COMMAND: usize = 100_000;
-/// How much of a long output is kept of its beginning, and of its end.
-const KEPT: usize = 32 << 10;
-/// How many of the protected places that it made are named.
-const TOLD: usize = 20;
-/// How much a command in the background may write down.
-const LOG: u64 = 16 << 20;
+/// Kept length of a long output, for its beginning and for its end.
+const KEPT_BYTES: usize = 32 << 10;
+/// Maximum number of created protected places that an answer names.
+const MAX_NAMED: usize = 20;
+/// Maximum log size of a background command.
+const MAX_LOG: u64 = 16 << 20;
 
-/// Runs a command.
+/// The tool `bash`.
 pub(super) struct Bash;
 
 #[derive(Deserialize)]
@@ -69,7 +69,7 @@ impl Tool for Bash {
     }
 
     fn deadline(&self) -> Duration {
-        LONGEST + Duration::from_secs(60) // its own limit comes first
+        MAX_TIMEOUT + Duration::from_secs(60) // the command's own limit comes first
     }
 
     fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
@@ -88,13 +88,15 @@ async fn run(args: &Args, context: &ToolContext) -> ToolOutput {
             "a command has at most {MAX_COMMAND} bytes, and no NUL byte; a longer one can be written to a file and run from there"
         ));
     }
-    if let Err(error) = context.workspace.check() {
+    if let Err(error) = context.workspace.check_root() {
         return ToolOutput::error(error.to_string());
     }
     let workspace = context.workspace.path().to_owned();
-    let guard = match context.processes.are_free() {
+    let guard = match context.processes.is_unsandboxed() {
         true => None,
-        false => tokio::task::spawn_blocking(move || Guard::look(&workspace)).await.ok().map(Arc::new),
+        false => {
+            tokio::task::spawn_blocking(move || WorkspaceGuard::scan(&workspace)).await.ok().map(Arc::new)
+        }
     };
     let mut started = match context.processes.start(&args.command, context.workspace.path(), guard).await {
         Ok(started) => started,
@@ -103,33 +105,34 @@ async fn run(args: &Args, context: &ToolContext) -> ToolOutput {
     if args.background == Some(true) {
         return background(started, context).await;
     }
-    let limit = args.timeout_s.map_or(USUAL, Duration::from_secs).min(LONGEST);
-    let mut kept = Kept::default();
-    let ended = tokio::time::timeout(limit, started.finish(|bytes| kept.take(bytes))).await;
+    let limit = args.timeout_s.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(MAX_TIMEOUT);
+    let mut kept = OutputBuffer::default();
+    let ended = tokio::time::timeout(limit, started.finish(|bytes| kept.push(bytes))).await;
     let (ending, in_time) = match ended {
         Ok(ending) => (ending, true),
         Err(_) => {
-            drop(started.lifeline);
+            drop(started.kill_on_drop);
             drop(started.output);
-            (Ending::Lost, false)
+            (CommandEnd::Lost, false)
         }
     };
-    let looked = tokio::time::timeout(BURIAL, started.disarmed).await;
-    // Nobody knows what it made, so nothing of it is to be trusted.
-    let all = || vec![Disarmed { made: context.workspace.path().to_owned(), to: None }];
+    let looked = tokio::time::timeout(CLEANUP_TIMEOUT, started.disarmed).await;
+    // Unknown changes count as untrusted.
+    let all = || vec![DisarmedPlace { made: context.workspace.path().to_owned(), to: None }];
     let disarmed = looked.ok().and_then(Result::ok).unwrap_or_else(all);
-    let mut said = told(&disarmed, context.workspace.path());
-    if !disarmed.is_empty() && context.processes.have_background() {
+    let mut said = describe_disarmed(&disarmed, context.workspace.path());
+    if !disarmed.is_empty() && context.processes.has_background() {
         said.push("that may have been made by a command in the background, and not by this one".to_owned());
     }
-    answer(&ending, in_time.then_some(()).ok_or(limit), &kept.text(), (said, disarmed.len()))
+    to_output(&ending, in_time.then_some(()).ok_or(limit), &kept.text(), (said, disarmed.len()))
 }
 
-/// What was made that is protected, in words.
-fn told(disarmed: &[Disarmed], workspace: &Path) -> Vec<String> {
-    let mut parts: Vec<String> = disarmed.iter().take(TOLD).map(|made| made.in_words(workspace)).collect();
-    if disarmed.len() > TOLD {
-        parts.push(format!("and {} more like these", disarmed.len() - TOLD));
+/// Describes the protected places that a command has created.
+fn describe_disarmed(disarmed: &[DisarmedPlace], workspace: &Path) -> Vec<String> {
+    let mut parts: Vec<String> =
+        disarmed.iter().take(MAX_NAMED).map(|made| made.describe(workspace)).collect();
+    if disarmed.len() > MAX_NAMED {
+        parts.push(format!("and {} more like these", disarmed.len() - MAX_NAMED));
     }
     parts
 }
@@ -141,17 +144,25 @@ fn not_run(why: &str) -> String {
     )
 }
 
-async fn background(started: Started, context: &ToolContext) -> ToolOutput {
+async fn background(started: RunningCommand, context: &ToolContext) -> ToolOutput {
     let id = format!("p{}", started.process.pid);
     let kept = async {
-        let log = context.processes.tmp().map_err(|error| error.to_string())?.join(format!("{id}.log"));
-        // Commands can write in that folder: what is there already, or a link, is not for us to follow.
+        let log =
+            context.processes.temp_folder().map_err(|error| error.to_string())?.join(format!("{id}.log"));
+        // Commands can write in that folder, so an existing file or link is not opened.
         let mut new = tokio::fs::File::options();
         let file = new.write(true).create_new(true).open(&log).await.map_err(|error| error.to_string())?;
         let at = Millis(context.now.timestamp().as_millisecond());
         context
             .processes
-            .keep(context.call.run.clone(), (&id, context.workspace.path()), started, file, LOG, at)
+            .run_in_background(
+                context.call.run.clone(),
+                (&id, context.workspace.path()),
+                started,
+                file,
+                MAX_LOG,
+                at,
+            )
             .await
             .map(|()| log)
     };
@@ -164,8 +175,8 @@ async fn background(started: Started, context: &ToolContext) -> ToolOutput {
     }
 }
 
-fn answer(
-    ending: &Ending,
+fn to_output(
+    ending: &CommandEnd,
     in_time: Result<(), Duration>,
     text: &str,
     (mut parts, disarmed): (Vec<String>, usize),
@@ -175,37 +186,37 @@ fn answer(
             "the command took longer than {} s and was ended, with everything it had started",
             limit.as_secs()
         )),
-        (Ending::Exited(0), Ok(())) if text.is_empty() && disarmed == 0 => {
+        (CommandEnd::Exited(0), Ok(())) if text.is_empty() && disarmed == 0 => {
             parts.push("it ended well, and said nothing".to_owned())
         }
-        (Ending::Exited(0), Ok(())) => {}
-        (Ending::Lost, Ok(())) if disarmed >= TOO_MANY => parts.push(
+        (CommandEnd::Exited(0), Ok(())) => {}
+        (CommandEnd::Lost, Ok(())) if disarmed >= MAX_DISARMED => parts.push(
             "it made protected places again and again, and was ended; repositories for tests belong in $TMPDIR"
                 .to_owned(),
         ),
-        (ending, Ok(())) => parts.push(ending.in_words()),
+        (ending, Ok(())) => parts.push(ending.describe()),
     }
     if !text.is_empty() {
         parts.push(text.to_owned());
     }
-    let well = *ending == Ending::Exited(0) && in_time.is_ok() && disarmed == 0;
+    let well = *ending == CommandEnd::Exited(0) && in_time.is_ok() && disarmed == 0;
     ToolOutput { is_error: !well, ..ToolOutput::text(parts.join("\n\n")) }
 }
 
-/// The beginning and the end of an output.
+/// Buffer that keeps the beginning and the end of an output.
 #[derive(Default)]
-struct Kept {
+struct OutputBuffer {
     head: Vec<u8>,
     tail: std::collections::VecDeque<u8>,
     left_out: u64,
 }
 
-impl Kept {
-    fn take(&mut self, bytes: &[u8]) {
-        let (head, rest) = bytes.split_at(bytes.len().min(KEPT - self.head.len()));
+impl OutputBuffer {
+    fn push(&mut self, bytes: &[u8]) {
+        let (head, rest) = bytes.split_at(bytes.len().min(KEPT_BYTES - self.head.len()));
         self.head.extend(head);
         self.tail.extend(rest);
-        let over = self.tail.len().saturating_sub(KEPT);
+        let over = self.tail.len().saturating_sub(KEPT_BYTES);
         self.tail.drain(..over);
         self.left_out += over as u64;
     }
@@ -227,21 +238,21 @@ mod tests {
 
     #[test]
     fn a_long_output_keeps_both_ends() {
-        let mut kept = Kept::default();
-        for piece in ["begin", &"x".repeat(KEPT), &"y".repeat(KEPT), "end\n"] {
-            kept.take(piece.as_bytes());
+        let mut kept = OutputBuffer::default();
+        for piece in ["begin", &"x".repeat(KEPT_BYTES), &"y".repeat(KEPT_BYTES), "end\n"] {
+            kept.push(piece.as_bytes());
         }
         let text = kept.text();
         assert!(text.starts_with("beginx") && text.ends_with("yend"), "{}", &text[..20]);
         assert!(text.contains("[9 bytes are left out here]"), "{}", kept.left_out);
-        let mut short = Kept::default();
-        short.take(b"one\ntwo\n");
+        let mut short = OutputBuffer::default();
+        short.push(b"one\ntwo\n");
         assert_eq!(short.text(), "one\ntwo");
     }
 
     #[tokio::test]
     async fn a_command_that_cannot_be_run_says_why_and_what_the_user_can_do() {
-        let yard = crate::tools::testing::Yard::new(&[]);
+        let yard = crate::tools::testing::TestWorkspace::new(&[]);
         let answer = yard.ask("bash", serde_json::json!({"command": "touch made"})).await;
         assert!(
             answer.starts_with("error: the command was not run: ") && answer.contains("sandbox = \"off\""),
@@ -255,14 +266,14 @@ mod tests {
     #[test]
     fn every_end_says_what_happened() {
         let said = |ending, in_time| {
-            let output = answer(&ending, in_time, "words", (Vec::new(), 0));
+            let output = to_output(&ending, in_time, "words", (Vec::new(), 0));
             format!("{} {}", output.is_error, crate::tools::testing::answer(&output).replace("\n\n", " | "))
         };
-        assert_eq!(said(Ending::Exited(0), Ok(())), "false words");
-        assert_eq!(said(Ending::Exited(2), Ok(())), "true exit code 2 | words");
-        assert_eq!(said(Ending::Exited(139), Ok(())), "true exit code 139, as after signal 11 | words");
+        assert_eq!(said(CommandEnd::Exited(0), Ok(())), "false words");
+        assert_eq!(said(CommandEnd::Exited(2), Ok(())), "true exit code 2 | words");
+        assert_eq!(said(CommandEnd::Exited(139), Ok(())), "true exit code 139, as after signal 11 | words");
         assert_eq!(
-            said(Ending::Lost, Err(Duration::from_secs(3))),
+            said(CommandEnd::Lost, Err(Duration::from_secs(3))),
             "true the command took longer than 3 s and was ended, with everything it had started | words"
         );
     }

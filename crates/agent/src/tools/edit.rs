@@ -1,19 +1,19 @@
-//! `edit`: changes a part of a file.
+//! `edit`: replaces text in a file.
 
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::write::{MAX_FILE, known};
-use super::{Refusal, Stop, read, run_in};
+use super::write::{MAX_FILE, check_known};
+use super::{CancelFlag, Refusal, read, run_in};
 use crate::workspace::shown;
 use crate::{BoxFuture, Digest, Policy, Tool, ToolContext, ToolOutput};
 
-/// How many bytes are hashed at most to find out whether an edit has been made before.
+/// Maximum number of bytes to hash in the search for an earlier execution of the same edit.
 const MAX_SEARCH: usize = 256 << 20;
 
-/// Replaces text in a file.
+/// The tool `edit`.
 pub(super) struct Edit;
 
 #[derive(Deserialize)]
@@ -55,7 +55,7 @@ impl Tool for Edit {
     }
 }
 
-fn edit(args: &Args, context: &ToolContext, _: &Stop) -> Result<ToolOutput, Refusal> {
+fn edit(args: &Args, context: &ToolContext, _: &CancelFlag) -> Result<ToolOutput, Refusal> {
     let path = Path::new(&args.path);
     let name = shown(path);
     if args.old.is_empty() {
@@ -65,15 +65,15 @@ fn edit(args: &Args, context: &ToolContext, _: &Stop) -> Result<ToolOutput, Refu
         return Err(Refusal("`old` and `new` are the same".to_owned()));
     }
     let mut count = 0;
-    let edited = context.workspace.change(path, MAX_FILE, |place, before| {
+    let edited = context.workspace.update(path, MAX_FILE, |place, before| {
         let before = before.ok_or_else(|| Refusal(format!("`{name}` does not exist")))?;
-        let text = read::text(&name, before)?;
-        if let Some(made) = context.seen.get(place).and_then(|seen| made_before(args, text, *seen)) {
+        let text = read::utf8_text(&name, before)?;
+        if let Some(made) = context.seen.get(place).and_then(|seen| previously_replaced(args, text, *seen)) {
             count = made;
             return Ok(before.to_vec());
         }
-        known(context, path, place, before)?;
-        count = places(args, &name, text)?;
+        check_known(context, path, place, before)?;
+        count = check_count(args, &name, text)?;
         Ok::<_, Refusal>(text.replace(&args.old, &args.new).into_bytes())
     })?;
     let times = if count == 1 { "1 place".to_owned() } else { format!("{count} places") };
@@ -81,8 +81,8 @@ fn edit(args: &Args, context: &ToolContext, _: &Stop) -> Result<ToolOutput, Refu
     Ok(output.seeing(edited.place, Digest::of(&edited.bytes)))
 }
 
-/// In how many places the text is to be replaced.
-fn places(args: &Args, name: &str, text: &str) -> Result<usize, Refusal> {
+/// Counts the places to replace. Refuses none, and several unless all are wanted.
+fn check_count(args: &Args, name: &str, text: &str) -> Result<usize, Refusal> {
     match count(args, text) {
         0 => Err(Refusal(format!("`old` is not in `{name}`; look at the file again, and quote it exactly"))),
         count if count > 1 && args.all != Some(true) => Err(Refusal(format!(
@@ -92,18 +92,19 @@ fn places(args: &Args, name: &str, text: &str) -> Result<usize, Refusal> {
     }
 }
 
-/// In how many places the text stands. Where one is meant, two that share some letters are two.
+/// Counts occurrences of the text. Overlapping ones count separately unless all are replaced.
 fn count(args: &Args, text: &str) -> usize {
     match args.all {
         Some(true) => text.matches(&args.old).count(),
-        _ => places_of(text, &args.old).count(),
+        _ => positions_of(text, &args.old).count(),
     }
 }
 
-/// In how many places this very edit has been made, where it has: undone, the text is what the agent knows.
+/// Returns the number of replaced places if this edit was made already: undoing it gives the text that the
+/// agent knows.
 ///
-/// So it is when a process was killed between an edit and its result, and the call is made again.
-fn made_before(args: &Args, text: &str, seen: Digest) -> Option<usize> {
+/// This happens if a process was killed between an edit and its result, and the call is repeated.
+fn previously_replaced(args: &Args, text: &str, seen: Digest) -> Option<usize> {
     if Digest::of(text.as_bytes()) == seen {
         return None;
     }
@@ -113,16 +114,16 @@ fn made_before(args: &Args, text: &str, seen: Digest) -> Option<usize> {
     if everywhere.is_some_and(|undone| was(&undone)) {
         return Some(text.matches(&args.new).count());
     }
-    // `new` may have stood elsewhere before, or be empty: then any place may be the one.
+    // `new` may have occurred elsewhere before, or may be empty. Then any place may be the edited one.
     let tries = MAX_SEARCH / (text.len() + args.old.len());
-    let mut single = places_of(text, &args.new)
+    let mut single = positions_of(text, &args.new)
         .take(tries)
         .map(|at| [&text[..at], &args.old, &text[at + args.new.len()..]].concat());
     single.any(|undone| count(args, &undone) == 1 && was(&undone)).then_some(1)
 }
 
-/// Where a text begins, overlapping ones too; an empty one everywhere.
-fn places_of<'a>(text: &'a str, wanted: &'a str) -> impl Iterator<Item = usize> + 'a {
+/// Lists the positions of a text, including overlapping ones. An empty text occurs everywhere.
+fn positions_of<'a>(text: &'a str, wanted: &'a str) -> impl Iterator<Item = usize> + 'a {
     let starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     starts.filter(move |at| text[*at..].starts_with(wanted))
 }
@@ -132,11 +133,11 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn text_is_replaced_where_it_is_known_and_meant() {
-        let yard = Yard::new(&[
+        let yard = TestWorkspace::new(&[
             ("a.txt", "one two\ntwo three\n"),
             ("unread.txt", "one"),
             ("link -> a.txt", ""),
@@ -210,7 +211,7 @@ mod tests {
         .assert_eq(&seen);
     }
 
-    /// What a process leaves that is killed between the edit and its result: the file is new, what is known is old.
+    /// A process was killed between the edit and its result: the file is new, and the known digest is old.
     #[tokio::test]
     async fn an_edit_that_is_made_again_says_the_same_and_does_nothing() {
         for (before, input) in [
@@ -222,7 +223,7 @@ mod tests {
             ("aXb", json!({"path": "a.txt", "old": "X", "new": "XX"})),
             ("a\nb\n", json!({"path": "a.txt", "old": "a\n", "new": "b\n"})),
         ] {
-            let yard = Yard::new(&[("a.txt", before)]);
+            let yard = TestWorkspace::new(&[("a.txt", before)]);
             yard.ask("read", json!({"path": "a.txt"})).await;
             let context = yard.context();
             let first = yard.call("edit", input.clone()).await;
@@ -231,7 +232,7 @@ mod tests {
             *yard.seen.lock().expect("sound") = (*context.seen).clone();
             assert_eq!(yard.call("edit", input.clone()).await, first, "{input}");
             assert_eq!(std::fs::read(yard.root.join("a.txt")).expect("a file"), after, "{input}");
-            // Once it is known, it is another edit.
+            // Once the new content is known, it is another edit.
             let third = yard.call("edit", input.clone()).await;
             assert!(third.is_error || input["new"] == "XX", "{input}: {third:?}");
         }

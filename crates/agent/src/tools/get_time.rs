@@ -1,4 +1,4 @@
-//! `get_time`: what the clock says.
+//! `get_time`: tells the current time.
 
 use jiff::fmt::temporal::DateTimePrinter;
 use serde::Deserialize;
@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::input;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
-/// Tells the time. It reads no clock: the context's time is recorded with the run, and is the same when that is resumed.
+/// The tool `get_time`. It reads no clock: the time in the context is recorded with the run, and is the same
+/// when the run resumes.
 pub(super) struct GetTime;
 
 #[derive(Deserialize)]
@@ -49,11 +50,11 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn the_time_is_the_scenes() {
-        let mut yard = Yard::new(&[]);
+        let mut yard = TestWorkspace::new(&[]);
         let mut seen = yard.ask("get_time", json!({})).await;
         for zone in ["[Europe/Berlin]", "[America/St_Johns]", "[+05:30]"] {
             let offset = match zone {

@@ -1,4 +1,4 @@
-//! `glob`: which files have such names.
+//! `glob`: finds files by name.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::pattern::Pattern;
+use super::path_glob::PathGlob;
 use super::walk::walk;
-use super::{Refusal, Stop, run};
+use super::{CancelFlag, Refusal, run};
 use crate::workspace::shown;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Workspace};
 
-/// How many paths are shown.
-const SHOWN: usize = 1_000;
+/// Maximum number of paths in an answer.
+const MAX_SHOWN: usize = 1_000;
 
-/// Finds files by name.
+/// The tool `glob`.
 pub(super) struct Glob;
 
 #[derive(Deserialize)]
@@ -53,14 +53,14 @@ impl Tool for Glob {
     }
 }
 
-fn glob(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<ToolOutput, Refusal> {
-    let pattern = Pattern::new("pattern", &args.pattern)?;
+fn glob(args: &Args, workspace: &Workspace, stop: &CancelFlag) -> Result<ToolOutput, Refusal> {
+    let pattern = PathGlob::new("pattern", &args.pattern)?;
     let start = Path::new(args.path.as_deref().unwrap_or("."));
     let mut lines = Vec::new();
     let mut rest = 0;
-    let left_out = walk(workspace, start, stop, &mut |found| {
-        if pattern.means(found.below) {
-            if lines.len() < SHOWN { lines.push(shown(found.path)) } else { rest += 1 }
+    let omissions = walk(workspace, start, stop, &mut |found| {
+        if pattern.matches(found.below) {
+            if lines.len() < MAX_SHOWN { lines.push(shown(found.path)) } else { rest += 1 }
         }
         ControlFlow::Continue(())
     })?;
@@ -70,7 +70,7 @@ fn glob(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<ToolOutput, R
     if rest > 0 {
         lines.push(format!("[{rest} more; narrow the pattern to see them]"));
     }
-    lines.extend(left_out.notes());
+    lines.extend(omissions.notes());
     Ok(ToolOutput::text(lines.join("\n")))
 }
 
@@ -79,11 +79,11 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn files_are_found_by_name() {
-        let yard = Yard::new(&[
+        let yard = TestWorkspace::new(&[
             ("main.rs", ""),
             ("src/lib.rs", ""),
             ("src/deep/er/mod.rs", ""),
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_git_ignores_is_left_out() {
-        let yard = Yard::new(&[
+        let yard = TestWorkspace::new(&[
             (".gitignore", "\u{feff}/target\n*.log\n!keep.log\n[\nbuild/\n"),
             (".git/config", ""),
             ("sub/.git", "a worktree"),
@@ -228,7 +228,7 @@ mod tests {
         let names: Vec<String> = (0..1_100).map(|number| format!("many/f{number:04}")).collect();
         let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
         files.push((&deep, ""));
-        let yard = Yard::new(&files);
+        let yard = TestWorkspace::new(&files);
         let text = yard.ask("glob", json!({"pattern": "*"})).await;
         let seen: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
         expect![[r#"

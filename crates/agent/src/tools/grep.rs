@@ -1,4 +1,4 @@
-//! `grep`: which lines hold such text.
+//! `grep`: searches files for lines that match.
 
 mod lines;
 
@@ -9,26 +9,25 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::lines::{Lines, Searching, Wanted};
-use super::pattern::Pattern;
+use self::lines::{FileMatches, LineSearcher, SearchLimit};
+use super::path_glob::PathGlob;
 use super::walk::walk;
-use super::{Refusal, Stop, run};
-use crate::workspace::twins::Twins;
-use crate::workspace::{Kind, shown};
+use super::{CancelFlag, Refusal, run};
+use crate::workspace::{DeniedHardLinks, EntryKind, shown};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
-/// How many results are shown where nobody says how many.
-const RESULTS: usize = 200;
-/// How many bytes an answer may have.
-const SHOWN: usize = 256 << 10;
-/// The largest file that is searched along with others.
+/// Default number of results.
+const DEFAULT_RESULTS: usize = 200;
+/// Maximum size of an answer in bytes.
+const MAX_ANSWER: usize = 256 << 10;
+/// Largest file that is searched along with others.
 const MAX_FILE: u64 = 64 << 20;
-/// How many bytes are searched in all.
+/// Maximum number of bytes in one search.
 const MAX_BYTES: u64 = 2 << 30;
-/// How large a pattern may become once it is compiled.
+/// Maximum size of a compiled pattern.
 const MAX_PATTERN: usize = 10 << 20;
 
-/// Searches in files.
+/// The tool `grep`.
 pub(super) struct Grep;
 
 #[derive(Deserialize)]
@@ -38,17 +37,17 @@ struct Args {
     path: Option<String>,
     glob: Option<String>,
     #[serde(default)]
-    output: Results,
+    output: ResultKind,
     #[serde(default)]
     case_insensitive: bool,
     context: Option<usize>,
     limit: Option<usize>,
 }
 
-/// What is told of a file that matches.
+/// Form of the results.
 #[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-enum Results {
+enum ResultKind {
     #[default]
     Content,
     Files,
@@ -70,7 +69,7 @@ impl Tool for Grep {
             r#"{"type":"object","properties":{"#,
             r#""pattern":{"type":"string","description":"The regular expression; it is matched within a line."},"#,
             r#""path":{"type":"string","description":"The folder or file to search; without it, the workspace."},"#,
-            r#""glob":{"type":"string","description":"Search only files with such names, as in `*.rs` or `src/**/*.ts`."},"#,
+            r#""glob":{"type":"string","description":"GrepSearch only files with such names, as in `*.rs` or `src/**/*.ts`."},"#,
             r#""output":{"type":"string","enum":["content","files","count"],"#,
             r#""description":"Matching lines, or only the files, or how many lines match in each; without it, the lines."},"#,
             r#""case_insensitive":{"type":"boolean","description":"Take capital and small letters for the same."},"#,
@@ -91,16 +90,16 @@ impl Tool for Grep {
     }
 }
 
-fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<ToolOutput, Refusal> {
-    if args.context.is_some_and(|lines| lines > 0) && args.output != Results::Content {
+fn grep(args: &Args, workspace: &Workspace, stop: &CancelFlag) -> Result<ToolOutput, Refusal> {
+    if args.context.is_some_and(|lines| lines > 0) && args.output != ResultKind::Content {
         return Err(Refusal("`context` needs `output` to be \"content\"".to_owned()));
     }
-    let only = args.glob.as_deref().map(|glob| Pattern::new("glob", glob)).transpose()?;
-    let mut search = Search::new(args, matcher(args)?);
+    let only = args.glob.as_deref().map(|glob| PathGlob::new("glob", glob)).transpose()?;
+    let mut search = GrepSearch::new(args, matcher(args)?);
     let start = Path::new(args.path.as_deref().unwrap_or("."));
-    let notes = match workspace.file(start) {
+    let notes = match workspace.open_file(start) {
         Ok(file) => {
-            search.look(start, &file, MAX_BYTES);
+            search.search_file(start, &file, MAX_BYTES);
             if search.too_large > 0 {
                 return Err(Refusal(format!("`{}` is larger than {MAX_BYTES} bytes", shown(start))));
             }
@@ -110,19 +109,21 @@ fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<ToolOutput, R
             Vec::new()
         }
         Err(WorkspaceError::IsFolder(_)) => {
-            let twins = Twins::of(workspace);
-            let left_out = walk(workspace, start, stop, &mut |found| {
-                if found.kind != Kind::File || only.as_ref().is_some_and(|only| !only.means(found.below)) {
+            let hard_links = DeniedHardLinks::new(workspace);
+            let omissions = walk(workspace, start, stop, &mut |found| {
+                if found.kind != EntryKind::File
+                    || only.as_ref().is_some_and(|only| !only.matches(found.below))
+                {
                     return ControlFlow::Continue(());
                 }
-                match found.folder.file(found.name) {
-                    Ok(file) if twins.why_closed(&file).is_some() => {}
-                    Ok(file) => search.look(found.path, &file, MAX_FILE),
+                match found.folder.open_file(found.name) {
+                    Ok(file) if hard_links.denial_reason(&file).is_some() => {}
+                    Ok(file) => search.search_file(found.path, &file, MAX_FILE),
                     Err(_) => search.unreadable += 1,
                 }
                 if search.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
-            left_out.notes()
+            omissions.notes()
         }
         Err(error) => return Err(error.into()),
     };
@@ -132,7 +133,7 @@ fn grep(args: &Args, workspace: &Workspace, stop: &Stop) -> Result<ToolOutput, R
 fn matcher(args: &Args) -> Result<RegexMatcher, Refusal> {
     RegexMatcherBuilder::new()
         .case_insensitive(args.case_insensitive)
-        // `^` and `$` are the ends of a line, however it ends.
+        // `^` and `$` match at the ends of a line, whatever ends it.
         .multi_line(true)
         .crlf(true)
         .size_limit(MAX_PATTERN)
@@ -141,17 +142,17 @@ fn matcher(args: &Args) -> Result<RegexMatcher, Refusal> {
         .map_err(|error| Refusal(format!("`pattern` is no regular expression: {error}")))
 }
 
-/// A search that goes from file to file.
-struct Search {
-    searching: Searching,
-    output: Results,
+/// A search through several files.
+struct GrepSearch {
+    searcher: LineSearcher,
+    output: ResultKind,
     limit: usize,
     answer: Vec<String>,
-    /// Bytes in the answer.
+    /// Size of the answer in bytes.
     size: usize,
-    /// Lines in `content`, else files.
+    /// Number of lines for `content`, otherwise of files.
     results: usize,
-    /// Bytes that were searched.
+    /// Number of bytes searched so far.
     bytes: u64,
     more: bool,
     binary: usize,
@@ -159,12 +160,12 @@ struct Search {
     unreadable: usize,
 }
 
-impl Search {
+impl GrepSearch {
     fn new(args: &Args, matcher: RegexMatcher) -> Self {
         Self {
-            searching: Searching::new(matcher, args.context.unwrap_or(0)),
+            searcher: LineSearcher::new(matcher, args.context.unwrap_or(0)),
             output: args.output,
-            limit: args.limit.unwrap_or(RESULTS),
+            limit: args.limit.unwrap_or(DEFAULT_RESULTS),
             answer: Vec::new(),
             size: 0,
             results: 0,
@@ -176,8 +177,8 @@ impl Search {
         }
     }
 
-    /// Searches a file, unless it is larger than that.
-    fn look(&mut self, path: &Path, file: &std::fs::File, largest: u64) {
+    /// Searches a file, unless it is larger than `largest`.
+    fn search_file(&mut self, path: &Path, file: &std::fs::File, largest: u64) {
         let size = file.metadata().map_or(0, |about| about.len());
         if size > largest {
             self.too_large += 1;
@@ -185,13 +186,14 @@ impl Search {
         }
         self.bytes += size;
         let wanted = match self.output {
-            Results::Content => {
-                Wanted::Lines { count: self.limit - self.results, bytes: SHOWN.saturating_sub(self.size) }
-            }
-            Results::Files | Results::Count => Wanted::Count,
+            ResultKind::Content => SearchLimit::Lines {
+                count: self.limit - self.results,
+                bytes: MAX_ANSWER.saturating_sub(self.size),
+            },
+            ResultKind::Files | ResultKind::Count => SearchLimit::Count,
         };
         let path = shown(path);
-        match self.searching.search(&path, file, wanted) {
+        match self.searcher.search(&path, file, wanted) {
             Err(_) => self.unreadable += 1,
             Ok(lines) if lines.binary => self.binary += 1,
             Ok(lines) if lines.matches == 0 && !lines.more => {}
@@ -199,35 +201,36 @@ impl Search {
         }
     }
 
-    fn take(&mut self, path: String, lines: Lines) {
+    fn take(&mut self, path: String, lines: FileMatches) {
         if self.results == self.limit {
             self.more = true;
             return;
         }
         let (results, shown) = match self.output {
-            Results::Content => (lines.matches, lines.shown),
-            Results::Files => (1, vec![path]),
-            Results::Count => (1, vec![format!("{path}:{}", lines.matches)]),
+            ResultKind::Content => (lines.matches, lines.shown),
+            ResultKind::Files => (1, vec![path]),
+            ResultKind::Count => (1, vec![format!("{path}:{}", lines.matches)]),
         };
         self.results += results;
         self.more |= lines.more;
-        if self.searching.has_context() && !self.answer.is_empty() {
+        if self.searcher.has_context() && !self.answer.is_empty() {
             self.answer.push("--".to_owned());
         }
         self.size += shown.iter().map(|line| line.len() + 1).sum::<usize>();
         self.answer.extend(shown);
     }
 
-    /// Nothing more can be shown or searched. What is beyond is only looked for until there is any.
+    /// Returns true if nothing more can be shown or searched. Beyond the limit, the search goes on until one
+    /// more result is found.
     fn is_full(&self) -> bool {
-        self.more || self.size > SHOWN || self.bytes > MAX_BYTES
+        self.more || self.size > MAX_ANSWER || self.bytes > MAX_BYTES
     }
 
     fn answer(mut self, pattern: &str, notes: Vec<String>) -> ToolOutput {
         if self.answer.is_empty() {
             self.answer.push(format!("nothing matches `{pattern}`"));
         }
-        if self.more || self.size > SHOWN {
+        if self.more || self.size > MAX_ANSWER {
             self.answer.push("[there is more; narrow the search to see it]".to_owned());
         }
         if self.bytes > MAX_BYTES {

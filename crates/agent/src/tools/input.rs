@@ -1,7 +1,7 @@
-//! Whether a call's input is what the tool's schema says.
+//! Validation of a call's input against the tool's schema.
 //!
-//! The schema that the model is shown is the one that is checked, so the two cannot drift apart. It knows only what
-//! our own schemas use: strings, whole numbers with bounds, booleans, choices, and lists of objects of those.
+//! The schema that the model sees is the one that is checked, so the two cannot differ. It supports only what
+//! our own schemas use: strings, integers with bounds, booleans, enums, and lists of objects of those.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -9,17 +9,17 @@ use serde_json::Value;
 use super::Refusal;
 use crate::Tool;
 
-/// The input as the tool's own type, or what is wrong with it.
+/// Validates the input and converts it to the tool's own type.
 pub(super) fn parse<A: DeserializeOwned>(tool: &dyn Tool, input: &Value) -> Result<A, Refusal> {
     let schema: Value = serde_json::from_str(tool.schema()).expect("a test reads every tool's schema");
-    let input = given(&schema, input);
+    let input = without_nulls(&schema, input);
     check(tool.name(), &schema, &input).map_err(Refusal)?;
     A::deserialize(input)
         .map_err(|error| Refusal(format!("the input of `{}` is wrong: {error}", tool.name())))
 }
 
-/// The input without what is `null` and need not be there: to many models that is how nothing is said.
-fn given(schema: &Value, input: &Value) -> Value {
+/// Removes `null` for optional fields. Many models send it for an absent value.
+fn without_nulls(schema: &Value, input: &Value) -> Value {
     let Some(fields) = input.as_object() else { return input.clone() };
     let is_required =
         |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
@@ -29,7 +29,7 @@ fn given(schema: &Value, input: &Value) -> Value {
     let field = |(name, value): (&String, &Value)| {
         let value = match value.as_array() {
             Some(items) => {
-                items.iter().map(|item| given(&schema["properties"][name]["items"], item)).collect()
+                items.iter().map(|item| without_nulls(&schema["properties"][name]["items"], item)).collect()
             }
             None => value.clone(),
         };
@@ -40,7 +40,7 @@ fn given(schema: &Value, input: &Value) -> Value {
 
 fn check(tool: &str, schema: &Value, input: &Value) -> Result<(), String> {
     let Some(fields) = input.as_object() else {
-        return Err(format!("`{tool}` takes a JSON object, but got: {}", brief(input)));
+        return Err(format!("`{tool}` takes a JSON object, but got: {}", shorten_value(input)));
     };
     let known = schema["properties"].as_object().expect("a test looks at every tool's properties");
     let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -48,10 +48,10 @@ fn check(tool: &str, schema: &Value, input: &Value) -> Result<(), String> {
         let Some(expected) = known.get(name) else {
             let known: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
             let takes = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
-            return Err(format!("`{}` is no input of `{tool}`; it takes {takes}", brief_text(name)));
+            return Err(format!("`{}` is no input of `{tool}`; it takes {takes}", shorten(name)));
         };
-        if !fits(expected, value) {
-            return Err(format!("`{name}` must be {}, but is: {}", in_words(expected), brief(value)));
+        if !is_valid(expected, value) {
+            return Err(format!("`{name}` must be {}, but is: {}", describe(expected), shorten_value(value)));
         }
         for (n, item) in value.as_array().into_iter().flatten().enumerate() {
             check(&format!("{tool}.{name}[{n}]"), &expected["items"], item)?;
@@ -59,13 +59,13 @@ fn check(tool: &str, schema: &Value, input: &Value) -> Result<(), String> {
     }
     for name in required.iter().filter_map(Value::as_str) {
         if !fields.contains_key(name) {
-            return Err(format!("`{name}` is missing; it must be {}", in_words(&known[name])));
+            return Err(format!("`{name}` is missing; it must be {}", describe(&known[name])));
         }
     }
     Ok(())
 }
 
-fn fits(expected: &Value, value: &Value) -> bool {
+fn is_valid(expected: &Value, value: &Value) -> bool {
     if let Some(choices) = expected["enum"].as_array() {
         return choices.contains(value);
     }
@@ -82,7 +82,7 @@ fn fits(expected: &Value, value: &Value) -> bool {
     }
 }
 
-fn in_words(expected: &Value) -> String {
+fn describe(expected: &Value) -> String {
     if let Some(choices) = expected["enum"].as_array() {
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
         return format!("one of {}", choices.join(", "));
@@ -97,11 +97,11 @@ fn in_words(expected: &Value) -> String {
     }
 }
 
-fn brief(value: &Value) -> String {
-    brief_text(&value.to_string())
+fn shorten_value(value: &Value) -> String {
+    shorten(&value.to_string())
 }
 
-fn brief_text(text: &str) -> String {
+fn shorten(text: &str) -> String {
     const MOST: usize = 60;
     let more = if text.chars().count() > MOST { "…" } else { "" };
     text.chars().take(MOST).chain(more.chars()).collect()
@@ -114,7 +114,7 @@ mod tests {
 
     use crate::Tool as _;
     use crate::tools::builtin;
-    use crate::tools::testing::{Yard, answer};
+    use crate::tools::testing::{TestWorkspace, answer};
 
     #[test]
     fn every_schema_is_compact_and_closed() {
@@ -135,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn null_is_nothing_where_nothing_will_do() {
-        let yard = Yard::new(&[("a.txt", "one\ntwo\n")]);
+        let yard = TestWorkspace::new(&[("a.txt", "one\ntwo\n")]);
         let said = async |tool: &str, input: Value| answer(&yard.call(tool, input).await);
         let nulls = said("read", json!({"path": "a.txt", "offset": null, "limit": null})).await;
         assert_eq!(nulls, said("read", json!({"path": "a.txt"})).await);
@@ -145,13 +145,13 @@ mod tests {
         let tasks = json!({"create": [{"subject": "Sow", "description": null}], "update": null});
         let schema: Value =
             serde_json::from_str(crate::tools::manage_tasks::ManageTasks.schema()).expect("JSON");
-        assert_eq!(super::given(&schema, &tasks), json!({"create": [{"subject": "Sow"}]}));
+        assert_eq!(super::without_nulls(&schema, &tasks), json!({"create": [{"subject": "Sow"}]}));
     }
 
-    /// The schema is checked before the tool's type is filled, so only a type that takes less could disagree.
+    /// The schema is checked before the conversion, so only a stricter type could disagree.
     #[tokio::test]
     async fn a_tool_takes_all_that_its_schema_names_and_needs_no_more_than_it_requires() {
-        let yard = Yard::new(&[]);
+        let yard = TestWorkspace::new(&[]);
         for tool in builtin() {
             let schema: Value = serde_json::from_str(tool.schema()).expect("a schema is JSON");
             let required = schema["required"].as_array().cloned().unwrap_or_default();
@@ -178,10 +178,10 @@ mod tests {
         }
     }
 
-    /// Every field of every tool, wrong in every way.
+    /// Every field of every tool, with every kind of wrong value.
     #[tokio::test]
     async fn whatever_is_wrong_is_named() {
-        let yard = Yard::new(&[]);
+        let yard = TestWorkspace::new(&[]);
         let mut seen = String::new();
         for tool in builtin() {
             let schema: Value = serde_json::from_str(tool.schema()).expect("a schema is JSON");
@@ -201,7 +201,7 @@ mod tests {
                     wrong.push(json!({ name: u64::MAX }));
                 }
             }
-            // What needs nothing takes an empty object.
+            // A tool without required fields accepts an empty object.
             wrong.retain(|input| *input != json!({}) || schema["required"].is_array());
             for input in wrong {
                 let output = yard.call(tool.name(), input.clone()).await;

@@ -7,17 +7,17 @@ use serde_json::Value;
 use session::RunId;
 use store::{RunStatus, StoreError};
 
-use super::job_output::job;
-use super::spawn_sub_agent::{caller, json, stored};
+use super::job_output::find_job;
+use super::spawn_sub_agent::{calling_run, stored_outcome, to_json};
 use super::{Refusal, input};
 use crate::crash;
 use crate::stop::StopRequest;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
-/// How long a job may take to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Maximum time for a job to end.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Ends a job, and all below it.
+/// The tool `job_cancel`. It also ends all runs below the job.
 pub(super) struct JobCancel;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ struct Args {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct CancelReport<'a> {
     job_id: &'a RunId,
     run_id: &'a RunId,
     status: &'static str,
@@ -68,8 +68,8 @@ impl Tool for JobCancel {
 }
 
 async fn cancel(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
-    let run = caller(context)?;
-    let job = &job(run, &args.job_id)?;
+    let run = calling_run(context)?;
+    let job = &find_job(run, &args.job_id)?;
     crash::point("cancel.before");
     let asked = run.kernel.store.request_cancel(job, RunStatus::CancelledByParent, context.at()).await;
     crash::point("cancel.after");
@@ -79,11 +79,12 @@ async fn cancel(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
     }
     run.tree.ask(job, StopRequest::Cancel);
     if let Some(member) = run.tree.member(job) {
-        let _ = tokio::time::timeout(PATIENCE, member.end()).await;
+        let _ = tokio::time::timeout(END_TIMEOUT, member.end()).await;
     }
-    let status = stored(run, job)?.status;
-    let output = ToolOutput::text(json(&Answer { job_id: job, run_id: job, status: status.as_str() }));
-    // Of an end that it brought about itself nobody has to be told, also where this call is made again; what the job
-    // had answered before is still to be told.
+    let status = stored_outcome(run, job)?.status;
+    let output =
+        ToolOutput::text(to_json(&CancelReport { job_id: job, run_id: job, status: status.as_str() }));
+    // A cancellation by this call needs no report, also when the call is repeated. An answer from before it
+    // does.
     Ok(if status == RunStatus::CancelledByParent { output.fetching(job.clone()) } else { output })
 }

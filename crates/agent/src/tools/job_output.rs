@@ -1,4 +1,4 @@
-//! `job_output`: how a job stands, and what came of it.
+//! `job_output`: reports the status, answer and transcript of a job.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use serde_json::Value;
 use session::RunId;
 use store::{CallStatus, Message, Origin, Seq, ToolCall};
 
-use super::spawn_sub_agent::{caller, json, stored};
+use super::spawn_sub_agent::{calling_run, stored_outcome, to_json};
 use super::{Refusal, input};
 use crate::run::Run;
 use crate::stop::StopRequest;
 use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, jobs, preview, words};
 
-/// How long it is waited for where nothing is said, and at most.
-const USUAL_MS: u64 = 30_000;
-const MOST_MS: u64 = 600_000;
-/// How much of an answer is shown at once, and how much of it beside a transcript.
-const SHOWN_ANSWER: usize = 48 << 10;
-const SHOWN_BESIDE: usize = 1 << 10;
-/// How much of a transcript is shown at once, and of one call in it.
-const SHOWN: usize = 16 << 10;
-const SHOWN_CALL: usize = 400;
+/// Default and maximum time to wait.
+const DEFAULT_WAIT_MS: u64 = 30_000;
+const MAX_WAIT_MS: u64 = 600_000;
+/// Maximum size of an answer in one result, and of its beginning beside a transcript.
+const MAX_ANSWER: usize = 48 << 10;
+const ANSWER_BESIDE_TRANSCRIPT: usize = 1 << 10;
+/// Maximum size of a transcript in one result, and of one call in it.
+const MAX_TRANSCRIPT: usize = 16 << 10;
+const MAX_CALL: usize = 400;
 
-/// Asks for a job.
+/// The tool `job_output`.
 pub(super) struct JobOutput;
 
 #[derive(Deserialize)]
@@ -39,7 +39,7 @@ struct Args {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct JobReport<'a> {
     job_id: &'a RunId,
     run_id: &'a RunId,
     status: &'static str,
@@ -84,7 +84,7 @@ impl Tool for JobOutput {
     }
 
     fn deadline(&self) -> Duration {
-        Duration::from_millis(MOST_MS) + Duration::from_secs(30)
+        Duration::from_millis(MAX_WAIT_MS) + Duration::from_secs(30)
     }
 
     fn waits(&self) -> bool {
@@ -93,35 +93,35 @@ impl Tool for JobOutput {
 
     fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let done = async { output(input::parse(self, input)?, context).await };
+            let done = async { report(input::parse(self, input)?, context).await };
             done.await.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-async fn output(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
-    let run = caller(context)?;
-    let job = &job(run, &args.job_id)?;
+async fn report(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+    let run = calling_run(context)?;
+    let job = &find_job(run, &args.job_id)?;
     if let (true, Some(member)) = (args.block, run.tree.member(job)) {
-        let most = Duration::from_millis(args.timeout_ms.unwrap_or(USUAL_MS).min(MOST_MS));
+        let most = Duration::from_millis(args.timeout_ms.unwrap_or(DEFAULT_WAIT_MS).min(MAX_WAIT_MS));
         tokio::select! {
             _ = member.end() => {}
             () = tokio::time::sleep(most) => {}
             () = run.stop.wait_for(StopRequest::Pause) => {}
         }
     }
-    // Whatever the wait said, the journal has the last word.
-    let ended = stored(run, job)?;
+    // The journal decides, whatever ended the wait.
+    let ended = stored_outcome(run, job)?;
     let has_ended =
         !jobs::goes_on(ended.status) || run.kernel.store.run(&run.id).is_owed(job)? == Some(false);
     let answer = ended.final_text.as_deref().unwrap_or(NO_FINAL_TEXT);
-    // Only its beginning is shown beside a transcript.
-    let is_beside = args.cursor.is_some() && answer.len() > SHOWN_BESIDE;
+    // Beside a transcript, only the beginning of the answer is shown.
+    let is_beside = args.cursor.is_some() && answer.len() > ANSWER_BESIDE_TRANSCRIPT;
     let (final_text, transcript, next_cursor, next_offset) = match args.cursor {
-        // Its answer comes first, and not all of it with every piece.
+        // A shortened answer comes first, but not all of it with every part of the transcript.
         Some(from) => {
             let (text, next, offset) = transcript(run, job, from, args.offset)?;
-            let shown = match words::cut(answer, SHOWN_BESIDE) {
+            let shown = match words::cut(answer, ANSWER_BESIDE_TRANSCRIPT) {
                 cut if is_beside => {
                     format!("{cut}\n[{} bytes in all: without `cursor` you get them]", answer.len())
                 }
@@ -130,12 +130,12 @@ async fn output(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
             (shown, Some(text), Some(next), offset)
         }
         None => {
-            let (text, offset) = piece(answer, args.offset, SHOWN_ANSWER);
+            let (text, offset) = slice(answer, args.offset, MAX_ANSWER);
             (text, None, None, offset.filter(|_| has_ended))
         }
     };
     let is_paused = ended.status == store::RunStatus::Paused;
-    let answer = Answer {
+    let answer = JobReport {
         job_id: job,
         run_id: job,
         status: if has_ended || is_paused { ended.status.as_str() } else { "running" },
@@ -145,13 +145,13 @@ async fn output(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
         next_cursor,
         next_offset,
     };
-    let output = ToolOutput::text(json(&answer));
-    // Who has seen only the beginning of an answer is still to be told of it.
+    let output = ToolOutput::text(to_json(&answer));
+    // An answer that was shown only in part still has to be reported.
     Ok(if has_ended && !is_beside { output.fetching(job.clone()) } else { output })
 }
 
-/// As much of a text as is shown at once, and where it goes on.
-fn piece(text: &str, from: usize, most: usize) -> (String, Option<usize>) {
+/// Returns one part of a text, with the offset of the next part.
+fn slice(text: &str, from: usize, most: usize) -> (String, Option<usize>) {
     let rest = &text[text.ceil_char_boundary(from.min(text.len()))..];
     match rest.floor_char_boundary(most) {
         end if end < rest.len() => {
@@ -163,8 +163,8 @@ fn piece(text: &str, from: usize, most: usize) -> (String, Option<usize>) {
     }
 }
 
-/// The job of that id, where it is one of this agent.
-pub(super) fn job(run: &Run, id: &str) -> Result<RunId, Refusal> {
+/// Finds a job of this agent by its id.
+pub(super) fn find_job(run: &Run, id: &str) -> Result<RunId, Refusal> {
     let wanted = RunId::new(id.trim());
     let own = run.kernel.store.run(&run.id);
     if own.is_owed(&wanted)?.is_some() {
@@ -192,7 +192,7 @@ pub(super) fn job(run: &Run, id: &str) -> Result<RunId, Refusal> {
     Err(Refusal(format!("{why}; {known}")))
 }
 
-/// What a run did, from a message on, and where to go on: behind a message, or in the middle of one.
+/// Formats a run's actions from a message on, with the cursor and offset to continue.
 fn transcript(
     run: &Run,
     job: &RunId,
@@ -206,14 +206,14 @@ fn transcript(
     let mut messages = messages.iter().filter(|message| message.seq.0 > from).peekable();
     while let Some(message) = messages.peek() {
         let seq = message.seq;
-        let part = part(message, calls.iter().filter(|call| call.key.message == seq));
+        let part = transcript_entry(message, calls.iter().filter(|call| call.key.message == seq));
         if next == from {
-            let (piece, offset) = piece(&part, offset, SHOWN);
+            let (piece, offset) = slice(&part, offset, MAX_TRANSCRIPT);
             if offset.is_some() {
                 return Ok((piece, next, offset));
             }
             text = piece;
-        } else if text.len() + part.len() > SHOWN {
+        } else if text.len() + part.len() > MAX_TRANSCRIPT {
             break;
         } else {
             text += &part;
@@ -229,7 +229,7 @@ fn transcript(
     Ok((text, next, None))
 }
 
-fn part<'a>(message: &Message, calls: impl Iterator<Item = &'a ToolCall>) -> String {
+fn transcript_entry<'a>(message: &Message, calls: impl Iterator<Item = &'a ToolCall>) -> String {
     let Seq(seq) = message.seq;
     let mut text = match (message.origin, &message.text) {
         (Origin::Results | Origin::Context | Origin::Carried, _) | (_, None) => String::new(),
@@ -240,13 +240,13 @@ fn part<'a>(message: &Message, calls: impl Iterator<Item = &'a ToolCall>) -> Str
         let answer = call.result.as_ref().map(preview::words).unwrap_or_default();
         let status =
             if call.status == CallStatus::Done { String::new() } else { format!(" ({})", call.status) };
-        text += &format!("[{seq}] {} {}{status} -> {}\n", call.name, short(&input), short(&answer));
+        text += &format!("[{seq}] {} {}{status} -> {}\n", call.name, shorten(&input), shorten(&answer));
     }
     text
 }
 
-fn short(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CALL) {
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MAX_CALL) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

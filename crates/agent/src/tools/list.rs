@@ -1,20 +1,20 @@
-//! `list`: what is in a folder.
+//! `list`: lists a folder.
 
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Refusal, Stop, run};
-use crate::workspace::{Folder, Kind, shown};
+use super::{CancelFlag, Refusal, run};
+use crate::workspace::{EntryKind, Folder, shown};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
-/// How many entries are shown.
-const SHOWN: usize = 1_000;
-/// How many are looked at.
-const COUNTED: usize = 100_000;
+/// Maximum number of entries in an answer.
+const MAX_SHOWN: usize = 1_000;
+/// Maximum number of entries that are counted.
+const MAX_COUNTED: usize = 100_000;
 
-/// Lists a folder.
+/// The tool `list`.
 pub(super) struct List;
 
 #[derive(Deserialize)]
@@ -50,41 +50,45 @@ impl Tool for List {
     }
 }
 
-fn list(args: &Args, workspace: &Workspace, _: &Stop) -> Result<ToolOutput, Refusal> {
+fn list(args: &Args, workspace: &Workspace, _: &CancelFlag) -> Result<ToolOutput, Refusal> {
     let path = Path::new(args.path.as_deref().unwrap_or("."));
-    let folder = match workspace.folder(path) {
-        // Not `NoFolder` for anything on the way: only a file can be read instead.
-        Err(WorkspaceError::NoFolder(shown)) if workspace.file(path).is_ok() => {
+    let folder = match workspace.open_folder(path) {
+        // Only if the path itself is a file, not a part of it: then `read` helps.
+        Err(WorkspaceError::NotFolder(shown)) if workspace.open_file(path).is_ok() => {
             return Err(Refusal(format!("`{shown}` is a file; use `read` to see it")));
         }
         folder => folder?,
     };
-    let entries = folder.entries(COUNTED).map_err(|errno| workspace.explain(errno, "list", path))?;
+    let entries = folder.entries(MAX_COUNTED).map_err(|errno| workspace.explain(errno, "list", path))?;
     if entries.list.is_empty() {
         return Ok(ToolOutput::text(format!("`{}` is empty", shown(path))));
     }
     let mut lines: Vec<String> = entries
         .list
         .iter()
-        .take(SHOWN)
+        .take(MAX_SHOWN)
         .map(|entry| line(&folder, Path::new(&entry.name), entry.kind))
         .collect();
     let rest = entries.list.len() - lines.len();
     if rest > 0 {
-        let or_more = if entries.more { " or even more" } else { "" };
+        let or_more = if entries.is_truncated { " or even more" } else { "" };
         lines.push(format!("[{rest} more{or_more}; use `glob` to choose]"));
     }
     Ok(ToolOutput::text(lines.join("\n")))
 }
 
-/// What vanished since it was listed is shown by its name alone.
-fn line(folder: &Folder, path: &Path, kind: Kind) -> String {
+/// Formats an entry. If it was removed meanwhile, only its name.
+fn line(folder: &Folder, path: &Path, kind: EntryKind) -> String {
     let (name, path) = (shown(path), path.as_os_str());
     match kind {
-        Kind::Folder => format!("{name}/"),
-        Kind::File => folder.size(path).map(|size| format!("{name} ({size} bytes)")).unwrap_or(name),
-        Kind::Link => folder.link(path).map(|to| format!("{name} -> {}", shown(&to))).unwrap_or(name),
-        Kind::Other => format!("{name} (a pipe, socket or device)"),
+        EntryKind::Folder => format!("{name}/"),
+        EntryKind::File => {
+            folder.file_size(path).map(|size| format!("{name} ({size} bytes)")).unwrap_or(name)
+        }
+        EntryKind::Link => {
+            folder.link_target(path).map(|to| format!("{name} -> {}", shown(&to))).unwrap_or(name)
+        }
+        EntryKind::Other => format!("{name} (a pipe, socket or device)"),
     }
 }
 
@@ -93,11 +97,11 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn a_folder_is_listed_by_name() {
-        let yard = Yard::new(&[
+        let yard = TestWorkspace::new(&[
             ("b.txt", "12345"),
             ("B.txt", ""),
             (".hidden", "x"),
@@ -158,14 +162,14 @@ mod tests {
     async fn a_long_list_is_cut() {
         let names: Vec<String> = (0..1_234).map(|number| format!("f{number:04}")).collect();
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
-        let seen = Yard::new(&files).ask("list", json!({})).await;
+        let seen = TestWorkspace::new(&files).ask("list", json!({})).await;
         assert_eq!(seen.lines().count(), 1_001);
         expect!["[234 more; use `glob` to choose]"].assert_eq(seen.lines().last().expect("the last line"));
     }
 
     #[tokio::test]
     async fn a_workspace_that_was_deleted_is_gone() {
-        let yard = Yard::new(&[("a.txt", "x")]);
+        let yard = TestWorkspace::new(&[("a.txt", "x")]);
         std::fs::remove_dir_all(&yard.root).expect("it was there");
         let mut seen = String::new();
         for (tool, input) in [

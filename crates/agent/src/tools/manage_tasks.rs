@@ -1,4 +1,4 @@
-//! `manage_tasks`: what is to be done, and where that stands.
+//! `manage_tasks`: plans tasks and tracks their status.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,13 +7,13 @@ use store::{NewTask, StoreError, Task, TaskChange, TaskStatus};
 use super::{Refusal, input};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, tasks};
 
-/// More is a book.
+/// Maximum sizes in bytes.
 const MAX_SUBJECT: usize = 200;
 const MAX_DESCRIPTION: usize = 8 << 10;
-/// More than anybody keeps in mind.
+/// Maximum number of tasks in a conversation.
 const MAX_TASKS: usize = 200;
 
-/// Plans tasks and changes them, all that one call asks for or nothing of it.
+/// The tool `manage_tasks`. A call is applied as a whole or not at all.
 pub(super) struct ManageTasks;
 
 #[derive(Deserialize)]
@@ -71,27 +71,28 @@ impl Tool for ManageTasks {
         )
     }
 
-    /// The ids of new tasks come from the call, so doing it again plans nothing twice.
+    /// Ids of new tasks follow from the call, so a repeated call creates nothing twice.
     fn policy(&self) -> Policy {
         Policy::Idempotent
     }
 
     fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let done = async { change(input::parse(self, input)?, context).await };
+            let done = async { change_tasks(input::parse(self, input)?, context).await };
             done.await.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-async fn change(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+async fn change_tasks(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let at = context.at();
     let thread = &context.thread;
     let before = context.store.main().tasks(thread)?;
     let mut new = Vec::new();
     for (n, create) in args.create.into_iter().enumerate() {
         let Create { subject, description } = create;
-        fitting(Some(&subject), Some(&description)).map_err(|why| Refusal(format!("create[{n}]: {why}")))?;
+        check_lengths(Some(&subject), Some(&description))
+            .map_err(|why| Refusal(format!("create[{n}]: {why}")))?;
         let id = tasks::planned_by(&context.call, thread, n + 1);
         new.push(NewTask { id, thread: thread.clone(), subject, description, at });
     }
@@ -105,12 +106,12 @@ async fn change(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
     let mut changes = Vec::new();
     for (n, update) in args.update.into_iter().enumerate() {
         let Update { id, status, subject, description } = update;
-        fitting(subject.as_deref(), description.as_deref())
+        check_lengths(subject.as_deref(), description.as_deref())
             .map_err(|why| Refusal(format!("update[{n}]: {why}")))?;
         let Some(task) = tasks::meant(&id, thread) else {
             return Err(Refusal(format!(
                 "the task `{id}` belongs to another conversation, and nothing was changed; {}",
-                known(&before)
+                existing_tasks(&before)
             )));
         };
         let status = status.as_deref().and_then(TaskStatus::from_word);
@@ -119,7 +120,10 @@ async fn change(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
     match context.store.change_tasks(thread, new, changes, at).await {
         Err(StoreError::NoTask(task)) => {
             let name = task.as_str().split_once('/').map_or(task.as_str(), |(_, name)| name);
-            Err(Refusal(format!("there is no task `{name}`, and nothing was changed; {}", known(&before))))
+            Err(Refusal(format!(
+                "there is no task `{name}`, and nothing was changed; {}",
+                existing_tasks(&before)
+            )))
         }
         Err(error) => Err(error.into()),
         Ok(()) => {
@@ -133,7 +137,7 @@ async fn change(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
     }
 }
 
-fn fitting(subject: Option<&str>, description: Option<&str>) -> Result<(), String> {
+fn check_lengths(subject: Option<&str>, description: Option<&str>) -> Result<(), String> {
     if subject.is_some_and(|subject| subject.trim().is_empty()) {
         return Err("`subject` is empty; nothing was changed".to_owned());
     }
@@ -148,7 +152,7 @@ fn fitting(subject: Option<&str>, description: Option<&str>) -> Result<(), Strin
     Ok(())
 }
 
-fn known(tasks: &[Task]) -> String {
+fn existing_tasks(tasks: &[Task]) -> String {
     if tasks.is_empty() {
         return "there are no tasks yet".to_owned();
     }
@@ -161,11 +165,11 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn a_plan_is_made_and_kept() {
-        let mut yard = Yard::new(&[]);
+        let mut yard = TestWorkspace::new(&[]);
         let mut seen = yard.ask("manage_tasks", json!({})).await;
         let plan = json!({"create": [
             {"subject": "Write the parser", "description": "By hand.\nNo crate."},

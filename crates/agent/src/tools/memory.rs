@@ -1,20 +1,20 @@
-//! `memory`: what is to be known later, under a name.
+//! `memory`: keeps named texts for later.
 
 use serde::Deserialize;
 use serde_json::Value;
-use store::Memory as Kept;
+use store::Memory as MemoryEntry;
 
 use super::{Refusal, input};
 use crate::fence::fenced;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, tasks};
 
-/// What is worth remembering is short: all of it is shown when a conversation begins.
+/// Limits in bytes. All memories are part of every new conversation's context.
 const MAX_TEXT: usize = 4 << 10;
 const MAX_NAME: usize = 64;
-/// Of one scope.
+/// Maximum number of names in one scope.
 const MAX_NAMES: usize = 100;
 
-/// Remembers, and forgets.
+/// The tool `memory`.
 pub(super) struct Memory;
 
 #[derive(Deserialize)]
@@ -66,20 +66,20 @@ impl Tool for Memory {
         )
     }
 
-    /// Writing or forgetting twice is doing it once, and is answered alike.
+    /// A repeated write or delete has the same effect and the same answer.
     fn policy(&self) -> Policy {
         Policy::Idempotent
     }
 
     fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let done = async { act(input::parse(self, input)?, context).await };
+            let done = async { run_action(input::parse(self, input)?, context).await };
             done.await.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-async fn act(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+async fn run_action(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let Args { action, name, text, scope } = args;
     let thread = (scope == Scope::Thread).then(|| context.thread.clone());
     let mut kept = context.store.main().memory(Some(&context.thread))?;
@@ -87,7 +87,7 @@ async fn act(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
         return Ok(ToolOutput::text(list(&kept)));
     }
     kept.retain(|memory| memory.thread == thread);
-    let name = checked(name)?;
+    let name = check_name(name)?;
     let found = kept.iter().find(|memory| memory.name == name);
     match (action, text) {
         (Action::List, _) => unreachable!("answered above"),
@@ -107,7 +107,7 @@ async fn act(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
         }
         (Action::Write, Some(text)) => {
             let answer = format!("remembered as `{name}`, {} bytes", text.len());
-            context.store.put_memory(Kept { thread, name, text, updated_at: context.at() }).await?;
+            context.store.put_memory(MemoryEntry { thread, name, text, updated_at: context.at() }).await?;
             Ok(ToolOutput::text(answer))
         }
         (Action::Delete, _) => {
@@ -118,7 +118,7 @@ async fn act(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     }
 }
 
-fn checked(name: Option<String>) -> Result<String, Refusal> {
+fn check_name(name: Option<String>) -> Result<String, Refusal> {
     let name = name.ok_or_else(|| Refusal("`name` is missing; it must be a string".to_owned()))?;
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -130,16 +130,16 @@ fn checked(name: Option<String>) -> Result<String, Refusal> {
     Ok(name)
 }
 
-/// The names with the beginning of what is kept there.
-fn list(kept: &[Kept]) -> String {
+/// Lists all names, each with the beginning of its text.
+fn list(kept: &[MemoryEntry]) -> String {
     if kept.is_empty() {
         return "nothing is remembered".to_owned();
     }
-    kept.iter().map(line).collect::<Vec<_>>().join("\n")
+    kept.iter().map(summary_line).collect::<Vec<_>>().join("\n")
 }
 
-/// One of them on a line.
-pub(crate) fn line(memory: &Kept) -> String {
+/// Formats a memory as one line.
+pub(crate) fn summary_line(memory: &MemoryEntry) -> String {
     let scope = if memory.thread.is_some() { "thread" } else { "user" };
     let text = tasks::short(memory.text.lines().next().unwrap_or_default());
     format!("{} ({scope}): {}", memory.name, fenced(&text))
@@ -150,11 +150,11 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn what_is_written_is_known_later() {
-        let yard = Yard::new(&[]);
+        let yard = TestWorkspace::new(&[]);
         let seen = yard
             .table(
                 "memory",

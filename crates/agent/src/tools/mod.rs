@@ -1,8 +1,9 @@
-//! The tools that every agent has. A new one is a new file and a line in [`builtin`].
+//! The built-in tools. A new tool is a new file and a line in [`all`].
 //!
-//! Files are only reached through the [`Workspace`](crate::Workspace), and the only clock is the context's. But for two
-//! they answer the same bytes for the same files, so a run that is done again is the same run. [`web_fetch`] asks others,
-//! and what `bash` reaches is held by the [shell](crate::Shell)'s sandbox.
+//! Start at [`builtin`]. Files are reached only through the [`Workspace`](crate::Workspace), and the time comes
+//! from the [`ToolContext`](crate::ToolContext). So most tools return the same bytes for the same files, and a
+//! repeated run is the same run. The exceptions are [`web_fetch`], which uses the network, and `bash`, which
+//! the [sandbox](crate::ShellConfig) limits.
 
 mod bash;
 mod edit;
@@ -15,7 +16,7 @@ mod job_output;
 mod list;
 mod manage_tasks;
 pub(crate) mod memory;
-mod pattern;
+mod path_glob;
 mod read;
 mod session_info;
 mod sessions_search;
@@ -37,30 +38,29 @@ use serde_json::Value;
 
 use crate::{BoxFuture, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
-pub(crate) use spawn_sub_agent::{answered, ended, spawned};
-pub use web_fetch::Allowed;
+pub(crate) use spawn_sub_agent::{outcome_of, sub_agent_output, unfinished_output};
+pub use web_fetch::AllowedHosts;
 
-/// What starts one.
+/// Name of the tool that starts sub-agents.
 pub(crate) const SPAWN: &str = "spawn_sub_agent";
 
-/// Calls that a run is called after: a sub-agent, or the fork that follows a skill.
-/// What ends a job.
+/// Name of the tool that ends a job.
 pub(crate) const CANCELLING: &str = "job_cancel";
 pub(crate) const STARTING: [&str; 2] = [SPAWN, "skill"];
 
-/// What it takes to have sub-agents; who may have none does not have these either.
+/// Tools that only agents with sub-agents have.
 pub(crate) const SPAWNING: [&str; 3] = [SPAWN, "job_output", "job_cancel"];
 
-/// What only the main agent has: planning is its own.
+/// Tools that only the main agent has.
 pub(crate) const MAIN_ONLY: [&str; 1] = ["manage_tasks"];
 
-/// All of them, as they are where the user has said nothing.
+/// Returns all tools with default settings.
 pub fn builtin() -> Vec<Box<dyn Tool>> {
-    all(Allowed::default())
+    all(AllowedHosts::default())
 }
 
-/// All of them, in the order in which models are told of them. The order is part of what a prompt cache keeps.
-fn all(allowed: Allowed) -> Vec<Box<dyn Tool>> {
+/// Returns all tools in the order in which models see them. The order is part of the cached prompt.
+fn all(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(read::Read),
         Box::new(write::Write),
@@ -82,8 +82,8 @@ fn all(allowed: Allowed) -> Vec<Box<dyn Tool>> {
     ]
 }
 
-/// What a run of this process has: all of them, and in the tests that kill it one that must not happen twice.
-pub fn available(allowed: Allowed) -> Vec<Box<dyn Tool>> {
+/// Returns the tools of a run. In tests that kill the process, this includes a tool that must not run twice.
+pub fn available(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
     #[cfg(feature = "crash-points")]
     if std::env::var_os("OFFSHOOT_TEST_TOOLS").is_some() {
         return all(allowed).into_iter().chain([Box::new(stamp::Stamp) as Box<dyn Tool>]).collect();
@@ -91,7 +91,7 @@ pub fn available(allowed: Allowed) -> Vec<Box<dyn Tool>> {
     all(allowed)
 }
 
-/// Why a tool does not do what was asked, in words for the model.
+/// Reason why a tool refuses a call, in words for the model.
 #[derive(Debug)]
 struct Refusal(String);
 
@@ -114,31 +114,31 @@ impl From<Refusal> for ToolOutput {
     }
 }
 
-/// Tells work that nobody waits for it any more.
-struct Stop(Weak<()>);
+/// Tells blocking work that its call was cancelled.
+struct CancelFlag(Weak<()>);
 
-impl Stop {
-    fn is_asked(&self) -> bool {
+impl CancelFlag {
+    fn is_cancelled(&self) -> bool {
         self.0.strong_count() == 0
     }
 }
 
-/// Checks the input and does the work on a thread that may block. When the call is dropped, the work is told.
+/// Checks the input, and runs the work on a thread that may block. Cancels the work when the call is dropped.
 fn run<'a, A: DeserializeOwned + Send + 'static>(
     tool: &'a dyn Tool,
     input: &'a Value,
     context: &'a ToolContext,
-    work: fn(&A, &Workspace, &Stop) -> Result<ToolOutput, Refusal>,
+    work: fn(&A, &Workspace, &CancelFlag) -> Result<ToolOutput, Refusal>,
 ) -> BoxFuture<'a, ToolOutput> {
     run_in(tool, input, context, move |args: &A, context, stop| work(args, &context.workspace, stop))
 }
 
-/// The same for work that needs to know more than the files.
+/// Like [`run`], for work that needs the whole context.
 fn run_in<'a, A: DeserializeOwned + Send + 'static>(
     tool: &'a dyn Tool,
     input: &'a Value,
     context: &'a ToolContext,
-    work: impl FnOnce(&A, &ToolContext, &Stop) -> Result<ToolOutput, Refusal> + Send + 'static,
+    work: impl FnOnce(&A, &ToolContext, &CancelFlag) -> Result<ToolOutput, Refusal> + Send + 'static,
 ) -> BoxFuture<'a, ToolOutput> {
     Box::pin(async move {
         let args: A = match input::parse(tool, input) {
@@ -147,7 +147,7 @@ fn run_in<'a, A: DeserializeOwned + Send + 'static>(
         };
         let context = context.clone();
         let waiting = Arc::new(());
-        let stop = Stop(Arc::downgrade(&waiting));
+        let stop = CancelFlag(Arc::downgrade(&waiting));
         let done = tokio::task::spawn_blocking(move || work(&args, &context, &stop)).await;
         drop(waiting);
         match done {
@@ -158,7 +158,7 @@ fn run_in<'a, A: DeserializeOwned + Send + 'static>(
     })
 }
 
-/// Cuts a line that is longer than `most` characters, from `from` on, and says so.
+/// Shortens a line to `most` characters from `from` on, with a note.
 fn cut(line: &str, from: usize, most: usize) -> String {
     let length = line.chars().count();
     if length <= most {

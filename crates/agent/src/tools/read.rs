@@ -1,4 +1,4 @@
-//! `read`: what is in a file.
+//! `read`: shows a file.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use serde_json::Value;
 use session::{Block, ImageSource};
 
 use super::write::MAX_FILE;
-use super::{Refusal, Stop, cut, run};
+use super::{CancelFlag, Refusal, cut, run};
 use crate::picture;
 use crate::workspace::shown;
 use crate::{BoxFuture, Digest, Policy, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
-/// The largest picture: providers take five megabytes of base64.
+/// Largest picture. Providers accept five megabytes of base64.
 const MAX_IMAGE: usize = 3_750_000;
-/// How many lines are shown where nobody says how many.
-const LINES: usize = 2_000;
-/// How many characters of a line.
-const LINE: usize = 2_000;
-/// How many bytes in all.
-const SHOWN: usize = 256 << 10;
+/// Default number of lines.
+const DEFAULT_LINES: usize = 2_000;
+/// Maximum number of characters of a line.
+const MAX_LINE_CHARS: usize = 2_000;
+/// Maximum number of bytes in an answer.
+const MAX_SHOWN: usize = 256 << 10;
 
-/// Reads a file.
+/// The tool `read`.
 pub(super) struct Read;
 
 #[derive(Deserialize)]
@@ -63,10 +63,10 @@ impl Tool for Read {
     }
 }
 
-fn read(args: &Args, workspace: &Workspace, _: &Stop) -> Result<ToolOutput, Refusal> {
+fn read(args: &Args, workspace: &Workspace, _: &CancelFlag) -> Result<ToolOutput, Refusal> {
     let path = Path::new(&args.path);
     let name = shown(path);
-    let found = match workspace.find(path, MAX_FILE) {
+    let found = match workspace.read_file(path, MAX_FILE) {
         Ok(found) => found,
         Err(WorkspaceError::IsFolder(_)) => {
             return Err(Refusal(format!("`{name}` is a folder; use `list` to see what is in it")));
@@ -77,27 +77,27 @@ fn read(args: &Args, workspace: &Workspace, _: &Stop) -> Result<ToolOutput, Refu
                     "{error}; use `grep` to find the part you need, and `offset` and `limit` to read it"
                 )));
             }
-            return part(args, &name, workspace.file(path)?);
+            return read_part(args, &name, workspace.open_file(path)?);
         }
         Err(error) => return Err(error.into()),
     };
-    // Also where only a part is shown: whoever edits must quote what stands there.
+    // Known also if only a part is shown: an edit must quote the text exactly.
     let digest = Digest::of(&found.bytes);
     show(args, &name, &found.bytes).map(|output| output.seeing(found.place, digest))
 }
 
 fn show(args: &Args, name: &str, bytes: &[u8]) -> Result<ToolOutput, Refusal> {
     if let Some(media_type) = picture::media_type(bytes) {
-        return shown_picture(name, media_type, bytes);
+        return show_picture(name, media_type, bytes);
     }
-    let text = text(name, bytes)?;
+    let text = utf8_text(name, bytes)?;
     if text.is_empty() {
         return Ok(ToolOutput::text(format!("`{name}` is empty")));
     }
-    numbered(name, text, args.offset.unwrap_or(1), args.limit.unwrap_or(LINES))
+    show_numbered(name, text, args.offset.unwrap_or(1), args.limit.unwrap_or(DEFAULT_LINES))
 }
 
-fn shown_picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<ToolOutput, Refusal> {
+fn show_picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<ToolOutput, Refusal> {
     if bytes.len() > MAX_IMAGE {
         let size = bytes.len();
         return Err(Refusal(format!(
@@ -111,8 +111,8 @@ fn shown_picture(name: &str, media_type: &str, bytes: &[u8]) -> Result<ToolOutpu
     Ok(ToolOutput { blocks: vec![Block::Image(source)], ..ToolOutput::text("") })
 }
 
-/// The text, or why it is none: a character put in for another would be copied into the next edit.
-pub(super) fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
+/// Returns the text, or refuses other encodings. Replacement characters would get into the next edit.
+pub(super) fn utf8_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
     let size = bytes.len();
     let at = match std::str::from_utf8(bytes) {
         Ok(text) => match text.find('\0') {
@@ -124,7 +124,7 @@ pub(super) fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refusal> 
     Err(Refusal(format!("`{name}` is not UTF-8 text: byte {at} of {size} is {:#04x}", bytes[at])))
 }
 
-fn numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<ToolOutput, Refusal> {
+fn show_numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<ToolOutput, Refusal> {
     let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
     let total = lines.len();
     if offset > total {
@@ -133,8 +133,8 @@ fn numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<ToolO
     let mut shown = String::new();
     let mut last = offset - 1;
     for line in lines[offset - 1..].iter().take(limit) {
-        let line = format!("{:>6}\t{}\n", last + 1, cut(line, 0, LINE));
-        if !shown.is_empty() && shown.len() + line.len() > SHOWN {
+        let line = format!("{:>6}\t{}\n", last + 1, cut(line, 0, MAX_LINE_CHARS));
+        if !shown.is_empty() && shown.len() + line.len() > MAX_SHOWN {
             break;
         }
         shown += &line;
@@ -146,11 +146,11 @@ fn numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<ToolO
     Ok(ToolOutput::text(shown.strip_suffix('\n').unwrap_or(&shown)))
 }
 
-/// Some lines of a file that is too large to be held.
-fn part(args: &Args, name: &str, file: std::fs::File) -> Result<ToolOutput, Refusal> {
+/// Reads some lines of a file that is too large for memory.
+fn read_part(args: &Args, name: &str, file: std::fs::File) -> Result<ToolOutput, Refusal> {
     use std::io::{BufRead as _, Read as _};
     let unreadable = |error: std::io::Error| Refusal(format!("`{name}` cannot be read: {error}"));
-    let (offset, limit) = (args.offset.unwrap_or(1), args.limit.unwrap_or(LINES));
+    let (offset, limit) = (args.offset.unwrap_or(1), args.limit.unwrap_or(DEFAULT_LINES));
     let mut lines = std::io::BufReader::with_capacity(1 << 20, file);
     for passed in 0..offset - 1 {
         if lines.skip_until(b'\n').map_err(unreadable)? == 0 {
@@ -159,20 +159,20 @@ fn part(args: &Args, name: &str, file: std::fs::File) -> Result<ToolOutput, Refu
     }
     let mut shown = String::new();
     let mut last = offset - 1;
-    while last < offset - 1 + limit && shown.len() < SHOWN {
+    while last < offset - 1 + limit && shown.len() < MAX_SHOWN {
         let mut line = Vec::new();
-        lines.by_ref().take(SHOWN as u64).read_until(b'\n', &mut line).map_err(unreadable)?;
+        lines.by_ref().take(MAX_SHOWN as u64).read_until(b'\n', &mut line).map_err(unreadable)?;
         if line.is_empty() {
             break;
         }
         if !line.ends_with(b"\n") {
             lines.skip_until(b'\n').map_err(unreadable)?;
-            // The cut may have fallen into a character.
+            // The limit may have cut a character in two.
             let whole = std::str::from_utf8(&line).map_or_else(|error| error.valid_up_to(), str::len);
             line.truncate(if line.len() - whole < 4 { whole } else { line.len() });
         }
-        let line = text(name, &line)?;
-        shown += &format!("{:>6}\t{}\n", last + 1, cut(line.trim_end_matches('\n'), 0, LINE));
+        let line = utf8_text(name, &line)?;
+        shown += &format!("{:>6}\t{}\n", last + 1, cut(line.trim_end_matches('\n'), 0, MAX_LINE_CHARS));
         last += 1;
     }
     if last < offset {
@@ -188,11 +188,11 @@ mod tests {
     use serde_json::json;
 
     use crate::picture::tests;
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn lines_are_numbered_and_parts_say_how_to_go_on() {
-        let yard = Yard::new(&[
+        let yard = TestWorkspace::new(&[
             ("ten.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"),
             ("no end.txt", "one\n\nthree"),
             ("windows.txt", "one\r\ntwo\r\n"),
@@ -221,7 +221,7 @@ mod tests {
             )
             .await;
         seen += &yard.ask("read", json!({"path": "long.txt"})).await.replace(&"ä".repeat(2_000), "<2000 ä>");
-        // Kept as it is, and made visible for the editors between here and the reader.
+        // Made visible, since editors may change it.
         let seen = seen.replace('\r', "<CR>");
         expect![[r#"
             --- {"path":"ten.txt"}
@@ -271,7 +271,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_shown_has_bounds() {
-        let yard = Yard::new(&[
+        let yard = TestWorkspace::new(&[
             ("many.txt", &"x\n".repeat(2_345)),
             ("wide.txt", &format!("{}\n", "y".repeat(1_999)).repeat(300)),
         ]);
@@ -293,7 +293,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_text_is_never_shown_as_text() {
-        let yard = Yard::new(&[("nul.bin", "ab\0cd")]);
+        let yard = TestWorkspace::new(&[("nul.bin", "ab\0cd")]);
         for (name, bytes) in [
             ("latin.txt", &b"caf\xe9\n"[..]),
             ("half.txt", b"ok \xc3"),

@@ -1,4 +1,4 @@
-//! `session_info`: what this conversation is, and what it has used.
+//! `session_info`: reports facts and usage of the conversation.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use store::{Filter, RunKind, TaskStatus, Totals};
 use super::{Refusal, input};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
-/// Tells of the conversation that the call is part of.
+/// The tool `session_info`.
 pub(super) struct SessionInfo;
 
 #[derive(Deserialize)]
@@ -34,23 +34,24 @@ impl Tool for SessionInfo {
 
     fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
-            let told = input::parse(self, input).and_then(|Args {}| tell(context));
-            told.unwrap_or_else(Refusal::into)
+            let described = input::parse(self, input).and_then(|Args {}| describe(context));
+            described.unwrap_or_else(Refusal::into)
         })
     }
 }
 
-fn tell(context: &ToolContext) -> Result<ToolOutput, Refusal> {
+fn describe(context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let reads = context.store.main();
     let info = reads.session_info(&context.thread)?;
     let (folder, began) = (&info.thread.workspace, context.moment(info.thread.created_at));
-    // What the user and the main agent talk about is theirs; who works for them is told of its own work.
+    // The conversation is private to the user and the main agent. Other agents get information about their own
+    // work.
     if let Some(run) = context.run.as_ref().filter(|run| run.kind != RunKind::Main) {
         let below = Filter { below: Some(run.id.clone()), ..Filter::default() };
         let own = run.kernel.store.runs(&below)?.into_iter().find(|found| found.id == run.id);
         let (own, all) = own.map(|own| (own.own, own.inclusive)).unwrap_or_default();
         let (agent, model) = (&run.agent, &run.model);
-        let used = used(&own, &all);
+        let used = usage_lines(&own, &all);
         return Ok(ToolOutput::text(format!(
             "agent: {agent}\nfolder: {folder}\nbegan: {began}\nmodel: {model}\n{used}"
         )));
@@ -71,12 +72,12 @@ fn tell(context: &ToolContext) -> Result<ToolOutput, Refusal> {
     Ok(ToolOutput::text(format!(
         "title: {}\nfolder: {folder}\nbegan: {began}\nmodel: {model}\n{}\ntasks: {tasks}",
         info.thread.title,
-        used(&info.totals, &all),
+        usage_lines(&info.totals, &all),
     )))
 }
 
-/// What was used, and with all who work for it where there are any.
-fn used(own: &Totals, all: &Totals) -> String {
+/// Formats usage, with the sub-agents' share if there is any.
+fn usage_lines(own: &Totals, all: &Totals) -> String {
     let tokens = |of: &Totals| format!("{} in, {} out", of.usage.input_total(), of.usage.output);
     let cost = |of: &Totals| match of.unpriced {
         0 => format!("${:.4}", of.cost_microusd as f64 / 1e6),
@@ -95,11 +96,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn a_conversation_tells_of_itself() {
-        let yard = Yard::new(&[]);
+        let yard = TestWorkspace::new(&[]);
         yard.ask("manage_tasks", json!({"create": [{"subject": "a"}, {"subject": "b"}]})).await;
         expect![[r#"
             title: Look around in the yard.
@@ -118,11 +119,11 @@ mod tests {
     fn what_others_used_is_told_beside_ones_own() {
         let usage = |input| session::Usage { input, output: 10, ..Default::default() };
         let own = Totals { calls: 2, usage: usage(1000), cost_microusd: 6_000, ..Totals::default() };
-        assert_eq!(used(&own, &own), "steps: 2\ntokens: 1000 in, 10 out\ncost: $0.0060");
+        assert_eq!(usage_lines(&own, &own), "steps: 2\ntokens: 1000 in, 10 out\ncost: $0.0060");
         let mut all = own;
         all += Totals { calls: 3, usage: usage(2000), cost_microusd: 20_500, ..Totals::default() };
         assert_eq!(
-            used(&own, &all),
+            usage_lines(&own, &all),
             "steps: 2\ntokens: 1000 in, 10 out (with sub-agents: 3000 in, 20 out)\n\
              cost: $0.0060 (with sub-agents: $0.0265)"
         );

@@ -1,4 +1,4 @@
-//! `sessions_search`: what was said in conversations before.
+//! `sessions_search`: searches all conversations.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,10 +7,10 @@ use session::Role;
 use super::Refusal;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
-/// How many places are shown where nobody says how many.
-const USUAL: usize = 10;
+/// Default number of hits.
+const DEFAULT_LIMIT: usize = 10;
 
-/// Finds words in what the user and main agents said.
+/// The tool `sessions_search`. It covers what the user and main agents said.
 pub(super) struct SessionsSearch;
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ impl Tool for SessionsSearch {
 }
 
 fn find(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
-    let hits = context.store.main().search(&args.query, args.limit.unwrap_or(USUAL))?;
+    let hits = context.store.main().search(&args.query, args.limit.unwrap_or(DEFAULT_LIMIT))?;
     if hits.is_empty() {
         return Ok(ToolOutput::text("nothing was said with all these words"));
     }
@@ -68,11 +68,11 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn what_was_said_is_found() {
-        let yard = Yard::new(&[]);
+        let yard = TestWorkspace::new(&[]);
         let seen = yard
             .table(
                 "sessions_search",

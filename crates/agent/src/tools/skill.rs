@@ -1,4 +1,4 @@
-//! `skill`: instructions for one kind of work, read when they are needed.
+//! `skill`: loads instructions for one kind of work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::spawn_sub_agent::{DEADLINE, waited};
+use super::spawn_sub_agent::{DEADLINE, wait_for_answer};
 use super::{Refusal, input};
 use crate::definition::ToolSelection;
 use crate::fork::{self, ForkPermissions, ForkRequest};
@@ -14,7 +14,7 @@ use crate::run::Run;
 use crate::spawn;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
-/// Gives a skill's text.
+/// The tool `skill`.
 pub(super) struct Skill;
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ impl Tool for Skill {
         "skill"
     }
 
-    /// No names: what the tools say must not depend on the folder.
+    /// Lists no skills, because the tools must not depend on the folder.
     fn description(&self) -> &'static str {
         "Gives the instructions of a skill: what to do for one kind of work. The context at the head of the \
          conversation names those that there are; read one before you do such work."
@@ -45,7 +45,7 @@ impl Tool for Skill {
         )
     }
 
-    /// A skill may be for a fork, which is called after the call: making it again goes on with the same one.
+    /// A skill may start a fork, whose id follows from the call. A repeated call continues the same fork.
     fn policy(&self) -> Policy {
         Policy::Idempotent
     }
@@ -64,9 +64,9 @@ impl Tool for Skill {
                 let args: Args = input::parse(self, input)?;
                 let forks = context.skills.iter().find(|skill| skill.name == args.name && skill.in_fork);
                 match forks.zip(context.run.as_ref().filter(|run| spawn::may_start(run))) {
-                    Some((skill, run)) => forked(skill, &args, run, context).await,
-                    // Who may start nobody follows it itself.
-                    None => find(&args, context),
+                    Some((skill, run)) => run_in_fork(skill, &args, run, context).await,
+                    // An agent that may not start forks follows the skill itself.
+                    None => skill_text(&args, context),
                 }
             };
             done.await.unwrap_or_else(Refusal::into)
@@ -74,9 +74,9 @@ impl Tool for Skill {
     }
 }
 
-/// Lets a fork do what a skill says. What the skill allows it may do without a question that a project wants; what the user
-/// asks about is asked, and what is forbidden stays so.
-async fn forked(
+/// Runs a skill in a fork. The skill's allowed tools need no question that a project asks for. The user's own
+/// questions and denials still apply.
+async fn run_in_fork(
     skill: &crate::Skill,
     args: &Args,
     run: &Arc<Run>,
@@ -89,10 +89,10 @@ async fn forked(
     };
     let id = spawn::id(&context.call);
     let member = fork::spawn(run, context, &fork, false).await.map_err(Refusal)?;
-    waited(run, &id, member, None).await
+    wait_for_answer(run, &id, member, None).await
 }
 
-fn find(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+fn skill_text(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     match context.skills.iter().find(|skill| skill.name == args.name) {
         Some(skill) => {
             let text = skill.filled_in(&args.arguments);

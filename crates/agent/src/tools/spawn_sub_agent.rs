@@ -1,4 +1,4 @@
-//! `spawn_sub_agent`: another agent for a piece of the work.
+//! `spawn_sub_agent`: starts a sub-agent or a fork.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::spawn::{self, Wanted};
 use crate::tree::Member;
 use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, jobs, schema, words};
 
-/// When a run below this one is given up: it has limits of its own, which come first.
+/// Time limit of the call. The sub-agent has limits of its own, which are shorter.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Lets another agent work, and waits for it or not.
+/// The tool `spawn_sub_agent`.
 pub(super) struct SpawnSubAgent;
 
 #[derive(Deserialize)]
@@ -36,9 +36,9 @@ struct Args {
     output_schema: Option<Value>,
 }
 
-/// What came of a sub-agent that was waited for.
+/// Result of a sub-agent that the call has waited for.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct SubAgentAnswer<'a> {
     run_id: &'a RunId,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
@@ -48,9 +48,9 @@ struct Answer<'a> {
     final_text: Option<&'a str>,
 }
 
-/// A sub-agent that nobody waits for.
+/// Result for a sub-agent in the background.
 #[derive(Serialize)]
-struct Launched<'a> {
+struct StartedJob<'a> {
     job_id: &'a RunId,
     run_id: &'a RunId,
     status: &'static str,
@@ -89,7 +89,7 @@ impl Tool for SpawnSubAgent {
         )
     }
 
-    /// The sub-agent is called after the call, so making it again goes on with the same one.
+    /// The sub-agent's id follows from the call. A repeated call continues the same sub-agent.
     fn policy(&self) -> Policy {
         Policy::Idempotent
     }
@@ -111,7 +111,7 @@ impl Tool for SpawnSubAgent {
 }
 
 async fn spawn(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
-    let run = caller(context)?;
+    let run = calling_run(context)?;
     if args.fork {
         return forked(&args, run, context).await;
     }
@@ -127,12 +127,12 @@ async fn spawn(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal>
     let id = spawn::id(&context.call);
     let member = spawn::start(run, context, wanted).await.map_err(Refusal)?;
     if in_background {
-        return Ok(launched(&id));
+        return Ok(started_job(&id));
     }
-    waited(run, &id, member, schema.as_ref()).await
+    wait_for_answer(run, &id, member, schema.as_ref()).await
 }
 
-/// Starts a fork: what it shares with its parent cannot be chosen.
+/// Starts a fork. A fork shares its settings with its parent, so they cannot be chosen.
 async fn forked(args: &Args, run: &Arc<Run>, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let chosen = [
         ("agent", args.agent.is_some()),
@@ -154,60 +154,61 @@ async fn forked(args: &Args, run: &Arc<Run>, context: &ToolContext) -> Result<To
     let member = fork::spawn(run, context, &fork, args.run_in_background).await;
     let member = member.map_err(Refusal)?;
     match args.run_in_background {
-        true => Ok(launched(&id)),
-        false => waited(run, &id, member, None).await,
+        true => Ok(started_job(&id)),
+        false => wait_for_answer(run, &id, member, None).await,
     }
 }
 
-/// What comes back from a run that is waited for.
-pub(super) async fn waited(
+/// Waits for a run and returns its answer.
+pub(super) async fn wait_for_answer(
     run: &Run,
     id: &RunId,
     member: Option<Member>,
     schema: Option<&Value>,
 ) -> Result<ToolOutput, Refusal> {
-    let ended = end(run, id, member).await?;
-    let output = answered(&ended, schema);
-    // It may have become a job before its parent was broken off; whoever has waited for it is not told again.
+    let ended = wait_for_end(run, id, member).await?;
+    let output = sub_agent_output(&ended, schema);
+    // The run may have become a job before its parent was interrupted. The waiting call reports its end, so it
+    // is not reported again.
     let owes = !jobs::goes_on(ended.status) && run.kernel.store.run(&run.id).is_owed(id)?.is_some();
     Ok(if owes { output.fetching(id.clone()) } else { output })
 }
 
-/// Waits for a run to end; one that has ended before, or whose task is gone, ended as the journal says.
-async fn end(run: &Run, id: &RunId, member: Option<Member>) -> Result<RunOutcome, Refusal> {
+/// Waits for a run to end. If it ended before, or its task is gone, reads the outcome from the journal.
+async fn wait_for_end(run: &Run, id: &RunId, member: Option<Member>) -> Result<RunOutcome, Refusal> {
     let ended = match member {
         Some(member) => member.end().await,
         None => None,
     };
-    let ended = ended.map_or_else(|| stored(run, id), Ok)?;
+    let ended = ended.map_or_else(|| stored_outcome(run, id), Ok)?;
     if ended.status == RunStatus::Paused {
-        // Nobody waits for it from now on: it owes its answer.
+        // The call stops waiting, so the run has to report its answer later.
         jobs::make(run, id).await?;
     }
     Ok(ended)
 }
 
-/// The run that calls.
-pub(super) fn caller(context: &ToolContext) -> Result<&Arc<Run>, Refusal> {
+/// Returns the run that makes the call.
+pub(super) fn calling_run(context: &ToolContext) -> Result<&Arc<Run>, Refusal> {
     context.run.as_ref().ok_or_else(|| Refusal("there is no run that could have sub-agents".to_owned()))
 }
 
-/// How a run ended, as the journal has it.
-pub(super) fn stored(run: &Run, id: &RunId) -> Result<RunOutcome, Refusal> {
-    Ok(ended(run.kernel.store.run(id).row()?))
+/// Reads a run's outcome from the journal.
+pub(super) fn stored_outcome(run: &Run, id: &RunId) -> Result<RunOutcome, Refusal> {
+    Ok(outcome_of(run.kernel.store.run(id).row()?))
 }
 
-/// How the run of that row ended.
-pub(crate) fn ended(row: store::Run) -> RunOutcome {
+/// Converts a row of the journal to an outcome.
+pub(crate) fn outcome_of(row: store::Run) -> RunOutcome {
     let store::Run { id, status, final_text, error, .. } = row;
     RunOutcome { run: id, status, final_text, error, failure: None }
 }
 
-fn launched(id: &RunId) -> ToolOutput {
-    ToolOutput::text(json(&Launched { job_id: id, run_id: id, status: "running" }))
+fn started_job(id: &RunId) -> ToolOutput {
+    ToolOutput::text(to_json(&StartedJob { job_id: id, run_id: id, status: "running" }))
 }
 
-pub(crate) fn answered(ended: &RunOutcome, schema: Option<&Value>) -> ToolOutput {
+pub(crate) fn sub_agent_output(ended: &RunOutcome, schema: Option<&Value>) -> ToolOutput {
     let RunOutcome { run: run_id, status, final_text, error, .. } = ended;
     let said = final_text.as_deref();
     match status {
@@ -216,23 +217,28 @@ pub(crate) fn answered(ended: &RunOutcome, schema: Option<&Value>) -> ToolOutput
             let wrong = wrong.map(|why| words::not_as_asked(&why));
             let final_text = Some(said.unwrap_or(NO_FINAL_TEXT));
             let status = (*status == RunStatus::StepCap).then_some("step_cap");
-            let text = json(&Answer { run_id, status, error: wrong.as_deref(), final_text });
+            let text = to_json(&SubAgentAnswer { run_id, status, error: wrong.as_deref(), final_text });
             if wrong.is_some() { ToolOutput::error(text) } else { ToolOutput::text(text) }
         }
-        RunStatus::Paused => ToolOutput::error(spawned(run_id, *status, words::GOES_ON)),
+        RunStatus::Paused => ToolOutput::error(unfinished_output(run_id, *status, words::GOES_ON)),
         _ => {
             let error = error.as_deref().unwrap_or("it was ended before it had an answer");
             let status = Some(status.as_str());
-            ToolOutput::error(json(&Answer { run_id, status, error: Some(error), final_text: said }))
+            ToolOutput::error(to_json(&SubAgentAnswer {
+                run_id,
+                status,
+                error: Some(error),
+                final_text: said,
+            }))
         }
     }
 }
 
-/// What is said of a sub-agent that has no answer.
-pub(crate) fn spawned(run_id: &RunId, status: RunStatus, error: &str) -> String {
-    json(&Answer { run_id, status: Some(status.as_str()), error: Some(error), final_text: None })
+/// Formats the result of a sub-agent without an answer.
+pub(crate) fn unfinished_output(run_id: &RunId, status: RunStatus, error: &str) -> String {
+    to_json(&SubAgentAnswer { run_id, status: Some(status.as_str()), error: Some(error), final_text: None })
 }
 
-pub(super) fn json(value: &impl Serialize) -> String {
+pub(super) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("strings are always JSON")
 }

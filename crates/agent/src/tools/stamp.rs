@@ -1,4 +1,4 @@
-//! A tool that must not happen twice, for the tests that kill a run in the middle of it.
+//! A tool that must not run twice, for tests that kill a run during a call.
 
 use std::io::Write as _;
 

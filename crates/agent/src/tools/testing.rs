@@ -1,4 +1,4 @@
-//! A folder to try tools in.
+//! Workspace for tests of tools.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -13,25 +13,25 @@ use store::{
 use tempfile::TempDir;
 
 use super::builtin;
-use crate::{Digest, Processes, Shell, ToolContext, ToolOutput, Workspace};
+use crate::{Digest, Processes, ShellConfig, ToolContext, ToolOutput, Workspace};
 
-/// A workspace with a folder beside it that nobody may see.
-pub(crate) struct Yard {
+/// A temporary workspace beside a folder that no tool may reach.
+pub(crate) struct TestWorkspace {
     _home: TempDir,
-    /// The workspace.
+    /// Path of the workspace.
     pub(crate) root: PathBuf,
-    /// Not the workspace. Its only file holds [`SECRET`].
+    /// Folder outside the workspace. Its only file contains [`SECRET`].
     pub(crate) outside: PathBuf,
     pub(crate) context: ToolContext,
-    /// What the calls have seen by now.
+    /// Files that the calls so far have read or written.
     pub(crate) seen: Mutex<BTreeMap<PathBuf, Digest>>,
 }
 
-/// What must never be seen.
+/// Text that no answer may contain.
 pub(crate) const SECRET: &str = "kestrel-in-the-attic";
 
-impl Yard {
-    /// Fills it: `path` with text, `path/` for a folder, `path -> target` for a link.
+impl TestWorkspace {
+    /// Creates the files: `path` with text, `path/` for a folder, `path -> target` for a link.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().expect("a folder for a test");
         let (root, outside) = (home.path().join("yard"), home.path().join("outside"));
@@ -50,7 +50,7 @@ impl Yard {
         }
         let workspace = Arc::new(Workspace::open(&root).expect("the workspace opens"));
         let now = "2026-08-01T12:34:56.789+00:00[UTC]".parse().expect("a time");
-        let processes = Arc::new(Processes::apart(Shell::default(), home.path().join("tmp")));
+        let processes = Arc::new(Processes::without_journal(ShellConfig::default(), home.path().join("tmp")));
         let store = journal(&home.path().join("store.db"), &root);
         let context = ToolContext {
             workspace,
@@ -68,7 +68,7 @@ impl Yard {
         Self { _home: home, root, outside, context, seen: Mutex::default() }
     }
 
-    /// Where the next call takes place.
+    /// Returns the context of the next call.
     pub(crate) fn context(&self) -> ToolContext {
         ToolContext { seen: Arc::new(self.seen.lock().expect("sound").clone()), ..self.context.clone() }
     }
@@ -84,7 +84,7 @@ impl Yard {
         output
     }
 
-    /// Calls a tool and shows the answer.
+    /// Calls a tool and formats the answer.
     pub(crate) async fn ask(&self, tool: &str, input: Value) -> String {
         let output = self.call(tool, input).await;
         let home = self.root.parent().expect("it has one").canonicalize().expect("it is there");
@@ -92,7 +92,7 @@ impl Yard {
         if output.is_error { format!("error: {text}\n") } else { text + "\n" }
     }
 
-    /// Calls a tool with each input and shows both.
+    /// Calls a tool with each input, and formats inputs and answers.
     pub(crate) async fn table<const N: usize>(&self, tool: &str, inputs: [Value; N]) -> String {
         let mut seen = String::new();
         for input in inputs {
@@ -102,7 +102,7 @@ impl Yard {
         seen
     }
 
-    /// Everything in a folder, for telling whether it changed.
+    /// Reads all files of a folder, to detect changes.
     pub(crate) fn tree(folder: &std::path::Path) -> Vec<(PathBuf, Vec<u8>)> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -118,7 +118,7 @@ impl Yard {
     }
 }
 
-/// A journal with one run in it.
+/// Creates a journal with one run.
 fn journal(path: &Path, workspace: &Path) -> Store {
     let store = Store::open(path, Options::default()).expect("a journal");
     let at = Millis(1_785_500_000_000);
@@ -150,7 +150,7 @@ fn journal(path: &Path, workspace: &Path) -> Store {
         messages: vec![message],
         at,
     };
-    // Tests are at work on this thread's runtime already.
+    // The test's own runtime is busy on this thread.
     let kept = store.clone();
     let started = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -160,7 +160,7 @@ fn journal(path: &Path, workspace: &Path) -> Store {
     store
 }
 
-/// An answer as text, with what is not text in brackets.
+/// Formats an answer as text, with other blocks in their debug form.
 pub(crate) fn answer(output: &ToolOutput) -> String {
     let blocks: Vec<String> = output
         .blocks

@@ -1,8 +1,9 @@
-//! Goes through the files below a folder, as `glob` and `grep` see them.
+//! Walk through the files below a folder, for `glob` and `grep`.
 //!
-//! Each folder is opened in the one above it and never through a link, so nobody can lead the walk away by putting
-//! a link where a folder was. `.git` is left out and `.gitignore` is honoured, those above the start too; what is
-//! ignored only on this machine (`.git/info/exclude`, the user's own list) is not, so that everybody sees the same.
+//! Each folder is opened in its parent and never through a link, so replacing a folder by a link cannot
+//! redirect the walk. `.git` is skipped. `.gitignore` files are honoured, including those above the start.
+//! Ignore rules of this machine alone (`.git/info/exclude`, the user's own list) are not, so that everyone gets
+//! the same result.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -13,54 +14,54 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::io::Errno;
 
-use super::Stop;
-use crate::workspace::{Entries, Folder, Kind};
+use super::CancelFlag;
+use crate::workspace::{Entries, EntryKind, Folder};
 use crate::{Workspace, WorkspaceError};
 
-/// How far a walk goes.
+/// Limits of a walk.
 #[derive(Clone, Copy)]
-struct Bounds {
-    /// How many entries it looks at. Where a folder holds more than are left, which ones is up to the file system.
+struct WalkLimits {
+    /// Maximum number of entries. In a folder with more entries, the file system decides which ones are seen.
     entries: usize,
-    /// How deep it goes. Each level holds a folder open.
+    /// Maximum depth. Each level holds a folder open.
     depth: usize,
 }
 
-const BOUNDS: Bounds = Bounds { entries: 200_000, depth: 64 };
-/// A longer `.gitignore` was written by nobody, and would take long to understand.
+const WALK_LIMITS: WalkLimits = WalkLimits { entries: 200_000, depth: 64 };
+/// Maximum size of a `.gitignore`. A longer one is generated, and slow to compile.
 const MAX_IGNORE: u64 = 256 << 10;
 
-/// A file or a link that the walk came to.
-pub(super) struct Found<'a> {
-    /// Seen from the workspace.
+/// A file or link that the walk visits.
+pub(super) struct WalkEntry<'a> {
+    /// Path relative to the workspace.
     pub(super) path: &'a Path,
-    /// Seen from where the walk began.
+    /// Path relative to the start of the walk.
     pub(super) below: &'a Path,
     pub(super) folder: &'a Folder,
     pub(super) name: &'a OsStr,
-    pub(super) kind: Kind,
+    pub(super) kind: EntryKind,
 }
 
-/// What a walk left out.
-pub(super) struct LeftOut {
-    bounds: Bounds,
+/// Counts of what a walk left out.
+pub(super) struct WalkOmissions {
+    limits: WalkLimits,
     too_many: bool,
     too_deep: usize,
     unreadable: usize,
 }
 
-impl LeftOut {
-    /// A line for each thing the model should know.
+impl WalkOmissions {
+    /// Returns one line for each kind of omission.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.too_many {
-            let entries = self.bounds.entries;
+            let entries = self.limits.entries;
             notes.push(format!("[stopped after {entries} entries; choose a `path` to see the rest]"));
         }
         if self.too_deep > 0 {
             notes.push(format!(
                 "[{} folders lie deeper than {} levels; not entered]",
-                self.too_deep, self.bounds.depth
+                self.too_deep, self.limits.depth
             ));
         }
         if self.unreadable > 0 {
@@ -70,114 +71,114 @@ impl LeftOut {
     }
 }
 
-/// Goes through everything below `start`, a folder's entries in the order of their names.
+/// Visits everything below `start`. Entries of a folder are visited in the order of their names.
 pub(super) fn walk(
     workspace: &Workspace,
     start: &Path,
-    stop: &Stop,
-    visit: &mut dyn FnMut(&Found) -> ControlFlow<()>,
-) -> Result<LeftOut, WorkspaceError> {
-    walk_within(BOUNDS, workspace, start, stop, visit)
+    stop: &CancelFlag,
+    visit: &mut dyn FnMut(&WalkEntry) -> ControlFlow<()>,
+) -> Result<WalkOmissions, WorkspaceError> {
+    walk_within(WALK_LIMITS, workspace, start, stop, visit)
 }
 
 fn walk_within(
-    bounds: Bounds,
+    limits: WalkLimits,
     workspace: &Workspace,
     start: &Path,
-    stop: &Stop,
-    visit: &mut dyn FnMut(&Found) -> ControlFlow<()>,
-) -> Result<LeftOut, WorkspaceError> {
-    // As the paths in the answer begin: without `.` and doubled slashes.
+    stop: &CancelFlag,
+    visit: &mut dyn FnMut(&WalkEntry) -> ControlFlow<()>,
+) -> Result<WalkOmissions, WorkspaceError> {
+    // Paths in the answer begin like this: without `.` and doubled slashes.
     let path: PathBuf =
         workspace.relative(start)?.components().filter(|part| *part != Component::CurDir).collect();
-    let folder = workspace.folder(start)?;
-    let mut walk = Walk {
+    let folder = workspace.open_folder(start)?;
+    let mut walk = Walker {
         workspace,
-        place: workspace.resolved(start)?,
+        place: workspace.resolve(start)?,
         ignores: ignores_above(workspace, &path),
         start: path.components().count(),
         path,
         entries: 0,
-        left_out: LeftOut { bounds, too_many: false, too_deep: 0, unreadable: 0 },
+        omissions: WalkOmissions { limits, too_many: false, too_deep: 0, unreadable: 0 },
         stop,
         visit,
     };
-    // Only the start must be readable; below it, what is not is counted.
-    let entries = folder.entries(bounds.entries).map_err(|errno| workspace.explain(errno, "list", start))?;
+    // Only the start must be readable. Unreadable folders below are counted.
+    let entries = folder.entries(limits.entries).map_err(|errno| workspace.explain(errno, "list", start))?;
     let _ = walk.descend(&folder, &entries, 0);
-    Ok(walk.left_out)
+    Ok(walk.omissions)
 }
 
-struct Walk<'a> {
+struct Walker<'a> {
     workspace: &'a Workspace,
-    /// Where the walk really began.
+    /// Real place of the start.
     place: PathBuf,
-    /// Those that hold here, each with the folder it lies in; the nearest last.
+    /// Active ignore files with their folders, the nearest last.
     ignores: Vec<(PathBuf, Gitignore)>,
     path: PathBuf,
-    /// How many parts of the path come before what is below the start.
+    /// Number of components in the start's path.
     start: usize,
     entries: usize,
-    left_out: LeftOut,
-    stop: &'a Stop,
-    visit: &'a mut dyn FnMut(&Found) -> ControlFlow<()>,
+    omissions: WalkOmissions,
+    stop: &'a CancelFlag,
+    visit: &'a mut dyn FnMut(&WalkEntry) -> ControlFlow<()>,
 }
 
-impl Walk<'_> {
+impl Walker<'_> {
     fn descend(&mut self, folder: &Folder, entries: &Entries, depth: usize) -> ControlFlow<()> {
         self.entries += entries.list.len();
         let here = self.ignores.len();
         self.ignores.extend(ignore_in(folder).map(|ignore| (self.path.clone(), ignore)));
         for entry in &entries.list {
-            if self.stop.is_asked() {
+            if self.stop.is_cancelled() {
                 return ControlFlow::Break(());
             }
             if entry.name == ".git" {
                 continue;
             }
             self.path.push(&entry.name);
-            if !self.is_ignored(entry.kind == Kind::Folder) && !self.is_closed() {
+            if !self.is_ignored(entry.kind == EntryKind::Folder) && !self.is_excluded() {
                 self.enter(folder, &entry.name, entry.kind, depth)?;
             }
             self.path.pop();
         }
         self.ignores.truncate(here);
-        if entries.more {
-            self.left_out.too_many = true;
+        if entries.is_truncated {
+            self.omissions.too_many = true;
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     }
 
-    fn enter(&mut self, folder: &Folder, name: &OsStr, kind: Kind, depth: usize) -> ControlFlow<()> {
+    fn enter(&mut self, folder: &Folder, name: &OsStr, kind: EntryKind, depth: usize) -> ControlFlow<()> {
         match kind {
-            Kind::Folder if depth == self.left_out.bounds.depth => self.left_out.too_deep += 1,
-            Kind::Folder => match folder.folder(name).and_then(|inner| self.listed(inner)) {
+            EntryKind::Folder if depth == self.omissions.limits.depth => self.omissions.too_deep += 1,
+            EntryKind::Folder => match folder.open_folder(name).and_then(|inner| self.list(inner)) {
                 Ok((inner, entries)) => return self.descend(&inner, &entries, depth + 1),
-                // Gone, or something else by now.
+                // Removed or replaced meanwhile.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                Err(_) => self.left_out.unreadable += 1,
+                Err(_) => self.omissions.unreadable += 1,
             },
-            Kind::File | Kind::Link => {
+            EntryKind::File | EntryKind::Link => {
                 let below: PathBuf = self.path.components().skip(self.start).collect();
-                return (self.visit)(&Found { path: &self.path, below: &below, folder, name, kind });
+                return (self.visit)(&WalkEntry { path: &self.path, below: &below, folder, name, kind });
             }
-            Kind::Other => {}
+            EntryKind::Other => {}
         }
         ControlFlow::Continue(())
     }
 
-    fn is_closed(&self) -> bool {
+    fn is_excluded(&self) -> bool {
         let below: PathBuf = self.path.components().skip(self.start).collect();
-        self.workspace.is_left_out(&self.place.join(below))
+        self.workspace.is_excluded_from_walks(&self.place.join(below))
     }
 
-    fn listed(&self, folder: Folder) -> Result<(Folder, Entries), Errno> {
-        let entries = folder.entries(self.left_out.bounds.entries - self.entries)?;
+    fn list(&self, folder: Folder) -> Result<(Folder, Entries), Errno> {
+        let entries = folder.entries(self.omissions.limits.entries - self.entries)?;
         Ok((folder, entries))
     }
 
-    /// The nearest `.gitignore` that says anything of a path decides.
+    /// Returns true if the nearest `.gitignore` that matches ignores the current path.
     fn is_ignored(&self, is_folder: bool) -> bool {
         for (base, ignore) in self.ignores.iter().rev() {
             let path = self.path.strip_prefix(base).expect("its folder is on the way here");
@@ -191,20 +192,21 @@ impl Walk<'_> {
     }
 }
 
-/// Those of the folders above the start, which somebody named: it is walked through even if they ignore it.
+/// Reads the ignore files above the start. The start itself is walked even if they ignore it, because the
+/// caller named it.
 fn ignores_above(workspace: &Workspace, start: &Path) -> Vec<(PathBuf, Gitignore)> {
     let mut above: Vec<&Path> = start.ancestors().skip(1).collect();
     above.reverse();
     let ignore = |path: &Path| {
         let here = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        Some((path.to_path_buf(), ignore_in(&workspace.folder(here).ok()?)?))
+        Some((path.to_path_buf(), ignore_in(&workspace.open_folder(here).ok()?)?))
     };
     above.into_iter().filter_map(ignore).collect()
 }
 
-/// A folder's own `.gitignore`. Like Git, it takes no link for one, and skips lines that make no sense.
+/// Reads the `.gitignore` of a folder. Like git, it follows no link and skips invalid lines.
 fn ignore_in(folder: &Folder) -> Option<Gitignore> {
-    let file = folder.file(OsStr::new(".gitignore")).ok()?;
+    let file = folder.open_file(OsStr::new(".gitignore")).ok()?;
     let mut bytes = Vec::new();
     file.take(MAX_IGNORE + 1).read_to_end(&mut bytes).ok()?;
     if bytes.len() as u64 > MAX_IGNORE {
@@ -225,43 +227,44 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
     use crate::workspace::shown;
 
-    fn walked(bounds: Bounds, stop: &Stop) -> String {
-        let yard = Yard::new(&[("a/b/c/deep.txt", ""), ("a/x.txt", ""), ("b.txt", ""), ("c.txt", "")]);
+    fn walked(limits: WalkLimits, stop: &CancelFlag) -> String {
+        let yard =
+            TestWorkspace::new(&[("a/b/c/deep.txt", ""), ("a/x.txt", ""), ("b.txt", ""), ("c.txt", "")]);
         let mut seen = Vec::new();
-        let left_out = walk_within(bounds, &yard.context.workspace, Path::new("."), stop, &mut |found| {
+        let omissions = walk_within(limits, &yard.context.workspace, Path::new("."), stop, &mut |found| {
             seen.push(shown(found.path));
             ControlFlow::Continue(())
         })
         .expect("the workspace is there");
-        seen.extend(left_out.notes());
+        seen.extend(omissions.notes());
         seen.join("\n")
     }
 
     #[test]
     fn a_walk_ends_at_its_bounds_and_says_so() {
         let waiting = Arc::new(());
-        let stop = Stop(Arc::downgrade(&waiting));
+        let stop = CancelFlag(Arc::downgrade(&waiting));
         expect![[r#"
             a/b/c/deep.txt
             a/x.txt
             b.txt
             c.txt"#]]
-        .assert_eq(&walked(BOUNDS, &stop));
+        .assert_eq(&walked(WALK_LIMITS, &stop));
         expect![[r#"
             a/x.txt
             b.txt
             c.txt
             [1 folders lie deeper than 1 levels; not entered]"#]]
-        .assert_eq(&walked(Bounds { depth: 1, ..BOUNDS }, &stop));
+        .assert_eq(&walked(WalkLimits { depth: 1, ..WALK_LIMITS }, &stop));
         expect!["[stopped after 5 entries; choose a `path` to see the rest]"]
-            .assert_eq(&walked(Bounds { entries: 5, ..BOUNDS }, &stop));
+            .assert_eq(&walked(WalkLimits { entries: 5, ..WALK_LIMITS }, &stop));
     }
 
     #[test]
     fn a_walk_that_nobody_waits_for_ends() {
-        assert_eq!(walked(BOUNDS, &Stop(Weak::new())), "");
+        assert_eq!(walked(WALK_LIMITS, &CancelFlag(Weak::new())), "");
     }
 }

@@ -1,20 +1,20 @@
-//! `write`: puts a file there.
+//! `write`: writes a whole file.
 
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Refusal, Stop, run_in};
+use super::{CancelFlag, Refusal, run_in};
 use crate::workspace::shown;
 use crate::{BoxFuture, Digest, Policy, Tool, ToolContext, ToolOutput};
 
-/// More than any model writes in one call, and less than would hurt.
+/// Maximum size of one write.
 const MAX_BYTES: usize = 16 << 20;
-/// The largest file that is replaced or edited: the largest that can be read.
+/// Largest file that can be read, and so replaced or edited.
 pub(super) const MAX_FILE: u64 = 32 << 20;
 
-/// Writes a whole file.
+/// The tool `write`.
 pub(super) struct Write;
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ impl Tool for Write {
     }
 }
 
-fn write(args: &Args, context: &ToolContext, _: &Stop) -> Result<ToolOutput, Refusal> {
+fn write(args: &Args, context: &ToolContext, _: &CancelFlag) -> Result<ToolOutput, Refusal> {
     let (path, bytes) = (Path::new(&args.path), args.content.as_bytes());
     if bytes.len() > MAX_BYTES {
         return Err(Refusal(format!(
@@ -60,19 +60,24 @@ fn write(args: &Args, context: &ToolContext, _: &Stop) -> Result<ToolOutput, Ref
             bytes.len()
         )));
     }
-    let written = context.workspace.change(path, MAX_FILE, |place, before| match before {
-        // As after a crash between the write and its result: then this is the same call again.
+    let written = context.workspace.update(path, MAX_FILE, |place, before| match before {
+        // As after a crash between the write and its result: the same call is repeated.
         Some(before) if before == bytes => Ok(bytes.to_vec()),
-        Some(before) => known(context, path, place, before).map(|()| bytes.to_vec()),
+        Some(before) => check_known(context, path, place, before).map(|()| bytes.to_vec()),
         None => Ok::<_, Refusal>(bytes.to_vec()),
     })?;
-    // Not whether the file was there before: a call that is made again after a crash says the same.
+    // Does not say whether the file existed before, so that a repeated call has the same answer.
     let output = ToolOutput::text(format!("wrote `{}`, {} bytes", shown(path), bytes.len()));
     Ok(output.seeing(written.place, Digest::of(bytes)))
 }
 
-/// Whether the agent has seen a file as it is: nobody replaces what they do not know.
-pub(super) fn known(context: &ToolContext, path: &Path, place: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+/// Refuses to replace a file unless the agent knows its current content.
+pub(super) fn check_known(
+    context: &ToolContext,
+    path: &Path,
+    place: &Path,
+    bytes: &[u8],
+) -> Result<(), Refusal> {
     let path = shown(path);
     match context.seen.get(place) {
         None => Err(Refusal(format!("you have not read `{path}`; `read` it first"))),
@@ -90,11 +95,12 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[tokio::test]
     async fn files_are_made_and_replaced() {
-        let yard = Yard::new(&[("old.sh", "old"), ("folder/", ""), ("inner -> deep/er/new.txt", "")]);
+        let yard =
+            TestWorkspace::new(&[("old.sh", "old"), ("folder/", ""), ("inner -> deep/er/new.txt", "")]);
         let script = yard.root.join("old.sh");
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o4750)).expect("its mode");
         let mut seen = String::new();
@@ -123,7 +129,7 @@ mod tests {
         }
         let absolute = yard.root.join("absolute.txt");
         seen += &yard.ask("write", json!({"path": absolute, "content": "x"})).await;
-        for (path, bytes) in Yard::tree(&yard.root) {
+        for (path, bytes) in TestWorkspace::tree(&yard.root) {
             let path = path.strip_prefix(&yard.root).expect("below").to_owned();
             seen += &format!("{}: {:?}\n", path.display(), String::from_utf8_lossy(&bytes));
         }

@@ -1,4 +1,4 @@
-//! What goes wrong with paths, in words that a model can act on.
+//! Errors about paths, in words that a model can act on.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,91 +6,91 @@ use std::path::Path;
 
 use thiserror::Error;
 
-/// Why a file or folder of a workspace could not be had. Paths are as they were asked for, ready to be shown.
+/// Reason why a file or folder of a workspace cannot be used. Paths are as requested, escaped for display.
 #[derive(Debug, Error)]
 pub enum WorkspaceError {
-    /// It leads out, by itself or through a link.
+    /// The path leads out of the workspace, by itself or through a link.
     #[error("`{path}` is outside the workspace `{workspace}`")]
     Outside {
-        /// What was asked for.
+        /// Requested path.
         path: String,
-        /// Where the workspace is.
+        /// Path of the workspace.
         workspace: String,
     },
-    /// Nothing is there.
+    /// Nothing exists at the path.
     #[error("`{0}` does not exist")]
     Missing(String),
     /// The workspace itself was deleted.
     #[error("the workspace `{0}` is gone")]
-    Gone(String),
-    /// The workspace was moved, and something else has its name.
+    Deleted(String),
+    /// The workspace was moved, and another folder has its name.
     #[error(
         "the workspace `{0}` was moved away, and another folder is in its place; ask the user to put it back"
     )]
     Replaced(String),
-    /// A file was expected.
+    /// The path is a folder, but a file is needed.
     #[error("`{0}` is a folder")]
     IsFolder(String),
-    /// A folder was expected, here or on the way.
+    /// A part of the path is not a folder.
     #[error("`{0}` is not a folder, or has a file where a folder is needed")]
-    NoFolder(String),
-    /// Reading it could block, or do something.
+    NotFolder(String),
+    /// Reading it could block or have an effect.
     #[error("`{0}` is a pipe, socket or device, not a file")]
-    NoFile(String),
-    /// Links that lead in circles, or those of `/proc`, which lead anywhere.
+    NotFile(String),
+    /// A circle of links, or a link of `/proc`, which can lead anywhere.
     #[error("`{0}` leads through a circle of symlinks, or one that cannot be followed")]
-    Links(String),
-    /// No path can look like this.
+    LinkLoop(String),
+    /// The path is malformed.
     #[error("the path `{path}` {why}")]
     BadPath {
-        /// What was asked for.
+        /// Requested path.
         path: String,
-        /// What is wrong with it.
+        /// Description of the mistake.
         why: &'static str,
     },
-    /// More than the caller can use.
+    /// The file is larger than the caller accepts.
     #[error("`{path}` is larger than {limit} bytes")]
     TooLarge {
-        /// What was asked for.
+        /// Requested path.
         path: String,
-        /// How many bytes it may have.
+        /// Maximum size in bytes.
         limit: u64,
     },
-    /// It is executed or believed by somebody later.
+    /// A program executes or trusts the file later.
     #[error("`{path}` is protected: {why}; ask the user to change it")]
     Protected {
-        /// What was asked for.
+        /// Requested path.
         path: String,
-        /// Why.
+        /// Reason for the protection.
         why: &'static str,
     },
-    /// No tool may reach it.
+    /// No tool may access the path.
     #[error("`{path}` is closed to tools: {why}")]
-    Closed {
-        /// What was asked for.
+    Denied {
+        /// Requested path.
         path: String,
-        /// Why.
+        /// Reason for the denial.
         why: String,
     },
-    /// Another process is in the middle of the same write.
+    /// Another process is writing the same file.
     #[error("somebody else is writing `{0}` right now")]
     Busy(String),
-    /// Nothing would hold a path inside, so nothing is opened.
+    /// The system cannot keep paths inside the workspace, so nothing is opened.
     #[error("this system cannot keep paths inside a workspace: it has no `openat2` (Linux 5.6)")]
     Unsupported,
-    /// Whatever else the system says.
+    /// Any other error of the system.
     #[error("cannot {doing} `{path}`")]
     Io {
-        /// What was tried.
+        /// Attempted action.
         doing: &'static str,
-        /// With what.
+        /// Path of the action.
         path: String,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
 
-/// A path as one line of text. A name may hold anything but `/`, a line break too, and must not be taken for two.
+/// Formats a path as one line of text. A name can contain a line break, which must not look like two paths.
 pub(crate) fn shown(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {

@@ -1,34 +1,34 @@
-//! Where the settings of a git repository lead: files that git runs, or believes, and that lie anywhere.
+//! Files that the settings of a git repository refer to. Git runs or trusts them, wherever they are.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// More than settings ever have.
-const MOST: u64 = 1 << 20;
-/// As many files that include each other as git itself takes.
-const DEEPEST: usize = 10;
+/// Maximum size of a settings file. Real ones are far smaller.
+const MAX_SETTINGS: u64 = 1 << 20;
+/// Maximum depth of includes, the same as git's.
+const MAX_INCLUDES: usize = 10;
 
-/// What git takes from elsewhere because of a `.git`, or of a folder that is a repository itself.
-pub(super) fn leads(place: &Path) -> Vec<PathBuf> {
+/// Lists the paths that git uses because of a `.git`, or because of a folder that is a repository itself.
+pub(super) fn referenced_paths(place: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut repository = place.to_owned();
     let around = place.parent().unwrap_or(place);
-    if let Some(to) = text(place).as_deref().and_then(|text| text.strip_prefix("gitdir:")) {
+    if let Some(to) = read_text(place).as_deref().and_then(|text| text.strip_prefix("gitdir:")) {
         repository = around.join(to.trim());
         found.push(repository.clone());
     }
     let mut common = repository.clone();
-    if let Some(to) = text(&repository.join("commondir")) {
+    if let Some(to) = read_text(&repository.join("commondir")) {
         common = repository.join(to.trim());
         found.push(common.clone());
     }
-    // Hooks are run where the files are, or in a repository without any.
+    // Git runs hooks in the work tree, or in the repository if it has none.
     let mut bases = vec![around.to_owned(), repository.clone()];
     let mut hooks = Vec::new();
     for settings in [common.join("config"), repository.join("config.worktree")] {
-        follow(&settings, 0, &mut |section, key, value| match (section, key) {
+        read_settings(&settings, 0, &mut |section, key, value| match (section, key) {
             ("core", "hookspath") => hooks.push(value.to_owned()),
             ("core", "worktree") => bases.push(repository.join(value)),
             ("include" | "includeif", "path") => found.push(value.to_owned()),
@@ -39,36 +39,36 @@ pub(super) fn leads(place: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Goes through a file of settings, and through those that it includes.
-fn follow(settings: &Path, depth: usize, take: &mut impl FnMut(&str, &str, &Path)) {
-    let Some(text) = text(settings).filter(|_| depth < DEEPEST) else { return };
-    for (section, key, value) in entries(&text) {
-        let mut value = at_home(&value);
+/// Reads a settings file and the files that it includes.
+fn read_settings(settings: &Path, depth: usize, take: &mut impl FnMut(&str, &str, &Path)) {
+    let Some(text) = read_text(settings).filter(|_| depth < MAX_INCLUDES) else { return };
+    for (section, key, value) in parse_settings(&text) {
+        let mut value = expand_home(&value);
         let includes = key == "path" && section.starts_with("include");
         if includes {
             value = settings.parent().unwrap_or(settings).join(value);
         }
         take(&section, &key, &value);
         if includes {
-            follow(&value, depth + 1, take);
+            read_settings(&value, depth + 1, take);
         }
     }
 }
 
-fn at_home(value: &str) -> PathBuf {
+fn expand_home(value: &str) -> PathBuf {
     match (value.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(below), Some(home)) => Path::new(&home).join(below),
         _ => PathBuf::from(value),
     }
 }
 
-/// The settings in a text: section, key and value, the names in small letters.
-fn entries(text: &str) -> Vec<(String, String, String)> {
+/// Parses settings into section, key and value. Section and key are in lower case.
+fn parse_settings(text: &str) -> Vec<(String, String, String)> {
     let (mut found, mut section) = (Vec::new(), String::new());
     for line in text.replace("\\\r\n", "").replace("\\\n", "").lines() {
         let mut line = line.trim();
         if let Some(head) = line.strip_prefix('[') {
-            // What stands in quotes may hold a bracket.
+            // A quoted part may contain a bracket.
             let quoted = head.find('"').and_then(|from| Some(from + 1 + head[from + 1..].rfind('"')? + 1));
             let bracket = head.find(']').filter(|at| head.find('"').is_none_or(|quote| *at < quote));
             let from = if bracket.is_some() { 0 } else { quoted.unwrap_or(0) };
@@ -78,14 +78,14 @@ fn entries(text: &str) -> Vec<(String, String, String)> {
             line = head[end + 1..].trim();
         }
         if let Some((key, value)) = line.split_once('=') {
-            found.push((section.clone(), key.trim().to_lowercase(), plain(value.trim())));
+            found.push((section.clone(), key.trim().to_lowercase(), unquote(value.trim())));
         }
     }
     found
 }
 
-/// A value without its quotes and the remark behind it.
-fn plain(value: &str) -> String {
+/// Removes quotes and a trailing comment from a value.
+fn unquote(value: &str) -> String {
     let (mut plain, mut quoted) = (String::new(), false);
     let mut letters = value.chars();
     while let Some(letter) = letters.next() {
@@ -99,13 +99,13 @@ fn plain(value: &str) -> String {
     plain.trim_end().to_owned()
 }
 
-/// What a file says. Whoever made it may have made a pipe, which must not hold us up.
-fn text(path: &Path) -> Option<String> {
+/// Reads a file as text. A pipe must not block us, so only regular files are read.
+fn read_text(path: &Path) -> Option<String> {
     let mut how = File::options();
     let file = how.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
     let mut bytes = Vec::new();
     file.metadata().ok().filter(|found| found.is_file())?;
-    file.take(MOST).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_SETTINGS).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -122,12 +122,12 @@ mod tests {
             ("[core]\nhooksPath = tools/\\\nhooks", "tools/hooks"),
             ("[remote \"a]b\"]\nurl = x\n[core]\nhooksPath = \"a\\\"b#c\"", "a\"b#c"),
         ] {
-            let found = entries(text);
+            let found = parse_settings(text);
             let hooks = found.iter().find(|(section, key, _)| section == "core" && key == "hookspath");
             assert_eq!(hooks.map(|(_, _, value)| value.as_str()), Some(value), "{text}");
         }
         assert_eq!(
-            entries("[other]\nhooksPath = x\n[core \"sub\"\nhooksPath"),
+            parse_settings("[other]\nhooksPath = x\n[core \"sub\"\nhooksPath"),
             [("other".to_owned(), "hookspath".to_owned(), "x".to_owned())]
         );
     }

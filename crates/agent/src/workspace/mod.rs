@@ -1,21 +1,23 @@
-//! The files that a run may touch, and the one way to reach them.
+//! Files that a run may use, and the only way to open them.
 //!
-//! Start at [`Workspace`]. Whatever opens, lists or writes a file for a model goes through here; nothing else
-//! in this crate turns a path from a model into a file. One thing is deliberately absent: there is no check
-//! of a path before its use, because a path that was harmless a moment ago may be a link now: the kernel
-//! resolves and opens in one step, or refuses. A hard link is a file as good as any: what is closed under one name is
-//! looked for under its others, and what is written is a new file.
+//! Start at [`Workspace`]. Every tool that opens, lists or writes a file does it here; nothing else in this
+//! crate turns a path from a model into a file. Paths are deliberately not checked before their use, because a
+//! checked path can become a link a moment later. Instead, the kernel resolves and opens a path in one step, or
+//! refuses. Hard links are no way around a rule: a denied file is denied under all its names, and a write
+//! creates a new file.
+//!
+//! This module knows nothing of runs, tools or permission syntax. Rules come in as [`PathRules`].
 
 mod error;
 mod folder;
 mod git;
+pub(crate) mod hard_links;
 pub(crate) mod places;
 pub(crate) mod protected;
 mod replace;
 mod resolve;
 #[cfg(test)]
 mod tests;
-pub(crate) mod twins;
 
 use std::fs::File;
 use std::io::Read as _;
@@ -29,99 +31,100 @@ use rustix::io::Errno;
 use crate::permission::{Judgement, Rules};
 pub use error::WorkspaceError;
 pub(crate) use error::shown;
-pub(crate) use folder::{Entries, Folder, Kind};
-use places::Places;
-pub use protected::{PROTECTED, Protected};
-use twins::Twins;
+pub(crate) use folder::{Entries, EntryKind, Folder};
+pub(crate) use hard_links::DeniedHardLinks;
+use places::ProtectedPlaces;
+pub use protected::{PROTECTED_NAMES, ProtectedName};
 
-/// The folder that a run works in. Nothing outside of it can be reached through it: neither by `..`, nor by a
-/// symlink, nor by one that somebody puts there at the wrong moment.
+/// The folder that a run works in. Nothing outside it can be reached through it: neither by `..`, nor by a
+/// symlink, nor by a symlink that appears at the wrong moment.
 ///
-/// It holds the folder itself, not its name, so a workspace that is moved stays the same one.
+/// It holds the open folder, not its name, so it stays the same workspace if it is moved.
 #[derive(Clone, Debug)]
 pub struct Workspace {
     root: Arc<OwnedFd>,
-    /// As the user said it, made absolute: models repeat what they were told.
+    /// Path as the user gave it, made absolute. Models repeat the path that they were given.
     given: PathBuf,
     canonical: PathBuf,
-    /// Folders in it that no tool reaches, as seen from the root.
-    closed: Vec<PathBuf>,
-    /// What is forbidden, by the place that a file really has: by the user, and in a run by its agent's description.
+    /// Folders in the workspace that no tool may use, relative to the root.
+    hidden: Vec<PathBuf>,
+    /// Rules for real paths: the user's, and in a run those of its agent's definition.
     rules: Vec<Arc<Rules>>,
 }
 
 impl Workspace {
-    /// Takes `root` for the workspace. Fails where the system cannot keep paths inside of it.
+    /// Opens `root` as a workspace. Fails if the system cannot keep paths inside it.
     pub fn open(root: &Path) -> Result<Self, WorkspaceError> {
         let failed = |source| WorkspaceError::Io { doing: "open the workspace", path: shown(root), source };
         let given = std::path::absolute(root).map_err(failed)?;
         let canonical = root.canonicalize().map_err(failed)?;
         let fd = rustix::fs::open(&canonical, resolve::FOLDER, rustix::fs::Mode::empty())
             .map_err(|errno| failed(errno.into()))?;
-        // One try now, so that a system without `openat2` is found out before a run begins.
-        resolve::beneath(&fd, Path::new("."), resolve::FOLDER).map_err(|errno| match errno {
+        // Tries once now, so that a system without `openat2` is detected before a run begins.
+        resolve::open_beneath(&fd, Path::new("."), resolve::FOLDER).map_err(|errno| match errno {
             Errno::NOSYS | Errno::PERM => WorkspaceError::Unsupported,
             errno => failed(errno.into()),
         })?;
-        Ok(Self { root: Arc::new(fd), given, canonical, closed: Vec::new(), rules: Vec::new() })
+        Ok(Self { root: Arc::new(fd), given, canonical, hidden: Vec::new(), rules: Vec::new() })
     }
 
-    /// Keeps all tools out of these folders, where they lie in it: the journal, and the settings that say where keys go.
-    pub fn without(mut self, folders: &[PathBuf]) -> Self {
+    /// Hides these folders from all tools if they are inside: the journal, and the settings that say where keys
+    /// go.
+    pub fn with_hidden(mut self, folders: &[PathBuf]) -> Self {
         let inside = |folder: &PathBuf| {
             let place = folder.canonicalize().or_else(|_| std::path::absolute(folder)).ok()?;
             place.strip_prefix(&self.canonical).ok().map(Path::to_path_buf)
         };
-        // A workspace that lies in one of them is what the user chose.
-        self.closed =
+        // If the workspace itself is inside one of them, the user chose that.
+        self.hidden =
             folders.iter().filter_map(inside).filter(|place| place.components().count() > 0).collect();
         self
     }
 
-    /// Lets rules say which files are not to be read and not to be written.
-    pub fn ruled_by(mut self, rules: Arc<Rules>) -> Self {
+    /// Adds rules that say which files may not be read or written.
+    pub fn with_rules(mut self, rules: Arc<Rules>) -> Self {
         self.rules.push(rules);
         self
     }
 
-    /// Why a place is closed to a tool that would read it, or write it.
-    pub(crate) fn why_closed(&self, place: &Path, writing: bool) -> Option<String> {
-        if self.closed.iter().any(|closed| place.starts_with(closed)) {
+    /// Returns why a tool may not read or write a place.
+    pub(crate) fn denial_reason(&self, place: &Path, writing: bool) -> Option<String> {
+        if self.hidden.iter().any(|closed| place.starts_with(closed)) {
             return Some("offshoot keeps its journal or its settings there".to_owned());
         }
         self.rules.iter().find_map(|rules| rules.why_closed(place, writing))
     }
 
-    /// Whether some places in it may be closed to whoever reads.
-    pub(crate) fn closes_some(&self) -> bool {
-        !self.closed.is_empty() || self.rules.iter().any(|rules| rules.close_some())
+    /// Returns true if reading may be denied somewhere in the workspace.
+    pub(crate) fn denies_any(&self) -> bool {
+        !self.hidden.is_empty() || self.rules.iter().any(|rules| rules.close_some())
     }
 
-    /// Whether whoever walks through folders leaves that place out.
-    pub(crate) fn is_left_out(&self, place: &Path) -> bool {
-        self.closed.iter().any(|closed| place.starts_with(closed))
+    /// Returns true if walks through folders skip a place.
+    pub(crate) fn is_excluded_from_walks(&self, place: &Path) -> bool {
+        self.hidden.iter().any(|closed| place.starts_with(closed))
             || self.rules.iter().any(|rules| rules.keeps_from_walks(place))
     }
 
-    /// What is to become of a call; the strictest of its rules counts.
+    /// Decides about a call. The strictest rule wins.
     pub(crate) fn judge(&self, tool: &str, input: &serde_json::Value) -> Judgement {
         let judged = self.rules.iter().map(|rules| rules.judge(tool, input, self));
         judged.fold(Judgement::Allow, Judgement::and)
     }
 
-    fn open_to(&self, place: &Path, path: &Path, writing: bool) -> Result<(), WorkspaceError> {
-        match self.why_closed(place, writing) {
-            Some(why) => Err(WorkspaceError::Closed { path: shown(path), why }),
+    fn check_access(&self, place: &Path, path: &Path, writing: bool) -> Result<(), WorkspaceError> {
+        match self.denial_reason(place, writing) {
+            Some(why) => Err(WorkspaceError::Denied { path: shown(path), why }),
             None => Ok(()),
         }
     }
 
-    /// Where a path leads, as seen from the root: links are followed as far as anything is there.
-    pub(crate) fn resolved(&self, path: &Path) -> Result<PathBuf, WorkspaceError> {
+    /// Resolves a path relative to the root. Links are followed as far as something exists.
+    pub(crate) fn resolve(&self, path: &Path) -> Result<PathBuf, WorkspaceError> {
         let relative = self.relative(path)?;
         for there in relative.ancestors() {
-            let Ok(fd) = self.reach(resolve::or_dot(there), resolve::PLACE) else { continue };
-            let place = self.place(&fd).map_err(|errno| self.explain(errno, "find", path))?;
+            let Ok(fd) = self.open_below(resolve::or_dot(there), resolve::PATH_ONLY) else { continue };
+            let place = self.place_of(&fd).map_err(|errno| self.explain(errno, "find", path))?;
             let rest = relative.strip_prefix(there).unwrap_or(Path::new(""));
             if rest.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
                 return Ok(place.join(rest));
@@ -130,9 +133,9 @@ impl Workspace {
         Err(self.explain(Errno::NOENT, "find", path))
     }
 
-    /// Where in the workspace a path may lead for others, who take `..` away before they follow links, or come from
-    /// elsewhere.
-    pub(crate) fn guesses(&self, path: &Path) -> Vec<PathBuf> {
+    /// Lists the places in the workspace that other programs may reach by a path: they may remove `..` before
+    /// they follow links, or start elsewhere.
+    pub(crate) fn possible_targets(&self, path: &Path) -> Vec<PathBuf> {
         let mut plain = PathBuf::new();
         for part in self.canonical.join(path).components() {
             match part {
@@ -148,138 +151,138 @@ impl Workspace {
         [below(&plain), real.and_then(|real| below(&real))].into_iter().flatten().collect()
     }
 
-    /// Where it is, without links.
+    /// Returns the path without links.
     pub fn path(&self) -> &Path {
         &self.canonical
     }
 
-    /// The bytes of a file, at most `limit` of them: a longer file is refused, not cut.
+    /// Reads a file of at most `limit` bytes. A longer file is refused, not cut.
     pub fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, WorkspaceError> {
-        self.find(path, limit).map(|found| found.bytes)
+        self.read_file(path, limit).map(|found| found.bytes)
     }
 
-    /// A file's bytes, as [`read`](Self::read) has them, and where it really is.
-    pub(crate) fn find(&self, path: &Path, limit: u64) -> Result<Found, WorkspaceError> {
-        let file = self.file(path)?;
-        let place = self.place(&file).map_err(|errno| self.explain(errno, "find", path))?;
-        Ok(Found { place, bytes: whole(file, path, limit)? })
+    /// Reads a file like [`read`](Self::read), and returns its real place too.
+    pub(crate) fn read_file(&self, path: &Path, limit: u64) -> Result<FileContent, WorkspaceError> {
+        let file = self.open_file(path)?;
+        let place = self.place_of(&file).map_err(|errno| self.explain(errno, "find", path))?;
+        Ok(FileContent { place, bytes: read_whole(file, path, limit)? })
     }
 
-    /// Puts a file there, whole or not at all, with the folders it needs. A file that was there keeps its mode;
-    /// where there was a link to another file of the workspace, that one is written.
+    /// Writes a file atomically, and creates the folders it needs. An existing file keeps its mode. A link to
+    /// another file of the workspace is followed.
     ///
-    /// [Protected](PROTECTED) places are refused, whatever leads to them. A file that has another name there keeps
-    /// what it has under that name: what is written is a new file.
+    /// Protected places are refused, whatever leads to them. Another hard link of the file keeps its content,
+    /// because a write creates a new file.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), WorkspaceError> {
-        self.change(path, 0, |_, _| Ok(bytes.to_vec())).map(drop)
+        self.update(path, 0, |_, _| Ok(bytes.to_vec())).map(drop)
     }
 
-    /// Puts a file in the place of another one, made from what is there now: `make` is given the place and the
-    /// bytes, or nothing where nothing is. With `limit` 0 nobody looks. Returns what is there now.
-    pub(crate) fn change<E: From<WorkspaceError>>(
+    /// Replaces a file with the result of `make`, which receives the place and the current bytes, or `None` if
+    /// no file exists. With `limit` 0 the file is not read. Returns the new content.
+    pub(crate) fn update<E: From<WorkspaceError>>(
         &self,
         path: &Path,
         limit: u64,
         make: impl FnOnce(&Path, Option<&[u8]>) -> Result<Vec<u8>, E>,
-    ) -> Result<Found, E> {
+    ) -> Result<FileContent, E> {
         let relative = self.relative(path)?;
         if resolve::means_folder(path) {
             let why = "ends like a folder's, where a file's is needed";
             return Err(WorkspaceError::BadPath { path: shown(path), why }.into());
         }
         let failed = |errno| self.explain(errno, "write", path);
-        let refused = |by: &Protected| WorkspaceError::Protected { path: shown(path), why: by.why };
-        let led = self.led().map_err(failed)?;
-        // Before folders are made for nothing. What counts is asked when the folder is open.
+        let refused = |by: &ProtectedName| WorkspaceError::Protected { path: shown(path), why: by.why };
+        let protected_by = self.protection_check().map_err(failed)?;
+        // Checked early, so that no folders are created in vain. The decisive check uses the open folder.
         if let Some(by) = self.protected_on_the_way(&relative) {
             return Err(refused(by).into());
         }
-        if let Ok(place) = self.resolved(path) {
-            led(&place).map_or(Ok(()), |by| Err(refused(by)))?;
-            self.open_to(&place, path, true)?;
+        if let Ok(place) = self.resolve(path) {
+            protected_by(&place).map_or(Ok(()), |by| Err(refused(by)))?;
+            self.check_access(&place, path, true)?;
         }
-        // From here on the file is known by its folder and its name, whatever links led to it.
-        let (folder, name) = self.target(&relative).map_err(|stuck| match stuck {
-            Stuck::Errno(errno) => failed(errno),
-            Stuck::Protected(by) => refused(by),
+        // From here on, the open folder and the name identify the file, whatever links led to it.
+        let (folder, name) = self.write_target(&relative).map_err(|error| match error {
+            TargetError::Errno(errno) => failed(errno),
+            TargetError::Protected(by) => refused(by),
         })?;
-        let place = self.place(&folder).map_err(failed)?.join(&name);
-        led(&place).map_or(Ok(()), |by| Err(refused(by)))?;
-        self.open_to(&place, path, true)?;
+        let place = self.place_of(&folder).map_err(failed)?.join(&name);
+        protected_by(&place).map_or(Ok(()), |by| Err(refused(by)))?;
+        self.check_access(&place, path, true)?;
         let before = match limit {
             0 => None,
-            _ => folder::file(&folder, &name)
+            _ => folder::open_file_at(&folder, &name)
                 .map_err(failed)?
-                .map(|file| whole(file, path, limit))
+                .map(|file| read_whole(file, path, limit))
                 .transpose()?,
         };
         let bytes = make(&place, before.as_deref())?;
         if before.as_deref() != Some(&bytes[..]) {
             replace::replace(&folder, &name, &bytes).map_err(failed)?;
         }
-        Ok(Found { place, bytes })
+        Ok(FileContent { place, bytes })
     }
 
-    /// Looks at what protected places lead to, and tells for a place what it is protected by.
-    fn led(&self) -> Result<impl Fn(&Path) -> Option<&'static Protected>, Errno> {
-        let root = absolute(&self.root)?;
-        let places = Places::find(&root, |_| true, |folder| std::fs::read_dir(folder));
+    /// Scans for protected places, and returns a function that tells what protects a place.
+    fn protection_check(&self) -> Result<impl Fn(&Path) -> Option<&'static ProtectedName>, Errno> {
+        let root = fd_path(&self.root)?;
+        let places = ProtectedPlaces::find(&root, |_| true, |folder| std::fs::read_dir(folder));
         Ok(move |place: &Path| places.protect(&root, &root.join(place)))
     }
 
-    /// Where an open file or folder is, as seen from the root.
-    pub(super) fn place(&self, fd: impl AsFd) -> Result<PathBuf, Errno> {
-        // The root is asked as well: it may have been moved.
-        let (place, root) = (absolute(fd)?, absolute(&self.root)?);
+    /// Returns the place of an open file or folder, relative to the root.
+    pub(super) fn place_of(&self, fd: impl AsFd) -> Result<PathBuf, Errno> {
+        // The root's path is read as well, since it may have been moved.
+        let (place, root) = (fd_path(fd)?, fd_path(&self.root)?);
         place.strip_prefix(root).map(Path::to_path_buf).map_err(|_| Errno::XDEV)
     }
 
     /// Opens a file for reading.
-    pub(crate) fn file(&self, path: &Path) -> Result<File, WorkspaceError> {
+    pub(crate) fn open_file(&self, path: &Path) -> Result<File, WorkspaceError> {
         let relative = self.relative(path)?;
         let file = self
-            .reach(&relative, resolve::FILE)
+            .open_below(&relative, resolve::FILE)
             .map(File::from)
             .map_err(|errno| self.explain(errno, "open", path))?;
         let stat = rustix::fs::fstat(&file).map_err(|errno| self.explain(errno, "open", path))?;
-        let place = self.place(&file).map_err(|errno| self.explain(errno, "find", path))?;
-        self.open_to(&place, path, false)?;
-        if let Some(why) = Twins::of(self).why_closed(&file) {
+        let place = self.place_of(&file).map_err(|errno| self.explain(errno, "find", path))?;
+        self.check_access(&place, path, false)?;
+        if let Some(why) = DeniedHardLinks::new(self).denial_reason(&file) {
             let why = format!("it is another name of a file that is: {why}");
-            return Err(WorkspaceError::Closed { path: shown(path), why });
+            return Err(WorkspaceError::Denied { path: shown(path), why });
         }
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(file),
             FileType::Directory => Err(WorkspaceError::IsFolder(shown(path))),
-            _ => Err(WorkspaceError::NoFile(shown(path))),
+            _ => Err(WorkspaceError::NotFile(shown(path))),
         }
     }
 
-    /// Opens a folder for looking through it.
-    pub(crate) fn folder(&self, path: &Path) -> Result<Folder, WorkspaceError> {
+    /// Opens a folder for listing.
+    pub(crate) fn open_folder(&self, path: &Path) -> Result<Folder, WorkspaceError> {
         let relative = self.relative(path)?;
         let folder =
-            self.reach(&relative, resolve::FOLDER).map_err(|errno| self.explain(errno, "open", path))?;
-        // A deleted folder that is still open looks empty.
-        if self.is_gone() {
-            return Err(WorkspaceError::Gone(shown(&self.canonical)));
+            self.open_below(&relative, resolve::FOLDER).map_err(|errno| self.explain(errno, "open", path))?;
+        // An open folder that was deleted looks empty.
+        if self.is_deleted() {
+            return Err(WorkspaceError::Deleted(shown(&self.canonical)));
         }
-        let place = self.place(&folder).map_err(|errno| self.explain(errno, "find", path))?;
-        self.open_to(&place, path, false)?;
+        let place = self.place_of(&folder).map_err(|errno| self.explain(errno, "find", path))?;
+        self.check_access(&place, path, false)?;
         Ok(Folder::new(folder))
     }
 
-    /// Says in words what went wrong with a path.
+    /// Converts a system error about a path.
     pub(crate) fn explain(&self, errno: Errno, doing: &'static str, path: &Path) -> WorkspaceError {
         let path = shown(path);
         match errno {
-            Errno::NOENT if self.is_gone() => WorkspaceError::Gone(shown(&self.canonical)),
+            Errno::NOENT if self.is_deleted() => WorkspaceError::Deleted(shown(&self.canonical)),
             Errno::NOENT => WorkspaceError::Missing(path),
             Errno::XDEV => WorkspaceError::Outside { path, workspace: shown(&self.canonical) },
-            Errno::LOOP => WorkspaceError::Links(path),
-            Errno::NOTDIR => WorkspaceError::NoFolder(path),
+            Errno::LOOP => WorkspaceError::LinkLoop(path),
+            Errno::NOTDIR => WorkspaceError::NotFolder(path),
             Errno::ISDIR => WorkspaceError::IsFolder(path),
-            Errno::NXIO => WorkspaceError::NoFile(path),
+            Errno::NXIO => WorkspaceError::NotFile(path),
             Errno::BUSY => WorkspaceError::Busy(path),
             Errno::NAMETOOLONG => WorkspaceError::BadPath { path, why: "is too long" },
             Errno::NOSYS => WorkspaceError::Unsupported,
@@ -287,27 +290,26 @@ impl Workspace {
         }
     }
 
-    /// Whether its name still means the folder that we hold, or nothing: commands go by the name, and must not work
-    /// elsewhere than we do.
-    pub(crate) fn check(&self) -> Result<(), WorkspaceError> {
+    /// Checks that the workspace's name still leads to the open folder, or to nothing. Commands use the name,
+    /// and must not work in another folder.
+    pub(crate) fn check_root(&self) -> Result<(), WorkspaceError> {
         let named = rustix::fs::stat(&self.canonical);
         let held = rustix::fs::fstat(&self.root);
         match (named, held) {
             (Ok(named), Ok(held)) if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino) => {
-                let kind = if self.is_gone() { WorkspaceError::Gone } else { WorkspaceError::Replaced };
+                let kind = if self.is_deleted() { WorkspaceError::Deleted } else { WorkspaceError::Replaced };
                 Err(kind(shown(&self.canonical)))
             }
             _ => Ok(()),
         }
     }
 
-    /// A folder that was deleted while we hold it has no name left anywhere.
-    fn is_gone(&self) -> bool {
+    /// An open folder without any link was deleted.
+    fn is_deleted(&self) -> bool {
         rustix::fs::fstat(&self.root).is_ok_and(|stat| stat.st_nlink == 0)
     }
 }
 
-/// Where a path leads, as far as anything is there.
 fn really(path: &Path) -> Option<PathBuf> {
     path.ancestors().find_map(|there| {
         let rest = path.strip_prefix(there).ok()?;
@@ -315,24 +317,24 @@ fn really(path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Where an open file or folder is now.
-fn absolute(fd: impl AsFd) -> Result<PathBuf, Errno> {
+/// Returns the current path of an open file or folder.
+fn fd_path(fd: impl AsFd) -> Result<PathBuf, Errno> {
     let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
     std::fs::read_link(link).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// A file that was found, or made.
+/// Content of a file.
 #[derive(Debug)]
-pub(crate) struct Found {
-    /// Where it is, as seen from the root and without links.
+pub(crate) struct FileContent {
+    /// Path relative to the root, without links.
     pub(crate) place: PathBuf,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// All bytes of an open file.
-fn whole(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, WorkspaceError> {
+/// Reads all bytes of an open file.
+fn read_whole(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, WorkspaceError> {
     let mut bytes = Vec::new();
-    // The length is what was read, not what the system says: it may grow meanwhile.
+    // The reported size may be out of date, so the bytes are counted.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| io_failed(path, error))?;
     match bytes.len() as u64 > limit {
         true => Err(WorkspaceError::TooLarge { path: shown(path), limit }),
@@ -344,14 +346,14 @@ fn io_failed(path: &Path, source: std::io::Error) -> WorkspaceError {
     WorkspaceError::Io { doing: "read", path: shown(path), source }
 }
 
-/// Why there is no way to where a file shall be.
+/// Reason why a file cannot be written.
 #[derive(Debug)]
-pub(super) enum Stuck {
+pub(super) enum TargetError {
     Errno(Errno),
-    Protected(&'static Protected),
+    Protected(&'static ProtectedName),
 }
 
-impl From<Errno> for Stuck {
+impl From<Errno> for TargetError {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
     }

@@ -1,51 +1,54 @@
-//! Files that no tool writes: what is executed, or believed, by somebody later.
+//! Files that no tool may write, because a program executes or trusts them later.
 //!
-//! A name counts wherever it stands on the way to a file, whether anything is there yet or not. A folder that git takes
-//! for a repository counts whatever its name is.
+//! A name counts anywhere in a path, whether something exists there or not. A folder that git takes for a
+//! repository counts whatever its name is.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-/// A name that is protected, and why.
+/// A protected name, with the reason.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Protected {
-    /// The name, in small letters.
+pub struct ProtectedName {
+    /// Name in lower case.
     pub name: &'static str,
-    /// What would happen with what is written there.
+    /// Consequence of a write.
     pub why: &'static str,
 }
 
-/// All of them.
-pub const PROTECTED: &[Protected] = &[
-    Protected { name: ".git", why: "git runs the hooks and the programs that are named there" },
-    Protected { name: ".offshoot", why: "agents, rules and servers of offshoot are read from there" },
-    Protected { name: ".claude", why: "Claude Code runs hooks and takes rights from there" },
-    Protected { name: ".opencode", why: "OpenCode runs plugins and takes rights from there" },
-    Protected { name: ".mcp.json", why: "it names programs that are started as tool servers" },
-    Protected { name: "opencode.json", why: "it names programs and rights for OpenCode" },
-    Protected { name: "opencode.jsonc", why: "it names programs and rights for OpenCode" },
-    Protected { name: "offshoot.toml", why: "it says what offshoot may do" },
-    Protected { name: ".envrc", why: "direnv runs it for whoever enters the folder" },
-    Protected { name: ".vscode", why: "editors run the tasks and programs that are named there" },
-    Protected { name: ".husky", why: "git runs the hooks in it" },
-    Protected { name: ".githooks", why: "git runs the hooks in it" },
+/// All protected names.
+pub const PROTECTED_NAMES: &[ProtectedName] = &[
+    ProtectedName { name: ".git", why: "git runs the hooks and the programs that are named there" },
+    ProtectedName { name: ".offshoot", why: "agents, rules and servers of offshoot are read from there" },
+    ProtectedName { name: ".claude", why: "Claude Code runs hooks and takes rights from there" },
+    ProtectedName { name: ".opencode", why: "OpenCode runs plugins and takes rights from there" },
+    ProtectedName { name: ".mcp.json", why: "it names programs that are started as tool servers" },
+    ProtectedName { name: "opencode.json", why: "it names programs and rights for OpenCode" },
+    ProtectedName { name: "opencode.jsonc", why: "it names programs and rights for OpenCode" },
+    ProtectedName { name: "offshoot.toml", why: "it says what offshoot may do" },
+    ProtectedName { name: ".envrc", why: "direnv runs it for whoever enters the folder" },
+    ProtectedName { name: ".vscode", why: "editors run the tasks and programs that are named there" },
+    ProtectedName { name: ".husky", why: "git runs the hooks in it" },
+    ProtectedName { name: ".githooks", why: "git runs the hooks in it" },
 ];
 
-/// A repository without a `.git` around it: git looks for one in every folder above, and does what its settings say.
-pub(crate) const REPOSITORY: Protected = Protected {
+/// A repository without a `.git` around it. Git looks for repositories in all folders above, and follows their
+/// settings.
+pub(crate) const REPOSITORY: ProtectedName = ProtectedName {
     name: "HEAD",
     why: "git takes a folder with `HEAD`, `objects` and `refs` for a repository, and runs the programs that are named there",
 };
 
 /// A part of a repository that is the whole workspace.
-pub(crate) const PART: Protected = Protected { name: "hooks", ..REPOSITORY };
+pub(crate) const REPOSITORY_PART: ProtectedName = ProtectedName { name: "hooks", ..REPOSITORY };
 
-/// What the settings of a repository lead to.
-pub(crate) const LED_TO: Protected =
-    Protected { name: "core.hooksPath", why: "the settings of git lead there, and it runs what it finds" };
+/// A path that a repository's settings refer to.
+pub(crate) const GIT_TARGET: ProtectedName = ProtectedName {
+    name: "core.hooksPath",
+    why: "the settings of git lead there, and it runs what it finds",
+};
 
-/// What git keeps in a repository. Where that is the whole workspace, these are protected and nothing else is.
-pub(crate) const OF_GIT: &[&str] = &[
+/// Names in a repository. If the workspace is a repository, these are protected and nothing else.
+pub(crate) const REPOSITORY_NAMES: &[&str] = &[
     "head",
     "config",
     "config.worktree",
@@ -59,31 +62,31 @@ pub(crate) const OF_GIT: &[&str] = &[
     "worktrees",
 ];
 
-/// What of it runs programs, and may be missing.
-pub(crate) const RUN_BY_GIT: &[&str] = &["config", "config.worktree", "commondir", "hooks"];
+/// Names in a repository that make git run programs, and that may be missing.
+pub(crate) const PROGRAM_NAMES: &[&str] = &["config", "config.worktree", "commondir", "hooks"];
 
-/// Whether a name is one of these, on file systems that do not tell letters apart as well.
+/// Returns true if a name is one of these. Ignores case, because some file systems do.
 pub(crate) fn is_one_of(name: &OsStr, names: &[&str]) -> bool {
     names.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Whether git takes a folder for a repository, by the names in it. A link that leads nowhere yet counts, too.
+/// Returns true if git takes a folder with these names for a repository. A link without a target counts, too.
 pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
 }
 
-/// What a name is protected as. Some file systems take `.GIT`, `git~1` or `.git.` for the same.
-pub(crate) fn name(name: &OsStr) -> Option<&'static Protected> {
+/// Returns the protection of a name. Some file systems treat `.GIT`, `git~1` or `.git.` as the same name.
+pub(crate) fn protected_name(name: &OsStr) -> Option<&'static ProtectedName> {
     let name = name.to_string_lossy().to_lowercase();
     let name = name.trim_end_matches(['.', ' ']);
     let name = if name == "git~1" { ".git" } else { name };
-    PROTECTED.iter().find(|known| known.name == name)
+    PROTECTED_NAMES.iter().find(|known| known.name == name)
 }
 
-/// What a path in the workspace is protected by, by a name in it.
-pub(crate) fn place(place: &Path) -> Option<&'static Protected> {
+/// Returns the protection of a path in the workspace, by a name in it.
+pub(crate) fn protected_in(place: &Path) -> Option<&'static ProtectedName> {
     place.components().find_map(|part| match part {
-        Component::Normal(part) => name(part),
+        Component::Normal(part) => protected_name(part),
         _ => None,
     })
 }

@@ -1,8 +1,8 @@
-//! Puts a file in another's place, whole or not at all.
+//! Atomic replacement of a file.
 //!
-//! The bytes go into a draft beside the file, which then takes its name. A draft's name follows from the file's
-//! and its writer holds a lock on it: so a draft that a killed process left is known as such, and the same write,
-//! done again, leaves the folder as if nothing had happened.
+//! The bytes go into a draft in the same folder, which is then renamed. The draft's name follows from the
+//! file's name, and its writer holds a lock on it. So the draft of a killed process can be recognised, and a
+//! repeated write leaves the folder as if nothing had happened.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, fstat, statat, unlinkat};
 use rustix::io::Errno;
 
-/// Ends the name of every draft; no listing shows them.
+/// Suffix of all drafts. Listings do not show them.
 pub(super) const DRAFT: &[u8] = b".offshoot-draft";
 
-/// The longest name that file systems take.
+/// Longest name that file systems accept.
 const MAX_NAME: usize = 255;
 
 /// Writes `bytes` to the file `name` of a folder.
@@ -34,10 +34,10 @@ pub(super) fn replace(folder: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Result<()
             _ => return Err(Errno::NXIO),
         }
     }
-    let mut draft = Draft::begin(folder, name)?;
+    let mut draft = Draft::create(folder, name)?;
     if let Some(stat) = &before {
-        // Before the first byte, since the file may be one that others must not read. Not its set-id bits: they
-        // vouch for what was in it, and the system takes them from a file that is written to as well.
+        // Set before the first byte is written, since others may not be allowed to read the file. Set-id bits
+        // are dropped: they were granted for the old content, and the kernel also removes them on a write.
         let rights = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
         rustix::fs::fchmod(&draft.file, rights)?;
     }
@@ -54,21 +54,22 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Starts a draft for the file `of`, when nobody else is at it.
-    fn begin(folder: &'a OwnedFd, of: &OsStr) -> Result<Self, Errno> {
-        // Together about a second.
+    /// Creates the draft for the file `of`, once no other writer holds it.
+    fn create(folder: &'a OwnedFd, of: &OsStr) -> Result<Self, Errno> {
+        // About one second in all.
         const TRIES: usize = 200;
         const PAUSE: Duration = Duration::from_millis(5);
         let name = draft_name(of);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for _ in 0..TRIES {
             match rustix::fs::openat(folder, &name, flags, Mode::from_raw_mode(0o666)) {
-                // Between its making and its lock it looks left behind, and somebody may have taken it away.
-                Ok(fd) if is_ours(folder, &name, &fd) => {
+                // Between its creation and its lock, a draft looks abandoned and may be removed by another
+                // writer.
+                Ok(fd) if lock_if_current(folder, &name, &fd) => {
                     return Ok(Self { folder, name, file: fd.into(), published: false });
                 }
                 Ok(_) => {}
-                Err(Errno::EXIST) if clear(folder, &name)? => {}
+                Err(Errno::EXIST) if remove_abandoned(folder, &name)? => {}
                 Err(Errno::EXIST) => std::thread::sleep(PAUSE),
                 Err(errno) => return Err(errno),
             }
@@ -76,7 +77,7 @@ impl<'a> Draft<'a> {
         Err(Errno::BUSY)
     }
 
-    /// Makes it the file, for good.
+    /// Renames the draft to the file, durably.
     fn publish(&mut self, name: &OsStr) -> Result<(), Errno> {
         rustix::fs::fsync(&self.file)?;
         rustix::fs::renameat(self.folder, &self.name, self.folder, name)?;
@@ -88,20 +89,20 @@ impl<'a> Draft<'a> {
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
         if !self.published {
-            // The write has failed already, and the next one clears what is left.
+            // The write has failed already, and the next write removes what is left.
             let _ = unlinkat(self.folder, &self.name, AtFlags::empty());
         }
     }
 }
 
-/// Takes away a draft that nobody works on, or whatever else bears its name. False where somebody does.
-fn clear(folder: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
+/// Removes an abandoned draft, or anything else with its name. Returns false if a writer holds it.
+fn remove_abandoned(folder: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
     let flags = super::resolve::FILE | OFlags::NOFOLLOW;
     let left = rustix::fs::openat(folder, name, flags, Mode::empty());
     match &left {
-        Ok(fd) if !is_ours(folder, name, fd) => return Ok(false),
+        Ok(fd) if !lock_if_current(folder, name, fd) => return Ok(false),
         Err(Errno::NOENT) => return Ok(true),
-        // Left behind; or a link or a socket, which no draft is. The lock is held until it is gone.
+        // Abandoned; or a link or socket, which no draft is. The lock is held until it is removed.
         Ok(_) | Err(_) => {}
     }
     match unlinkat(folder, name, AtFlags::empty()) {
@@ -110,9 +111,9 @@ fn clear(folder: &OwnedFd, name: &OsStr) -> Result<bool, Errno> {
     }
 }
 
-/// Locks an open file, and tells whether it is still the one of that name. While it is, and is locked, nobody who
-/// keeps to these rules gives the name to another.
-fn is_ours(folder: &OwnedFd, name: &OsStr, fd: impl AsFd) -> bool {
+/// Locks an open file, and returns true if the name still leads to it. While the lock is held, no other writer
+/// that follows these rules gives the name to another file.
+fn lock_if_current(folder: &OwnedFd, name: &OsStr, fd: impl AsFd) -> bool {
     rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok()
         && match (fstat(&fd), statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
             (Ok(open), Ok(named)) => (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino),
@@ -120,7 +121,7 @@ fn is_ours(folder: &OwnedFd, name: &OsStr, fd: impl AsFd) -> bool {
         }
 }
 
-/// Two files whose long names begin alike share a draft's name, and wait for each other.
+/// Returns the name of a file's draft. Files whose long names begin alike share it, and wait for each other.
 fn draft_name(of: &OsStr) -> OsString {
     let room = MAX_NAME - 1 - DRAFT.len();
     let of = of.as_bytes();

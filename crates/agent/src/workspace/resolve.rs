@@ -1,7 +1,7 @@
-//! From a path to an open file, without ever leaving the workspace.
+//! Opens paths without ever leaving the workspace.
 //!
-//! [`beneath`] is the only call that opens anything by a name that somebody else chose. What the functions
-//! round it do with links is a convenience: they only find another path to give to it.
+//! [`open_beneath`] is the only call that opens a path of untrusted origin. The functions around it handle
+//! links only to compute another path for it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,27 +11,27 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, statat};
 use rustix::io::Errno;
 
-use super::protected::{self, OF_GIT, Protected, REPOSITORY};
-use super::{Stuck, Workspace, WorkspaceError, shown};
+use super::protected::{self, ProtectedName, REPOSITORY, REPOSITORY_NAMES};
+use super::{TargetError, Workspace, WorkspaceError, shown};
 
-/// How files are opened. A pipe must not block us, a terminal must not become ours.
+/// Flags to open a file. A pipe must not block us, and a terminal must not become our controlling terminal.
 pub(super) const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// How folders are opened.
+/// Flags to open a folder.
 pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::DIRECTORY);
 
-/// How something is opened only to know where it is.
-pub(super) const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+/// Flags to open something only to learn its path.
+pub(super) const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// As many links in one path as Linux itself follows.
+/// Maximum number of links in one path, the same as Linux's.
 const MAX_LINKS: usize = 40;
 
-/// Opens `path` below `folder` or not at all: one step of the kernel, which nobody can come between.
+/// Opens `path` below `folder`, or fails. It is a single system call, so no other process can interfere.
 #[cfg(target_os = "linux")]
-pub(super) fn beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open_beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
-    // Each try met a rename somewhere that might have fooled a `..`; nobody renames that often by accident.
+    // Each failed try met a concurrent rename that might have misled a `..`. So many are no accident.
     const TRIES: usize = 128;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..TRIES {
@@ -43,16 +43,16 @@ pub(super) fn beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> Result<O
     Err(Errno::AGAIN)
 }
 
-/// Elsewhere nothing does that in one step, and two steps are a race.
+/// Other systems cannot do this in one step, and two steps would be a race.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn beneath(_: impl AsFd, _: &Path, _: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open_beneath(_: impl AsFd, _: &Path, _: OFlags) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
 impl Workspace {
-    /// A path as seen from the root. Absolute ones below the root are welcome, since models like them.
+    /// Returns a path relative to the root. Absolute paths below the root are accepted, since models use them.
     pub(crate) fn relative(&self, path: &Path) -> Result<PathBuf, WorkspaceError> {
-        self.check()?;
+        self.check_root()?;
         let bad = |why| Err(WorkspaceError::BadPath { path: shown(path), why });
         let bytes = path.as_os_str().as_bytes();
         if bytes.is_empty() {
@@ -67,7 +67,7 @@ impl Workspace {
         self.below(path).ok_or_else(|| self.explain(Errno::XDEV, "open", path))
     }
 
-    /// What is left of an absolute path after the root, by either of its names.
+    /// Strips the root, by either of its names, from an absolute path.
     fn below(&self, path: &Path) -> Option<PathBuf> {
         let rest = path.strip_prefix(&self.canonical).or_else(|_| path.strip_prefix(&self.given)).ok()?;
         let mut rest = or_dot(rest).to_path_buf();
@@ -77,27 +77,28 @@ impl Workspace {
         Some(rest)
     }
 
-    /// Opens what a path below the root leads to.
-    pub(super) fn reach(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        match beneath(&self.root, or_dot(path), flags) {
-            // The kernel refuses absolute links, also those that stay inside.
+    /// Opens a path below the root.
+    pub(super) fn open_below(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        match open_beneath(&self.root, or_dot(path), flags) {
+            // The kernel refuses absolute links, even those that stay inside.
             Err(Errno::XDEV) => {
                 let flags = if means_folder(path) { flags | OFlags::DIRECTORY } else { flags };
-                beneath(&self.root, or_dot(&self.without_links(path)?), flags)
+                open_beneath(&self.root, or_dot(&self.without_links(path)?), flags)
             }
             opened => opened,
         }
     }
 
-    /// Where a write to `path` goes: the folder, made where it is missing, and the name in it, which is no link.
-    pub(super) fn target(&self, path: &Path) -> Result<(OwnedFd, OsString), Stuck> {
+    /// Resolves a path for a write: the open parent folder, created if missing, and a name in it that is not a
+    /// link.
+    pub(super) fn write_target(&self, path: &Path) -> Result<(OwnedFd, OsString), TargetError> {
         let mut path = path.to_path_buf();
         for _ in 0..MAX_LINKS {
             let (parent, name) = split(&path).ok_or(Errno::ISDIR)?;
-            let folder = self.make(parent)?;
-            match link(&folder, name)? {
+            let folder = self.create_folder(parent)?;
+            match read_link(&folder, name)? {
                 None => {
-                    self.allowed(&folder, name)?;
+                    self.check_writable(&folder, name)?;
                     return Ok((folder, name.to_owned()));
                 }
                 Some(to) => path = self.follow(parent, &to)?,
@@ -106,39 +107,40 @@ impl Workspace {
         Err(Errno::LOOP.into())
     }
 
-    /// Opens a folder, and makes it and those above it where they are missing.
-    fn make(&self, path: &Path) -> Result<OwnedFd, Stuck> {
-        match self.reach(path, FOLDER) {
+    /// Opens a folder. Creates it and its parents if they are missing.
+    fn create_folder(&self, path: &Path) -> Result<OwnedFd, TargetError> {
+        match self.open_below(path, FOLDER) {
             Err(Errno::NOENT) => {}
             opened => return Ok(opened?),
         }
-        // `new/..` is not a folder that one could make.
+        // `new/..` cannot be created.
         let (above, name) = split(path).ok_or(Errno::NOENT)?;
-        let above = self.make(above)?;
-        self.allowed(&above, name)?;
+        let above = self.create_folder(above)?;
+        self.check_writable(&above, name)?;
         match rustix::fs::mkdirat(&above, name, Mode::from_raw_mode(0o777)) {
             Ok(()) => rustix::fs::fsync(&above)?,
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
-        Ok(self.reach(path, FOLDER)?)
+        Ok(self.open_below(path, FOLDER)?)
     }
 
-    /// Whether something may be written under that name of a folder.
-    fn allowed(&self, folder: &OwnedFd, name: &OsStr) -> Result<(), Stuck> {
-        let place = self.place(folder)?.join(name);
-        let by = protected::place(&place).or_else(|| self.repository(&place));
-        by.map_or(Ok(()), |by| Err(Stuck::Protected(by)))
+    /// Fails if a name in a folder is protected.
+    fn check_writable(&self, folder: &OwnedFd, name: &OsStr) -> Result<(), TargetError> {
+        let place = self.place_of(folder)?.join(name);
+        let by = protected::protected_in(&place).or_else(|| self.repository_around(&place));
+        by.map_or(Ok(()), |by| Err(TargetError::Protected(by)))
     }
 
-    /// Whether a place, without links, lies in what git takes for a repository, or would make a folder one.
-    fn repository(&self, place: &Path) -> Option<&'static Protected> {
+    /// Returns the protection of a place without links that is inside a git repository, or would make a folder
+    /// one.
+    fn repository_around(&self, place: &Path) -> Option<&'static ProtectedName> {
         let mut above = PathBuf::new();
         for part in place.components().map(Component::as_os_str) {
             let is_there =
                 |name: &str| statat(&self.root, above.join(name), AtFlags::SYMLINK_NOFOLLOW).is_ok();
             let has = |name: &str| part.eq_ignore_ascii_case(name) || is_there(name);
-            let whole = !above.as_os_str().is_empty() || protected::is_one_of(part, OF_GIT);
+            let whole = !above.as_os_str().is_empty() || protected::is_one_of(part, REPOSITORY_NAMES);
             if whole && protected::is_repository(has) {
                 return Some(&REPOSITORY);
             }
@@ -147,11 +149,11 @@ impl Workspace {
         None
     }
 
-    /// What a path is protected by, by a name in it or in those that its links lead to.
-    pub(super) fn protected_on_the_way(&self, path: &Path) -> Option<&'static Protected> {
+    /// Returns the protection of a path, by a name in it or in the targets of its links.
+    pub(super) fn protected_on_the_way(&self, path: &Path) -> Option<&'static ProtectedName> {
         let mut path = path.to_path_buf();
         for _ in 0..MAX_LINKS {
-            if let Some(by) = protected::place(&path) {
+            if let Some(by) = protected::protected_in(&path) {
                 return Some(by);
             }
             path = self.without_first_link(&path).ok()??;
@@ -159,7 +161,7 @@ impl Workspace {
         None
     }
 
-    /// The same place by a path that has no links in it, if it lies inside.
+    /// Replaces all links in a path by their targets, if it stays inside.
     fn without_links(&self, path: &Path) -> Result<PathBuf, Errno> {
         let mut path = path.to_path_buf();
         for _ in 0..MAX_LINKS {
@@ -176,9 +178,10 @@ impl Workspace {
         let mut parts = path.components();
         while let Some(part) = parts.next() {
             if let Component::Normal(name) = part {
-                let folder = beneath(&self.root, or_dot(&above), FOLDER)?;
-                if let Some(to) = link(&folder, name)? {
-                    // Extended, not joined: an empty rest would leave a slash behind, and only folders have that.
+                let folder = open_beneath(&self.root, or_dot(&above), FOLDER)?;
+                if let Some(to) = read_link(&folder, name)? {
+                    // Extended, not joined: joining an empty rest would leave a trailing slash, which only
+                    // folders may have.
                     let mut shorter = self.follow(&above, &to)?;
                     shorter.extend(parts);
                     return Ok(Some(shorter));
@@ -189,14 +192,14 @@ impl Workspace {
         Ok(None)
     }
 
-    /// Where a link in the folder `above` leads.
+    /// Resolves the target of a link in the folder `above`.
     fn follow(&self, above: &Path, to: &Path) -> Result<PathBuf, Errno> {
         if to.is_absolute() { self.below(to).ok_or(Errno::XDEV) } else { Ok(above.join(to)) }
     }
 }
 
-/// What a link says, and nothing for whatever is no link.
-fn link(folder: &OwnedFd, name: &OsStr) -> Result<Option<PathBuf>, Errno> {
+/// Returns the target of a link, or `None` if the name is not a link.
+fn read_link(folder: &OwnedFd, name: &OsStr) -> Result<Option<PathBuf>, Errno> {
     match rustix::fs::readlinkat(folder, name, Vec::new()) {
         Ok(to) => Ok(Some(OsString::from_vec(to.into_bytes()).into())),
         Err(Errno::INVAL | Errno::NOENT) => Ok(None),
@@ -208,13 +211,13 @@ fn split(path: &Path) -> Option<(&Path, &OsStr)> {
     Some((path.parent()?, path.file_name()?))
 }
 
-/// `Path` loses a last slash on most ways, and with it what it says.
+/// Returns true if a path ends with a slash or `/.`. Most methods of `Path` drop that.
 pub(super) fn means_folder(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     bytes.ends_with(b"/") || bytes.ends_with(b"/.")
 }
 
-/// The root is `.` to the kernel, and empty to `Path`.
+/// Replaces the empty path, which means the root, by `.` for the kernel.
 pub(super) fn or_dot(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }

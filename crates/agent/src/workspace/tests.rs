@@ -1,4 +1,4 @@
-//! Attacks on the resolver.
+//! Attacks on path resolution.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,12 @@ use expect_test::expect;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags};
 use serde_json::json;
 
-use crate::tools::testing::{SECRET, Yard};
+use crate::tools::testing::{SECRET, TestWorkspace};
 use crate::{Workspace, WorkspaceError};
 
-/// A workspace with every kind of link.
-fn yard() -> Yard {
-    let yard = Yard::new(&[
+/// Creates a workspace with every kind of link.
+fn yard() -> TestWorkspace {
+    let yard = TestWorkspace::new(&[
         ("plain.txt", "plain"),
         ("a/b/deep.txt", "deep"),
         ("in -> a/b", ""),
@@ -45,7 +45,7 @@ fn yard() -> Yard {
     yard
 }
 
-fn scrubbed(yard: &Yard, text: &str) -> String {
+fn scrubbed(yard: &TestWorkspace, text: &str) -> String {
     let home = yard.root.parent().expect("it has one").canonicalize().expect("it is there");
     text.replace(&home.display().to_string(), "HOME")
 }
@@ -171,7 +171,7 @@ fn a_path_leads_to_a_file_inside_or_nowhere() {
 #[test]
 fn a_write_lands_inside_or_nowhere() {
     let yard = yard();
-    let before = Yard::tree(&yard.outside);
+    let before = TestWorkspace::tree(&yard.outside);
     let mut seen = String::new();
     for path in [
         "in/new.txt",
@@ -190,7 +190,7 @@ fn a_write_lands_inside_or_nowhere() {
         "dangling out",
         "dangling absolute out",
         "dangling/below.txt",
-        // Below our own folder, so that a broken resolver harms nobody.
+        // Below the test's own folder, so that broken resolution harms nothing.
         &format!("slash{}/new.txt", yard.outside.display()),
         &format!("proc{}/new.txt", yard.outside.display()),
         "../new.txt",
@@ -211,7 +211,7 @@ fn a_write_lands_inside_or_nowhere() {
         };
         seen += &scrubbed(&yard, &format!("{path:?}: {wrote}\n")).replace(&"n".repeat(255), "<255 n>");
     }
-    assert_eq!(Yard::tree(&yard.outside), before);
+    assert_eq!(TestWorkspace::tree(&yard.outside), before);
     assert!(!yard.root.parent().expect("it has one").join("new.txt").exists());
     expect![[r#"
         "in/new.txt": written
@@ -255,7 +255,7 @@ fn a_write_lands_inside_or_nowhere() {
 
 #[test]
 fn a_file_may_have_its_limit_and_no_more() {
-    let yard = Yard::new(&[("five.txt", "12345")]);
+    let yard = TestWorkspace::new(&[("five.txt", "12345")]);
     let read = |limit| yard.context.workspace.read(Path::new("five.txt"), limit);
     assert_eq!(read(5).expect("it fits"), b"12345");
     assert!(matches!(read(4), Err(WorkspaceError::TooLarge { limit: 4, .. })));
@@ -263,7 +263,7 @@ fn a_file_may_have_its_limit_and_no_more() {
 
 #[test]
 fn a_workspace_is_a_folder_and_keeps_both_its_names() {
-    let yard = Yard::new(&[("plain.txt", "plain")]);
+    let yard = TestWorkspace::new(&[("plain.txt", "plain")]);
     let alias = yard.outside.join("alias");
     std::os::unix::fs::symlink(&yard.root, &alias).expect("a link");
     let workspace = Workspace::open(&alias).expect("it opens");
@@ -275,7 +275,7 @@ fn a_workspace_is_a_folder_and_keeps_both_its_names() {
     assert!(Workspace::open(&yard.root.join("none")).is_err());
 }
 
-/// Any path from these parts, against what the system itself says about where it leads.
+/// Compares all combinations of these path parts with the system's own resolution.
 #[test]
 fn no_path_that_anybody_can_think_of_leads_out() {
     const PARTS: [&str; 22] = [
@@ -304,7 +304,7 @@ fn no_path_that_anybody_can_think_of_leads_out() {
     ];
     let yard = yard();
     let root = yard.root.canonicalize().expect("it is there");
-    let before = Yard::tree(&yard.outside);
+    let before = TestWorkspace::tree(&yard.outside);
     let mut random = fastrand::Rng::with_seed(5);
     let (mut inside, mut refused) = (0, 0);
     for _ in 0..20_000 {
@@ -331,7 +331,7 @@ fn no_path_that_anybody_can_think_of_leads_out() {
         let parts: Vec<&str> = (0..count).map(|_| PARTS[random.usize(..PARTS.len())]).collect();
         let _ = yard.context.workspace.write(Path::new(&parts.join("/")), b"new");
     }
-    assert_eq!(Yard::tree(&yard.outside), before);
+    assert_eq!(TestWorkspace::tree(&yard.outside), before);
 }
 
 struct Ends<'a>(&'a AtomicBool);
@@ -342,22 +342,22 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Somebody puts a link in a folder's place and takes it away again, as fast as the system can.
+/// Swaps a folder and a link as fast as the system can, while tools use the path.
 #[test]
 fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
-    let yard = Yard::new(&[
+    let yard = TestWorkspace::new(&[
         ("d/secret.txt", "harmless\n"),
         ("d/e/secret.txt", "harmless\n"),
         ("link -> ../outside", ""),
     ]);
     std::fs::create_dir(yard.outside.join("e")).expect("a folder");
     std::fs::write(yard.outside.join("e/secret.txt"), SECRET).expect("a file");
-    let before = Yard::tree(&yard.outside);
+    let before = TestWorkspace::tree(&yard.outside);
     let over = AtomicBool::new(false);
     let (d, link) = (yard.root.join("d"), yard.root.join("link"));
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     std::thread::scope(|scope| {
-        // Also when the test fails, or it would wait for the swaps forever.
+        // Stops the swaps also when the test fails.
         let _ends = Ends(&over);
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
@@ -366,7 +366,7 @@ fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
         });
         let (mut read, mut refused) = (0, 0);
         let mut round = 0;
-        // Both must have been met, or the race was none.
+        // Both outcomes must have occurred, or the race was not tested.
         while round < 4_000 || ((read == 0 || refused == 0) && round < 1_000_000) {
             round += 1;
             match yard.context.workspace.read(Path::new("d/e/secret.txt"), 100) {
@@ -381,7 +381,7 @@ fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
             if round % 20 == 0 {
                 let _ = yard.context.workspace.write(Path::new("d/e/new.txt"), b"new");
                 let _ = yard.context.workspace.write(Path::new(&format!("d/f{round}/new.txt")), b"new");
-                // `call` looks for the secret in the answer.
+                // `call` searches the answer for the secret.
                 runtime.block_on(yard.call("grep", json!({"pattern": "."})));
                 runtime.block_on(yard.call("grep", json!({"pattern": ".", "path": "d/e"})));
                 runtime.block_on(yard.call("glob", json!({"pattern": "*", "path": "d"})));
@@ -391,23 +391,23 @@ fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
         }
         assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
     });
-    assert_eq!(Yard::tree(&yard.outside), before);
+    assert_eq!(TestWorkspace::tree(&yard.outside), before);
 }
 
-/// A killed process leaves a draft; one that is at work holds its lock.
+/// A killed process leaves a draft; a running one holds its lock.
 #[test]
 fn a_write_clears_what_a_killed_one_left_and_waits_for_one_at_work() {
-    let yard = Yard::new(&[
+    let yard = TestWorkspace::new(&[
         ("x.txt", "old"),
         (".x.txt.offshoot-draft", "half"),
         (".y.txt.offshoot-draft -> ../outside/secret.txt", ""),
     ]);
-    let before = Yard::tree(&yard.outside);
+    let before = TestWorkspace::tree(&yard.outside);
     let workspace = &yard.context.workspace;
     workspace.write(Path::new("x.txt"), b"new").expect("it clears the draft");
     workspace.write(Path::new("y.txt"), b"new").expect("it clears the link");
-    assert_eq!(Yard::tree(&yard.outside), before);
-    let names: Vec<PathBuf> = Yard::tree(&yard.root).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(TestWorkspace::tree(&yard.outside), before);
+    let names: Vec<PathBuf> = TestWorkspace::tree(&yard.root).into_iter().map(|(path, _)| path).collect();
     assert_eq!(names, [yard.root.join("x.txt"), yard.root.join("y.txt")]);
 
     let busy = std::fs::File::create(yard.root.join(".x.txt.offshoot-draft")).expect("a draft");
@@ -419,7 +419,7 @@ fn a_write_clears_what_a_killed_one_left_and_waits_for_one_at_work() {
 
 #[test]
 fn writers_of_one_file_take_turns() {
-    let yard = Yard::new(&[]);
+    let yard = TestWorkspace::new(&[]);
     let text = |writer: u8| vec![b'a' + writer; 10_000];
     std::thread::scope(|scope| {
         for writer in 0..4 {
@@ -433,13 +433,13 @@ fn writers_of_one_file_take_turns() {
             });
         }
     });
-    assert_eq!(Yard::tree(&yard.root).len(), 1);
+    assert_eq!(TestWorkspace::tree(&yard.root).len(), 1);
 }
 
-/// What is executed or believed later is not written, whatever leads to it.
+/// No path and no link leads to a write of a protected place.
 #[test]
 fn a_protected_place_cannot_be_written_by_any_way() {
-    let yard = Yard::new(&[
+    let yard = TestWorkspace::new(&[
         (".git/config", "old"),
         (".git/hooks/", ""),
         ("sub/.git", "gitdir: ../.git/modules/sub"),
@@ -553,7 +553,10 @@ fn a_protected_place_cannot_be_written_by_any_way() {
     "#]].assert_eq(&seen);
     let read = |path| std::fs::read_to_string(yard.root.join(path)).expect("it is there");
     assert_eq!((read(".git/config"), read("hard")), ("old".to_owned(), "new".to_owned()));
-    assert_eq!(Yard::tree(&yard.root.join(".git")), [(yard.root.join(".git/config"), b"old".to_vec())]);
+    assert_eq!(
+        TestWorkspace::tree(&yard.root.join(".git")),
+        [(yard.root.join(".git/config"), b"old".to_vec())]
+    );
     for absent in
         ["new/.git", "new/folder/.git", "plain/.git", ".husky", ".offshoot", ".envrc", "git~1", ".GIT"]
     {
@@ -561,7 +564,7 @@ fn a_protected_place_cannot_be_written_by_any_way() {
     }
 }
 
-/// Each: what is there, what is written, and whether it may be.
+/// Each case: existing files, the path to write, and whether it may be written.
 #[test]
 fn what_git_would_run_cannot_be_written_whatever_its_name() {
     const BARE: [(&str, &str); 3] = [("HEAD", "ref: x"), ("objects/", ""), ("refs/heads/", "")];
@@ -584,7 +587,7 @@ fn what_git_would_run_cannot_be_written_whatever_its_name() {
         (&BARE, "config", false),
         (&BARE, "hooks/pre-commit", false),
         (&BARE, "src/a.txt", true),
-        // What leads elsewhere.
+        // References from settings.
         (&[(".git", "gitdir: ./own")], "own/config", false),
         (&[HOOKS], "tools/hooks/pre-commit", false),
         (&[HOOKS], "tools/other", true),
@@ -592,7 +595,7 @@ fn what_git_would_run_cannot_be_written_whatever_its_name() {
         (&[(".git/config", "[include]\npath = ../own.cfg")], "own.cfg", false),
         (&[("sub/.git/config", "[core]\nhooksPath = ../h")], "h/pre-commit", false),
         (&[], ".githooks/pre-commit", false),
-        // Links from a protected name, and to what one leads to.
+        // Links from a protected name, and their targets.
         (&[("tools/hooks/", ""), (".husky -> tools/hooks", "")], ".husky/pre-commit", false),
         (&[("tools/hooks/", ""), (".husky -> tools/hooks", "")], "tools/hooks/pre-commit", false),
         (&[("tools/hooks/", ""), (".husky -> tools/hooks", "")], "tools/hook", true),
@@ -605,7 +608,7 @@ fn what_git_would_run_cannot_be_written_whatever_its_name() {
     ];
     let mut wrong = Vec::new();
     for (files, path, may) in cases {
-        let yard = Yard::new(files);
+        let yard = TestWorkspace::new(files);
         let file = || std::fs::read(yard.root.join(path)).ok();
         let before = file();
         let right = match yard.context.workspace.write(Path::new(path), b"new") {
@@ -622,12 +625,12 @@ fn what_git_would_run_cannot_be_written_whatever_its_name() {
 
 #[test]
 fn a_write_that_is_refused_leaves_no_folders() {
-    let yard = Yard::new(&[("src/a.rs", "")]);
+    let yard = TestWorkspace::new(&[("src/a.rs", "")]);
     let mut rules = crate::Rules::default();
     rules.add(crate::List::Deny, "write(closed)").expect("a rule");
     rules.add(crate::List::Deny, "write(src/**/gen)").expect("a rule");
     let workspace = Workspace::open(&yard.root).expect("a workspace");
-    let workspace = workspace.without(&[yard.root.join("own")]).ruled_by(std::sync::Arc::new(rules));
+    let workspace = workspace.with_hidden(&[yard.root.join("own")]).with_rules(std::sync::Arc::new(rules));
     for path in ["closed/a/b.txt", "src/x/gen/y/b.txt", "own/a/b.txt", "new/.git/hooks/x", "new/.envrc"] {
         workspace.write(Path::new(path), b"x").expect_err(path);
     }
@@ -639,17 +642,17 @@ fn a_write_that_is_refused_leaves_no_folders() {
     assert_eq!(left, ["src", "a.rs"]);
 }
 
-/// A hard link is no way round a rule: it is the file that the rule means.
+/// A hard link is no way around a rule.
 #[tokio::test]
 async fn what_is_closed_is_closed_under_its_other_names() {
-    let mut yard = Yard::new(&[("secrets/key", "hidden"), ("open", "shown"), ("own/x", "hidden")]);
+    let mut yard = TestWorkspace::new(&[("secrets/key", "hidden"), ("open", "shown"), ("own/x", "hidden")]);
     for (from, to) in [("secrets/key", "twin"), ("open", "other"), ("own/x", "a")] {
         std::fs::hard_link(yard.root.join(from), yard.root.join(to)).expect("a link");
     }
     let mut rules = crate::Rules::default();
     rules.add(crate::List::Deny, "read(secrets)").expect("a rule");
-    let workspace = Workspace::open(&yard.root).expect("a workspace").without(&[yard.root.join("own")]);
-    yard.context.workspace = std::sync::Arc::new(workspace.ruled_by(std::sync::Arc::new(rules)));
+    let workspace = Workspace::open(&yard.root).expect("a workspace").with_hidden(&[yard.root.join("own")]);
+    yard.context.workspace = std::sync::Arc::new(workspace.with_rules(std::sync::Arc::new(rules)));
     let mut seen = String::new();
     for path in ["twin", "a", "other"] {
         seen += &format!("{}\n", yard.ask("read", json!({ "path": path })).await);

@@ -84,7 +84,7 @@ fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCod
     let mut accepted = Vec::new();
     // The files that MCP servers are started from. Settings that cannot be read name none yet.
     let programs = match crate::settings::check_settings(&described.project) {
-        Ok(settings) => definitions::ground(&described.project)?.files(&settings.mcp),
+        Ok(settings) => definitions::server_paths(&described.project)?.files_to_accept(&settings.mcp),
         Err(_) => Vec::new(),
     };
     for path in files {

@@ -103,7 +103,7 @@ fn sandbox_finding() -> Finding {
     let tried = || -> anyhow::Result<Result<(), String>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let launcher = Some(std::env::current_exe()?);
-        Ok(runtime.block_on(agent::Shell { launcher, ..agent::Shell::default() }.check()))
+        Ok(runtime.block_on(agent::ShellConfig { launcher, ..agent::ShellConfig::default() }.check()))
     };
     let held = tried().unwrap_or_else(|error| Err(error.to_string()));
     Finding {

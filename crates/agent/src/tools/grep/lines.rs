@@ -1,4 +1,4 @@
-//! One file's lines that match, as they are shown.
+//! Matching lines of one file, formatted for the answer.
 
 use std::fs::File;
 use std::io;
@@ -9,43 +9,43 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 
 use super::super::cut;
 
-/// How many characters of a line are shown.
-const LINE: usize = 400;
-/// How many of them may come before the match.
-const BEFORE: usize = 100;
-/// The longest line that is looked at.
-const MAX_LINE: usize = 32 << 20;
+/// Maximum number of characters of a line in an answer.
+const MAX_LINE_CHARS: usize = 400;
+/// Number of them that may come before the match.
+const CHARS_BEFORE_MATCH: usize = 100;
+/// Longest line that is searched.
+const MAX_LINE_BYTES: usize = 32 << 20;
 
-/// What is searched for, and how.
-pub(super) struct Searching {
+/// Line search with its settings.
+pub(super) struct LineSearcher {
     matcher: RegexMatcher,
     searcher: Searcher,
     context: usize,
 }
 
-/// How much of a file is shown.
-pub(super) enum Wanted {
-    /// So many matching lines, while what is shown has no more than so many bytes.
+/// Amount of results to collect from one file.
+pub(super) enum SearchLimit {
+    /// Up to `count` matching lines, as long as the results have no more than `bytes` bytes.
     Lines { count: usize, bytes: usize },
-    /// None: they are counted.
+    /// Only the number of matching lines.
     Count,
 }
 
-/// What was found in a file.
+/// Results from one file.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct FileMatches {
     pub(super) matches: usize,
-    /// The matches and the lines round them, ready to be shown.
+    /// Matches and context lines, formatted.
     pub(super) shown: Vec<String>,
-    /// Their bytes.
+    /// Their size in bytes.
     pub(super) size: usize,
-    /// There are more matches than were wanted.
+    /// True if there are more matches.
     pub(super) more: bool,
-    /// It is no text.
+    /// True for a binary file.
     pub(super) binary: bool,
 }
 
-impl Searching {
+impl LineSearcher {
     pub(super) fn new(matcher: RegexMatcher, context: usize) -> Self {
         let searcher = SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
@@ -53,7 +53,7 @@ impl Searching {
             .before_context(context)
             .after_context(context)
             .binary_detection(BinaryDetection::quit(0))
-            .heap_limit(Some(MAX_LINE))
+            .heap_limit(Some(MAX_LINE_BYTES))
             .build();
         Self { matcher, searcher, context }
     }
@@ -62,60 +62,61 @@ impl Searching {
         self.context > 0
     }
 
-    /// Searches a file for what is wanted of it.
-    pub(super) fn search(&mut self, path: &str, file: &File, wanted: Wanted) -> io::Result<Lines> {
-        let mut sink = Collect { path, matcher: &self.matcher, wanted, lines: Lines::default() };
+    /// Searches a file.
+    pub(super) fn search(&mut self, path: &str, file: &File, wanted: SearchLimit) -> io::Result<FileMatches> {
+        let mut sink = MatchCollector { path, matcher: &self.matcher, wanted, lines: FileMatches::default() };
         self.searcher.search_file(&self.matcher, file, &mut sink)?;
         Ok(sink.lines)
     }
 }
 
-struct Collect<'a> {
+struct MatchCollector<'a> {
     path: &'a str,
     matcher: &'a RegexMatcher,
-    wanted: Wanted,
-    lines: Lines,
+    wanted: SearchLimit,
+    lines: FileMatches,
 }
 
-impl Collect<'_> {
-    fn keep(&mut self, number: Option<u64>, sign: char, bytes: &[u8]) {
-        if matches!(self.wanted, Wanted::Count) {
+impl MatchCollector<'_> {
+    fn add_line(&mut self, number: Option<u64>, sign: char, bytes: &[u8]) {
+        if matches!(self.wanted, SearchLimit::Count) {
             return;
         }
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        // A cut line still shows what was looked for.
+        // A shortened line still shows the match.
         let at = self.matcher.find(bytes).ok().flatten().map_or(0, |found| found.start());
         let before = String::from_utf8_lossy(&bytes[..at]).chars().count();
-        let line = cut(&String::from_utf8_lossy(bytes), before.saturating_sub(BEFORE), LINE);
+        let line =
+            cut(&String::from_utf8_lossy(bytes), before.saturating_sub(CHARS_BEFORE_MATCH), MAX_LINE_CHARS);
         let line = format!("{}{sign}{}{sign}{line}", self.path, number.unwrap_or(0));
         self.lines.size += line.len() + 1;
         self.lines.shown.push(line);
     }
 }
 
-impl Sink for Collect<'_> {
+impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        if let Wanted::Lines { count, bytes } = self.wanted
+        if let SearchLimit::Lines { count, bytes } = self.wanted
             && (self.lines.matches == count || self.lines.size > bytes)
         {
             self.lines.more = true;
             return Ok(false);
         }
         self.lines.matches += 1;
-        self.keep(found.line_number(), ':', found.bytes());
+        self.add_line(found.line_number(), ':', found.bytes());
         Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
-        self.keep(line.line_number(), '-', line.bytes());
+        self.add_line(line.line_number(), '-', line.bytes());
         Ok(true)
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
-        if let Wanted::Lines { .. } = self.wanted {
+        if let SearchLimit::Lines { .. } = self.wanted {
             self.lines.shown.push("--".to_owned());
         }
         Ok(true)

@@ -1,10 +1,10 @@
 use expect_test::expect;
 use serde_json::json;
 
-use crate::tools::testing::Yard;
+use crate::tools::testing::TestWorkspace;
 
-fn yard() -> Yard {
-    Yard::new(&[
+fn yard() -> TestWorkspace {
+    TestWorkspace::new(&[
         ("poem.txt", "one fish\ntwo fish\nred dog\nblue Fish\nlast\n"),
         ("src/main.rs", "fn main() {\n    swim(\"fish\");\n}\n"),
         ("src/lib.rs", "// no swimmers\r\npub fn swim() {} // fish\r\n"),
@@ -168,7 +168,7 @@ async fn what_cannot_be_searched_is_named() {
 #[tokio::test]
 async fn long_lines_are_cut_round_the_match() {
     let line = format!("{}needle{}\n", "ä".repeat(1_000), "b".repeat(1_000));
-    let yard = Yard::new(&[("long.txt", &line)]);
+    let yard = TestWorkspace::new(&[("long.txt", &line)]);
     let seen = yard.ask("grep", json!({"pattern": "needle"})).await;
     let seen = seen.replace(&"ä".repeat(100), "<100 ä>").replace(&"b".repeat(294), "<294 b>");
     expect![[r#"
@@ -185,7 +185,7 @@ async fn a_large_answer_is_cut() {
         let names: Vec<String> = (0..files).map(|number| format!("f{number}.txt")).collect();
         let text = line.repeat(lines);
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text.as_str())).collect();
-        let seen = Yard::new(&files).ask("grep", json!({"pattern": "x", "limit": 2000})).await;
+        let seen = TestWorkspace::new(&files).ask("grep", json!({"pattern": "x", "limit": 2000})).await;
         assert!((250_000..300_000).contains(&seen.len()), "{}", seen.len());
         assert_eq!(seen.lines().last(), Some("[there is more; narrow the search to see it]"));
     }

@@ -1,8 +1,8 @@
-//! Which addresses belong to the public internet.
+//! Classification of addresses that are not part of the public internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Ranges that are not, with what they are. The first that fits counts.
+/// Non-public ranges with descriptions. The first match counts.
 const V4: &[(Ipv4Addr, u32, &str)] = &[
     (Ipv4Addr::new(169, 254, 169, 254), 32, "a cloud's metadata service"),
     (Ipv4Addr::new(169, 254, 170, 2), 32, "a cloud's metadata service"),
@@ -27,7 +27,7 @@ const V4: &[(Ipv4Addr, u32, &str)] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4, "reserved"),
 ];
 
-/// The same for IPv6. The last line is all that is not global unicast.
+/// Non-public ranges of IPv6. Everything outside `GLOBAL_UNICAST` is not public either.
 const V6: &[(Ipv6Addr, u32, &str)] = &[
     (v6(0, 0, 0, 0), 128, "unspecified"),
     (Ipv6Addr::LOCALHOST, 128, "loopback"),
@@ -43,48 +43,48 @@ const V6: &[(Ipv6Addr, u32, &str)] = &[
     (v6(0x2001, 0xdb8, 0, 0), 32, "for documentation"),
     (v6(0x3fff, 0, 0, 0), 20, "for documentation"),
 ];
-const GLOBAL: (Ipv6Addr, u32) = (v6(0x2000, 0, 0, 0), 3);
+const GLOBAL_UNICAST: (Ipv6Addr, u32) = (v6(0x2000, 0, 0, 0), 3);
 
 const fn v6(a: u16, b: u16, c: u16, d: u16) -> Ipv6Addr {
     Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)
 }
 
-/// What an address is, where it is not a public one of a single machine.
-pub(super) fn not_public(address: IpAddr) -> Option<String> {
+/// Describes an address that is not a public address of a single machine.
+pub(super) fn non_public_kind(address: IpAddr) -> Option<String> {
     match address {
-        IpAddr::V4(address) => not_public_v4(address).map(str::to_owned),
-        IpAddr::V6(address) => not_public_v6(address),
+        IpAddr::V4(address) => non_public_v4(address).map(str::to_owned),
+        IpAddr::V6(address) => non_public_v6(address),
     }
 }
 
-fn not_public_v4(address: Ipv4Addr) -> Option<&'static str> {
+fn non_public_v4(address: Ipv4Addr) -> Option<&'static str> {
     let bits = u32::from(address);
     let is_in =
         |net: Ipv4Addr, length: u32| (bits ^ u32::from(net)).checked_shr(32 - length).unwrap_or(0) == 0;
     V4.iter().find(|(net, length, _)| is_in(*net, *length)).map(|(.., what)| *what)
 }
 
-fn not_public_v6(address: Ipv6Addr) -> Option<String> {
+fn non_public_v6(address: Ipv6Addr) -> Option<String> {
     let is_in = |net: Ipv6Addr, length: u32| {
         (u128::from(address) ^ u128::from(net)).checked_shr(128 - length).unwrap_or(0) == 0
     };
     if let Some((.., what)) = V6.iter().find(|(net, length, _)| is_in(*net, *length)) {
         return Some((*what).to_owned());
     }
-    let inside = inside(address);
+    let inside = embedded_v4(address);
     for address in &inside {
-        if let Some(what) = not_public_v4(*address) {
+        if let Some(what) = non_public_v4(*address) {
             return Some(format!("{what}, with {address} inside"));
         }
     }
-    // What leads to a public IPv4 address is one: mapped, or through a NAT64.
+    // Addresses that lead to a public IPv4 address are public: mapped ones, and those of NAT64.
     let is_translated =
         !inside.is_empty() && (is_in(v6(0x64, 0xff9b, 0, 0), 96) || address.to_ipv4_mapped().is_some());
-    (!is_translated && !is_in(GLOBAL.0, GLOBAL.1)).then(|| "no global unicast".to_owned())
+    (!is_translated && !is_in(GLOBAL_UNICAST.0, GLOBAL_UNICAST.1)).then(|| "no global unicast".to_owned())
 }
 
-/// The IPv4 addresses that packets to this one may end up at.
-fn inside(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+/// Lists the IPv4 addresses that packets to this address may reach.
+fn embedded_v4(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let s = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match s {
@@ -92,7 +92,7 @@ fn inside(address: Ipv6Addr) -> Vec<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => vec![v4(high, low)],
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => vec![v4(high, low)],
         [0x2002, high, low, ..] => vec![v4(high, low)],
-        // Teredo: the server's, and the client's with its bits turned over
+        // Teredo: the server's, and the client's with inverted bits
         [0x2001, 0, high, low, _, _, client_high, client_low] => {
             vec![v4(high, low), v4(!client_high, !client_low)]
         }

@@ -1,4 +1,4 @@
-//! One page from the web: checked, asked, followed, and taken in within limits.
+//! Fetches one page: checks each address, connects, follows redirects, and reads the body within limits.
 
 use std::io;
 
@@ -14,42 +14,43 @@ use tokio::task::JoinSet;
 use url::{Host, Url};
 use wire::encoding;
 
-use super::network::{Stream, World};
-use super::target::{Allowed, Target};
+use super::network::{NetStream, Network};
+use super::target::{AllowedHosts, FetchTarget};
 use crate::Judgement;
 use crate::tools::Refusal;
 
-/// The most that a body may hold, as it comes and unpacked.
+/// Maximum size of a body, compressed and decompressed.
 pub(super) const MAX_BYTES: usize = 5 << 20;
-/// How many redirects are followed.
+/// Maximum number of redirects.
 const REDIRECTS: usize = 5;
-/// How many of a name's addresses are tried.
+/// Maximum number of a name's addresses to try.
 const ADDRESSES: usize = 4;
 
-/// What was found.
+/// A fetched page.
 #[derive(Debug)]
-pub(super) struct Page {
-    /// Where, after all redirects.
+pub(super) struct FetchedPage {
+    /// Final URL, after all redirects.
     pub(super) url: Url,
     pub(super) status: StatusCode,
-    /// As the server calls it, in small letters.
+    /// Content type from the server, in lower case.
     pub(super) content_type: String,
     pub(super) body: Vec<u8>,
 }
 
-/// Gets a page. Every hop is checked before anything is sent to it, and asked at the address that was checked. `judge` says
-/// what the rules say of it; whether the first address may be asked was decided before, and that holds for its whole host.
+/// Fetches a page. Every hop is checked before anything is sent, and the connection goes to the checked
+/// address. `judge` applies the permission rules to redirects. The first URL was judged before the call, and
+/// that decision holds for its whole host.
 pub(super) async fn fetch(
     url: &str,
-    allowed: &Allowed,
-    world: &dyn World,
+    allowed: &AllowedHosts,
+    network: &dyn Network,
     judge: &(dyn Fn(&str) -> Judgement + Sync),
-) -> Result<Page, Refusal> {
-    let first = Target::parse(url, allowed)?;
+) -> Result<FetchedPage, Refusal> {
+    let first = FetchTarget::parse(url, allowed)?;
     let mut target = first.clone();
     for _ in 0..=REDIRECTS {
-        let stream = connect(&target, world).await?;
-        // What drives the connection ends with the set.
+        let stream = connect(&target, network).await?;
+        // Dropping the set ends the connection's task.
         let mut driver = JoinSet::new();
         let response = ask(&target, stream, &mut driver).await?;
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
@@ -59,7 +60,7 @@ pub(super) async fn fetch(
                 let to = target.url.as_str();
                 match judge(to) {
                     Judgement::Allow => {}
-                    Judgement::Ask(_) if target.is_beside(&first) => {}
+                    Judgement::Ask(_) if target.is_same_server(&first) => {}
                     Judgement::Ask(why) => {
                         return Err(Refusal(format!(
                             "it redirects to `{to}`, and {why}: fetch that URL by a call of its own"
@@ -70,15 +71,15 @@ pub(super) async fn fetch(
                     }
                 }
             }
-            _ => return take_in(target, response).await,
+            _ => return read_page(target, response).await,
         }
     }
     Err(Refusal(format!("`{url}` redirects more than {REDIRECTS} times")))
 }
 
-async fn connect(target: &Target, world: &dyn World) -> Result<Box<dyn Stream>, Refusal> {
+async fn connect(target: &FetchTarget, network: &dyn Network) -> Result<Box<dyn NetStream>, Refusal> {
     let found = match &target.host {
-        Host::Domain(name) => world
+        Host::Domain(name) => network
             .resolve(name)
             .await
             .map_err(|error| Refusal(format!("`{name}` cannot be found: {error}")))?,
@@ -90,8 +91,8 @@ async fn connect(target: &Target, world: &dyn World) -> Result<Box<dyn Stream>, 
         host => host.to_string(),
     };
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in target.checked(found)?.into_iter().take(ADDRESSES) {
-        match world.connect(address, target.is_secure().then_some(&name)).await {
+    for address in target.check_addresses(found)?.into_iter().take(ADDRESSES) {
+        match network.connect(address, target.is_secure().then_some(&name)).await {
             Ok(stream) => return Ok(stream),
             Err(error) => failed = error,
         }
@@ -100,8 +101,8 @@ async fn connect(target: &Target, world: &dyn World) -> Result<Box<dyn Stream>, 
 }
 
 async fn ask(
-    target: &Target,
-    stream: Box<dyn Stream>,
+    target: &FetchTarget,
+    stream: Box<dyn NetStream>,
     driver: &mut JoinSet<()>,
 ) -> Result<Response<Incoming>, Refusal> {
     let failed = |error: hyper::Error| {
@@ -111,7 +112,7 @@ async fn ask(
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
     driver.spawn(async move {
-        let _ = connection.await; // what goes wrong is told to whoever waits for the answer
+        let _ = connection.await; // the request reports the error
     });
     let request = Request::get(target.path_and_query())
         .header(HOST, target.authority())
@@ -123,7 +124,7 @@ async fn ask(
     sender.send_request(request).await.map_err(failed)
 }
 
-async fn take_in(target: Target, response: Response<Incoming>) -> Result<Page, Refusal> {
+async fn read_page(target: FetchTarget, response: Response<Incoming>) -> Result<FetchedPage, Refusal> {
     let (head, mut body) = response.into_parts();
     let content_type = text(&head.headers, CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
     let announced = text(&head.headers, CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
@@ -150,14 +151,14 @@ async fn take_in(target: Target, response: Response<Incoming>) -> Result<Page, R
             .map_err(|error| Refusal(format!("`{target}` cannot be unpacked: {error}")))?,
         None => bytes.to_vec(),
     };
-    Ok(Page { url: target.url, status: head.status, content_type, body })
+    Ok(FetchedPage { url: target.url, status: head.status, content_type, body })
 }
 
 fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(|value| value.trim().to_owned())
 }
 
-/// Types that are words.
+/// Returns true for types that are text.
 fn is_readable(content_type: &str) -> bool {
     let kind = essence(content_type);
     kind.starts_with("text/")
@@ -165,7 +166,7 @@ fn is_readable(content_type: &str) -> bool {
         || (kind.starts_with("application/") && (kind.ends_with("+json") || kind.ends_with("+xml")))
 }
 
-/// A type without its parameters.
+/// Returns a content type without parameters.
 pub(super) fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }

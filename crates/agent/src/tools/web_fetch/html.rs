@@ -1,6 +1,7 @@
-//! HTML as text that reads well: headings, lists, links, tables and code stay, all that is not words goes.
+//! Conversion of HTML to readable text. Headings, lists, links, tables and code stay; everything without words
+//! is dropped.
 //!
-//! It goes from tag to tag without building a tree, so that no nesting costs more than its length.
+//! It works on a stream of tags without building a tree, so deep nesting costs no more than its length.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -12,29 +13,31 @@ use html5ever::tokenizer::{
 };
 use url::Url;
 
-/// More than anybody is shown. Links are written out, so a page can come out longer than it was.
-const LONGEST: usize = 1 << 20;
-/// Deeper lists and quotes are not set in further.
-const DEEPEST: usize = 8;
+/// Maximum size of the text. Links are written in full, so the text can be longer than the page.
+const MAX_TEXT: usize = 1 << 20;
+/// Maximum indentation of nested lists and quotes.
+const MAX_INDENT: usize = 8;
 
-/// How much is read before we look at the clock.
-const PIECE: usize = 4 * 1024;
+/// Number of bytes between two checks of the time limit.
+const CHUNK: usize = 4 * 1024;
 
-/// The text of a page, with links as they are seen from `base`, as far as `patience` goes.
+/// Converts a page to text, with links resolved against `base`. Stops at `time_limit`.
 ///
-/// The tokenizer compares each attribute of a tag with all before it, so a tag of megabytes would take it hours.
-pub(super) fn to_text(html: &str, base: &Url, patience: Duration) -> String {
+/// The tokenizer compares each attribute of a tag with all earlier ones, so a tag of several megabytes would
+/// take hours.
+pub(super) fn to_text(html: &str, base: &Url, time_limit: Duration) -> String {
     let started = Instant::now();
-    let tokenizer = Tokenizer::new(Sink(RefCell::new(Writer::new(base))), TokenizerOpts::default());
+    let tokenizer =
+        Tokenizer::new(TokenWriter(RefCell::new(TextWriter::new(base))), TokenizerOpts::default());
     let input = BufferQueue::default();
     let mut rest = html;
-    while !rest.is_empty() && tokenizer.sink.0.borrow().out.len() <= LONGEST {
-        if started.elapsed() > patience {
+    while !rest.is_empty() && tokenizer.sink.0.borrow().out.len() <= MAX_TEXT {
+        if started.elapsed() > time_limit {
             let read = html.len() - rest.len();
             let text = tokenizer.sink.0.into_inner().finish();
             return format!("{text}\n\n[cut: {read} of {} bytes could be read in time]", html.len());
         }
-        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(CHUNK));
         input.push_back(piece.into());
         while !matches!(tokenizer.feed(&input), TokenizerResult::Done) {}
         rest = after;
@@ -43,18 +46,18 @@ pub(super) fn to_text(html: &str, base: &Url, patience: Duration) -> String {
     tokenizer.sink.0.into_inner().finish()
 }
 
-struct Sink<'a>(RefCell<Writer<'a>>);
+struct TokenWriter<'a>(RefCell<TextWriter<'a>>);
 
-impl TokenSink for Sink<'_> {
+impl TokenSink for TokenWriter<'_> {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
         let mut writer = self.0.borrow_mut();
         match token {
-            Token::CharacterTokens(text) => writer.text(&text),
+            Token::CharacterTokens(text) => writer.write_text(&text),
             Token::TagToken(tag) if tag.kind == TagKind::StartTag => {
                 writer.open(&tag);
-                return raw(&tag);
+                return raw_content(&tag);
             }
             Token::TagToken(tag) => writer.close(&tag.name),
             _ => {}
@@ -63,8 +66,8 @@ impl TokenSink for Sink<'_> {
     }
 }
 
-/// Elements whose content is no markup.
-fn raw(tag: &Tag) -> TokenSinkResult<()> {
+/// Tells the tokenizer which elements contain no markup.
+fn raw_content(tag: &Tag) -> TokenSinkResult<()> {
     match &*tag.name {
         "script" => TokenSinkResult::RawData(RawKind::ScriptData),
         "style" | "xmp" | "iframe" | "noembed" | "noframes" => TokenSinkResult::RawData(RawKind::Rawtext),
@@ -74,8 +77,8 @@ fn raw(tag: &Tag) -> TokenSinkResult<()> {
     }
 }
 
-/// Elements with nothing to read in them.
-fn is_silent(name: &str) -> bool {
+/// Returns true for elements without readable content.
+fn is_skipped(name: &str) -> bool {
     matches!(
         name,
         "script"
@@ -91,8 +94,8 @@ fn is_silent(name: &str) -> bool {
     )
 }
 
-/// How many line ends an element stands apart by.
-fn distance(name: &str) -> usize {
+/// Returns the number of line breaks around an element.
+fn line_breaks(name: &str) -> usize {
     match name {
         "p" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "ul" | "ol" | "dl" | "table" | "pre"
         | "blockquote" | "hr" | "article" | "section" | "main" => 2,
@@ -103,35 +106,35 @@ fn distance(name: &str) -> usize {
     }
 }
 
-struct Link {
+struct OpenLink {
     href: String,
-    /// Words of it have been written.
+    /// True once some text of the link was written.
     is_begun: bool,
 }
 
-struct Writer<'a> {
+struct TextWriter<'a> {
     base: &'a Url,
     out: String,
     title: String,
     in_title: bool,
-    /// Line ends that are due before the next word.
+    /// Line breaks to write before the next word.
     breaks: usize,
-    /// A space is due.
+    /// True if a space comes before the next word.
     space: bool,
-    /// What stands before the next word on its line, such as a list's dash.
+    /// Text to write before the next word on its line, such as a list marker.
     lead: String,
-    /// The element whose content is left out, and how often it is open.
-    silent: Option<(String, usize)>,
+    /// Element whose content is skipped, and its nesting depth.
+    skipped: Option<(String, usize)>,
     pre: usize,
     quotes: usize,
-    /// Open lists; a number for those that count.
+    /// Open lists, with a counter for numbered ones.
     lists: Vec<Option<u32>>,
-    link: Option<Link>,
+    link: Option<OpenLink>,
     in_code: bool,
     cells: usize,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> TextWriter<'a> {
     fn new(base: &'a Url) -> Self {
         Self {
             base,
@@ -141,7 +144,7 @@ impl<'a> Writer<'a> {
             breaks: 0,
             space: false,
             lead: String::new(),
-            silent: None,
+            skipped: None,
             pre: 0,
             quotes: 0,
             lists: Vec::new(),
@@ -163,27 +166,27 @@ impl<'a> Writer<'a> {
 
     fn open(&mut self, tag: &Tag) {
         let name = &*tag.name;
-        if self.out.len() > LONGEST {
+        if self.out.len() > MAX_TEXT {
             return;
         }
-        if let Some((silent, depth)) = &mut self.silent {
-            *depth += usize::from(silent == name && !tag.self_closing);
+        if let Some((skipped, depth)) = &mut self.skipped {
+            *depth += usize::from(skipped == name && !tag.self_closing);
             return;
         }
-        if is_silent(name) {
-            // Only what is not HTML's own closes itself.
+        if is_skipped(name) {
+            // Only foreign elements can close themselves.
             if !(tag.self_closing && matches!(name, "svg" | "math")) {
-                self.silent = Some((name.to_owned(), 1));
+                self.skipped = Some((name.to_owned(), 1));
             }
             return;
         }
-        self.apart(distance(name));
+        self.require_breaks(line_breaks(name));
         match name {
             "title" => self.in_title = self.out.is_empty() && self.title.is_empty(),
             "br" => self.line_end(),
             "hr" => {
-                self.word("---");
-                self.apart(2);
+                self.write_word("---");
+                self.require_breaks(2);
             }
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 let level = usize::from(name.as_bytes()[1] - b'0');
@@ -191,35 +194,35 @@ impl<'a> Writer<'a> {
             }
             "ul" => self.lists.push(None),
             "ol" => self.lists.push(Some(0)),
-            "li" => self.item(),
+            "li" => self.begin_item(),
             "blockquote" => self.quotes += 1,
             "pre" => {
                 self.pre += 1;
                 if self.pre == 1 {
-                    self.word("```");
-                    self.apart(1);
+                    self.write_word("```");
+                    self.require_breaks(1);
                 }
             }
             "code" if self.pre == 0 && !self.in_code => {
-                self.word("`");
+                self.write_word("`");
                 self.in_code = true;
             }
             "tr" => self.cells = 0,
             "td" | "th" => {
                 if self.cells > 0 {
                     self.space = true;
-                    self.word("|");
+                    self.write_word("|");
                     self.space = true;
                 }
                 self.cells += 1;
             }
             "a" => {
                 self.end_link();
-                self.link = attribute(tag, "href").and_then(|href| self.leads_to(href));
+                self.link = attribute(tag, "href").and_then(|href| self.link_to(href));
             }
             "img" => {
                 if let Some(alt) = attribute(tag, "alt").filter(|alt| !alt.trim().is_empty()) {
-                    self.text(&format!("[image: {alt}]"));
+                    self.write_text(&format!("[image: {alt}]"));
                 }
             }
             _ => {}
@@ -227,10 +230,10 @@ impl<'a> Writer<'a> {
     }
 
     fn close(&mut self, name: &str) {
-        if let Some((silent, depth)) = &mut self.silent {
-            *depth -= usize::from(silent == name);
+        if let Some((skipped, depth)) = &mut self.skipped {
+            *depth -= usize::from(skipped == name);
             if *depth == 0 {
-                self.silent = None;
+                self.skipped = None;
             }
             return;
         }
@@ -243,74 +246,74 @@ impl<'a> Writer<'a> {
             "pre" if self.pre > 0 => {
                 self.pre -= 1;
                 if self.pre == 0 {
-                    self.apart(1);
-                    self.word("```");
+                    self.require_breaks(1);
+                    self.write_word("```");
                 }
             }
             "code" if std::mem::take(&mut self.in_code) => {
                 self.space = false;
-                self.word("`");
+                self.write_word("`");
             }
             "a" => self.end_link(),
             _ => {}
         }
-        // A heading without words leaves none of its signs behind.
-        if distance(name) > 0 {
+        // An empty heading leaves no marker.
+        if line_breaks(name) > 0 {
             self.lead.clear();
         }
-        self.apart(distance(name));
+        self.require_breaks(line_breaks(name));
     }
 
-    fn text(&mut self, text: &str) {
-        if self.silent.is_some() || self.out.len() > LONGEST {
+    fn write_text(&mut self, text: &str) {
+        if self.skipped.is_some() || self.out.len() > MAX_TEXT {
             return;
         }
         if self.in_title {
             return self.title.push_str(text);
         }
         if self.pre > 0 {
-            return self.verbatim(text);
+            return self.write_verbatim(text);
         }
         let mut words = text.split(char::is_whitespace);
-        // Between two words there is a space; and at an end of the piece, where one stood there.
-        self.word(words.next().unwrap_or_default());
+        // Words are separated by one space, also at the ends of the text if it had one there.
+        self.write_word(words.next().unwrap_or_default());
         for word in words {
             self.space = true;
-            self.word(word);
+            self.write_word(word);
         }
     }
 
-    /// Text whose lines are its own.
-    fn verbatim(&mut self, text: &str) {
+    /// Writes text with its own line breaks.
+    fn write_verbatim(&mut self, text: &str) {
         for (index, line) in text.split('\n').enumerate() {
             if index > 0 {
                 self.line_end();
             }
             let line = line.trim_end_matches('\r');
             if !line.is_empty() {
-                self.begin();
+                self.write_pending();
                 self.out.extend(line.chars().filter(|c| *c == '\t' || !c.is_control()));
             }
         }
     }
 
-    fn word(&mut self, word: &str) {
+    fn write_word(&mut self, word: &str) {
         if word.is_empty() {
             return;
         }
-        self.begin();
+        self.write_pending();
         self.out.extend(word.chars().filter(|c| !c.is_control()));
     }
 
-    /// Writes what is due before a word.
-    fn begin(&mut self) {
+    /// Writes breaks, spaces and markers that come before a word.
+    fn write_pending(&mut self) {
         let at_start = self.out.is_empty();
         if self.breaks > 0 || at_start {
             if !at_start {
                 self.out.push_str(&"\n".repeat(self.breaks));
             }
-            self.out.push_str(&"> ".repeat(self.quotes.min(DEEPEST)));
-            let depth = self.lists.len().saturating_sub(1).min(DEEPEST);
+            self.out.push_str(&"> ".repeat(self.quotes.min(MAX_INDENT)));
+            let depth = self.lists.len().saturating_sub(1).min(MAX_INDENT);
             self.out.push_str(&"  ".repeat(depth));
         } else if self.space && !self.out.ends_with(['\n', ' ']) {
             self.out.push(' ');
@@ -323,16 +326,16 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn apart(&mut self, by: usize) {
+    fn require_breaks(&mut self, by: usize) {
         self.breaks = self.breaks.max(by);
     }
 
-    /// One more line, also an empty one.
+    /// Adds a line break. Empty lines are kept.
     fn line_end(&mut self) {
         self.breaks = (self.breaks + 1).min(2);
     }
 
-    fn item(&mut self) {
+    fn begin_item(&mut self) {
         self.lead = match self.lists.last_mut() {
             Some(Some(number)) => {
                 *number += 1;
@@ -348,13 +351,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Where a link leads, where that is another page.
-    fn leads_to(&self, href: &str) -> Option<Link> {
+    /// Returns a link to another page.
+    fn link_to(&self, href: &str) -> Option<OpenLink> {
         if href.starts_with('#') {
             return None;
         }
         let url = self.base.join(href).ok()?;
-        matches!(url.scheme(), "http" | "https").then(|| Link { href: url.into(), is_begun: false })
+        matches!(url.scheme(), "http" | "https").then(|| OpenLink { href: url.into(), is_begun: false })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The way to a host: a name's addresses, and a connection to one of them.
+//! Name resolution and connections.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,34 +13,34 @@ use tokio_rustls::TlsConnector;
 
 use crate::BoxFuture;
 
-/// How long one address may take to answer; then the next is tried.
+/// Time limit for connecting to one address. Then the next is tried.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Bytes both ways.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+/// A connection in both directions.
+pub(super) trait NetStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> NetStream for S {}
 
-/// What stands between the checks and the wire, so that tests can be the world.
-pub(super) trait World: Send + Sync {
-    /// All addresses of a name.
+/// Network access, which tests replace.
+pub(super) trait Network: Send + Sync {
+    /// Resolves all addresses of a name.
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 
-    /// Connects to exactly that address; with a name, over TLS to whoever can prove to have it.
+    /// Connects to exactly this address. With a name, uses TLS and checks the certificate for it.
     fn connect<'a>(
         &'a self,
         to: SocketAddr,
         tls: Option<&'a str>,
-    ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>>;
+    ) -> BoxFuture<'a, io::Result<Box<dyn NetStream>>>;
 }
 
-/// The world as it is. No proxy stands between, whatever the environment says: it would do a lookup of its own.
+/// The system's network. Proxies from the environment are ignored, since a proxy resolves names itself.
 #[derive(Default)]
-pub(super) struct RealWorld {
-    /// The machine's certificates, once somebody needs them.
+pub(super) struct SystemNetwork {
+    /// The machine's certificates, loaded on first use.
     trust: OnceLock<Arc<ClientConfig>>,
 }
 
-impl World for RealWorld {
+impl Network for SystemNetwork {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;
@@ -54,19 +54,19 @@ impl World for RealWorld {
         &'a self,
         to: SocketAddr,
         tls: Option<&'a str>,
-    ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
+    ) -> BoxFuture<'a, io::Result<Box<dyn NetStream>>> {
         Box::pin(async move {
             let tcp = tokio::time::timeout(CONNECT, TcpStream::connect(to)).await;
             let tcp = tcp.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            let Some(name) = tls else { return Ok(Box::new(tcp) as Box<dyn Stream>) };
+            let Some(name) = tls else { return Ok(Box::new(tcp) as Box<dyn NetStream>) };
             let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
             let tls = TlsConnector::from(self.trust()?).connect(name, tcp).await?;
-            Ok(Box::new(tls) as Box<dyn Stream>)
+            Ok(Box::new(tls) as Box<dyn NetStream>)
         })
     }
 }
 
-impl RealWorld {
+impl SystemNetwork {
     fn trust(&self) -> io::Result<Arc<ClientConfig>> {
         if let Some(config) = self.trust.get() {
             return Ok(Arc::clone(config));

@@ -1,4 +1,4 @@
-//! What may be asked: an address on the web that leads to nobody's inside.
+//! Validation of URLs: only the public web may be fetched.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,14 +6,15 @@ use std::str::FromStr;
 
 use url::{Host, Url};
 
-use super::address::not_public;
+use super::address::non_public_kind;
 use crate::tools::Refusal;
 
-/// No browser takes more.
+/// Longest URL. Browsers do not accept more.
 const LONGEST: usize = 8 * 1024;
 
-/// Names that mean the machine, its network or its cloud, whatever they resolve to; a dot in front means all below.
-const INNER: &[&str] = &[
+/// Names of the machine, its network or its cloud, whatever they resolve to. A leading dot means all
+/// subdomains.
+const INTERNAL_NAMES: &[&str] = &[
     "localhost",
     ".localhost",
     ".local",
@@ -31,36 +32,36 @@ const INNER: &[&str] = &[
     "metadata.platformequinix.com",
 ];
 
-/// Hosts that the user has said may be asked although they are inside, as in `127.0.0.1:8080` or `example.com`.
+/// Internal hosts that the user allows, such as `127.0.0.1:8080` or `example.com`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Allowed(Vec<Entry>);
+pub struct AllowedHosts(Vec<AllowedHost>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct AllowedHost {
     host: Host<String>,
     port: Option<u16>,
 }
 
-impl Allowed {
-    /// Reads a list of hosts, each with a port or without.
+impl AllowedHosts {
+    /// Parses a list of hosts, each with or without a port.
     pub fn parse(list: &[impl AsRef<str>]) -> Result<Self, String> {
         list.iter().map(|text| text.as_ref().parse()).collect::<Result<_, _>>().map(Self)
     }
 
-    /// These as well.
+    /// Adds more hosts.
     pub(crate) fn extend(&mut self, more: Self) {
         self.0.extend(more.0);
     }
 
-    /// Without a port, an entry means those that anybody may be asked at.
+    /// Returns true if a host is allowed. An entry without a port allows the usual ports.
     fn has(&self, host: &Host<String>, port: u16) -> bool {
         let fits =
-            |entry: &Entry| entry.host == *host && entry.port.map_or(is_usual(port), |own| own == port);
+            |entry: &AllowedHost| entry.host == *host && entry.port.map_or(is_usual(port), |own| own == port);
         self.0.iter().any(fits)
     }
 }
 
-impl FromStr for Entry {
+impl FromStr for AllowedHost {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -80,33 +81,34 @@ fn is_usual(port: u16) -> bool {
     matches!(port, 80 | 443)
 }
 
-/// One request's destination, as the WHATWG reads it: what is checked here is what is asked, whatever was written.
+/// Destination of one request, parsed by the WHATWG rules. The checked URL is the requested one, whatever the
+/// input looked like.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct FetchTarget {
     pub(super) url: Url,
     pub(super) host: Host<String>,
     pub(super) port: u16,
     is_allowed: bool,
 }
 
-impl Target {
-    pub(super) fn parse(text: &str, allowed: &Allowed) -> Result<Self, Refusal> {
+impl FetchTarget {
+    pub(super) fn parse(text: &str, allowed: &AllowedHosts) -> Result<Self, Refusal> {
         if text.len() > LONGEST {
             return Err(Refusal(format!("the URL has {} bytes; at most {LONGEST} are taken", text.len())));
         }
         let url = Url::parse(text).map_err(|error| {
             Refusal(format!(
                 "`{}` is no URL: {error}; write it whole, as in `https://example.com/page`",
-                brief(text)
+                shorten_url(text)
             ))
         })?;
         Self::of(url, allowed)
     }
 
-    /// Where a redirect leads. It is checked like any other, and may not leave encryption.
-    pub(super) fn follow(&self, location: &str, allowed: &Allowed) -> Result<Self, Refusal> {
+    /// Resolves a redirect. It is checked like any other target, and may not go from https to http.
+    pub(super) fn follow(&self, location: &str, allowed: &AllowedHosts) -> Result<Self, Refusal> {
         let url = self.url.join(location).map_err(|error| {
-            Refusal(format!("`{self}` redirects to `{}`, which is no URL: {error}", brief(location)))
+            Refusal(format!("`{self}` redirects to `{}`, which is no URL: {error}", shorten_url(location)))
         })?;
         let next = Self::of(url, allowed)
             .map_err(|Refusal(why)| Refusal(format!("`{self}` redirects to where it may not: {why}")))?;
@@ -118,18 +120,18 @@ impl Target {
         Ok(next)
     }
 
-    fn of(mut url: Url, allowed: &Allowed) -> Result<Self, Refusal> {
+    fn of(mut url: Url, allowed: &AllowedHosts) -> Result<Self, Refusal> {
         url.set_fragment(None);
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refusal(format!(
                 "`{}` is refused: only http and https are fetched",
-                brief(url.as_str())
+                shorten_url(url.as_str())
             )));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Refusal("a URL with a user name or a password in it is refused".to_owned()));
         }
-        let no_host = || Refusal(format!("`{}` names no host", brief(url.as_str())));
+        let no_host = || Refusal(format!("`{}` names no host", shorten_url(url.as_str())));
         let host = without_dot(url.host().ok_or_else(no_host)?.to_owned());
         let port = url.port_or_known_default().ok_or_else(no_host)?;
         let target = Self { is_allowed: allowed.has(&host, port), url, host, port };
@@ -152,7 +154,7 @@ impl Target {
     }
 
     fn check_name(&self, name: &str) -> Result<(), Refusal> {
-        let is_inner = INNER.iter().any(|inner| match inner.strip_prefix('.') {
+        let is_inner = INTERNAL_NAMES.iter().any(|inner| match inner.strip_prefix('.') {
             Some(top) => name == top || name.ends_with(inner),
             None => name == *inner,
         });
@@ -165,7 +167,7 @@ impl Target {
     }
 
     fn check_address(&self, address: IpAddr) -> Result<(), Refusal> {
-        match not_public(address) {
+        match non_public_kind(address) {
             Some(what) => Err(Refusal(format!(
                 "`{self}` is refused: {address} is not on the public internet, but {what}"
             ))),
@@ -173,9 +175,8 @@ impl Target {
         }
     }
 
-    /// The addresses that may be connected to, out of those that the name has. One that is not public spoils them
-    /// all: whoever mixes them means no good.
-    pub(super) fn checked(&self, found: Vec<IpAddr>) -> Result<Vec<SocketAddr>, Refusal> {
+    /// Returns the addresses to connect to. One non-public address makes the whole name untrusted.
+    pub(super) fn check_addresses(&self, found: Vec<IpAddr>) -> Result<Vec<SocketAddr>, Refusal> {
         if !self.is_allowed {
             found.iter().try_for_each(|address| self.check_address(*address))?;
         }
@@ -185,8 +186,8 @@ impl Target {
         Ok(found.into_iter().map(|address| SocketAddr::new(address, self.port)).collect())
     }
 
-    /// Whether it is the same server: the same host at the same port, or at the usual one for encryption.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
+    /// Returns true for the same server: the same host and port, or an upgrade to https on the usual ports.
+    pub(super) fn is_same_server(&self, other: &Self) -> bool {
         let is_upgrade = self.is_secure() && is_usual(self.port) && is_usual(other.port);
         self.host == other.host && (self.port == other.port || is_upgrade)
     }
@@ -195,13 +196,13 @@ impl Target {
         self.url.scheme() == "https"
     }
 
-    /// What the request line says.
+    /// Returns the target of the request line.
     pub(super) fn path_and_query(&self) -> String {
         let query = self.url.query().map(|query| format!("?{query}")).unwrap_or_default();
         format!("{}{query}", self.url.path())
     }
 
-    /// What the `Host` header says.
+    /// Returns the value of the `Host` header.
     pub(super) fn authority(&self) -> String {
         match self.url.port() {
             Some(port) => format!("{}:{port}", self.host),
@@ -210,13 +211,13 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for FetchTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&brief(self.url.as_str()))
+        f.write_str(&shorten_url(self.url.as_str()))
     }
 }
 
-/// `example.com.` is `example.com`.
+/// Removes the trailing dot of a name.
 fn without_dot(host: Host<String>) -> Host<String> {
     match host {
         Host::Domain(name) => Host::Domain(name.strip_suffix('.').map(str::to_owned).unwrap_or(name)),
@@ -224,7 +225,7 @@ fn without_dot(host: Host<String>) -> Host<String> {
     }
 }
 
-fn brief(text: &str) -> String {
+fn shorten_url(text: &str) -> String {
     const MOST: usize = 200;
     let more = if text.chars().count() > MOST { "…" } else { "" };
     text.chars().take(MOST).chain(more.chars()).collect()

@@ -1,4 +1,4 @@
-//! A world made up for the purpose: names with addresses, and servers that say what their paths ask them to.
+//! A simulated network: names with addresses, and servers that answer as the path asks.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -10,14 +10,14 @@ use expect_test::expect;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::address::not_public;
-use super::network::{Stream, World};
-use super::target::Allowed;
+use super::address::non_public_kind;
+use super::network::{NetStream, Network};
+use super::target::AllowedHosts;
 use super::{DEADLINE, WebFetch, html};
-use crate::tools::testing::{Yard, answer};
+use crate::tools::testing::{TestWorkspace, answer};
 use crate::{BoxFuture, Tool as _};
 
-/// What each lookup of a name answers, in turn; the last stays.
+/// Answers to successive lookups of each name. The last one repeats.
 const NAMES: &[(&str, &[&[&str]])] = &[
     ("public.example", &[&["93.184.216.34"]]),
     ("six.example", &[&["2606:2800:220:1::1"]]),
@@ -39,11 +39,11 @@ const NAMES: &[(&str, &[&[&str]])] = &[
 #[derive(Default)]
 struct Made {
     lookups: Mutex<BTreeMap<String, usize>>,
-    /// Where connections went, and what was asked there.
+    /// Connections that were made.
     asked: Mutex<Vec<String>>,
 }
 
-impl World for Made {
+impl Network for Made {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let mut lookups = self.lookups.lock().expect("no test broke");
@@ -62,7 +62,7 @@ impl World for Made {
         &'a self,
         to: SocketAddr,
         tls: Option<&'a str>,
-    ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
+    ) -> BoxFuture<'a, io::Result<Box<dyn NetStream>>> {
         Box::pin(async move {
             let tls = tls.map(|name| format!(" as {name}")).unwrap_or_default();
             self.asked.lock().expect("no test broke").push(format!("{to}{tls}"));
@@ -71,12 +71,12 @@ impl World for Made {
             }
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
             tokio::spawn(serve(theirs));
-            Ok(Box::new(ours) as Box<dyn Stream>)
+            Ok(Box::new(ours) as Box<dyn NetStream>)
         })
     }
 }
 
-/// Says what the path asks for: `/to?URL` redirects, `/type?TYPE` has that type, and so on.
+/// Answers as the path asks: `/to?URL` redirects, `/type?TYPE` has that content type, and so on.
 async fn serve(mut stream: tokio::io::DuplexStream) {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
@@ -130,11 +130,11 @@ async fn serve(mut stream: tokio::io::DuplexStream) {
     let _ = stream.write_all(&bytes).await;
 }
 
-/// Fetches in a world of its own; what came, and where it was asked.
+/// Fetches in a new network. Returns the result and the connections.
 async fn fetch(url: &str, allow: &[&str]) -> (Result<String, String>, Vec<String>) {
     let world = Arc::new(Made::default());
-    let tool = WebFetch { allowed: Allowed::parse(allow).expect("a list"), world: world.clone() };
-    let output = tool.call(&json!({ "url": url }), &Yard::new(&[]).context).await;
+    let tool = WebFetch { allowed: AllowedHosts::parse(allow).expect("a list"), network: world.clone() };
+    let output = tool.call(&json!({ "url": url }), &TestWorkspace::new(&[]).context).await;
     let asked = std::mem::take(&mut *world.asked.lock().expect("no test broke"));
     let text = answer(&output);
     if output.is_error {
@@ -159,9 +159,9 @@ async fn table(urls: &[&str], allow: &[&str]) -> String {
     seen
 }
 
-/// Everything that has an address inside, however it is spelled. No connection is made for any of them.
+/// URLs that lead to internal addresses in any spelling. None of them is connected to.
 const INSIDE: &[&str] = &[
-    // addresses as they are
+    // plain addresses
     "http://127.0.0.1/",
     "http://127.8.8.8/",
     "http://0.0.0.0/",
@@ -213,7 +213,7 @@ const INSIDE: &[&str] = &[
     "https://[2001:0:a00:1::]/",
     "https://[2001:0:808:808:0:0:f5ff:fffe]/",
     "https://[2606:2800:220:1:0:5efe:192.168.0.1]/",
-    // odd spellings
+    // unusual spellings
     "http://2130706433/",
     "http://0x7f000001/",
     "http://0177.0.0.1/",
@@ -232,7 +232,7 @@ const INSIDE: &[&str] = &[
     "HTTP://LOCALHOST/",
     "http://127.0.0.1:80\\@public.example/",
     "http://[::ffff:7f00:1]:80/",
-    // names of the inside
+    // internal names
     "http://localhost/",
     "http://localhost./",
     "http://a.localhost/",
@@ -243,7 +243,7 @@ const INSIDE: &[&str] = &[
     "http://instance-data/",
     "http://metadata.goog/",
     "http://intranet/",
-    // names that lead inside
+    // names with internal addresses
     "http://loop.example/",
     "http://loop6.example/",
     "http://lan.example/",
@@ -251,7 +251,7 @@ const INSIDE: &[&str] = &[
     "http://mapped.example/",
     "http://mixed.example/",
     "http://mixed6.example/",
-    // other ways in
+    // other tricks
     "http://user:secret@public.example/",
     "http://public.example@127.0.0.1/",
     "http://public.example:22/",
@@ -409,7 +409,7 @@ async fn a_redirect_leads_nowhere_else() {
         "https://public.example/to?http://127.0.0.1/",
         "http://public.example/to?http://public.example/to?http://10.0.0.1/",
         "http://public.example/around",
-        // the name has another address by then
+        // the name resolves to another address by then
         "http://later.example/to?http://later.example/",
     ];
     expect![[r#"
@@ -512,7 +512,7 @@ async fn the_user_may_allow_what_is_inside() {
         https://public.example/to?http://127.0.0.1:8080/ no: `https://public.example/to?http://127.0.0.1:8080/` redirects to `http://127.0.0.1:8080/`, from https to http, which is refused  <- 93.184.216.34:443 as public.example
     "#]].assert_eq(&table(&urls, &allow).await);
     for wrong in ["", "http://example.com", "example.com:http", "a b", "1.2.3.4:99999", "::1"] {
-        assert!(Allowed::parse(&[wrong]).is_err(), "{wrong}");
+        assert!(AllowedHosts::parse(&[wrong]).is_err(), "{wrong}");
     }
 }
 
@@ -570,9 +570,9 @@ async fn who_says_nothing_is_given_up() {
 
 #[tokio::test]
 async fn a_long_page_is_cut_where_it_is_said() {
-    let tool = WebFetch { allowed: Allowed::default(), world: Arc::new(Made::default()) };
+    let tool = WebFetch { allowed: AllowedHosts::default(), network: Arc::new(Made::default()) };
     let input = json!({"url": "http://public.example/ä", "max_chars": 12});
-    let text = answer(&tool.call(&input, &Yard::new(&[]).context).await);
+    let text = answer(&tool.call(&input, &TestWorkspace::new(&[]).context).await);
     assert!(
         text.ends_with("\n\nthis is publ\n\n[cut: 12 of 29 characters; `max_chars` shows more]"),
         "{text}"
@@ -588,7 +588,7 @@ fn every_edge_of_every_range() {
         2002:808:808::1+ 2001:0:808:808::f7f7:f7f7+ fbff:: fe00:: febf:: ::2";
     for word in inside.split_whitespace() {
         let (address, is_public) = word.strip_suffix('+').map_or((word, false), |address| (address, true));
-        let what = not_public(address.parse().expect("an address"));
+        let what = non_public_kind(address.parse().expect("an address"));
         assert_eq!(what.is_none(), is_public, "{address}: {what:?}");
     }
 }
@@ -664,12 +664,12 @@ fn no_page_breaks_it() {
     {
         text_of(page);
     }
-    // A tag whose attributes are all compared with each other: it would take minutes.
+    // A tag whose attributes are all compared with each other would take minutes.
     let attributes: String = (0..200_000).map(|at| format!("a{at} ")).collect();
     let base = "https://example.com/".parse().expect("a URL");
     let text = html::to_text(&format!("<p>before<a {attributes}>after"), &base, Duration::from_millis(300));
     assert!(text.starts_with("before\n\n[cut: ") && text.ends_with("could be read in time]"), "{text}");
-    // Links are written out whole, and still a page stays within bounds.
+    // Links are written in full, and still the text stays within its limit.
     let many = "<a href=x>y</a>".repeat(60_000);
     assert!(text_of(&many).len() < 2 << 20);
     let shown = text_of("<p>a\u{1b}[31mb<pre>c\u{1b}d\u{7}");
@@ -680,28 +680,30 @@ fn no_page_breaks_it() {
 async fn rules_hold_for_where_a_redirect_leads() {
     let mut rules = crate::Rules::default();
     rules.add(crate::List::Deny, "web_fetch(other.example)").expect("a rule");
-    let yard = Yard::new(&[]);
-    let workspace = crate::Workspace::open(&yard.root).expect("a workspace").ruled_by(Arc::new(rules));
+    let yard = TestWorkspace::new(&[]);
+    let workspace = crate::Workspace::open(&yard.root).expect("a workspace").with_rules(Arc::new(rules));
     let context = crate::ToolContext { workspace: Arc::new(workspace), ..yard.context.clone() };
-    let tool =
-        WebFetch { allowed: Allowed::parse(&[""; 0]).expect("a list"), world: Arc::new(Made::default()) };
+    let tool = WebFetch {
+        allowed: AllowedHosts::parse(&[""; 0]).expect("a list"),
+        network: Arc::new(Made::default()),
+    };
     let output =
         tool.call(&json!({ "url": "http://public.example/to?http://other.example/" }), &context).await;
     let text = answer(&output);
     assert!(output.is_error && text.contains("the rule `web_fetch(other.example)` forbids it"), "{text}");
 }
 
-/// Who has said yes to a host is not asked again for each of its pages, and has said nothing about others.
+/// Consent to a host covers all its pages, and no other host.
 #[tokio::test]
 async fn a_yes_holds_for_the_host_it_was_said_to() {
     let mut rules = crate::Rules::default();
     rules.add(crate::List::Ask, "web_fetch").expect("a rule");
     rules.add(crate::List::Allow, "web_fetch(v4.example)").expect("a rule");
-    let yard = Yard::new(&[]);
-    let workspace = crate::Workspace::open(&yard.root).expect("a workspace").ruled_by(Arc::new(rules));
+    let yard = TestWorkspace::new(&[]);
+    let workspace = crate::Workspace::open(&yard.root).expect("a workspace").with_rules(Arc::new(rules));
     let context = crate::ToolContext { workspace: Arc::new(workspace), ..yard.context.clone() };
-    let allowed = Allowed::parse(&["public.example:8080"]).expect("a list");
-    let tool = WebFetch { allowed, world: Arc::new(Made::default()) };
+    let allowed = AllowedHosts::parse(&["public.example:8080"]).expect("a list");
+    let tool = WebFetch { allowed, network: Arc::new(Made::default()) };
     for (from, to, goes) in [
         ("http://public.example", "/page", true),
         ("http://public.example", "https://public.example/page", true),

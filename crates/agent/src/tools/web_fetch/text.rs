@@ -1,30 +1,31 @@
-//! A body as text: in its charset, and HTML without its markup.
+//! Decoding of a body to text: applies its charset, and removes HTML markup.
 
 use std::time::Duration;
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-use super::fetch::{Page, essence};
+use super::fetch::{FetchedPage, essence};
 use super::html;
 
-/// How long HTML may take to be read. A usual page takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How far into a document its own word about its charset is looked for.
-const LOOK: usize = 1024;
+/// Time limit for reading HTML. Ordinary pages take milliseconds.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// Number of bytes at the start of a document that are searched for its charset.
+const CHARSET_SEARCH: usize = 1024;
 
-/// The words of a page.
-pub(super) fn readable(page: &Page) -> String {
+/// Returns the text of a page.
+pub(super) fn page_text(page: &FetchedPage) -> String {
     let kind = essence(&page.content_type);
     let is_html = matches!(kind, "text/html" | "application/xhtml+xml");
-    let (text, ..) = charset(page, is_html).decode(&page.body); // a byte order mark says more than anybody
+    let (text, ..) = charset(page, is_html).decode(&page.body); // a byte order mark takes precedence
     match is_html {
-        true => html::to_text(&text, &page.url, PATIENCE),
+        true => html::to_text(&text, &page.url, TIME_LIMIT),
         false => text.into_owned(),
     }
 }
 
-/// What the header says, else what the document says of itself, else UTF-8, and for old HTML that is none, Latin.
-fn charset(page: &Page, is_html: bool) -> &'static Encoding {
+/// Determines the charset: from the header, else from the document, else UTF-8, or Windows-1252 for HTML that
+/// is not UTF-8.
+fn charset(page: &FetchedPage, is_html: bool) -> &'static Encoding {
     let label = |text: &str, key: &str| {
         let (_, rest) = text.split_once(key)?;
         let rest = rest.trim_start().strip_prefix('=').unwrap_or(rest).trim_start();
@@ -36,7 +37,8 @@ fn charset(page: &Page, is_html: bool) -> &'static Encoding {
     if let Some(told) = label(&page.content_type, "charset") {
         return told;
     }
-    let start = String::from_utf8_lossy(&page.body[..page.body.len().min(LOOK)]).to_ascii_lowercase();
+    let start =
+        String::from_utf8_lossy(&page.body[..page.body.len().min(CHARSET_SEARCH)]).to_ascii_lowercase();
     let own = match is_html {
         true => label(&start, "charset"),
         false if start.trim_start().starts_with("<?xml") => label(&start, "encoding"),

@@ -16,8 +16,8 @@ use std::time::Duration;
 use agent::provider::{FailureKind, ProviderFailure, RetryAdvice};
 use agent::{
     Asker, ForkPermissions, ForkRequest, Kernel, List, NobodyToAsk, ResumeOverrides, Rules, RunClock,
-    RunError, RunLimits, RunOutcome, Servers, Shell, StartRequest, StopHandle, StopRequest, Toolbox,
-    TreeLimits, Workspace, tools,
+    RunError, RunLimits, RunOutcome, ShellConfig, StartRequest, StopHandle, StopRequest, ToolServers,
+    Toolbox, TreeLimits, Workspace, tools,
 };
 use store::RunStatus;
 
@@ -158,22 +158,22 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut rules = answering.defaults.rules.clone();
     rules.extend(given);
     let rules = Arc::new(rules);
-    let ground = crate::definitions::ground(&here)?;
+    let paths = crate::definitions::server_paths(&here)?;
     let mut servers = tokio::select! {
-        servers = Servers::start(&answering.defaults.mcp, &ground) => servers,
+        servers = ToolServers::start(&answering.defaults.mcp, &paths) => servers,
         _ = signals.next() => {
             eprintln!("stopped before the run began");
             answering.abandon().await;
             return Ok(ExitCode::from(Kind::Verdict as u8));
         }
     };
-    let tools = servers.beside(tools::available(answering.defaults.web_fetch.clone()));
+    let tools = servers.add_to(tools::available(answering.defaults.web_fetch.clone()));
     let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
     for rule in rules.about_nothing(&names) {
         eprintln!("warning: the rule `{}` is about no tool that there is", report::plain(rule));
     }
-    for complaint in &servers.complaints {
-        eprintln!("{}", report::plain(complaint));
+    for warning in &servers.warnings {
+        eprintln!("{}", report::plain(warning));
     }
 
     let board = board::Board::new();
@@ -185,7 +185,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         false => watch::Patient::before(watch::Person::new(board.clone(), lost_output.clone())),
     });
     let kernel = Kernel {
-        workspace: Arc::new(workspace.without(&own_folders()).ruled_by(Arc::clone(&rules))),
+        workspace: Arc::new(workspace.with_hidden(&own_folders()).with_rules(Arc::clone(&rules))),
         model: answering.model(),
         backoff: Arc::default(),
         cache_warmup: Arc::default(),
@@ -198,7 +198,7 @@ async fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
             ..answering.defaults.tree_limits.clone()
         },
         // Commands are started by this same program, and see neither the journal nor the settings.
-        shell: Shell {
+        shell: ShellConfig {
             launcher: Some(launcher),
             without_sandbox: answering.defaults.without_sandbox,
             hidden: own_folders(),

@@ -1,4 +1,4 @@
-//! Which paths a glob means.
+//! Globs for paths below a folder.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::Refusal;
 
-/// A glob below a folder. Without a `/` it means names at any depth, as in `.gitignore`.
-pub(super) struct Pattern {
+/// A glob below a folder. Without a `/` it matches names at any depth, as in `.gitignore`.
+pub(super) struct PathGlob {
     matcher: GlobMatcher,
     names_only: bool,
 }
 
-impl Pattern {
-    /// Reads a glob; `field` is the input that it came in.
+impl PathGlob {
+    /// Parses a glob. `field` is the name of the input.
     pub(super) fn new(field: &str, glob: &str) -> Result<Self, Refusal> {
         if glob.is_empty() {
             return Err(Refusal(format!("`{field}` is empty; `*` means every file")));
@@ -33,8 +33,8 @@ impl Pattern {
         Ok(Self { matcher, names_only })
     }
 
-    /// Whether it means this path, which is seen from the folder.
-    pub(super) fn means(&self, below: &Path) -> bool {
+    /// Returns true if a path relative to the folder matches.
+    pub(super) fn matches(&self, below: &Path) -> bool {
         match below.file_name() {
             Some(name) if self.names_only => self.matcher.is_match(name),
             _ => self.matcher.is_match(below),

@@ -1,8 +1,8 @@
-//! Protected places of a workspace, before, during and after a command.
+//! Protected places of a workspace before, during and after a command.
 //!
-//! What is there is mounted so that it cannot be written. What is not there cannot be held like that: where a command
-//! makes it, it gets another name as soon as we [see](super::watch) it, and at the latest when the command is over. Under
-//! that name nobody runs or believes it. The same goes for a link that leads to something else than before.
+//! Existing places are mounted read-only. Missing places cannot be mounted: if a command creates one, it is
+//! renamed as soon as the [watcher](super::watcher) notices, and at the latest when the command has ended.
+//! Under the new name nothing executes or trusts it. The same applies to a link whose target changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -17,58 +17,58 @@ use std::time::SystemTime;
 use rustix::fs::{Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::workspace::places::{self, Place, Places};
-use crate::workspace::protected::{LED_TO, PART, REPOSITORY};
-use crate::workspace::{shown, twins};
+use crate::workspace::places::{self, ProtectedPlace, ProtectedPlaces};
+use crate::workspace::protected::{GIT_TARGET, REPOSITORY, REPOSITORY_PART};
+use crate::workspace::{hard_links, shown};
 
-/// What is added to the name of a place that a command has made.
-const DISARMED: &str = "not-trusted";
+/// Suffix for the name of a place that a command has created.
+const DISARMED_SUFFIX: &str = "not-trusted";
 
 /// The protected places of a workspace at one moment.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct WorkspaceGuard {
     workspace: PathBuf,
-    /// All that there are, under whichever names, with what they lead to.
-    known: BTreeMap<Identity, End>,
-    /// Folders that could not be looked into; their modes are none of our business.
-    closed: BTreeSet<Identity>,
-    /// What is to be held: where they are, links resolved.
+    /// All existing places by identity, with the targets of links.
+    known: BTreeMap<FileIdentity, LinkEnd>,
+    /// Folders that could not be listed before the command. Their modes are left alone.
+    unreadable: BTreeSet<FileIdentity>,
+    /// Paths to mount read-only, with links resolved.
     pub(crate) places: Vec<PathBuf>,
-    /// Links, and what settings lead to: what they stand for may change where nobody looks for a name.
-    leads: Vec<Place>,
-    /// All folders.
+    /// Links, and paths that settings refer to. Their targets can change without any new name.
+    indirect: Vec<ProtectedPlace>,
+    /// All folders of the workspace.
     pub(super) folders: Vec<PathBuf>,
 }
 
-/// A place that a command has made, or led elsewhere.
+/// A protected place that a command has created or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Disarmed {
+pub(crate) struct DisarmedPlace {
     pub(crate) made: PathBuf,
-    /// Its name now; nothing where it could not be changed, or where nobody could look.
+    /// New name, or `None` if it could not be renamed or inspected.
     pub(crate) to: Option<PathBuf>,
 }
 
-/// What a command has made so far.
+/// Shared list of the places that a command has created so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Made(Arc<Mutex<Vec<Disarmed>>>);
+pub(crate) struct DisarmedList(Arc<Mutex<Vec<DisarmedPlace>>>);
 
-impl Made {
-    /// Adds to it; says how many there are.
-    pub(super) fn add(&self, made: impl IntoIterator<Item = Disarmed>) -> usize {
+impl DisarmedList {
+    /// Adds places, and returns the new length.
+    pub(super) fn add(&self, made: impl IntoIterator<Item = DisarmedPlace>) -> usize {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.extend(made);
         all.len()
     }
 
-    /// Those behind the first so many.
-    pub(super) fn since(&self, told: usize) -> Vec<Disarmed> {
+    /// Returns the places after the first `reported` ones.
+    pub(super) fn since(&self, told: usize) -> Vec<DisarmedPlace> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(told..).unwrap_or_default().to_vec()
     }
 }
 
-impl Disarmed {
-    pub(crate) fn in_words(&self, workspace: &Path) -> String {
+impl DisarmedPlace {
+    pub(crate) fn describe(&self, workspace: &Path) -> String {
         let name = |path: &Path| shown(path.strip_prefix(workspace).unwrap_or(path));
         match &self.to {
             Some(to) => format!(
@@ -85,109 +85,119 @@ impl Disarmed {
     }
 }
 
-/// A file, whatever its name: device and number, and what tells it from a later one with the same number.
-type Identity = (u64, u64, u32, Option<SystemTime>, Option<PathBuf>);
+/// Identity of a file, whatever its name: device and inode number, and what distinguishes it from a later file
+/// with the same number.
+type FileIdentity = (u64, u64, u32, Option<SystemTime>, Option<PathBuf>);
 
-/// What a link leads to.
+/// Target of a place that may be a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum End {
-    /// It is none.
+enum LinkEnd {
+    /// Not a link.
     Itself,
-    /// Something in the workspace, whatever its name.
-    Inside(Option<Identity>),
-    /// Something that no command can change.
+    /// A file in the workspace.
+    Inside(Option<FileIdentity>),
+    /// A path that no command can change.
     Outside(Option<PathBuf>),
 }
 
-impl Guard {
-    /// Looks for them.
-    pub(crate) fn look(workspace: &Path) -> Self {
-        let found = Places::find(workspace, |_| true, |folder| std::fs::read_dir(folder));
+impl WorkspaceGuard {
+    /// Scans the workspace.
+    pub(crate) fn scan(workspace: &Path) -> Self {
+        let found = ProtectedPlaces::find(workspace, |_| true, |folder| std::fs::read_dir(folder));
         let known =
-            found.all.iter().filter_map(|place| Some((identity(&place.path)?, end(workspace, place))));
+            found.list.iter().filter_map(|place| Some((identity(&place.path)?, link_end(workspace, place))));
         let places: BTreeSet<PathBuf> = found
-            .all
+            .list
             .iter()
-            .flat_map(|place| places::real(workspace, place))
+            .flat_map(|place| places::real_paths(workspace, place))
             .filter(|path| path.exists())
             .collect();
         let within = |place: &PathBuf| place.ancestors().skip(1).any(|above| places.contains(above));
         let held: Vec<PathBuf> = places.iter().filter(|place| !within(place)).cloned().collect();
-        let twins = twins::beside(&held, &found.folders);
+        let twins = hard_links::other_names(&held, &found.folders);
         let twins = twins.into_iter().filter(|twin| !places.contains(twin) && !within(twin));
-        let leads = found.all.iter().filter(|place| place.by == &LED_TO || place.path.is_symlink());
+        let leads = found.list.iter().filter(|place| place.by == &GIT_TARGET || place.path.is_symlink());
         Self {
             workspace: workspace.to_owned(),
-            leads: leads.cloned().collect(),
+            indirect: leads.cloned().collect(),
             known: known.collect(),
-            closed: found.unseen.iter().filter_map(|folder| identity(folder)).collect(),
+            unreadable: found.unreadable.iter().filter_map(|folder| identity(folder)).collect(),
             places: held.iter().cloned().chain(twins).collect(),
             folders: found.folders,
         }
     }
 
-    /// Takes away what was made since, in whichever folder.
-    pub(crate) fn disarm(&self) -> Vec<Disarmed> {
+    /// Renames all places that were created since the scan.
+    pub(crate) fn disarm(&self) -> Vec<DisarmedPlace> {
         self.disarm_below(&self.workspace).0
     }
 
-    /// The same in one folder and below it, with the folders that were looked through.
-    pub(super) fn disarm_below(&self, folder: &Path) -> (Vec<Disarmed>, Vec<PathBuf>) {
+    /// Like [`disarm`](Self::disarm), for one folder and everything below it. Returns the folders that were
+    /// listed, too.
+    pub(super) fn disarm_below(&self, folder: &Path) -> (Vec<DisarmedPlace>, Vec<PathBuf>) {
         let open = |folder: &Path| self.open(folder);
-        let found = Places::below(&self.workspace, folder, |place| self.trusts(place), open);
-        (self.take_away(&found), found.folders)
+        let found = ProtectedPlaces::below(&self.workspace, folder, |place| self.is_unchanged(place), open);
+        (self.disarm_found(&found), found.folders)
     }
 
-    /// The same in one folder alone.
-    pub(super) fn disarm_in(&self, only: &Path) -> Vec<Disarmed> {
+    /// Like [`disarm`](Self::disarm), for one folder alone.
+    pub(super) fn disarm_in(&self, only: &Path) -> Vec<DisarmedPlace> {
         let open = |folder: &Path| match folder == only {
             true => self.open(folder),
             false => Err(io::ErrorKind::NotFound.into()),
         };
-        self.take_away(&Places::below(&self.workspace, only, |place| self.trusts(place), open))
+        self.disarm_found(&ProtectedPlaces::below(
+            &self.workspace,
+            only,
+            |place| self.is_unchanged(place),
+            open,
+        ))
     }
 
-    /// Takes away what leads to something else than before.
-    pub(super) fn disarm_leads(&self) -> Vec<Disarmed> {
-        self.take_away(&Places { all: self.leads.clone(), ..Places::default() })
+    /// Renames links and referenced paths whose targets have changed.
+    pub(super) fn disarm_indirect(&self) -> Vec<DisarmedPlace> {
+        self.disarm_found(&ProtectedPlaces { list: self.indirect.clone(), ..ProtectedPlaces::default() })
     }
 
     pub(super) fn workspace(&self) -> &Path {
         &self.workspace
     }
 
-    fn take_away(&self, found: &Places) -> Vec<Disarmed> {
-        let blind = found.unseen.iter().filter(|folder| !self.is_closed(folder));
-        let mut all: Vec<Disarmed> =
-            blind.map(|folder| Disarmed { made: folder.clone(), to: None }).collect();
-        let made: Vec<&Place> =
-            found.all.iter().filter(|place| identity(&place.path).is_some() && !self.trusts(place)).collect();
-        // A root that is no repository any more has no parts of one.
+    fn disarm_found(&self, found: &ProtectedPlaces) -> Vec<DisarmedPlace> {
+        let blind = found.unreadable.iter().filter(|folder| !self.was_unreadable(folder));
+        let mut all: Vec<DisarmedPlace> =
+            blind.map(|folder| DisarmedPlace { made: folder.clone(), to: None }).collect();
+        let made: Vec<&ProtectedPlace> = found
+            .list
+            .iter()
+            .filter(|place| identity(&place.path).is_some() && !self.is_unchanged(place))
+            .collect();
+        // If the root stops being a repository, its parts need no protection.
         let root = made.iter().any(|place| place.path == self.workspace);
-        // What is inside first, while it has its name.
-        for place in made.iter().rev().filter(|place| !(root && place.by == &PART)) {
-            // A repository is none without its head.
+        // Inner places first, while their paths are valid.
+        for place in made.iter().rev().filter(|place| !(root && place.by == &REPOSITORY_PART)) {
+            // Without its head, a folder is not a repository.
             let path = if place.by == &REPOSITORY { place.path.join("HEAD") } else { place.path.clone() };
             all.extend(disarm(&self.workspace, &path));
         }
         all
     }
 
-    /// Whether a place was there before, and leads where it led.
-    fn trusts(&self, place: &Place) -> bool {
+    /// Returns true if a place existed before with the same target.
+    fn is_unchanged(&self, place: &ProtectedPlace) -> bool {
         let known = identity(&place.path).and_then(|found| self.known.get(&found));
-        known.is_some_and(|led| *led == end(&self.workspace, place))
+        known.is_some_and(|led| *led == link_end(&self.workspace, place))
     }
 
-    fn is_closed(&self, folder: &Path) -> bool {
-        identity(folder).is_some_and(|found| self.closed.contains(&found))
+    fn was_unreadable(&self, folder: &Path) -> bool {
+        identity(folder).is_some_and(|found| self.unreadable.contains(&found))
     }
 
-    /// Opens a folder, also one that a command has closed since.
+    /// Lists a folder. Makes it accessible if the command has changed its mode.
     fn open(&self, folder: &Path) -> io::Result<ReadDir> {
         match std::fs::read_dir(folder) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.is_closed(folder) => {
-                unlock(&at(&self.workspace, folder)?)?;
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.was_unreadable(folder) => {
+                make_accessible(&open_in_workspace(&self.workspace, folder)?)?;
                 std::fs::read_dir(folder)
             }
             opened => opened,
@@ -195,25 +205,24 @@ impl Guard {
     }
 }
 
-fn identity(place: &Path) -> Option<Identity> {
+fn identity(place: &Path) -> Option<FileIdentity> {
     const KIND: u32 = 0o170_000;
     let found = std::fs::symlink_metadata(place).ok()?;
     Some((found.dev(), found.ino(), found.mode() & KIND, found.created().ok(), place.read_link().ok()))
 }
 
-fn end(workspace: &Path, place: &Place) -> End {
+fn link_end(workspace: &Path, place: &ProtectedPlace) -> LinkEnd {
     if !place.path.is_symlink() {
-        return End::Itself;
+        return LinkEnd::Itself;
     }
-    match places::end(&place.path) {
-        Some(end) if end.starts_with(workspace) => End::Inside(identity(&end)),
-        outside => End::Outside(outside),
+    match places::link_end(&place.path) {
+        Some(end) if end.starts_with(workspace) => LinkEnd::Inside(identity(&end)),
+        outside => LinkEnd::Outside(outside),
     }
 }
 
-/// A folder of the workspace, opened without following anything: another command may be at work, and put a link in its
-/// place.
-fn at(workspace: &Path, folder: &Path) -> Result<OwnedFd, Errno> {
+/// Opens a folder of the workspace without following links, since another command may replace it by a link.
+fn open_in_workspace(workspace: &Path, folder: &Path) -> Result<OwnedFd, Errno> {
     let below = folder.strip_prefix(workspace).map_err(|_| Errno::XDEV)?;
     let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::PATH;
@@ -222,41 +231,41 @@ fn at(workspace: &Path, folder: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(&root, below, flags, Mode::empty(), resolve)
 }
 
-/// Lets us into a folder of ours.
-fn unlock(folder: &OwnedFd) -> Result<(), Errno> {
+/// Gives us all rights on a folder that we own.
+fn make_accessible(folder: &OwnedFd) -> Result<(), Errno> {
     let mode = rustix::fs::fstat(folder)?.st_mode;
     let open = format!("/proc/self/fd/{}", folder.as_raw_fd());
     rustix::fs::chmod(open, Mode::from_raw_mode(mode) | Mode::RWXU)
 }
 
-/// Gives a place another name; nothing where it is gone already.
-fn disarm(workspace: &Path, place: &Path) -> Option<Disarmed> {
+/// Renames a place. Returns `None` if it does not exist any more.
+fn disarm(workspace: &Path, place: &Path) -> Option<DisarmedPlace> {
     let (folder, name) = (place.parent()?, place.file_name()?);
     let to = match rename(workspace, folder, name) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return None,
         to => to.ok().map(|to| folder.join(to)),
     };
-    Some(Disarmed { made: place.to_owned(), to })
+    Some(DisarmedPlace { made: place.to_owned(), to })
 }
 
 fn rename(workspace: &Path, folder: &Path, name: &OsStr) -> Result<String, Errno> {
-    let at = at(workspace, folder)?;
+    let at = open_in_workspace(workspace, folder)?;
     let (mut number, mut locked) = (1, true);
     loop {
         let to = match number {
-            1 => format!("{}.{DISARMED}", name.to_string_lossy()),
-            2..100 => format!("{}.{DISARMED}-{number}", name.to_string_lossy()),
-            // Somebody has taken all of these, or the name is too long for more.
-            100..200 => format!("{DISARMED}-{:016x}", fastrand::u64(..)),
+            1 => format!("{}.{DISARMED_SUFFIX}", name.to_string_lossy()),
+            2..100 => format!("{}.{DISARMED_SUFFIX}-{number}", name.to_string_lossy()),
+            // All these names are taken, or the name is too long for a suffix.
+            100..200 => format!("{DISARMED_SUFFIX}-{:016x}", fastrand::u64(..)),
             _ => return Err(Errno::EXIST),
         };
-        // Not over anything that is there.
+        // Never overwrites an existing file.
         match rustix::fs::renameat_with(&at, name, &at, &to, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(to),
             Err(Errno::EXIST) => number += 1,
             Err(Errno::NAMETOOLONG) if number < 100 => number = 100,
             Err(Errno::ACCESS) if locked => {
-                unlock(&at)?;
+                make_accessible(&at)?;
                 locked = false;
             }
             Err(errno) => return Err(errno),
@@ -267,13 +276,13 @@ fn rename(workspace: &Path, folder: &Path, name: &OsStr) -> Result<String, Errno
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::testing::Yard;
+    use crate::tools::testing::TestWorkspace;
 
     #[test]
     fn what_was_made_meanwhile_gets_another_name() {
-        let yard = Yard::new(&[(".git/config", "old"), ("sub/.envrc", "old"), ("a/b/", "")]);
+        let yard = TestWorkspace::new(&[(".git/config", "old"), ("sub/.envrc", "old"), ("a/b/", "")]);
         let root = yard.root.canonicalize().expect("it is there");
-        let guard = Guard::look(&root);
+        let guard = WorkspaceGuard::scan(&root);
         assert_eq!(guard.places, [root.join(".git"), root.join("sub/.envrc")]);
         for made in
             [".envrc", ".Husky/pre-commit", "a/b/.git/config", "a/.vscode/tasks.json", ".envrc.not-trusted"]
@@ -290,10 +299,10 @@ mod tests {
         assert_eq!(guard.disarm(), []);
     }
 
-    /// A file has as many names as somebody gave it, and is held under all of them.
+    /// A protected file is protected under all its hard links.
     #[test]
     fn another_name_of_what_is_protected_is_held_too() {
-        let yard = Yard::new(&[
+        let yard = TestWorkspace::new(&[
             (".git/config", "old"),
             (".git/HEAD", "x"),
             (".git/objects/ab/cd", "o"),
@@ -307,14 +316,14 @@ mod tests {
             std::fs::hard_link(root.join(from), root.join(to)).expect("a link");
         }
         let held = [".envrc", ".git", "a/b/env", "a/settings"].map(|place| root.join(place));
-        let mut places = Guard::look(&root).places;
+        let mut places = WorkspaceGuard::scan(&root).places;
         places.sort();
         assert_eq!(places, held);
     }
 
     #[test]
     fn what_was_there_may_move_and_not_be_replaced() {
-        let yard = Yard::new(&[
+        let yard = TestWorkspace::new(&[
             ("sub/.git/config", "old"),
             ("real/config", "old"),
             (".git -> real", ""),
@@ -322,7 +331,7 @@ mod tests {
             (".vscode -> ../outside", ""),
         ]);
         let root = yard.root.canonicalize().expect("it is there");
-        let guard = Guard::look(&root);
+        let guard = WorkspaceGuard::scan(&root);
         assert_eq!(guard.places, [root.join("real"), root.join("sub/.git")]);
         std::fs::rename(root.join("sub"), root.join("moved")).expect("moved");
         std::fs::remove_file(root.join(".git")).expect("removed");
@@ -333,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_link_that_takes_a_folders_place_leads_nobody_out() {
-        let yard = Yard::new(&[("sub/.git/config", "new"), ("link -> ../outside", "")]);
+        let yard = TestWorkspace::new(&[("sub/.git/config", "new"), ("link -> ../outside", "")]);
         std::fs::create_dir(yard.outside.join(".git")).expect("somebody's own");
         let root = yard.root.canonicalize().expect("it is there");
         assert_eq!(disarm(&root, &root.join("link/.git")), None);
@@ -342,10 +351,10 @@ mod tests {
         assert_eq!(made.to, Some(root.join("sub/.git.not-trusted")));
     }
 
-    /// What got which name, as seen from the root.
-    fn names(root: &Path, disarmed: &[Disarmed]) -> Vec<String> {
+    /// Formats renames, relative to the root.
+    fn names(root: &Path, disarmed: &[DisarmedPlace]) -> Vec<String> {
         let name = |path: &Path| path.strip_prefix(root).expect("inside").display().to_string();
-        let line = |made: &Disarmed| match &made.to {
+        let line = |made: &DisarmedPlace| match &made.to {
             Some(to) => format!("{} -> {}", name(&made.made), name(to)),
             None => format!("{} stays", name(&made.made)),
         };
@@ -354,7 +363,7 @@ mod tests {
         names
     }
 
-    /// Each: what is there, what a command does, and what becomes of it.
+    /// Each case: existing files, a command, and the resulting renames.
     #[test]
     fn nothing_that_git_or_direnv_would_run_is_left_armed() {
         const REAL: &[(&str, &str)] = &[("tools/hooks/pre-commit", "good")];
@@ -389,7 +398,7 @@ mod tests {
                 &["hooks -> hooks.not-trusted"],
             ),
             (&[], "mkdir objects refs", &[]),
-            // What leads elsewhere.
+            // References from settings.
             (
                 &[(".git", "gitdir: ./.later")],
                 "mkdir -p .later; echo evil > .later/config",
@@ -434,7 +443,7 @@ mod tests {
             ),
             (&[REAL[0], ("s/.husky -> ../tools/hooks", "")], "mv s t; touch x", &[]),
             (&[(".vscode -> ../outside", "")], "touch x", &[]),
-            // What is hidden, or has no name left to get.
+            // Inaccessible folders, and folders with too many names.
             (
                 &[],
                 "mkdir -p d/e; echo evil > d/e/.envrc; chmod 111 d/e; chmod 0 d",
@@ -449,9 +458,9 @@ mod tests {
         ];
         let mut wrong = Vec::new();
         for (files, command, left) in cases {
-            let yard = Yard::new(files);
+            let yard = TestWorkspace::new(files);
             let root = yard.root.canonicalize().expect("it is there");
-            let guard = Guard::look(&root);
+            let guard = WorkspaceGuard::scan(&root);
             let ran = std::process::Command::new("sh").args(["-ec", command]).current_dir(&root).status();
             assert!(ran.expect("a shell").success(), "{command}");
             let disarmed = names(&root, &guard.disarm());
@@ -464,9 +473,9 @@ mod tests {
 
     #[test]
     fn a_place_gets_a_name_even_where_all_are_taken() {
-        let yard = Yard::new(&[]);
+        let yard = TestWorkspace::new(&[]);
         let root = yard.root.canonicalize().expect("it is there");
-        let guard = Guard::look(&root);
+        let guard = WorkspaceGuard::scan(&root);
         for number in 1..=200 {
             let number = if number == 1 { String::new() } else { format!("-{number}") };
             std::fs::write(root.join(format!(".envrc.not-trusted{number}")), "").expect("written");
@@ -475,10 +484,10 @@ mod tests {
         assert!(guard.disarm()[0].to.is_some() && !root.join(".envrc").exists());
     }
 
-    /// What leads to a protected place is held together with it.
+    /// Whatever a protected place refers to is protected with it.
     #[test]
     fn what_is_there_is_held_with_all_it_leads_to() {
-        let yard = Yard::new(&[
+        let yard = TestWorkspace::new(&[
             (".git", "gitdir: ./.bare/worktrees/w"),
             (".bare/HEAD", "ref: refs/heads/main"),
             (".bare/objects/", ""),
@@ -493,11 +502,16 @@ mod tests {
         ]);
         let root = yard.root.canonicalize().expect("it is there");
         let held = [".bare", ".git", "env.sh", "more", "own.cfg", "tools/hooks"].map(|name| root.join(name));
-        assert_eq!(Guard::look(&root).places, held);
-        let bare =
-            Yard::new(&[("HEAD", ""), ("objects/", ""), ("refs/", ""), ("config", ""), ("src/a.c", "")]);
+        assert_eq!(WorkspaceGuard::scan(&root).places, held);
+        let bare = TestWorkspace::new(&[
+            ("HEAD", ""),
+            ("objects/", ""),
+            ("refs/", ""),
+            ("config", ""),
+            ("src/a.c", ""),
+        ]);
         let root = bare.root.canonicalize().expect("it is there");
         let held = ["HEAD", "config", "objects", "refs"].map(|name| root.join(name));
-        assert_eq!(Guard::look(&root).places, held);
+        assert_eq!(WorkspaceGuard::scan(&root).places, held);
     }
 }

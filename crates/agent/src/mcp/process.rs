@@ -1,4 +1,4 @@
-//! A server that we start: a process with a group of its own, which is gone when we are done with it.
+//! Server process in a process group of its own, which is killed when the connection closes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,52 +11,52 @@ use store::Lease;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
-use super::ground::Stand;
-use super::meter::{Meter, Metered};
-use crate::process;
+use super::launch::LaunchCommand;
+use super::meter::{MeteredReader, OutputMeter};
+use crate::process as lease;
 
-/// Of our own environment, all that a server is given beside a `PATH`.
+/// Variables of our environment that a server inherits, besides `PATH`.
 const INHERITED: [&str; 2] = ["HOME", "LANG"];
-/// How much of what a server complains about is kept.
-const TAIL: usize = 4 * 1024;
-/// How long a server may take to end by itself when its input is closed.
-const GRACE: Duration = Duration::from_secs(1);
+/// Kept length of a server's error output.
+const KEPT_STDERR: usize = 4 * 1024;
+/// Time for a server to exit by itself after its input is closed.
+const END_GRACE: Duration = Duration::from_secs(1);
 
-/// The variable by which the processes of a server are known, and the process of ours that started it.
-const MARK: &str = "OFFSHOOT_SERVER";
-/// How often they are looked for when all of them are to end.
-const ROUNDS: usize = 20;
+/// Variable that marks the processes of a server, and names the process of ours that started it.
+const MARKER_VARIABLE: &str = "OFFSHOOT_SERVER";
+/// Maximum number of searches for remaining processes.
+const KILL_ROUNDS: usize = 20;
 
-/// A running server. Dropping it ends the whole group.
-pub(super) struct Child {
+/// A running server. Dropping it kills its process group.
+pub(super) struct ServerProcess {
     process: tokio::process::Child,
     group: Option<Pid>,
-    /// What everything that it starts has in its environment, unless it wants to be rid of it.
+    /// Marker in the environment of all its processes, unless they remove it.
     mark: String,
     stderr: Arc<Mutex<Vec<u8>>>,
     drained: tokio::task::JoinHandle<()>,
 }
 
-/// What is written to it and read from it.
-pub(super) type Pipes = (Metered<ChildStdout>, ChildStdin);
+/// ToolOutput and input of the server.
+pub(super) type Pipes = (MeteredReader<ChildStdout>, ChildStdin);
 
-impl Child {
-    /// Starts it. What it says goes through the meter.
+impl ServerProcess {
+    /// Starts it. Its output is metered.
     pub(super) fn start(
-        stand: &Stand,
+        launch: &LaunchCommand,
         env: &BTreeMap<String, String>,
-        meter: Arc<Meter>,
+        meter: Arc<OutputMeter>,
     ) -> io::Result<(Self, Pipes)> {
-        let us = process::lease();
-        let mark = format!("{MARK}={}.{}-{:016x}", us.pid, us.start, fastrand::u64(..));
+        let us = lease::lease();
+        let mark = format!("{MARKER_VARIABLE}={}.{}-{:016x}", us.pid, us.start, fastrand::u64(..));
         let (name, value) = mark.split_once('=').expect("it was just put together");
         let inherited = INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-        let mut process = Command::new(&stand.program)
-            .args(&stand.arguments)
-            .current_dir(&stand.folder)
+        let mut process = Command::new(&launch.program)
+            .args(&launch.arguments)
+            .current_dir(&launch.folder)
             .env_clear()
             .envs(inherited)
-            .env("PATH", &stand.path)
+            .env("PATH", &launch.path)
             .envs(env)
             .env(name, value)
             .stdin(Stdio::piped())
@@ -72,36 +72,37 @@ impl Child {
             return Err(io::Error::other("it has no pipes"));
         };
         let drained = tokio::spawn(drain(errors, Arc::clone(&stderr)));
-        Ok((Self { process, group, mark, stderr, drained }, (Metered::new(stdout, meter), stdin)))
+        Ok((Self { process, group, mark, stderr, drained }, (MeteredReader::new(stdout, meter), stdin)))
     }
 
-    /// What it complained about last, on one line.
-    pub(super) fn last_words(&self) -> Option<String> {
+    /// Returns the last line of its error output.
+    pub(super) fn last_error_line(&self) -> Option<String> {
         let tail = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail);
         text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
     }
 
-    /// How it ended, where it does so at once and says its last words.
-    pub(super) async fn wait_a_moment(&mut self) -> Option<ExitStatus> {
-        let status = tokio::time::timeout(GRACE, self.process.wait()).await.ok()?.ok()?;
-        let _ = tokio::time::timeout(GRACE, &mut self.drained).await;
+    /// Returns the exit status if it exits within a moment. Collects its error output until then.
+    pub(super) async fn wait_briefly(&mut self) -> Option<ExitStatus> {
+        let status = tokio::time::timeout(END_GRACE, self.process.wait()).await.ok()?.ok()?;
+        let _ = tokio::time::timeout(END_GRACE, &mut self.drained).await;
         Some(status)
     }
 
-    /// Waits for it to end by itself, for a moment; then ends it and whatever it has started.
+    /// Waits a moment for it to exit, then kills it and all its processes.
     pub(super) async fn end(mut self) {
-        let _ = tokio::time::timeout(GRACE, self.process.wait()).await;
+        let _ = tokio::time::timeout(END_GRACE, self.process.wait()).await;
         self.kill();
-        let _ = tokio::time::timeout(GRACE, self.process.wait()).await;
+        let _ = tokio::time::timeout(END_GRACE, self.process.wait()).await;
     }
 
     fn kill(&mut self) {
-        // Also when the server itself has ended: a group lives, and keeps its number, as long as anybody is in it.
+        // Also after the server itself has exited: a group keeps its number while any process is in it.
         if let Some(group) = self.group.take() {
             let _ = kill_process_group(group, Signal::KILL);
-            // Those that have made themselves a group or a session of their own. Some may just be starting others.
-            for _ in 0..ROUNDS {
+            // Processes that have left the group or the session. They may be starting others, so the search is
+            // repeated.
+            for _ in 0..KILL_ROUNDS {
                 let marked = marked(&self.mark);
                 if marked.is_empty() {
                     break;
@@ -114,35 +115,35 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-/// Ends what servers have left whose own process of ours is gone: it was killed, and could not end them itself.
-pub(crate) fn sweep() {
+/// Kills the servers of processes of ours that were killed and could not end them.
+pub(crate) fn end_leftover_servers() {
     let is_left =
-        |variable: &[u8]| owner(variable).is_some_and(|owner| !process::is_lease_holder_alive(owner));
-    for pid in having(is_left) {
-        let _ = rustix::process::kill_process(pid, Signal::KILL); // it may be gone meanwhile
+        |variable: &[u8]| starter_of(variable).is_some_and(|owner| !lease::is_lease_holder_alive(owner));
+    for pid in processes_with(is_left) {
+        let _ = rustix::process::kill_process(pid, Signal::KILL); // it may have ended
     }
 }
 
-/// The process of ours that started whoever has this in its environment.
-fn owner(variable: &[u8]) -> Option<Lease> {
-    let mark = std::str::from_utf8(variable).ok()?.strip_prefix(MARK)?.strip_prefix('=')?;
+/// Parses the marker, and returns the process of ours that started the server.
+fn starter_of(variable: &[u8]) -> Option<Lease> {
+    let mark = std::str::from_utf8(variable).ok()?.strip_prefix(MARKER_VARIABLE)?.strip_prefix('=')?;
     let (pid, start) = mark.split_once('-')?.0.split_once('.')?;
     Some(Lease { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }
 
-/// The processes that have a mark in their environment. One that is gone has none.
+/// Lists the processes with a marker in their environment. A dead process has none.
 fn marked(mark: &str) -> Vec<Pid> {
-    having(|variable| variable == mark.as_bytes())
+    processes_with(|variable| variable == mark.as_bytes())
 }
 
-/// The processes with such a variable in their environment.
-fn having(is_it: impl Fn(&[u8]) -> bool) -> Vec<Pid> {
+/// Lists the processes with a matching variable in their environment.
+fn processes_with(is_it: impl Fn(&[u8]) -> bool) -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let has = |pid: &i32| {
@@ -152,13 +153,13 @@ fn having(is_it: impl Fn(&[u8]) -> bool) -> Vec<Pid> {
     pids.filter(has).filter_map(Pid::from_raw).collect()
 }
 
-/// Reads to the end, so that nobody waits for us, and keeps the last of it.
+/// Reads error output to its end, so that the server never blocks, and keeps the last part.
 async fn drain(mut errors: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = errors.read(&mut buffer).await {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(&buffer[..read]);
-        let over = kept.len().saturating_sub(TAIL);
+        let over = kept.len().saturating_sub(KEPT_STDERR);
         kept.drain(..over);
     }
 }
@@ -173,9 +174,9 @@ mod tests {
     fn what_is_left_of_a_process_that_is_gone_is_ended_and_nothing_else() {
         let server = |mark: &str| {
             let mut sleep = std::process::Command::new("sleep");
-            sleep.arg("600").env(MARK, mark).spawn().expect("sleep is everywhere")
+            sleep.arg("600").env(MARKER_VARIABLE, mark).spawn().expect("sleep is everywhere")
         };
-        let us = process::lease();
+        let us = lease::lease();
         let [mut left, mut reused, mut ours, mut other] = [
             "4194304.1-0".to_owned(),
             format!("{}.{}-0", us.pid, us.start + 1),
@@ -183,7 +184,7 @@ mod tests {
             "no mark".to_owned(),
         ]
         .map(|mark| server(&mark));
-        sweep();
+        end_leftover_servers();
         assert_eq!(left.wait().expect("ours").signal(), Some(9), "its process is gone");
         assert_eq!(reused.wait().expect("ours").signal(), Some(9), "another one has its number");
         for child in [&mut ours, &mut other] {

@@ -1,4 +1,4 @@
-//! Files that have several names. What is closed under one of them is closed under all, since it is the same file.
+//! Files with several names. A file that is denied under one name is denied under all of them.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -8,48 +8,48 @@ use std::path::{Path, PathBuf};
 
 use super::Workspace;
 
-/// A file, whatever its name: device and number.
-type Identity = (u64, u64);
+/// Identity of a file: device and inode number.
+type InodeId = (u64, u64);
 
-/// The closed files of a workspace that may have another name. They are looked for once, when the first file turns up that
-/// has several: most workspaces have none.
-pub(crate) struct Twins<'w> {
+/// Denied files of a workspace that have another name. They are searched for once, when the first file with
+/// several names appears. Most workspaces have none.
+pub(crate) struct DeniedHardLinks<'w> {
     workspace: &'w Workspace,
-    closed: OnceCell<HashMap<Identity, String>>,
+    closed: OnceCell<HashMap<InodeId, String>>,
 }
 
-impl<'w> Twins<'w> {
-    pub(crate) fn of(workspace: &'w Workspace) -> Self {
+impl<'w> DeniedHardLinks<'w> {
+    pub(crate) fn new(workspace: &'w Workspace) -> Self {
         Self { workspace, closed: OnceCell::new() }
     }
 
-    /// Why a file is not to be read, since one of its other names is closed.
-    pub(crate) fn why_closed(&self, file: &File) -> Option<&str> {
+    /// Returns why a file may not be read because another of its names is denied.
+    pub(crate) fn denial_reason(&self, file: &File) -> Option<&str> {
         let found = file.metadata().ok().filter(|found| found.is_file() && found.nlink() > 1)?;
-        if !self.workspace.closes_some() {
+        if !self.workspace.denies_any() {
             return None;
         }
-        let closed = self.closed.get_or_init(|| closed(self.workspace));
+        let closed = self.closed.get_or_init(|| denied_files(self.workspace));
         closed.get(&(found.dev(), found.ino())).map(String::as_str)
     }
 }
 
-fn closed(workspace: &Workspace) -> HashMap<Identity, String> {
+fn denied_files(workspace: &Workspace) -> HashMap<InodeId, String> {
     let mut closed = HashMap::new();
-    for (path, identity) in twins_below(vec![workspace.path().to_owned()], |_| true) {
+    for (path, identity) in linked_files_below(vec![workspace.path().to_owned()], |_| true) {
         let place = path.strip_prefix(workspace.path()).unwrap_or(&path);
-        if let Some(why) = workspace.why_closed(place, false) {
+        if let Some(why) = workspace.denial_reason(place, false) {
             closed.insert(identity, why);
         }
     }
     closed
 }
 
-/// The files below some folders, or these files themselves, that have several names. No link is followed.
-fn twins_below(
+/// Iterates over files with several names in some folders, or over these paths themselves. Follows no links.
+fn linked_files_below(
     mut left: Vec<PathBuf>,
     enters: impl Fn(&Path) -> bool,
-) -> impl Iterator<Item = (PathBuf, Identity)> {
+) -> impl Iterator<Item = (PathBuf, InodeId)> {
     std::iter::from_fn(move || {
         while let Some(path) = left.pop() {
             let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
@@ -64,12 +64,12 @@ fn twins_below(
     })
 }
 
-/// The other names that files in protected places have elsewhere, in one of these folders. What git keeps as objects is
-/// left out: it is many, nobody runs it, and copies of a repository share it.
-pub(crate) fn beside(protected: &[PathBuf], folders: &[PathBuf]) -> Vec<PathBuf> {
+/// Finds other names, in these folders, of files in protected places. Git's object store is left out: it is
+/// large, nothing in it is executed, and copies of a repository share it.
+pub(crate) fn other_names(protected: &[PathBuf], folders: &[PathBuf]) -> Vec<PathBuf> {
     let is_store = |folder: &Path| folder.ends_with("objects") && folder.with_file_name("HEAD").exists();
-    let held = twins_below(protected.to_vec(), |folder| !is_store(folder));
-    let held: HashSet<Identity> = held.map(|(_, identity)| identity).collect();
+    let held = linked_files_below(protected.to_vec(), |folder| !is_store(folder));
+    let held: HashSet<InodeId> = held.map(|(_, identity)| identity).collect();
     if held.is_empty() {
         return Vec::new();
     }
