@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use session::{Block, RunId};
 use store::{
-    Answered, CallKey, CallStatus, Digest, Head, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall,
-    NewToolCall, Origin, Purpose, RunKind, Seq, StoreError, ToolCall,
+    CallKey, CallStatus, Digest, Head, Millis, ModelCallId, NewAttempt, NewMessage, NewModelCall, NewReply,
+    NewToolCall, Origin, Purpose, RunKind, Seq, StoreError, StoredToolCall,
 };
 use tokio::sync::OwnedMutexGuard;
 
@@ -59,7 +59,7 @@ pub(crate) async fn turn(run: &Run, talk: &mut Conversation, telling: Telling) -
         at,
     };
     let cost = run.cost(reply);
-    let answered = Answered {
+    let answered = NewReply {
         reply: whole.body.clone(),
         usage: reply.usage,
         cost_microusd: cost,
@@ -67,7 +67,7 @@ pub(crate) async fn turn(run: &Run, talk: &mut Conversation, telling: Telling) -
         calls: calls.clone(),
     };
     crash::point("ask.last_byte");
-    let seq = run.kernel.store.answered(question.call, attempt, answered).await?;
+    let seq = run.kernel.store.finish_model_call(question.call, attempt, answered).await?;
     crash::point("ask.commit.after");
     run.tree.settled();
     let seq = seq.expect("a reply with a message has a number");
@@ -95,9 +95,9 @@ fn planned(run: &Run, call: &session::ToolCall) -> NewToolCall {
 }
 
 /// The same, as the journal has it then.
-fn row(run: &Run, message: Seq, position: usize, planned: NewToolCall) -> ToolCall {
+fn row(run: &Run, message: Seq, position: usize, planned: NewToolCall) -> StoredToolCall {
     let position = u32::try_from(position).unwrap_or(u32::MAX);
-    ToolCall {
+    StoredToolCall {
         key: CallKey { run: run.id.clone(), message, position },
         call: planned.call,
         name: planned.name,
@@ -126,7 +126,7 @@ pub(crate) async fn summary(
         Err(asked) => return Ok(Err(asked)),
     };
     let reply = whole.answer.reply;
-    let answered = Answered {
+    let answered = NewReply {
         reply: whole.body,
         usage: reply.usage,
         cost_microusd: run.cost(&reply),
@@ -134,7 +134,7 @@ pub(crate) async fn summary(
         calls: Vec::new(),
     };
     crash::point("ask.last_byte");
-    run.kernel.store.answered(question.call, attempt, answered).await?;
+    run.kernel.store.finish_model_call(question.call, attempt, answered).await?;
     crash::point("ask.commit.after");
     run.tree.settled();
     Ok(Ok((summary_of(&reply), question.to)))
@@ -175,7 +175,7 @@ async fn open_or_new(
         }
         // More was said since, or another version of us says it differently: then it is another question.
         crash::point("ask.other.before");
-        run.kernel.store.asking_failed(call, at, "another question was asked instead").await?;
+        run.kernel.store.fail_model_call(call, at, "another question was asked instead").await?;
         crash::point("ask.other.after");
     }
     let message = match blocks.is_empty() {
@@ -278,7 +278,7 @@ async fn write_down(
         if delivers {
             crash::point("inbox.before");
         }
-        let over = match run.kernel.store.ask(asked.clone()).await {
+        let over = match run.kernel.store.begin_model_call(asked.clone()).await {
             // Another process asked for it, and nobody has looked for that yet.
             Err(StoreError::CancelRequested(_)) => {
                 run.stop_handle.request(StopRequest::Cancel);
@@ -356,7 +356,7 @@ async fn persist(
             Ok(attempt) => attempt,
             Err(mut dropped) => {
                 run.kernel.model.hide_key(&mut dropped.response);
-                store.attempt_failed(question.call, dropped).await?;
+                store.record_failed_attempt(question.call, dropped).await?;
                 return Ok(Err(Asked::Stopped));
             }
         };
@@ -370,13 +370,13 @@ async fn persist(
             Err(failure) => failure,
         };
         crash::point("ask.failed.before");
-        store.attempt_failed(question.call, kept).await?;
+        store.record_failed_attempt(question.call, kept).await?;
         crash::point("ask.failed.after");
         match run.kernel.backoff.next(number, &failure, &mut fastrand::Rng::new()) {
             RetryDecision::GiveUp { reason, .. } => {
                 let message = format!("{failure}; {reason}");
                 crash::point("ask.gave_up.before");
-                store.asking_failed(question.call, run.kernel.clock.millis(), message.clone()).await?;
+                store.fail_model_call(question.call, run.kernel.clock.millis(), message.clone()).await?;
                 crash::point("ask.gave_up.after");
                 run.tree.settled();
                 // Where it may pass, whoever reads this wants to know why nobody waited for that.

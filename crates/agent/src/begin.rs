@@ -112,7 +112,7 @@ impl Kernel {
         if row.root != row.id {
             return Err(RunError::NotMain { run: row.id, root: row.root });
         }
-        let owed = || Ok::<_, RunError>(self.store.run(id).has_news()? || self.is_owed(id)?);
+        let owed = || Ok::<_, RunError>(self.store.run(id).has_waiting_input()? || self.is_owed(id)?);
         let ended = row.status == RunStatus::Completed && prompt.is_none() && !owed()?;
         if ended || matches!(row.status, RunStatus::CancelledByUser | RunStatus::CancelledByParent) {
             return Err(RunError::Finished { run: row.id, status: row.status });

@@ -1,7 +1,7 @@
 //! What is measured by itself, and by nothing else used.
 
 use session::{Block, CallId, Message, Role, RunId};
-use store::{CallKey, CallStatus, Head, Origin, Policy, Purpose, Seq, ToolCall};
+use store::{CallKey, CallStatus, Head, Origin, Policy, Purpose, Seq, StoredToolCall};
 use wire::dialect::Dialect;
 
 use crate::conversation::{Conversation, Said};
@@ -32,7 +32,7 @@ impl Parent {
         });
         let said: Vec<Said> = said.collect();
         let key = |position| CallKey { run: run.clone(), message: Seq(messages), position };
-        let calls = (0..4).map(|position| ToolCall {
+        let calls = (0..4).map(|position| StoredToolCall {
             key: key(position),
             call: CallId::new(format!("call_{position}")),
             name: "spawn_sub_agent".to_owned(),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use session::{RunId, ToolResult};
-use store::{CallStatus, FinishedCall, Millis, Policy, RunStatus, SeenFile, Store, StoreError, ToolCall};
+use store::{
+    CallStatus, FinishedCall, Millis, Policy, RunStatus, SeenFile, Store, StoreError, StoredToolCall,
+};
 
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
@@ -27,7 +29,8 @@ use crate::words;
 
 /// Calls what has no result yet. Ends early, between two batches, where the run is told to stop.
 pub(crate) async fn all(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
-    let open: Vec<ToolCall> = talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
+    let open: Vec<StoredToolCall> =
+        talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
     for batch in batches(run, open) {
         if run.stop.requested() > StopRequest::None {
             return Ok(());
@@ -42,7 +45,8 @@ pub(crate) async fn all(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), R
 
 /// Gives each call that has no result yet one that says so.
 pub(crate) async fn none(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
-    let open: Vec<ToolCall> = talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
+    let open: Vec<StoredToolCall> =
+        talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
     for call in open {
         talk.finished(give_up(run, call).await?);
     }
@@ -52,7 +56,7 @@ pub(crate) async fn none(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), 
 /// Answers the calls that an earlier process had begun, where the run is cancelled before it could take them up again.
 pub(crate) async fn end_begun(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
     let begun = talk.calls().iter().filter(|call| call.status == CallStatus::Running);
-    let begun: Vec<ToolCall> = begun.cloned().collect();
+    let begun: Vec<StoredToolCall> = begun.cloned().collect();
     for call in begun {
         talk.finished(give_up(run, call).await?);
     }
@@ -61,12 +65,12 @@ pub(crate) async fn end_begun(run: &Arc<Run>, talk: &mut Conversation) -> Result
 
 /// Calls that change nothing, or wait for others that work by themselves, run together; each other one has its turn
 /// alone, so that what comes behind it sees what it did.
-fn batches(run: &Run, calls: Vec<ToolCall>) -> Vec<Vec<ToolCall>> {
+fn batches(run: &Run, calls: Vec<StoredToolCall>) -> Vec<Vec<StoredToolCall>> {
     // What ends another is seen by what comes behind it.
-    let together = |call: &ToolCall| {
+    let together = |call: &StoredToolCall| {
         call.policy == Policy::Pure || run.tools.waits(&call.name) && call.name != CANCELLING
     };
-    let mut batches: Vec<Vec<ToolCall>> = Vec::new();
+    let mut batches: Vec<Vec<StoredToolCall>> = Vec::new();
     for call in calls {
         match batches.last_mut() {
             Some(batch) if together(&call) && together(&batch[0]) => batch.push(call),
@@ -76,7 +80,7 @@ fn batches(run: &Run, calls: Vec<ToolCall>) -> Vec<Vec<ToolCall>> {
     batches
 }
 
-async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>, RunError> {
+async fn together(run: &Arc<Run>, batch: Vec<StoredToolCall>) -> Result<Vec<StoredToolCall>, RunError> {
     let (lost, to_start): (Vec<_>, Vec<_>) = batch.into_iter().partition(may_have_run);
     let mut finished = Vec::new();
     for call in lost {
@@ -117,10 +121,10 @@ async fn together(run: &Arc<Run>, batch: Vec<ToolCall>) -> Result<Vec<ToolCall>,
 /// Makes calls beside each other, and writes each result down as it comes.
 async fn perform_all(
     run: &Arc<Run>,
-    to_start: Vec<ToolCall>,
+    to_start: Vec<StoredToolCall>,
     context: ToolContext,
-    mut finished: Vec<ToolCall>,
-) -> Result<Vec<ToolCall>, RunError> {
+    mut finished: Vec<StoredToolCall>,
+) -> Result<Vec<StoredToolCall>, RunError> {
     let mut running = tokio::task::JoinSet::new();
     let mut turns = turns(to_start.iter().filter(|call| starts(call)).count());
     for (index, call) in to_start.iter().enumerate() {
@@ -138,7 +142,7 @@ async fn perform_all(
         let work = perform(run, call, context);
         running.spawn(async move { (index, work.await) });
     }
-    let mut to_start: Vec<Option<ToolCall>> = to_start.into_iter().map(Some).collect();
+    let mut to_start: Vec<Option<StoredToolCall>> = to_start.into_iter().map(Some).collect();
     loop {
         let ended = tokio::select! {
             ended = running.join_next() => ended,
@@ -178,8 +182,8 @@ async fn perform_all(
 /// was asked.
 async fn judged(
     run: &Arc<Run>,
-    calls: Vec<ToolCall>,
-) -> Result<Option<(Vec<ToolCall>, Vec<(ToolCall, String)>)>, RunError> {
+    calls: Vec<StoredToolCall>,
+) -> Result<Option<(Vec<StoredToolCall>, Vec<(StoredToolCall, String)>)>, RunError> {
     let kernel = &run.kernel;
     let skills = narrow::skills_in_use(run)?;
     let base = match &run.allowed {
@@ -228,7 +232,7 @@ async fn judged(
 
 /// Answers a call that may not be made. One that was begun before, in a process that is gone, may have happened all the
 /// same, and whom it had started works on.
-async fn refuse(run: &Arc<Run>, call: ToolCall, why: String) -> Result<ToolCall, RunError> {
+async fn refuse(run: &Arc<Run>, call: StoredToolCall, why: String) -> Result<StoredToolCall, RunError> {
     let begun = call.status == CallStatus::Running && call.policy != Policy::Pure;
     if !begun || starts(&call) && started(&run.kernel.store, &call)?.is_none() {
         let result = placeholder(&call, &words::refused(&why));
@@ -244,12 +248,12 @@ async fn refuse(run: &Arc<Run>, call: ToolCall, why: String) -> Result<ToolCall,
 }
 
 /// A run is called after it.
-fn starts(call: &ToolCall) -> bool {
+fn starts(call: &StoredToolCall) -> bool {
     STARTING.contains(&call.name.as_str())
 }
 
 /// The run that a call has started.
-fn started(store: &Store, call: &ToolCall) -> Result<Option<store::Run>, StoreError> {
+fn started(store: &Store, call: &StoredToolCall) -> Result<Option<store::Run>, StoreError> {
     match store.run(&spawn::id(&call.key)).row() {
         Err(StoreError::NoRun(_)) => Ok(None),
         row => row.map(Some),
@@ -257,20 +261,20 @@ fn started(store: &Store, call: &ToolCall) -> Result<Option<store::Run>, StoreEr
 }
 
 /// It starts a sub-agent and does not wait for it.
-fn is_launch(call: &ToolCall) -> bool {
+fn is_launch(call: &StoredToolCall) -> bool {
     let input: serde_json::Value = serde_json::from_slice(&call.input).unwrap_or_default();
     input["run_in_background"] == true
 }
 
 /// It was started in a process that is gone, and must not be started twice.
-fn may_have_run(call: &ToolCall) -> bool {
+fn may_have_run(call: &StoredToolCall) -> bool {
     call.policy == Policy::Unsafe && call.status == CallStatus::Running
 }
 
 /// The work of one call, to be done beside others. A tool that breaks or hangs is an answer too.
 fn perform(
     run: &Arc<Run>,
-    call: &ToolCall,
+    call: &StoredToolCall,
     context: ToolContext,
 ) -> impl Future<Output = (ToolOutput, Duration, bool)> + Send + use<> {
     let tools = Arc::clone(&run.tools);
@@ -299,23 +303,23 @@ fn perform(
 /// Writes down what became of a call that was not made; why, where it was refused.
 async fn finish(
     run: &Arc<Run>,
-    call: ToolCall,
+    call: StoredToolCall,
     status: CallStatus,
     reason: Option<String>,
     result: ToolResult,
-) -> Result<ToolCall, RunError> {
+) -> Result<StoredToolCall, RunError> {
     finish_with(run, call, (status, reason), result, (Vec::new(), None), Duration::ZERO).await
 }
 
 /// Writes a result down, with what the agent knows from it: files, and the end of a job, of which it is not told again.
 async fn finish_with(
     run: &Arc<Run>,
-    mut call: ToolCall,
+    mut call: StoredToolCall,
     (status, reason): (CallStatus, Option<String>),
     result: ToolResult,
     (seen, fetches): (Vec<SeenFile>, Option<RunId>),
     took: Duration,
-) -> Result<ToolCall, RunError> {
+) -> Result<StoredToolCall, RunError> {
     let preview = preview::decide(&result);
     let at = run.kernel.clock.millis();
     let (key, kept) = (call.key.clone(), preview.clone());
@@ -343,7 +347,7 @@ async fn finish_with(
 
 /// Answers a call that waited for a sub-agent, and will not any more. What that has answered is not lost, and what still
 /// works goes on in the background.
-async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
+async fn leave(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
     let child = spawn::id(&call.key);
     // Looked for before its row is read: who is seen at work there ends by itself.
     let is_here = run.tree.member(&child).is_some();
@@ -366,14 +370,14 @@ async fn leave(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
     finish(run, call, status, None, result).await
 }
 
-fn said(call: &ToolCall, output: ToolOutput) -> (CallStatus, ToolResult) {
+fn said(call: &StoredToolCall, output: ToolOutput) -> (CallStatus, ToolResult) {
     let ToolOutput { blocks, is_error, .. } = output;
     let status = if is_error { CallStatus::Failed } else { CallStatus::Done };
     (status, ToolResult { call: call.call.clone(), blocks, is_error, server: false })
 }
 
 /// Gives a call a result that it will never get by being run.
-pub(crate) async fn give_up(run: &Arc<Run>, call: ToolCall) -> Result<ToolCall, RunError> {
+pub(crate) async fn give_up(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
     if call.status == CallStatus::Running && starts(&call) {
         return leave(run, call).await;
     }
@@ -401,7 +405,7 @@ pub(crate) fn left_open(store: &Store, run: &RunId, at: Millis) -> Result<Vec<Fi
     finished.collect()
 }
 
-fn given_up(call: &ToolCall) -> (CallStatus, ToolResult) {
+fn given_up(call: &StoredToolCall) -> (CallStatus, ToolResult) {
     let (status, sentence) = match (call.status, call.policy) {
         (CallStatus::Running, _) if starts(call) => (CallStatus::Failed, words::NO_RESULT),
         (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::NO_RESULT),

@@ -46,7 +46,7 @@ pub(crate) async fn compact(run: &Run, talk: &mut Conversation, telling: Telling
     };
     let mut said: Vec<Said> = messages.iter().map(written).collect();
     crash::point("compact.commit.before");
-    let first = run.kernel.store.compacted(&run.id, messages).await?;
+    let first = run.kernel.store.compact_messages(&run.id, messages).await?;
     crash::point("compact.commit.after");
     for (said, seq) in said.iter_mut().zip(first.0..) {
         said.seq = Seq(seq);

@@ -69,7 +69,7 @@ impl Kernel {
         let mut context = format!("<context>\n{}\n</context>", parts.join("\n\n"));
         if let Some(task) = task {
             context += &format!("\n\n<task>\n{}\n</task>", described(task));
-            let attempts = self.store.attempts_at(&task.id)?;
+            let attempts = self.store.task_attempts(&task.id)?;
             if !attempts.is_empty() {
                 let attempts: String = attempts.iter().map(attempt).collect();
                 context += &format!("\n\n<prior_attempts>\n{attempts}</prior_attempts>");

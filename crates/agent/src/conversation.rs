@@ -5,8 +5,8 @@
 
 use session::{Block, Message, Role, RunId, StopReason, ToolResult};
 use store::{
-    CallStatus, Digest, Head, Inbox, InboxId, Journal, ModelCall, ModelCallId, ModelCallStatus, Origin,
-    Purpose, RunStatus, Seq, ToolCall,
+    CallStatus, Digest, Head, InboxEntry, InboxId, ModelCall, ModelCallId, ModelCallStatus, Origin, Purpose,
+    RunSnapshot, RunStatus, Seq, StoredToolCall,
 };
 use wire::dialect::{DecodedResponse, Dialect, EncodeError};
 
@@ -58,7 +58,7 @@ pub(crate) struct Conversation {
     /// It was told that its answer has not the shape that was asked for; a summary may have replaced that since.
     pub(crate) repaired: bool,
     /// What waits for the next turn.
-    news: Vec<Inbox>,
+    news: Vec<InboxEntry>,
 }
 
 /// What is said to the model next, where there is anything to say.
@@ -86,7 +86,7 @@ enum Last {
     /// The model's: the last message is a question.
     Question,
     /// Ours: it has replied.
-    Reply { stop: Option<StopReason>, calls: Vec<ToolCall> },
+    Reply { stop: Option<StopReason>, calls: Vec<StoredToolCall> },
 }
 
 /// A question that is written down and has no use made of its answer yet.
@@ -137,8 +137,8 @@ const CUTS: u32 = 8;
 
 impl Conversation {
     /// The conversation of a journal. `head` is what its requests begin with.
-    pub(crate) fn of(journal: Journal, dialect: Dialect, head: Head) -> Self {
-        let Journal { messages, last_call, calls, .. } = journal;
+    pub(crate) fn of(journal: RunSnapshot, dialect: Dialect, head: Head) -> Self {
+        let RunSnapshot { messages, last_call, calls, .. } = journal;
         let spoken = Spoken::of(&messages);
         let summary = messages.iter().filter(|m| m.origin == Origin::Summary).map(|m| m.seq).max();
         let replied = messages.last().filter(|message| message.origin == Origin::Reply);
@@ -207,7 +207,7 @@ impl Conversation {
     }
 
     /// This waits for the next turn.
-    pub(crate) fn hears(&mut self, news: Vec<Inbox>) {
+    pub(crate) fn hears(&mut self, news: Vec<InboxEntry>) {
         self.news = news;
     }
 
@@ -323,7 +323,7 @@ impl Conversation {
     }
 
     /// The calls of the last reply, in order.
-    pub(crate) fn calls(&self) -> &[ToolCall] {
+    pub(crate) fn calls(&self) -> &[StoredToolCall] {
         match &self.last {
             Last::Question => &[],
             Last::Reply { calls, .. } => calls,
@@ -357,7 +357,13 @@ impl Conversation {
     }
 
     /// The model replied.
-    pub(crate) fn replied(&mut self, reply: &session::Reply, seq: Seq, bytes: String, calls: Vec<ToolCall>) {
+    pub(crate) fn replied(
+        &mut self,
+        reply: &session::Reply,
+        seq: Seq,
+        bytes: String,
+        calls: Vec<StoredToolCall>,
+    ) {
         self.messages.push(Said { seq, role: Role::Assistant, origin: Origin::Reply, bytes });
         self.step += 1;
         self.since_prompt += 1;
@@ -367,7 +373,7 @@ impl Conversation {
     }
 
     /// A call has its result.
-    pub(crate) fn finished(&mut self, finished: ToolCall) {
+    pub(crate) fn finished(&mut self, finished: StoredToolCall) {
         let is_refused = finished.status == CallStatus::Denied;
         self.refused = if is_refused { self.refused + 1 } else { 0 };
         self.refused_in_all += u32::from(is_refused);
@@ -465,7 +471,7 @@ pub(crate) fn is_repair(origin: Origin, bytes: &[u8]) -> bool {
 }
 
 /// A call's result as the model sees it.
-fn shown(call: &ToolCall) -> Option<Block> {
+fn shown(call: &StoredToolCall) -> Option<Block> {
     let result = call.result.as_ref()?;
     Some(Block::ToolResult(preview::shown(result, call.preview.as_deref())))
 }
@@ -475,7 +481,7 @@ fn text(text: &str) -> Block {
 }
 
 /// The results of calls that will never be run: what exists stays, what is missing gets one constant sentence each.
-pub(crate) fn placeholder(call: &ToolCall, sentence: &str) -> ToolResult {
+pub(crate) fn placeholder(call: &StoredToolCall, sentence: &str) -> ToolResult {
     ToolResult { call: call.call.clone(), blocks: vec![text(sentence)], is_error: true, server: false }
 }
 

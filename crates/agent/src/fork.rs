@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use session::{Block, CallId, Message, Role, RunId, Usage};
 use store::{
     Digest, ForkEnd, Head, NewFork, NewMessage, NewRun, Origin, RunKind, RunStatus, RunThread, Seq, Store,
-    ToolCall,
+    StoredToolCall,
 };
 use wire::dialect::Dialect;
 use wire::json::{Document, Edits};
@@ -43,7 +43,7 @@ pub struct ForkPoint {
     /// The reply.
     reply: Seq,
     /// What the reply asks for, with the results that there were.
-    calls: Vec<ToolCall>,
+    calls: Vec<StoredToolCall>,
 }
 
 /// A fork to start.
@@ -337,14 +337,14 @@ impl Kernel {
 
 impl ForkPoint {
     /// What a fork begins with.
-    pub(crate) fn of(run: RunId, head: Digest, from: Seq, reply: Seq, calls: Vec<ToolCall>) -> Self {
+    pub(crate) fn of(run: RunId, head: Digest, from: Seq, reply: Seq, calls: Vec<StoredToolCall>) -> Self {
         Self { run, head, from, reply, calls }
     }
 
     /// The results of the reply's calls: those that there were as they are shown, and one constant sentence for each
     /// other one, so that all forks of one turn are told the same.
     pub(crate) fn results(&self) -> Vec<Block> {
-        let shown = |call: &ToolCall| match &call.result {
+        let shown = |call: &StoredToolCall| match &call.result {
             Some(result) => preview::shown(result, call.preview.as_deref()),
             None => placeholder(call, words::NO_RESULT),
         };
@@ -507,7 +507,7 @@ pub(crate) fn ended(
 }
 
 /// A fork's messages, but for those that a summary has said again. What it began with stands before any summary.
-fn own(messages: Vec<store::Message>) -> impl Iterator<Item = store::Message> {
+fn own(messages: Vec<store::StoredMessage>) -> impl Iterator<Item = store::StoredMessage> {
     let mut is_summed_up = false;
     messages.into_iter().filter(move |message| {
         is_summed_up |= message.origin == Origin::Summary;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use session::RunId;
-use store::{Child, Ending, Filter, Left, Millis, RunKind, RunStatus, Store, StoreError, Whom};
+use store::{CancelScope, Child, Filter, FinalRecord, Millis, RunEnd, RunKind, RunStatus, Store, StoreError};
 
 use crate::calls;
 use crate::conversation::Conversation;
@@ -60,7 +60,7 @@ pub(crate) async fn take_up(run: &Arc<Run>, talk: &Conversation) -> Result<(), R
             Err(error @ RunError::Settings { .. }) => {
                 let (error, at) = (Some(error.to_string()), run.kernel.clock.millis());
                 let status = RunStatus::Failed;
-                let ending = Ending { status, final_text: None, error, misfits: false, fork: None, at };
+                let ending = RunEnd { status, final_text: None, error, misfits: false, fork: None, at };
                 let told = news(&row.id, &row.agent, &ending).into_bytes();
                 run.kernel.store.finish_job_and_notify_parent(&row.id, ending, told).await?;
             }
@@ -73,7 +73,7 @@ pub(crate) async fn take_up(run: &Arc<Run>, talk: &Conversation) -> Result<(), R
 /// Nobody waits for a run any more: it goes on in the background, and owes its answer.
 pub(crate) async fn make(run: &Run, child: &RunId) -> Result<(), StoreError> {
     crash::point("job.made.before");
-    run.kernel.store.make_job(child, run.kernel.clock.millis()).await?;
+    run.kernel.store.promote_to_job(child, run.kernel.clock.millis()).await?;
     crash::point("job.made.after");
     Ok(())
 }
@@ -108,7 +108,7 @@ pub async fn end_tree(
     run: &RunId,
     at: Millis,
 ) -> Result<Vec<(RunId, Option<ForkReport>)>, StoreError> {
-    let ended = end_runs(store, run, at, Whom::Tree).await?;
+    let ended = end_runs(store, run, at, CancelScope::Tree).await?;
     let root = store.run(run).row()?.root;
     if root == *run {
         let left = Processes::new(ShellConfig::default(), run, store);
@@ -122,7 +122,9 @@ pub async fn end_tree(
 /// The same for those below a run alone: what was paused with it, before it was to end for good.
 pub(crate) async fn end_below(run: &Run) -> Result<(), RunError> {
     let kernel = &run.kernel;
-    for (id, fork) in end_runs(&kernel.store, &run.id, kernel.clock.millis(), Whom::Below).await? {
+    for (id, fork) in
+        end_runs(&kernel.store, &run.id, kernel.clock.millis(), CancelScope::Descendants).await?
+    {
         kernel.tell_end_of(&id, fork)?;
     }
     Ok(())
@@ -132,7 +134,7 @@ async fn end_runs(
     store: &Store,
     run: &RunId,
     at: Millis,
-    whom: Whom,
+    whom: CancelScope,
 ) -> Result<Vec<(RunId, Option<ForkReport>)>, StoreError> {
     let (mut agents, mut left, mut told_of) = (HashMap::new(), HashMap::new(), HashMap::new());
     for found in store.runs(&Filter { below: Some(run.clone()), ..Filter::default() })? {
@@ -140,7 +142,8 @@ async fn end_runs(
             if found.id == *run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
         let ms = u64::try_from(at.0 - found.created_at.0).unwrap_or_default();
         let final_text = Spoken::of(&store.run(&found.id).messages()?).last().map(str::to_owned);
-        let mut of_it = Left { final_text, fork: None, results: calls::left_open(store, &found.id, at)? };
+        let mut of_it =
+            FinalRecord { final_text, fork: None, results: calls::left_open(store, &found.id, at)? };
         if found.kind == RunKind::Fork
             && let Some((end, told)) = fork::ended(store, &store.run(&found.id).row()?, by_whom, ms)
         {
@@ -150,7 +153,7 @@ async fn end_runs(
         left.insert(found.id.clone(), of_it);
         agents.insert(found.id, found.agent);
     }
-    let told = move |run: &RunId, ending: &Ending| {
+    let told = move |run: &RunId, ending: &RunEnd| {
         news(run, agents.get(run).map_or("", String::as_str), ending).into_bytes()
     };
     let ended = store.end_tree(run, whom, at, left, told).await?;
@@ -178,7 +181,7 @@ fn leaves(run: &Run) -> bool {
 pub(crate) async fn wait(run: &Run) -> Result<(), RunError> {
     let store = &run.kernel.store;
     let mut ends = run.tree.ends();
-    if store.run(&run.id).has_news()? {
+    if store.run(&run.id).has_waiting_input()? {
         return Ok(());
     }
     crash::point("park.before");
@@ -186,7 +189,7 @@ pub(crate) async fn wait(run: &Run) -> Result<(), RunError> {
     crash::point("park.after");
     run.leave_place();
     run.tell(EventKind::Waiting { jobs: run.tree.below(&run.id) });
-    while run.tree.below(&run.id) > 0 && !store.run(&run.id).has_news()? {
+    while run.tree.below(&run.id) > 0 && !store.run(&run.id).has_waiting_input()? {
         tokio::select! {
             _ = ends.changed() => {}
             () = run.stop.wait_for(StopRequest::Pause) => break,
@@ -233,8 +236,8 @@ pub(crate) async fn gather(run: &Run, status: RunStatus) {
 }
 
 /// What a parent is told when a job has ended.
-pub(crate) fn news(job: &RunId, agent: &str, ending: &Ending) -> String {
-    let Ending { status, final_text, error, .. } = ending;
+pub(crate) fn news(job: &RunId, agent: &str, ending: &RunEnd) -> String {
+    let RunEnd { status, final_text, error, .. } = ending;
     let mut said = final_text.clone().unwrap_or_else(|| words::NO_FINAL_TEXT.to_owned());
     let cut = said.floor_char_boundary(MOST);
     if cut < said.len() {

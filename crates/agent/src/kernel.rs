@@ -166,7 +166,7 @@ impl Kernel {
     async fn look_for_cancels(&self, root: &Run) -> std::convert::Infallible {
         let disk = self.store.on_disk();
         loop {
-            for run in disk.run(&root.id).cancels().unwrap_or_default() {
+            for run in disk.run(&root.id).runs_to_cancel().unwrap_or_default() {
                 match run == root.id {
                     true => root.stop_handle.request(StopRequest::Cancel),
                     false => root.tree.ask(&run, StopRequest::Cancel),

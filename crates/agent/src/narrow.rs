@@ -35,7 +35,7 @@ fn in_use<'a>(asks: &'a Run, mut from: Option<&Run>) -> Result<Vec<&'a Skill>, R
     }
     let mut read: Vec<Value> = Vec::new();
     while let Some(run) = from {
-        let inputs = run.kernel.store.run(&run.id).called_since_prompt(SKILL)?;
+        let inputs = run.kernel.store.run(&run.id).inputs_since_prompt(SKILL)?;
         read.extend(inputs.iter().filter_map(|input| serde_json::from_slice(input).ok()));
         from = run.above.as_deref();
     }

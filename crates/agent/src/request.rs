@@ -16,7 +16,7 @@ pub fn rebuild_request(store: &Store, run: &RunId, call: &ModelCall) -> Result<V
     let reads = store.run(run);
     let dialect = RunSettings::of(&reads.row()?)?.dialect();
     let head = reads.head(call.head)?.ok_or(StoreError::NoModelCall(call.id))?;
-    let messages = reads.said(call.from, call.to)?;
+    let messages = reads.messages_between(call.from, call.to)?;
     let sent: Vec<_> =
         messages.iter().map(|message| (message.seq, String::from_utf8_lossy(&message.bytes))).collect();
     let marked: Vec<Seq> = call.marks.split(',').filter_map(|seq| seq.parse().ok()).map(Seq).collect();

@@ -7,8 +7,8 @@ use std::time::Instant;
 use session::model;
 use session::{Block, CallId, Reply, RunId, ThreadId, Usage};
 use store::{
-    CallStatus, Ending, Head, Inbox, InboxKind, Limit, Origin, RunKind, RunStatus, StoreError, ToolCall,
-    Totals,
+    CallStatus, Head, InboxEntry, InboxKind, Limit, Origin, RunEnd, RunKind, RunStatus, StoreError,
+    StoredToolCall, UsageTotals,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -86,7 +86,7 @@ pub(crate) struct Run {
     /// When it began to work here.
     pub(crate) began: Instant,
     /// The calls of its last reply as they stood when the last of them were begun.
-    open: Mutex<Vec<ToolCall>>,
+    open: Mutex<Vec<StoredToolCall>>,
     /// What is allowed beside what the kernel allows.
     pub(crate) allowed: Option<Rules>,
     is_root: bool,
@@ -233,19 +233,19 @@ impl Run {
             (StopRequest::Pause, _) => Some(RunStatus::Paused),
             (StopRequest::Cancel, true) => Some(RunStatus::CancelledByUser),
             (StopRequest::Cancel, false) => {
-                let own = self.kernel.store.run(&self.id).cancelled()?;
+                let own = self.kernel.store.run(&self.id).cancel_status()?;
                 Some(own.unwrap_or(RunStatus::CancelledByParent))
             }
         })
     }
 
     /// What waits for its next turn.
-    pub(crate) fn news(&self) -> Result<Vec<Inbox>, RunError> {
+    pub(crate) fn news(&self) -> Result<Vec<InboxEntry>, RunError> {
         let reads = self.kernel.store.run(&self.id);
-        if !reads.has_news()? {
+        if !reads.has_waiting_input()? {
             return Ok(Vec::new());
         }
-        let mut waiting = reads.oldest_in_inbox(TOLD)?;
+        let mut waiting = reads.first_in_inbox(TOLD)?;
         waiting.retain(|entry| entry.kind != InboxKind::Cancel);
         // Which of two jobs was the first to end is a matter of luck; which was started first is not.
         waiting.sort_by_key(|entry| entry.job.as_ref().map(|job| spawn::place(&self.id, job)));
@@ -264,7 +264,7 @@ impl Run {
         let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
         let known = match *children {
             Some(known) => known,
-            None => self.kernel.store.run(&self.id).width()?,
+            None => self.kernel.store.run(&self.id).child_count()?,
         };
         let may = known < self.kernel.tree_limits.max_children;
         *children = Some(known + u64::from(may));
@@ -280,7 +280,7 @@ impl Run {
     /// The conversation as the journal has it.
     pub(crate) fn read(&self) -> Result<Conversation, RunError> {
         let reads = self.kernel.store.run(&self.id);
-        let journal = reads.journal()?;
+        let journal = reads.snapshot()?;
         if let Some(call) = &journal.last_call {
             self.requests(usize::try_from(call.request_len).unwrap_or(usize::MAX));
         }
@@ -301,7 +301,7 @@ impl Run {
         let keeps_cache = self.settings.fork.as_ref().is_none_or(|fork| fork.write_cache);
         if let Some(fork) = fork.as_ref().filter(|_| talk.step == 0 && talk.filled == 0) {
             // It begins as full as its parent was.
-            talk.filled = self.kernel.store.run(&fork.of).filled_by(fork.to)?;
+            talk.filled = self.kernel.store.run(&fork.of).context_tokens(fork.to)?;
         }
         if let Some(fork) = fork {
             let own = reads.messages()?;
@@ -330,7 +330,7 @@ impl Run {
     }
 
     /// Where a tool call takes place, and what the run knows by now.
-    pub(crate) fn context(self: &Arc<Self>, call: &ToolCall) -> Result<ToolContext, RunError> {
+    pub(crate) fn context(self: &Arc<Self>, call: &StoredToolCall) -> Result<ToolContext, RunError> {
         let seen = self.kernel.store.run(&self.id).seen_files()?;
         Ok(ToolContext {
             workspace: Arc::new(self.workspace()),
@@ -440,7 +440,7 @@ impl Run {
         let at = self.kernel.clock.millis();
         let (fork, told) = self.fork_end(status).unzip();
         let is_paused = status == RunStatus::Paused;
-        let ending = Ending { status, final_text, error, misfits, fork: fork.filter(|_| !is_paused), at };
+        let ending = RunEnd { status, final_text, error, misfits, fork: fork.filter(|_| !is_paused), at };
         self.keep_end(ending).await?;
         let is_kept = self.back_to_disk().await;
         // One that is only paused goes on, but nobody can go on with what is not kept.
@@ -451,7 +451,7 @@ impl Run {
         Ok(())
     }
 
-    async fn keep_end(&self, ending: Ending) -> Result<(), RunError> {
+    async fn keep_end(&self, ending: RunEnd) -> Result<(), RunError> {
         let status = ending.status;
         if self.is_job && status != RunStatus::Paused {
             let news = jobs::news(&self.id, &self.agent, &ending);
@@ -518,7 +518,13 @@ impl Run {
         unsaid
     }
 
-    fn tell_end(&self, status: RunStatus, final_text: Option<String>, error: Option<String>, totals: Totals) {
+    fn tell_end(
+        &self,
+        status: RunStatus,
+        final_text: Option<String>,
+        error: Option<String>,
+        totals: UsageTotals,
+    ) {
         let cost_microusd = (totals.unpriced == 0).then_some(totals.cost_microusd);
         self.tell(EventKind::Finished { status, final_text, error, usage: totals.usage, cost_microusd });
     }
@@ -549,7 +555,7 @@ impl Run {
     }
 
     /// What it used, and all below it.
-    fn totals(&self) -> Result<Totals, RunError> {
+    fn totals(&self) -> Result<UsageTotals, RunError> {
         Ok(self.kernel.store.run(&self.id).totals()?)
     }
 
@@ -566,12 +572,12 @@ impl Run {
     }
 
     /// Keeps the calls of its last reply as they stand now, for the forks that some of them may start.
-    pub(crate) fn save_calls(&self, calls: &[ToolCall]) {
+    pub(crate) fn save_calls(&self, calls: &[StoredToolCall]) {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = calls.to_vec();
     }
 
     /// The calls as they were kept.
-    pub(crate) fn open_calls(&self) -> Vec<ToolCall> {
+    pub(crate) fn open_calls(&self) -> Vec<StoredToolCall> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -641,7 +647,7 @@ impl Run {
         tracing::info!(%run, step, attempt = number, %model, status, ms, outcome, "model call");
     }
 
-    pub(crate) fn log_call(&self, call: &ToolCall, status: CallStatus, ms: u64) {
+    pub(crate) fn log_call(&self, call: &StoredToolCall, status: CallStatus, ms: u64) {
         // Name and id are the model's own words: quoted, so that they stay words.
         let (tool, call) = (call.name.as_str(), call.call.as_str());
         tracing::info!(run = %self.id, ?tool, ?call, ms, outcome = %status, "tool call");

@@ -1,6 +1,6 @@
 //! What a model has said, put together: a reply that was cut off and gone on with is one answer.
 
-use store::{Message, Origin};
+use store::{Origin, StoredMessage};
 
 use crate::words;
 
@@ -19,9 +19,9 @@ pub(crate) struct Spoken {
 }
 
 impl Spoken {
-    pub(crate) fn of(messages: &[Message]) -> Self {
+    pub(crate) fn of(messages: &[StoredMessage]) -> Self {
         let mut spoken = Self::default();
-        for Message { origin, bytes, text, .. } in messages {
+        for StoredMessage { origin, bytes, text, .. } in messages {
             match origin {
                 Origin::Reply => spoken.replied(text.clone()),
                 origin => spoken.said(*origin, bytes),

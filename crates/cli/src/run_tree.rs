@@ -35,7 +35,7 @@ fn load_run(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::
         let attempts = reads.attempts(call.id)?;
         calls.push((call, attempts));
     }
-    let told = reads.told()?.into_iter().filter_map(|(message, entry)| {
+    let told = reads.delivered()?.into_iter().filter_map(|(message, entry)| {
         let text = String::from_utf8_lossy(&entry.body).into_owned();
         Some(store.run(&entry.job?).row().map(|job| Told { message, job, text }))
     });

@@ -417,7 +417,7 @@ fn cancelled_from_elsewhere_it_ends_at_once() {
     assert_eq!(only_run(&env)["status"], "running");
     let held = run(&env, &["--resume", &id]);
     assert_eq!(held.code, Some(2), "{held:?}");
-    assert!(held.stderr.contains("being written by process"), "{held:?}");
+    assert!(held.stderr.contains("in use by process"), "{held:?}");
     let said = env.run(&["cancel", &id[..12]]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(going.until("run_finished", |_| true)["status"], "cancelled_by_user");

@@ -1,4 +1,4 @@
-//! What the writer is measured against.
+//! Baselines for the benchmark of the writer.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -8,30 +8,30 @@ use tokio::sync::oneshot;
 
 use crate::{Options, StoreError, open};
 
-/// SQLite alone, as durable as the journal: a database of its own, one table, one thread, and nobody who waits.
+/// SQLite alone with the journal's durability settings: its own database, one table, one thread, no waiting
+/// callers.
 ///
-/// Opening it and letting it go take time too, as they do with a [`Store`](crate::Store); whoever measures reads the
-/// clock in between.
+/// Opening and closing take time, as they do for a [`Store`](crate::Store). Benchmarks exclude them.
 #[derive(Debug)]
-pub struct Raw {
+pub struct PlainSqlite {
     conn: Connection,
     path: PathBuf,
 }
 
-impl Raw {
-    /// Makes the database.
+impl PlainSqlite {
+    /// Creates the database.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        open::make_file(path)?;
-        let conn = open::writing(path, Options::default())?;
-        let raw = Self { conn, path: path.to_owned() };
-        raw.named(raw.conn.execute_batch(
+        open::create_file(path)?;
+        let conn = open::open_writer(path, Options::default())?;
+        let database = Self { conn, path: path.to_owned() };
+        database.named(database.conn.execute_batch(
             "CREATE TABLE IF NOT EXISTS rows (id INTEGER PRIMARY KEY, at INTEGER, bytes BLOB) STRICT",
         ))?;
-        Ok(raw)
+        Ok(database)
     }
 
-    /// Writes rows the way SQLite alone does it best: each of `groups` is one commit of rows with these bytes, and
-    /// all of them are written `times` over.
+    /// Writes rows in the fastest way that SQLite has: each of `groups` is one commit, and all of them are
+    /// written `times` times.
     pub fn write(&self, times: u32, groups: &[Vec<&[u8]>]) -> Result<(), StoreError> {
         self.named(self.write_all(times, groups))
     }
@@ -57,24 +57,24 @@ impl Raw {
     }
 }
 
-/// Group commit at its simplest, over SQLite alone: whoever has rows hands them to one thread and waits, and the
-/// thread writes all that wait in one commit.
+/// A minimal group commit over SQLite: callers send their rows to one thread, which writes all waiting rows in one
+/// commit.
 #[derive(Debug)]
-pub struct RawGroups {
+pub struct PlainGroups {
     waiting: mpsc::Sender<(Vec<Vec<u8>>, oneshot::Sender<()>)>,
 }
 
-impl RawGroups {
-    /// Makes the database and starts the thread, which ends with this.
+impl PlainGroups {
+    /// Creates the database and starts the thread, which ends when this value is dropped.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let raw = Raw::open(path)?;
+        let database = PlainSqlite::open(path)?;
         let (waiting, handed_over) = mpsc::channel::<(Vec<Vec<u8>>, oneshot::Sender<()>)>();
         std::thread::spawn(move || {
             while let Ok(first) = handed_over.recv() {
                 let group: Vec<_> = std::iter::once(first).chain(handed_over.try_iter()).collect();
                 let rows = group.iter().flat_map(|(rows, _)| rows.iter().map(Vec::as_slice)).collect();
-                if raw.write(1, &[rows]).is_err() {
-                    return; // nobody is answered, and that is an error for each of them
+                if database.write(1, &[rows]).is_err() {
+                    return; // unanswered callers get an error
                 }
                 for (_, answer) in group {
                     let _ = answer.send(());
@@ -84,7 +84,7 @@ impl RawGroups {
         Ok(Self { waiting })
     }
 
-    /// Writes rows, and comes back when they are on the disk.
+    /// Writes rows and returns when they are on the disk.
     pub async fn commit(&self, rows: Vec<Vec<u8>>) -> Result<(), StoreError> {
         let (answer, answered) = oneshot::channel();
         self.waiting.send((rows, answer)).map_err(|_| StoreError::WriterGone)?;

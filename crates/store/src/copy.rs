@@ -1,4 +1,4 @@
-//! A fork's rows from one database to another.
+//! Copies a fork's rows from one database to another.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
@@ -6,9 +6,9 @@ use session::RunId;
 
 use crate::StoreError;
 
-/// What a fork needs of itself and of each run that it goes back to: their conversations, what they used, and whether
-/// they are to stop.
-const OF_ALL: &[(&str, &str)] = &[
+/// The rows that a fork needs of itself and of each run it descends from: conversation, usage, requests to
+/// stop.
+const SHARED_ROWS: &[(&str, &str)] = &[
     ("threads", "id = (SELECT thread FROM runs WHERE id = ?1)"),
     ("runs", "id = ?1"),
     ("heads", HEADS),
@@ -20,16 +20,17 @@ const OF_ALL: &[(&str, &str)] = &[
     ("spent", "run = ?1"),
 ];
 
-/// What it needs of itself alone.
-const OF_ITSELF: &[(&str, &str)] = &[
+/// The rows that it needs of itself only.
+const OWN_ROWS: &[(&str, &str)] = &[
     ("tool_calls", "run = ?1"),
     ("jobs", "run = ?1"),
     ("attempts", "model_call IN (SELECT id FROM model_calls WHERE run = ?1)"),
     ("reserved_tokens", "model_call IN (SELECT id FROM model_calls WHERE run = ?1)"),
 ];
 
-/// What goes back, in an order in which nothing is missed; with the news for its parent, where it was a job.
-const GO_BACK: &[(&str, &str)] = &[
+/// The rows to write back, in an order that satisfies references. If the fork is a job, its parent's inbox
+/// entry is included.
+const WRITTEN_BACK: &[(&str, &str)] = &[
     ("runs", "id = ?1"),
     ("heads", HEADS),
     ("model_calls", "run = ?1"),
@@ -46,7 +47,7 @@ const GO_BACK: &[(&str, &str)] = &[
 const HEADS: &str =
     "hash IN (SELECT head FROM model_calls WHERE run = ?1 UNION SELECT head FROM forks WHERE run = ?1)";
 
-/// Some rows of a table.
+/// Rows of a table.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) table: &'static str,
@@ -56,11 +57,11 @@ pub(crate) struct Rows {
 
 /// All rows of a fork.
 #[derive(Debug)]
-pub(crate) struct Taken(pub(crate) Vec<Rows>);
+pub(crate) struct ForkRows(pub(crate) Vec<Rows>);
 
-/// Copies what a fork needs, whether it is there already or only the run that it is a fork of.
+/// Copies the rows that a fork needs. The fork itself may not exist yet.
 pub(crate) fn copy(from: &Connection, to: &Connection, run: &RunId, of: &RunId) -> Result<(), StoreError> {
-    // What a row refers to may be nothing that a fork needs.
+    // Rows may refer to others that a fork does not need.
     to.pragma_update(None, "foreign_keys", false)?;
     let all = to.unchecked_transaction()?;
     let mut next = Some(of.to_string());
@@ -71,14 +72,14 @@ pub(crate) fn copy(from: &Connection, to: &Connection, run: &RunId, of: &RunId) 
         whose.push(above);
     }
     for run in &whose {
-        for (table, rows) in OF_ALL {
-            taken_of(from, table, rows, run)?.put(&all)?;
+        for (table, rows) in SHARED_ROWS {
+            read_rows(from, table, rows, run)?.put(&all)?;
         }
     }
-    for (table, rows) in OF_ITSELF {
-        taken_of(from, table, rows, run.as_str())?.put(&all)?;
+    for (table, rows) in OWN_ROWS {
+        read_rows(from, table, rows, run.as_str())?.put(&all)?;
     }
-    // What others have set aside is never given back here, and nobody must wait for it.
+    // Reservations of other runs are never released in memory, so they must not block the fork.
     all.execute(
         "UPDATE spent SET (aside_microusd, aside_tokens) =
              (SELECT coalesce(sum(c.reserved_microusd), 0), coalesce(sum(t.tokens), 0)
@@ -91,13 +92,13 @@ pub(crate) fn copy(from: &Connection, to: &Connection, run: &RunId, of: &RunId) 
     Ok(())
 }
 
-/// All that goes back to where a fork came from.
-pub(crate) fn taken(conn: &Connection, run: &RunId) -> Result<Taken, StoreError> {
-    let taken = GO_BACK.iter().map(|(table, rows)| taken_of(conn, table, rows, run.as_str()));
-    Ok(Taken(taken.collect::<Result<_, _>>()?))
+/// Reads all rows that are written back to the disk.
+pub(crate) fn fork_rows(conn: &Connection, run: &RunId) -> Result<ForkRows, StoreError> {
+    let rows = WRITTEN_BACK.iter().map(|(table, rows)| read_rows(conn, table, rows, run.as_str()));
+    Ok(ForkRows(rows.collect::<Result<_, _>>()?))
 }
 
-fn taken_of(conn: &Connection, table: &'static str, rows: &str, run: &str) -> Result<Rows, StoreError> {
+fn read_rows(conn: &Connection, table: &'static str, rows: &str, run: &str) -> Result<Rows, StoreError> {
     let mut find = conn.prepare_cached(&format!("SELECT * FROM {table} WHERE {rows}"))?;
     let columns: Vec<String> = find.column_names().map(str::to_owned).collect();
     let row = |row: &rusqlite::Row<'_>| (0..columns.len()).map(|n| row.get(n)).collect::<Result<_, _>>();
@@ -106,7 +107,7 @@ fn taken_of(conn: &Connection, table: &'static str, rows: &str, run: &str) -> Re
 }
 
 impl Rows {
-    /// Writes them; one that is there already becomes as it is here.
+    /// Writes the rows, and updates those that exist.
     pub(crate) fn put(&self, conn: &Connection) -> Result<(), StoreError> {
         let mut insert = conn.prepare_cached(&self.sql())?;
         for row in &self.rows {
@@ -115,8 +116,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Writes them one by one under new numbers, and says which old one became which.
-    pub(crate) fn put_anew(&mut self, conn: &Connection) -> Result<Vec<(Value, Value)>, StoreError> {
+    /// Inserts the rows under new numbers. Returns pairs of old and new numbers.
+    pub(crate) fn insert_renumbered(&mut self, conn: &Connection) -> Result<Vec<(Value, Value)>, StoreError> {
         let mut insert = conn.prepare_cached(&self.sql())?;
         let mut numbers = Vec::new();
         for row in &mut self.rows {

@@ -1,4 +1,4 @@
-//! What can go wrong with the journal, and what can be done about it.
+//! Errors of the journal.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,204 +8,202 @@ use session::{RunId, TaskId, ThreadId};
 
 use crate::{CallKey, InboxId, Lease, Limit, ModelCallId, RunStatus};
 
-/// Why something was not kept or not read.
+/// An error of a read or write.
 ///
-/// It can be cloned: when a commit fails, everybody whose work was in it is told the same.
+/// It implements `Clone` because a failed commit is reported to every caller in its group.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// SQLite itself has a known bug.
+    /// The linked SQLite has a known bug.
     #[error("SQLite {found} may corrupt a journal; {wanted} or newer is needed")]
     SqliteTooOld {
-        /// The version that is linked.
+        /// The linked version.
         found: &'static str,
-        /// The oldest that is good.
+        /// The oldest version without the bug.
         wanted: &'static str,
     },
-    /// The folder or the file cannot be made, or not be made private.
-    #[error("`{path}` cannot be made ready for the journal")]
+    /// The folder or file could not be created or made private.
+    #[error("cannot prepare `{path}` for the journal")]
     Create {
         /// The folder or file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<std::io::Error>,
     },
-    /// A newer offshoot wrote it.
+    /// A newer offshoot wrote the journal.
     #[error(
-        "the journal `{path}` has version {found}, and this offshoot knows up to {known}: use the newer one"
+        "the journal `{path}` has version {found}, this offshoot reads up to {known}: use a newer offshoot"
     )]
     Newer {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
-        /// Its version.
+        /// The version found.
         found: i64,
-        /// The newest known here.
+        /// The newest version that this program knows.
         known: i64,
     },
-    /// A database, but another program's.
-    #[error("`{path}` is another program's database: name another place for the journal")]
+    /// The database belongs to another program.
+    #[error("`{path}` is another program's database: choose another path for the journal")]
     NotOurs {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
     },
-    /// No database at all.
-    #[error("`{path}` is not a database: move it away, and a new journal will be made")]
+    /// The file is not a database.
+    #[error("`{path}` is not a database: move it away to create a new journal")]
     NotADatabase {
         /// The file.
         path: PathBuf,
     },
-    /// A step to a newer version failed; everything is as it was before.
-    #[error("the journal `{path}` could not be brought to version {to} and is unchanged")]
+    /// A migration step failed. The database is unchanged.
+    #[error("cannot migrate the journal `{path}` to version {to}; it is unchanged")]
     Migrate {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
-        /// The step that failed.
+        /// The version that the failed step leads to.
         to: i64,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<rusqlite::Error>,
     },
     /// The database is damaged.
-    #[error("the journal `{path}` is damaged: move it away, or bring back a copy that was kept beside it")]
+    #[error("the journal `{path}` is damaged: move it away, or restore a backup from its folder")]
     Corrupt {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error that SQLite reported.
         #[source]
         source: Arc<rusqlite::Error>,
     },
-    /// It is ours, and its version is gone.
-    #[error(
-        "the journal `{path}` does not say which version it has: move it away, or bring back a copy that was kept beside it"
-    )]
+    /// The journal has lost its version number.
+    #[error("the journal `{path}` has no version number: move it away, or restore a backup from its folder")]
     NoVersion {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
     },
-    /// Its file is not where it was.
+    /// The file was deleted, moved or replaced while it was open.
     #[error(
-        "the journal `{path}` was deleted, moved or replaced while it was in use: what was not kept until then is lost"
+        "the journal `{path}` was deleted, moved or replaced while it was in use: later changes are lost"
     )]
     Removed {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
     },
-    /// Somebody else holds it.
-    #[error("the journal `{path}` is locked by another process: end that one, or try again")]
+    /// Another process holds the lock.
+    #[error("the journal `{path}` is locked by another process: end that process, or try again")]
     Locked {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
     },
     /// The disk is full.
-    #[error("the disk is full, nothing was written to the journal `{path}`: make room and try again")]
+    #[error("the disk is full, nothing was written to the journal `{path}`: free some space and try again")]
     Full {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
     },
-    /// It may not be written.
-    #[error("the journal `{path}` cannot be written: change its permissions or those of its folder")]
+    /// The file or its folder is read-only.
+    #[error("cannot write the journal `{path}`: change its permissions or those of its folder")]
     ReadOnly {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
     },
-    /// The disk failed.
+    /// The disk reported an error.
     #[error("the disk failed under the journal `{path}`")]
     Disk {
-        /// The database.
+        /// The path of the database.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error that SQLite reported.
         #[source]
         source: Arc<rusqlite::Error>,
     },
-    /// SQLite refuses for a reason that is ours.
-    #[error("the journal refused a statement")]
+    /// SQLite refused a statement, which is a bug here.
+    #[error("SQLite refused a statement of the journal")]
     Sqlite(#[source] Arc<rusqlite::Error>),
-    /// A row says what it never should.
-    #[error("the journal has a {what} that cannot be read")]
+    /// A stored value could not be decoded.
+    #[error("cannot decode a {what} in the journal")]
     Row {
-        /// Which kind of value.
+        /// The kind of value.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<serde_json::Error>,
     },
-    /// The writer's thread cannot be started, or is gone.
-    #[error("the journal's writer is gone")]
+    /// The writer's thread could not start or has ended.
+    #[error("the journal's writer has ended")]
     WriterGone,
-    /// There is no such run.
+    /// The run does not exist.
     #[error("no run `{0}`")]
     NoRun(RunId),
-    /// There is no such conversation.
+    /// The conversation does not exist.
     #[error("no thread `{0}`")]
     NoThread(ThreadId),
-    /// There is no such task in the conversation.
+    /// The task does not exist in this conversation.
     #[error("no task `{0}` in this thread")]
     NoTask(TaskId),
-    /// There is no such tool call.
+    /// The tool call does not exist.
     #[error("no tool call `{0}`")]
     NoCall(CallKey),
-    /// There is no such model call.
+    /// The model call does not exist.
     #[error("no model call {0}")]
     NoModelCall(ModelCallId),
-    /// The id is taken.
-    #[error("there is a {what} `{id}` already")]
+    /// The id is already in use.
+    #[error("{what} `{id}` already exists")]
     Exists {
-        /// Whose id.
+        /// The kind of the id.
         what: &'static str,
         /// The id.
         id: String,
     },
-    /// A tool call has at most one result.
-    #[error("the tool call `{0}` has its result already")]
+    /// The tool call already has its result.
+    #[error("the tool call `{0}` already has a result")]
     AlreadyFinished(CallKey),
-    /// A model call has at most one end.
-    #[error("the model call {0} has ended already")]
+    /// The model call already has its end.
+    #[error("the model call {0} has already ended")]
     AlreadyAnswered(ModelCallId),
-    /// What waits in an inbox is taken out once.
+    /// The inbox entry was already taken.
     #[error("the inbox entry {0} is not waiting for this run")]
     AlreadyDelivered(InboxId),
-    /// A job gives its result once.
-    #[error("the job `{0}` has given its result already, or is none")]
+    /// The job has already given its result, or is no job.
+    #[error("`{0}` is no job, or has already given its result")]
     NoJob(RunId),
-    /// A job's end without its parent being told would be a lost wake-up.
+    /// A job cannot end without its result, because its parent would never wake up.
     #[error("the run `{0}` is a job and owes its parent a result")]
     OwesResult(RunId),
-    /// Another process writes that tree.
-    #[error("the run `{run}` is being written by process {}", holder.pid)]
+    /// Another process writes the run tree.
+    #[error("the run `{run}` is in use by process {}", holder.pid)]
     Held {
         /// The root of the tree.
         run: RunId,
-        /// Who holds it.
+        /// The process that holds the lease.
         holder: Lease,
     },
-    /// Nothing can follow.
-    #[error("the run `{run}` is over: {}", status.words())]
+    /// The run has ended and cannot continue.
+    #[error("the run `{run}` has ended: {}", status.words())]
     Over {
         /// The run.
         run: RunId,
-        /// How it ended.
+        /// Its final status.
         status: RunStatus,
     },
-    /// Somebody asked for it to stop, so no new step may start.
-    #[error("the run `{0}` is asked to stop")]
+    /// The run, or one above it, was asked to stop, so no new step may start.
+    #[error("the run `{0}` was asked to stop")]
     CancelRequested(RunId),
-    /// A question could use more than a run may.
-    #[error("the run `{}` has used {used} of {most} {unit}, and this could use {wanted} more", limit.run)]
+    /// A model call could exceed a budget.
+    #[error("the run `{}` has used {used} of {most} {unit}, and this call could use {wanted} more", limit.run)]
     OverBudget {
-        /// Whose limit it is.
+        /// The exceeded limit.
         limit: Limit,
-        /// What is counted: `microusd` or `tokens`.
+        /// The unit: `microusd` or `tokens`.
         unit: &'static str,
-        /// What was used.
+        /// The amount used.
         used: i64,
-        /// What is set aside for questions that are open.
+        /// The amount reserved for open calls.
         reserved: i64,
-        /// What this one could use.
+        /// The amount that this call could use.
         wanted: i64,
-        /// What may be used.
+        /// The limit's amount.
         most: i64,
     },
-    /// The caller's own values contradict each other.
+    /// The caller's arguments contradict each other.
     #[error("{0}")]
     Misuse(&'static str),
 }
@@ -217,12 +215,12 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
-    /// Whether it says that nothing can be written at the moment, whatever it is.
+    /// Returns whether the journal cannot be written at the moment, for any reason.
     pub(crate) fn is_unwritable(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Locked { .. } | Self::ReadOnly { .. } | Self::Disk { .. })
     }
 
-    /// Gives an error of SQLite that came up on the way its own name.
+    /// Replaces an unnamed SQLite error by the variant that names the problem.
     pub(crate) fn named(self, path: &Path) -> Self {
         match self {
             Self::Sqlite(source) => Self::from_shared(path, source),
@@ -230,7 +228,7 @@ impl StoreError {
         }
     }
 
-    /// Gives SQLite's answer the name that says what can be done.
+    /// Converts an SQLite error to the variant that names the problem.
     pub(crate) fn from_sqlite(path: &Path, source: rusqlite::Error) -> Self {
         Self::from_shared(path, Arc::new(source))
     }

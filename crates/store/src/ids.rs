@@ -1,4 +1,4 @@
-//! Times, places and digests: numbers that must not be taken for one another.
+//! Newtypes for times, positions and digests, so that they cannot be confused.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,23 +34,23 @@ macro_rules! number {
 }
 
 number!(
-    /// A moment, in milliseconds since 1970. The caller reads the clock; nothing here does.
+    /// A time in milliseconds since 1970. Callers read the clock; this crate never does.
     Millis
 );
 number!(
-    /// A message's number in its run, from 1, without gaps. The store hands them out.
+    /// A message's number in its run, from 1 and without gaps. The store assigns it.
     Seq
 );
 number!(
-    /// One question to a model, with all attempts to get it answered.
+    /// The id of a model call, which includes all its attempts.
     ModelCallId
 );
 number!(
-    /// One thing that waits for a run.
+    /// The id of an inbox entry.
     InboxId
 );
 number!(
-    /// A place in what the user sees; [`Cursor::default`] is before everything.
+    /// A position in the messages that the user sees. [`Cursor::default`] is before the first.
     Cursor
 );
 
@@ -59,16 +59,16 @@ impl Seq {
     pub const FIRST: Self = Self(1);
 }
 
-/// One tool call's place: which call of which message of which run.
+/// Identifies a tool call by its run, message and position.
 ///
-/// A call id is the model's own word and need not be unique; this is.
+/// Call ids come from the model and may repeat; this key does not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey {
     /// The run.
     pub run: RunId,
-    /// The message in which the model asks.
+    /// The message that contains the call.
     pub message: Seq,
-    /// Which call of that message, from 0.
+    /// The call's position in that message, from 0.
     pub position: u32,
 }
 
@@ -78,21 +78,22 @@ impl fmt::Display for CallKey {
     }
 }
 
-/// The process that writes a tree of runs. The start time tells it from a later one with the same number.
+/// A process that writes a run tree. The start time distinguishes it from a later process with the same
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// The process id.
     pub pid: u32,
-    /// When the process started, in whatever unit the system counts.
+    /// Start time of the process, in the system's unit.
     pub start: u64,
 }
 
-/// A SHA-256.
+/// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The digest of these bytes.
+    /// Computes the digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
     }
@@ -122,9 +123,9 @@ impl FromSql for Digest {
     }
 }
 
-/// The part of a request that comes before its messages and hardly ever changes: model, tools, system prompt.
+/// The part of a request before its messages, which rarely changes: model, tools, system prompt.
 ///
-/// It is kept once for all the calls that share it, by its digest, which is made here and not for each call.
+/// Each head is stored once, under its digest. The digest is computed here once and not for each call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     hash: Digest,
@@ -132,13 +133,13 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head with these exact bytes.
+    /// Creates a head from its exact bytes.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
         Self { hash: Digest::of(&bytes), bytes }
     }
 
-    /// What it is kept under.
+    /// Its digest, under which it is stored.
     pub fn hash(&self) -> Digest {
         self.hash
     }

@@ -1,7 +1,7 @@
-//! The search index: derived from the messages, and following them.
+//! The search index, which is derived from the messages.
 //!
-//! It follows when the writer has nothing else to do, and before a search. So no step of a run waits for
-//! words to be taken apart, and a process that was killed leaves nothing that the next one cannot catch up.
+//! It is updated when the writer is idle and before each search. So no step of a run waits for tokenizing,
+//! and the next process catches up after a kill.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{Options, StoreError, open};
 
-/// How many messages are taken at once: whoever wants to write waits that long.
+/// Number of messages in one update. Writers wait that long.
 const BATCH: i64 = 64;
 
-/// Lets the index follow by some messages; says whether there may be more.
-pub(crate) fn follow_some(conn: &Connection) -> rusqlite::Result<bool> {
-    if !is_behind(conn)? {
+/// Adds some messages to the index. Returns whether there may be more.
+pub(crate) fn update_batch(conn: &Connection) -> rusqlite::Result<bool> {
+    if !is_outdated(conn)? {
         return Ok(false);
     }
     let step = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
@@ -34,15 +34,15 @@ pub(crate) fn follow_some(conn: &Connection) -> rusqlite::Result<bool> {
     Ok(true)
 }
 
-/// Lets the index follow to the end, by a connection of its own.
-pub(crate) fn follow_all(path: &Path, options: Options) -> Result<(), StoreError> {
-    let conn = open::writing(path, options)?;
-    while follow_some(&conn).map_err(|error| StoreError::from_sqlite(path, error))? {}
+/// Brings the index up to date on its own connection.
+pub(crate) fn update_all(path: &Path, options: Options) -> Result<(), StoreError> {
+    let conn = open::open_writer(path, options)?;
+    while update_batch(&conn).map_err(|error| StoreError::from_sqlite(path, error))? {}
     Ok(())
 }
 
-/// Whether there are messages that the index has not seen.
-pub(crate) fn is_behind(conn: &Connection) -> rusqlite::Result<bool> {
+/// Returns whether there are messages that the index has not seen.
+pub(crate) fn is_outdated(conn: &Connection) -> rusqlite::Result<bool> {
     let mut find = conn.prepare_cached(
         "SELECT coalesce((SELECT max(id) FROM messages), 0) > (SELECT upto FROM message_search_state)",
     )?;

@@ -1,15 +1,21 @@
-//! The journal of our own runs: what was asked, answered, called and finished, durable before anyone is told.
+//! The journal of our own runs: messages, model calls, tool calls and their ends, in SQLite.
 //!
-//! Start at [`Store`]. Every write is one whole transaction, named for what happens, and returns when it is on
-//! the disk; only what [`Store::for_fork`] gives goes on in memory where the disk cannot be written. There are three ways to read: [`Store::main`] sees what the user and the main agent see and
-//! cannot see anything else; [`Store::run`] sees one run, whichever it is, and all of it; [`Store::runs`]
-//! lists all runs and what they used, without a word they said.
+//! Start at [`Store`]. Each write is one transaction, named after what happens, and returns when it is on the
+//! disk.
+//! The exception is the journal that [`Store::for_fork`] returns: it continues in memory when the disk cannot
+//! be written.
+//! There are three ways to read: [`Store::main`] returns what the user and the main agent may see, and
+//! nothing else;
+//! [`Store::run`] returns everything about one run; [`Store::runs`] lists all runs and their usage, without
+//! any text.
 //!
-//! Nothing here reads a clock, invents an id or decides what to do next. Nothing outside knows SQL.
+//! Nothing here reads a clock, creates an id or decides what to do next. No other crate contains SQL.
 
+#[cfg(feature = "bench")]
 pub mod bench;
 mod copy;
 mod error;
+mod fallback;
 mod ids;
 mod index;
 mod migrate;
@@ -18,7 +24,6 @@ mod open;
 mod pool;
 mod read;
 mod rows;
-mod spare;
 mod store;
 mod words;
 mod write;
@@ -27,14 +32,14 @@ mod writer;
 pub use error::StoreError;
 pub use ids::{CallKey, Cursor, Digest, Head, InboxId, Lease, Millis, ModelCallId, Seq};
 pub use new::{
-    Answered, Ending, FinishedCall, ForkEnd, Left, Limit, NewAttempt, NewFork, NewInbox, NewMessage,
-    NewModelCall, NewRun, NewTask, NewThread, NewToolCall, RunThread, SeenFile, TaskChange, Whom,
+    CancelScope, FinalRecord, FinishedCall, ForkEnd, Limit, NewAttempt, NewFork, NewInboxEntry, NewMessage,
+    NewModelCall, NewReply, NewRun, NewTask, NewThread, NewToolCall, RunEnd, RunThread, SeenFile, TaskChange,
 };
 pub use open::Options;
 pub use read::{Filter, MainReads, RunReads};
 pub use rows::{
-    Attempt, Child, Fork, Hit, Inbox, Job, Journal, MainMessage, Memory, Message, ModelCall, Run, RunSummary,
-    SessionInfo, Task, TaskAttempt, Thread, ToolCall, Totals,
+    Attempt, Child, Fork, InboxEntry, Job, MainMessage, Memory, ModelCall, Run, RunSnapshot, RunSummary,
+    SearchHit, SessionInfo, StoredMessage, StoredToolCall, Task, TaskAttempt, Thread, UsageTotals,
 };
 pub use store::{Health, Store};
 pub use words::{

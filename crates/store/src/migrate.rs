@@ -1,4 +1,4 @@
-//! From an older version of the journal to the newest, one step at a time, all of them or none.
+//! Migrates an older journal to the newest version, in one transaction.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,10 +9,10 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 
-/// Says that a database is ours: `ofsh`.
+/// The application id of our databases: `ofsh`.
 const APPLICATION: i64 = 0x6f66_7368;
 
-/// The way from each version to the next: the step at index n leads to version n + 1.
+/// The migration steps: the step at index n leads to version n + 1.
 pub(crate) const STEPS: &[&str] = &[
     include_str!("schema_v1.sql"),
     include_str!("schema_v2.sql"),
@@ -20,7 +20,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("schema_v4.sql"),
 ];
 
-/// Brings the database to the newest version and keeps a copy of what was there before.
+/// Migrates the database to the newest version and keeps a copy of the old one.
 pub(crate) fn migrate(conn: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), StoreError> {
     let named = |error| StoreError::from_sqlite(path, error);
     let found = version(conn, path, steps).map_err(|error| error.named(path))?;
@@ -30,14 +30,14 @@ pub(crate) fn migrate(conn: &mut Connection, path: &Path, steps: &[&str]) -> Res
     if found > 0 {
         keep_copy(conn, path, found)?;
     }
-    // A step that rebuilds a table must not set off the cascades of the old one; all is checked at the end.
+    // A step that rebuilds a table must not trigger cascading deletes. References are checked at the end.
     conn.pragma_update(None, "foreign_keys", false).map_err(named)?;
     let stepped = step_through(conn, path, steps);
     conn.pragma_update(None, "foreign_keys", true).map_err(named)?;
     stepped
 }
 
-/// The version of the database, after making sure that it is ours and not newer than we are.
+/// Returns the version of the database. Fails if it is not ours or too new.
 fn version(conn: &Connection, path: &Path, steps: &[&str]) -> Result<usize, StoreError> {
     let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -60,7 +60,7 @@ fn step_through(conn: &mut Connection, path: &Path, steps: &[&str]) -> Result<()
     let named = |error| StoreError::from_sqlite(path, error);
     let transaction =
         conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(named)?;
-    // Another process may have been faster while we waited.
+    // Another process may have migrated it meanwhile.
     let found = version(&transaction, path, steps).map_err(|error| error.named(path))?;
     for (done, step) in steps.iter().enumerate().skip(found) {
         let to = number(done + 1);
@@ -76,7 +76,7 @@ fn step_through(conn: &mut Connection, path: &Path, steps: &[&str]) -> Result<()
     transaction.commit().map_err(named)
 }
 
-/// Writes a copy beside the database, complete and on the disk, before anything is changed.
+/// Writes a complete copy to the disk before anything is changed.
 fn keep_copy(conn: &Connection, path: &Path, version: usize) -> Result<(), StoreError> {
     let (copy, file) = new_copy(path, version)?;
     let name = copy.to_string_lossy();
@@ -88,13 +88,13 @@ fn keep_copy(conn: &Connection, path: &Path, version: usize) -> Result<(), Store
                 .map_err(|source| StoreError::Create { path: copy.clone(), source: Arc::new(source) })
         });
     if written.is_err() {
-        // Half a copy would be taken for a whole one.
+        // An incomplete copy must not be mistaken for a complete one.
         let _ = std::fs::remove_file(&copy);
     }
     written
 }
 
-/// An empty file for the copy, ours alone; a copy that is there is never overwritten.
+/// Creates a private, empty file for the copy. Never overwrites a copy.
 fn new_copy(path: &Path, version: usize) -> Result<(PathBuf, File), StoreError> {
     let mut n = 1;
     loop {

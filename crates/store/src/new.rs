@@ -1,4 +1,4 @@
-//! What a caller hands over to be kept.
+//! Values that writes take.
 
 use std::path::PathBuf;
 
@@ -9,23 +9,23 @@ use crate::{
     RunStatus, Seq, TaskStatus,
 };
 
-/// A conversation to begin.
+/// A conversation to create.
 #[derive(Clone, Debug)]
 pub struct NewThread {
     /// Its id.
     pub id: ThreadId,
-    /// What people call it.
+    /// Its title.
     pub title: String,
     /// The folder it works in.
     pub workspace: String,
 }
 
-/// The conversation that a run belongs to.
+/// The conversation of a new run.
 #[derive(Clone, Debug)]
 pub enum RunThread {
-    /// One that begins with this run.
+    /// A conversation that starts with this run.
     New(NewThread),
-    /// One that exists.
+    /// An existing conversation.
     Existing(ThreadId),
 }
 
@@ -36,15 +36,15 @@ pub struct NewRun {
     pub id: RunId,
     /// The conversation.
     pub thread: RunThread,
-    /// Its place in the tree.
+    /// Its kind.
     pub kind: RunKind,
-    /// The run that started it; a main run has none.
+    /// The run that starts it; `None` for a main run.
     pub parent: Option<RunId>,
     /// The task it works on.
     pub task: Option<TaskId>,
     /// The parent's tool call that started it.
     pub spawned_by: Option<CallId>,
-    /// It goes on in the background and owes its parent a result: a job.
+    /// True if it is a job: it runs in the background and owes its parent a result.
     pub background: bool,
     /// The agent's name.
     pub agent: String,
@@ -52,72 +52,72 @@ pub struct NewRun {
     pub model: String,
     /// The provider.
     pub provider: String,
-    /// What else is needed to resume it, JSON; opaque here.
+    /// Further settings that are needed to resume it, as JSON. Not interpreted here.
     pub settings: Vec<u8>,
-    /// The chain its events name.
+    /// The chain id of its events.
     pub chain: String,
-    /// How far from the root; 0 for a main run.
+    /// Its distance from the root; 0 for a main run.
     pub depth: u32,
-    /// Where it begins, where it is a fork.
+    /// Its fork point, if it is a fork.
     pub fork: Option<NewFork>,
     /// The first messages.
     pub messages: Vec<NewMessage>,
-    /// Now.
+    /// The current time.
     pub at: Millis,
 }
 
-/// Where a fork begins.
+/// The fork point of a new run.
 #[derive(Clone, Debug)]
 pub struct NewFork {
-    /// The run whose messages it begins with.
+    /// The run whose messages it starts with.
     pub of: RunId,
-    /// What that run's request began with.
+    /// The digest of that run's request head.
     pub head: Digest,
-    /// The first of its messages.
+    /// The first of those messages.
     pub from: Seq,
-    /// The last: its reply.
+    /// The last of those messages: the parent's reply.
     pub to: Seq,
-    /// It is a tree of its own, which any process may write, whoever writes the other one.
+    /// True if it is a run tree of its own, which another process may write than its parent's.
     pub alone: bool,
-    /// It knows the files that its parent knows.
+    /// True if it starts with its parent's known files.
     pub knows_files: bool,
-    /// What people call it.
+    /// Its label.
     pub label: String,
-    /// What it was started by.
+    /// The feature that starts it.
     pub source: String,
 }
 
-/// A message to keep. Its number is handed out when it is.
+/// A message to append. The store assigns its number.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
-    /// Who speaks.
+    /// Its role.
     pub role: Role,
-    /// Why it is there.
+    /// Why it is in the run.
     pub origin: Origin,
-    /// Its exact JSON on the wire.
+    /// Its exact JSON in requests.
     pub bytes: Vec<u8>,
-    /// What people read and search for; `None` when there is nothing to read.
+    /// Its readable and searchable text; `None` if there is none.
     pub text: Option<String>,
-    /// Now.
+    /// The current time.
     pub at: Millis,
 }
 
-/// A question to a model, written down before it is asked.
+/// A model call, stored before its request is sent.
 #[derive(Clone, Debug)]
 pub struct NewModelCall {
-    /// The run that asks.
+    /// The run that makes it.
     pub run: RunId,
-    /// Which step of the run.
+    /// The step of the run.
     pub step: u32,
-    /// What it is asked for.
+    /// The purpose of the request.
     pub purpose: Purpose,
     /// The request up to its messages.
     pub head: Head,
     /// The first message of the request.
     pub from: Seq,
-    /// The last one, where that is not the run's last, `results` included.
+    /// The last message of the request, if it is not the run's last after `results` is appended.
     pub to: Option<Seq>,
-    /// Where the cache markers are, in the loop's own words.
+    /// The positions of the cache markers. The format is the loop's.
     pub marks: String,
     /// The digest of the whole request body.
     pub request_sha256: Digest,
@@ -127,192 +127,193 @@ pub struct NewModelCall {
     pub model: String,
     /// The provider.
     pub provider: String,
-    /// The most it can cost, set aside until it ended.
+    /// The highest possible cost, reserved until the call ends.
     pub reserved_microusd: i64,
-    /// The most tokens it can use, set aside likewise.
+    /// The highest possible number of tokens, reserved like the cost.
     pub reserved_tokens: u64,
-    /// What this run and those above it may use, all below them included.
+    /// The limits of this run and the runs above it. Each includes the runs below.
     pub within: Vec<Limit>,
-    /// What is to be said to the model first (the tools' results, usually): appended in the same commit.
+    /// A message to append in the same transaction, usually the tool results.
     pub results: Option<NewMessage>,
-    /// What of its inbox that message says: taken out in the same commit.
+    /// The inbox entries that this message delivers, marked in the same transaction.
     pub delivers: Vec<InboxId>,
-    /// Now.
+    /// The current time.
     pub at: Millis,
 }
 
-/// What a run and all below it may use.
+/// The budget of a run and all runs below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// The run.
     pub run: RunId,
-    /// Money.
+    /// Cost limit.
     pub microusd: Option<i64>,
-    /// Tokens, of questions and answers.
+    /// Limit of input and output tokens.
     pub tokens: Option<u64>,
 }
 
-/// One request on the wire and what came back.
+/// One HTTP request of a model call and its response.
 #[derive(Clone, Debug)]
 pub struct NewAttempt {
-    /// The HTTP status, where one came.
+    /// The HTTP status, if one was received.
     pub status: Option<u16>,
-    /// How it ended, in a word.
+    /// How it ended, in one word.
     pub ending: String,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
-    /// How long the provider asks to wait.
+    /// The delay that the provider asked for before a retry.
     pub retry_after_ms: Option<i64>,
-    /// The body, the bytes as they were received.
+    /// The response body as received.
     pub response: Vec<u8>,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub started_at: Millis,
-    /// When the first byte of the answer came.
+    /// Time of the first byte of the response.
     pub first_byte_at: Option<Millis>,
-    /// When it was over.
+    /// Time at which it ended.
     pub ended_at: Millis,
 }
 
-/// A whole reply.
+/// The complete reply to a model call.
 #[derive(Clone, Debug)]
-pub struct Answered {
-    /// The accumulated body.
+pub struct NewReply {
+    /// The accumulated response body.
     pub reply: Vec<u8>,
-    /// What it consumed.
+    /// The tokens it used.
     pub usage: Usage,
-    /// What it cost, where the price is known.
+    /// Its cost, if the price is known.
     pub cost_microusd: Option<i64>,
     /// The reply as a message of the run; `None` for a summary, which becomes one in
-    /// [`compacted`](crate::Store::compacted).
+    /// [`compact_messages`](crate::Store::compact_messages).
     pub message: Option<NewMessage>,
-    /// The calls it asks for, in order.
+    /// The tool calls in the reply, in order.
     pub calls: Vec<NewToolCall>,
 }
 
-/// A tool call that the model asked for.
+/// A tool call in a reply.
 #[derive(Clone, Debug)]
 pub struct NewToolCall {
-    /// The model's id for it.
+    /// The call id that the model chose.
     pub call: CallId,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
     /// The arguments, exactly as the model wrote them.
     pub input: Vec<u8>,
-    /// What may be done when its end is never seen.
+    /// What is allowed if the call's end is never seen.
     pub policy: Policy,
 }
 
-/// A tool call that ended.
+/// The end of a tool call.
 #[derive(Clone, Debug)]
 pub struct FinishedCall {
-    /// Which.
+    /// The call.
     pub key: CallKey,
-    /// How; never an open one.
+    /// Its status; never an open one.
     pub status: CallStatus,
     /// The whole result.
     pub result: ToolResult,
-    /// What the model sees instead, when the result is long.
+    /// The shortened result that the model sees instead of a long one.
     pub preview: Option<String>,
-    /// The files that its run knows now as they are.
+    /// The files that the run knows now.
     pub seen: Vec<SeenFile>,
-    /// Now.
+    /// The current time.
     pub at: Millis,
 }
 
-/// A file as a run knows it.
+/// A known file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenFile {
-    /// Where it is in the workspace, links resolved.
+    /// Its path in the workspace, with links resolved.
     pub path: PathBuf,
-    /// What was in it.
+    /// The digest of its content.
     pub sha256: Digest,
 }
 
-/// How a run ends, or stops for now.
+/// The end of a run, or a pause.
 #[derive(Clone, Debug)]
-pub struct Ending {
-    /// Where it stands; never a live one.
+pub struct RunEnd {
+    /// The new status; never a live one.
     pub status: RunStatus,
-    /// Its last words.
+    /// Its last text.
     pub final_text: Option<String>,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
-    /// Its last words are not what was asked for: then they are no answer to its task.
+    /// True if the last text fails the requested output schema. It is then no result of the task.
     pub misfits: bool,
-    /// What else is kept of a fork.
+    /// The outcome, if it is a fork.
     pub fork: Option<ForkEnd>,
-    /// Now.
+    /// The current time.
     pub at: Millis,
 }
 
-/// Who ends where a tree does.
+/// Which runs of a tree to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whom {
-    /// A run and all below it.
+pub enum CancelScope {
+    /// A run and all runs below it.
     Tree,
-    /// Only those below it.
-    Below,
+    /// Only the runs below it.
+    Descendants,
 }
 
-/// What is left of a run that is ended while nobody is at work on it.
+/// What to record for a run that is ended from outside its loop.
 #[derive(Clone, Debug, Default)]
-pub struct Left {
-    /// Its last words.
+pub struct FinalRecord {
+    /// Its last text.
     pub final_text: Option<String>,
-    /// What is kept of it, where it is a fork.
+    /// The outcome, if it is a fork.
     pub fork: Option<ForkEnd>,
-    /// What is said of its calls that have no result and will get none by being run.
+    /// Results for its calls that have none and will not run.
     pub results: Vec<FinishedCall>,
 }
 
-/// The end of a fork.
+/// The outcome of a fork.
 #[derive(Clone, Debug)]
 pub struct ForkEnd {
-    /// What it came to, as JSON.
+    /// The outcome as JSON.
     pub event: String,
-    /// Nothing of what was said in it is kept, but what it used; and its settings without what they say of it.
+    /// If set, deletes the fork's messages and texts but keeps its usage. The value replaces its settings,
+    /// without those that describe the fork's request.
     pub forget: Option<Vec<u8>>,
 }
 
-/// Something to put into a run's inbox.
+/// An entry to add to a run's inbox.
 #[derive(Clone, Debug)]
-pub struct NewInbox {
-    /// Whose inbox.
+pub struct NewInboxEntry {
+    /// The run.
     pub run: RunId,
-    /// What it is.
+    /// Its kind.
     pub kind: InboxKind,
-    /// What it says.
+    /// Its content.
     pub body: Vec<u8>,
-    /// Now.
+    /// The current time.
     pub at: Millis,
 }
 
-/// A task to plan.
+/// A task to create.
 #[derive(Clone, Debug)]
 pub struct NewTask {
     /// Its id.
     pub id: TaskId,
     /// The conversation.
     pub thread: ThreadId,
-    /// What it is about, in a few words.
+    /// Its subject, in a few words.
     pub subject: String,
-    /// What is to be done.
+    /// The work to do.
     pub description: String,
-    /// Now.
+    /// The current time.
     pub at: Millis,
 }
 
-/// What changes in a task; `None` leaves a field as it is.
+/// Changes to a task; `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct TaskChange {
-    /// What it is about.
+    /// The subject.
     pub subject: Option<String>,
-    /// What is to be done.
+    /// The work to do.
     pub description: Option<String>,
-    /// Where it stands.
+    /// The status.
     pub status: Option<TaskStatus>,
-    /// What came of it.
+    /// The result.
     pub result: Option<String>,
-    /// Its place in the list, from 0.
+    /// The position in the list, from 0.
     pub position: Option<u32>,
 }

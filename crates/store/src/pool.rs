@@ -1,14 +1,14 @@
-//! The connections that read, kept for the next one who needs one.
+//! A pool of reading connections.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::Connection;
 
 use crate::{Options, StoreError};
 
-/// How many are kept when nobody needs them.
-const KEPT: usize = 4;
+/// Maximum number of idle connections.
+const MAX_IDLE: usize = 4;
 
 pub(crate) struct Pool {
     path: PathBuf,
@@ -26,7 +26,7 @@ impl Pool {
         Self { path, options, open, idle: Mutex::default() }
     }
 
-    /// Reads from one moment's state, however many statements that takes.
+    /// Runs `read` in one read transaction, so that all its statements see the same state.
     pub(crate) fn read<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -38,14 +38,13 @@ impl Pool {
         let found = read(&moment).map_err(|error| error.named(&self.path));
         moment.finish().map_err(named)?;
         let mut idle = self.lock();
-        if idle.len() < KEPT {
+        if idle.len() < MAX_IDLE {
             idle.push(conn);
         }
         found
     }
 
-    // A reader that panicked took its connection with it; those that are here are good.
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().expect("no reader panics while it takes or returns a connection")
     }
 }

@@ -1,4 +1,4 @@
-//! What a read brings back.
+//! Values that reads return.
 
 use session::{CallId, Role, RunId, TaskId, ThreadId, ToolResult, Usage};
 
@@ -7,52 +7,52 @@ use crate::{
     Origin, Policy, Purpose, RunKind, RunStatus, Seq, TaskStatus,
 };
 
-/// A conversation, as a list shows it.
+/// A conversation, as lists show it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
     /// Its id.
     pub id: ThreadId,
-    /// What people call it.
+    /// Its title.
     pub title: String,
     /// The folder it works in.
     pub workspace: String,
-    /// When it began.
+    /// Time of creation.
     pub created_at: Millis,
-    /// When something last happened in it.
+    /// Time of the last change.
     pub updated_at: Millis,
-    /// Its newest main run and where that stands.
+    /// Its newest main run with its status.
     pub last_run: Option<(RunId, RunStatus)>,
 }
 
-/// A conversation, closer: its main runs and what they used.
+/// A conversation with its main runs and their usage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionInfo {
     /// The conversation.
     pub thread: Thread,
     /// Its main runs, oldest first.
     pub runs: Vec<Run>,
-    /// How many messages the user sees.
+    /// Number of messages that the user sees.
     pub messages: u64,
-    /// What the main runs themselves used; [`Store::runs`](crate::Store::runs) adds up what others did for them.
-    pub totals: Totals,
+    /// Usage of the main runs alone. [`Store::runs`](crate::Store::runs) includes the runs below them.
+    pub totals: UsageTotals,
 }
 
-/// A run, whole.
+/// The row of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// Its id.
     pub id: RunId,
     /// The conversation.
     pub thread: ThreadId,
-    /// Its place in the tree.
+    /// Its kind.
     pub kind: RunKind,
-    /// The top of its tree: itself for a main run.
+    /// The root of its run tree; a main run is its own root.
     pub root: RunId,
     /// The run that started it.
     pub parent: Option<RunId>,
     /// The task it works on.
     pub task: Option<TaskId>,
-    /// The parent's call that started it.
+    /// The parent's tool call that started it.
     pub spawned_by: Option<CallId>,
     /// The agent's name.
     pub agent: String,
@@ -60,60 +60,60 @@ pub struct Run {
     pub model: String,
     /// The provider.
     pub provider: String,
-    /// Where it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// Its last words.
+    /// Its last text.
     pub final_text: Option<String>,
-    /// What went wrong.
+    /// The error that ended it.
     pub error: Option<String>,
-    /// What else is needed to resume it.
+    /// Further settings that are needed to resume it.
     pub settings: Vec<u8>,
-    /// The chain its events name.
+    /// The chain id of its events.
     pub chain: String,
-    /// How far from the root.
+    /// Its distance from the root.
     pub depth: u32,
-    /// The first message that the model still sees.
+    /// The first message that is still in the model's context.
     pub context_from: Seq,
-    /// When its row was written.
+    /// Time of creation.
     pub created_at: Millis,
-    /// When its loop last started.
+    /// Time at which its loop last started.
     pub started_at: Millis,
-    /// When its loop ended.
+    /// Time at which its loop ended.
     pub ended_at: Option<Millis>,
-    /// The process that writes its tree; only a root's row has one.
+    /// The process that writes its tree. Only a root's row has one.
     pub writer: Option<Lease>,
-    /// When its row last changed.
+    /// Time of the last change.
     pub updated_at: Millis,
 }
 
 /// A message of one run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Message {
-    /// Its number.
+pub struct StoredMessage {
+    /// Its number in the run.
     pub seq: Seq,
-    /// Who speaks.
+    /// Its role.
     pub role: Role,
-    /// Why it is there.
+    /// Why it is in the run.
     pub origin: Origin,
-    /// Its exact JSON on the wire.
+    /// Its exact JSON in requests.
     pub bytes: Vec<u8>,
-    /// What people read.
+    /// Its readable text.
     pub text: Option<String>,
-    /// The model call that brought it.
+    /// The model call that produced it.
     pub model_call: Option<ModelCallId>,
-    /// When it was kept.
+    /// Time at which it was stored.
     pub at: Millis,
 }
 
 /// A message as the user sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MainMessage {
-    /// Its place; hand the last one back to [`live_messages`](crate::MainReads::live_messages).
+    /// Its position. Pass the last one to [`live_messages`](crate::MainReads::live_messages) to read on.
     pub cursor: Cursor,
     /// The main run it belongs to.
     pub run: RunId,
     /// The message.
-    pub message: Message,
+    pub message: StoredMessage,
 }
 
 /// A model call.
@@ -121,182 +121,182 @@ pub struct MainMessage {
 pub struct ModelCall {
     /// Its id.
     pub id: ModelCallId,
-    /// The run that asked.
+    /// The run that made it.
     pub run: RunId,
-    /// Which step.
+    /// The step of the run.
     pub step: u32,
-    /// What for.
+    /// The purpose of the request.
     pub purpose: Purpose,
-    /// What the request's head is kept under.
+    /// The digest of the request's head.
     pub head: Digest,
     /// The first message of the request.
     pub from: Seq,
-    /// The last.
+    /// The last message of the request.
     pub to: Seq,
-    /// Where the cache markers were.
+    /// The positions of the cache markers.
     pub marks: String,
     /// The digest of the whole request body.
     pub request_sha256: Digest,
-    /// Its length.
+    /// The length of the request body in bytes.
     pub request_len: u64,
     /// The model.
     pub model: String,
     /// The provider.
     pub provider: String,
-    /// Where it stands.
+    /// Its status.
     pub status: ModelCallStatus,
-    /// Why it was given up.
+    /// The error, if it was given up.
     pub error: Option<String>,
-    /// What it consumed.
+    /// The tokens it used.
     pub usage: Usage,
-    /// What it cost, where the price is known.
+    /// Its cost, if the price is known.
     pub cost_microusd: Option<i64>,
-    /// What was set aside for it.
+    /// The cost that was reserved for it.
     pub reserved_microusd: i64,
-    /// When it was written down.
+    /// Time at which it was stored, before the request was sent.
     pub asked_at: Millis,
-    /// When the first byte of the answer came.
+    /// Time of the first byte of the response.
     pub first_byte_at: Option<Millis>,
-    /// When it was answered or given up.
+    /// Time at which it was answered or given up.
     pub ended_at: Option<Millis>,
-    /// The accumulated reply.
+    /// The accumulated response body.
     pub reply: Option<Vec<u8>>,
 }
 
-/// One request on the wire, without its bytes.
+/// One HTTP request of a model call and its response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// Which one of its model call, from 1.
+    /// Its number within the model call, from 1.
     pub n: u32,
-    /// The HTTP status, where one came.
+    /// The HTTP status, if one was received.
     pub status: Option<u16>,
     /// How it ended.
     pub ending: String,
-    /// What went wrong.
+    /// The error.
     pub error: Option<String>,
-    /// How long the provider asked to wait.
+    /// The delay that the provider asked for before a retry.
     pub retry_after_ms: Option<i64>,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub started_at: Millis,
-    /// When the first byte of the answer came.
+    /// Time of the first byte of the response.
     pub first_byte_at: Option<Millis>,
-    /// When it was over.
+    /// Time at which it ended.
     pub ended_at: Millis,
-    /// The bytes as they were received.
+    /// The response bytes as received.
     pub response: Vec<u8>,
 }
 
 /// A tool call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ToolCall {
-    /// Its place.
+pub struct StoredToolCall {
+    /// Its position in the run.
     pub key: CallKey,
-    /// The model's id for it.
+    /// The call id that the model chose.
     pub call: CallId,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// The arguments, as the model wrote them.
+    /// The arguments, exactly as the model wrote them.
     pub input: Vec<u8>,
-    /// What may be done when its end is never seen.
+    /// What is allowed if the call's end is never seen.
     pub policy: Policy,
-    /// Where it stands.
+    /// Its status.
     pub status: CallStatus,
     /// The whole result.
     pub result: Option<ToolResult>,
-    /// What the model sees instead.
+    /// The shortened result that the model sees instead.
     pub preview: Option<String>,
-    /// When it last started.
+    /// Time at which it last started.
     pub started_at: Option<Millis>,
-    /// When it ended.
+    /// Time at which it ended.
     pub ended_at: Option<Millis>,
 }
 
-/// What a resumed loop needs to know, as it was at one moment.
+/// The state that a resumed loop starts from, read in one transaction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Journal {
+pub struct RunSnapshot {
     /// The run.
     pub run: Run,
-    /// What the model sees, in order.
-    pub messages: Vec<Message>,
-    /// The number of the run's last message, seen or not.
+    /// The messages in the model's context, in order.
+    pub messages: Vec<StoredMessage>,
+    /// The number of the run's last message, in the context or not.
     pub last_seq: Option<Seq>,
-    /// The last question to a model. One that is still `asked` has no answer; a `summary` that is answered and
-    /// has no message behind it was not yet used.
+    /// The last model call. A call with status `asked` has no reply. An answered `summary` whose message is
+    /// missing has not been used yet.
     pub last_call: Option<ModelCall>,
-    /// All tool calls of the last reply, in order, those with a result and those without.
-    pub calls: Vec<ToolCall>,
+    /// All tool calls of the last reply in order, with and without a result.
+    pub calls: Vec<StoredToolCall>,
 }
 
-/// Something in an inbox.
+/// An entry of an inbox.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Inbox {
+pub struct InboxEntry {
     /// Its id.
     pub id: InboxId,
-    /// What it is.
+    /// Its kind.
     pub kind: InboxKind,
-    /// The job it is about.
+    /// The job it reports on.
     pub job: Option<RunId>,
-    /// What it says.
+    /// Its content.
     pub body: Vec<u8>,
-    /// When it came.
+    /// Time at which it arrived.
     pub at: Millis,
 }
 
 /// A run in the background.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The run that works.
+    /// The job's run.
     pub run: RunId,
-    /// The run that it owes a result.
+    /// The run that gets its result.
     pub parent: RunId,
     /// The call that started it.
     pub call: Option<CallId>,
-    /// Where the run stands.
+    /// The run's status.
     pub status: RunStatus,
-    /// When it was started.
+    /// Time at which the job started.
     pub created_at: Millis,
-    /// When its result was written; `None` while it owes one.
+    /// Time at which its result was stored; `None` while the result is owed.
     pub ended_at: Option<Millis>,
 }
 
-/// A run that another one started, as that one finds it when it goes on.
+/// A run and, if it is a job, the state of its result, as its parent reads them on resume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
     /// Its row.
     pub run: Run,
-    /// It is a job, and whether it still owes its result.
+    /// For a job, whether it still owes its result; `None` for other runs.
     pub owes: Option<bool>,
 }
 
-/// A run that worked on a task, and what it said last.
+/// A run that worked on a task, and its final text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskAttempt {
     /// The run.
     pub run: RunId,
-    /// Where it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// What was wrong, where anything was.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// Its last words.
+    /// Its final text.
     pub final_text: String,
 }
 
-/// Where a fork began, and what it came to.
+/// A fork point and the fork's outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fork {
-    /// The run whose messages it begins with.
+    /// The run whose messages it starts with.
     pub of: RunId,
-    /// What that run's request began with.
+    /// The digest of that run's request head.
     pub head: Digest,
-    /// The first of its messages.
+    /// The first of those messages.
     pub from: Seq,
-    /// The last: its reply.
+    /// The last of those messages: the parent's reply.
     pub to: Seq,
-    /// What people call it.
+    /// Its label.
     pub label: String,
-    /// What it was started by.
+    /// The feature that started it.
     pub source: String,
-    /// What it came to, as JSON.
+    /// Its outcome as JSON.
     pub ended: Option<String>,
 }
 
@@ -307,70 +307,70 @@ pub struct Task {
     pub id: TaskId,
     /// The conversation.
     pub thread: ThreadId,
-    /// What it is about.
+    /// Its subject, in a few words.
     pub subject: String,
-    /// What is to be done.
+    /// The work to do.
     pub description: String,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// What came of it.
+    /// Its result.
     pub result: Option<String>,
-    /// Its place in the list.
+    /// Its position in the list.
     pub position: u32,
-    /// When it was planned.
+    /// Time of creation.
     pub created_at: Millis,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Millis,
 }
 
-/// Something to remember.
+/// A memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
-    /// The conversation it belongs to; `None` is everywhere.
+    /// Its conversation; `None` for all conversations.
     pub thread: Option<ThreadId>,
     /// Its name.
     pub name: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Millis,
 }
 
-/// A place where the searched words are.
+/// A message that matches a search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
+pub struct SearchHit {
     /// The conversation.
     pub thread: ThreadId,
-    /// What people call it.
+    /// The title of the conversation.
     pub title: String,
     /// The main run.
     pub run: RunId,
     /// The message.
     pub seq: Seq,
-    /// Who speaks.
+    /// The message's role.
     pub role: Role,
-    /// The words around, the found ones between `[` and `]`.
+    /// The text around the match, with the matched words in `[` and `]`.
     pub snippet: String,
-    /// When it was kept.
+    /// Time at which the message was stored.
     pub at: Millis,
 }
 
-/// What model calls used.
+/// Usage of model calls, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// How many model calls.
+pub struct UsageTotals {
+    /// Number of model calls.
     pub calls: u64,
-    /// How many of the answered ones have no known cost.
+    /// Number of answered calls whose cost is unknown.
     pub unpriced: u64,
-    /// Their tokens.
+    /// Tokens of all calls.
     pub usage: Usage,
-    /// What they cost.
+    /// Cost of all calls with a known price.
     pub cost_microusd: i64,
-    /// What is set aside for those that have no answer yet.
+    /// Cost reserved for calls without a reply.
     pub reserved_microusd: i64,
 }
 
-impl std::ops::AddAssign for Totals {
+impl std::ops::AddAssign for UsageTotals {
     fn add_assign(&mut self, more: Self) {
         self.calls += more.calls;
         self.unpriced += more.unpriced;
@@ -380,22 +380,22 @@ impl std::ops::AddAssign for Totals {
     }
 }
 
-/// A run in a list: where it stands and what it used, and none of its words.
+/// A run in a list, with its status and usage but none of its text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
     /// Its id.
     pub id: RunId,
     /// The conversation.
     pub thread: ThreadId,
-    /// What the conversation is called.
+    /// Title of the conversation.
     pub title: String,
-    /// Its place in the tree.
+    /// Its kind.
     pub kind: RunKind,
-    /// The top of its tree.
+    /// The root of its run tree.
     pub root: RunId,
     /// The run that started it.
     pub parent: Option<RunId>,
-    /// It is a job.
+    /// True if it is a job.
     pub job: bool,
     /// The agent's name.
     pub agent: String,
@@ -403,16 +403,16 @@ pub struct RunSummary {
     pub model: String,
     /// The provider.
     pub provider: String,
-    /// Where it stands.
+    /// Its status.
     pub status: RunStatus,
-    /// The process that writes its tree, whichever run of the tree this is.
+    /// The process that writes its tree; the same for each run of the tree.
     pub writer: Option<Lease>,
-    /// When its row was written.
+    /// Time of creation.
     pub created_at: Millis,
-    /// When its loop ended.
+    /// Time at which its loop ended.
     pub ended_at: Option<Millis>,
-    /// What it used itself.
-    pub own: Totals,
-    /// What it and all below it used.
-    pub inclusive: Totals,
+    /// Usage of the run alone.
+    pub own: UsageTotals,
+    /// Usage of the run and all runs below it.
+    pub inclusive: UsageTotals,
 }

@@ -1,8 +1,7 @@
 -- Version 1 of the journal. A shipped version is never edited: a change is a new step.
 --
--- Long values stand last in their rows, so that reading the short ones does not walk over them.
--- A list of more than two words behind IN would become a table of its own each time a row is checked; words with
--- OR between them do not.
+-- Long values are the last columns of their rows, so that reading short ones does not skip over them.
+-- SQLite builds a table for a list of more than two words after IN each time it checks a row. With OR it does not.
 
 CREATE TABLE threads (
     id         TEXT PRIMARY KEY,
@@ -147,7 +146,7 @@ CREATE TABLE tool_calls (
     CHECK ((status IN ('planned', 'running')) = (result IS NULL))
 ) STRICT;
 
--- Where a job stands is where its run stands. It owes its parent a result until `ended_at`.
+-- The status of a job is the status of its run. It owes its parent a result until `ended_at`.
 CREATE TABLE jobs (
     run        TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
     parent     TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -187,8 +186,8 @@ CREATE TABLE settings (
     value TEXT NOT NULL
 ) STRICT;
 
--- What the user and the main agent see. The reads for them may name these and nothing below; the connections
--- they use refuse anything else.
+-- The views of the user and the main agent. Their reads may name only these and the tables without rows of runs;
+-- their connections refuse anything else.
 CREATE VIEW main_runs AS SELECT * FROM runs WHERE kind = 'main';
 
 CREATE VIEW main_messages AS
@@ -202,8 +201,7 @@ CREATE VIEW main_tool_calls AS
 CREATE VIEW main_model_calls AS
     SELECT r.thread, c.* FROM model_calls c JOIN runs r ON r.id = c.run WHERE c.kind = 'main';
 
--- The search index is derived: it follows the messages when the writer has nothing else to do, and before
--- every search. Rows up to `upto` are in it.
+-- The search index is derived. It is updated when the writer is idle and before every search. Rows up to `upto` are in it.
 CREATE VIRTUAL TABLE message_search USING fts5 (text, content = 'main_messages', content_rowid = 'id',
     tokenize = "unicode61 remove_diacritics 2");
 CREATE TABLE message_search_state (upto INTEGER NOT NULL) STRICT;

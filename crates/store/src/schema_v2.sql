@@ -1,6 +1,6 @@
--- Version 2: what an agent knows of files, and what runs for it in the background.
+-- Version 2: known files and background processes.
 
--- The files that a run has read or written, as they were then. A path is the resolved one within the workspace, in
+-- The files that a run has read or written, with their digests at that time. A path is the resolved one within the workspace, in
 -- bytes: names need not be text.
 CREATE TABLE seen_files (
     run    TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -10,7 +10,7 @@ CREATE TABLE seen_files (
 ) STRICT, WITHOUT ROWID;
 
 -- Processes that outlive the call that started them. They end with the root of their tree, at the latest when
--- somebody takes it up again. The start time tells a process from a later one with the same number.
+-- it is resumed. The start time tells a process from a later one with the same number.
 CREATE TABLE processes (
     root       TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     pid        INTEGER NOT NULL,

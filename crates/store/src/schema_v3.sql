@@ -1,13 +1,13 @@
--- Version 3: trees of runs that may use so many tokens, and forks.
+-- Version 3: token limits and forks.
 
--- What an open question may use at most, where somebody counts tokens.
+-- The tokens reserved for an open model call, if a token limit applies.
 CREATE TABLE reserved_tokens (
     model_call INTEGER PRIMARY KEY REFERENCES model_calls (id) ON DELETE CASCADE,
     tokens     INTEGER NOT NULL
 ) STRICT;
 
--- Where forks begin: with the messages of another run, up to its reply `to_seq`, behind the same head. They are not
--- copied; a fork's own messages are numbered from there on. `ended` says in JSON what it came to.
+-- Fork points: a fork starts with the messages of another run up to its reply `to_seq`, and with the same head. They
+-- are not copied; its own messages are numbered from there on. `ended` is its outcome as JSON.
 CREATE TABLE forks (
     run      TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
     of_run   TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,

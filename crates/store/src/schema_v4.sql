@@ -1,7 +1,7 @@
--- Version 4: sums for those whose use is limited.
+-- Version 4: sums of usage for runs with limits.
 
--- What a run and all below it have used, and have set aside for open questions. Derived: a row is made by adding up when
--- a limit is looked at first, and from then on whatever changes what it adds up changes it in the same commit.
+-- What a run and all runs below it have used, and have reserved for open model calls. Derived: a row is computed at the
+-- first check of a limit, and updated in the same transaction as every later change.
 CREATE TABLE spent (
     run            TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
     used_microusd  INTEGER NOT NULL,

@@ -1,4 +1,4 @@
-//! The store itself: one writer, some readers, one file.
+//! The store: one writer, several readers, one file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,19 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use session::{RunId, TaskId};
 
+use crate::fallback::MemoryFallback;
 use crate::migrate::{STEPS, migrate};
 use crate::pool::Pool;
 use crate::read::{Filter, MainReads, RunReads, overview};
-use crate::spare::Spare;
 use crate::writer::Writer;
 use crate::{Options, RunSummary, StoreError, TaskAttempt, index, open};
 
-/// The journal. Clones share one writer; the last one to go waits until everything is written.
+/// The journal. Clones share one writer. Dropping the last clone waits until everything is written.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
-    /// Where a fork's journal goes on when this one cannot be written.
-    pub(crate) spare: Option<Arc<Spare>>,
+    /// The journal in memory that a fork falls back to when this one cannot be written.
+    pub(crate) fallback: Option<Arc<MemoryFallback>>,
 }
 
 /// One database.
@@ -33,62 +33,62 @@ pub(crate) struct Inner {
     room: std::sync::atomic::AtomicI64,
 }
 
-/// What a look at the whole database brought.
+/// Result of a check of the whole database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The version of SQLite.
     pub sqlite: &'static str,
     /// The version of the journal.
     pub version: u32,
-    /// What SQLite found wrong; empty when all is well.
+    /// The problems that SQLite found; empty if there are none.
     pub problems: Vec<String>,
 }
 
 impl Store {
-    /// Opens the journal, and makes it, its folder included, where there is none.
+    /// Opens the journal. Creates it and its folder if they are missing.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
         Self::open_with_steps(path.as_ref(), options, STEPS)
     }
 
     pub(crate) fn open_with_steps(path: &Path, options: Options, steps: &[&str]) -> Result<Self, StoreError> {
-        open::make_file(path)?;
-        let mut conn = open::writing(path, options)?;
+        open::create_file(path)?;
+        let mut conn = open::open_writer(path, options)?;
         migrate(&mut conn, path, steps)?;
         let path = path.to_owned();
         let inner = Inner {
-            writer: Writer::start(conn, path.clone(), index::follow_some)?,
-            all: Pool::new(path.clone(), options, open::reading),
-            main: Pool::new(path.clone(), options, open::reading_main),
+            writer: Writer::start(conn, path.clone(), index::update_batch)?,
+            all: Pool::new(path.clone(), options, open::open_reader),
+            main: Pool::new(path.clone(), options, open::open_main_reader),
             options,
             path,
             #[cfg(feature = "faults")]
             room: i64::MAX.into(),
         };
-        Ok(Self { inner: Arc::new(inner), spare: None })
+        Ok(Self { inner: Arc::new(inner), fallback: None })
     }
 
-    /// Where it is.
+    /// The path of the database.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
 
-    /// What the user and the main agent see: main runs, and nothing of any other.
+    /// Reads of what the user and the main agent may see: main runs only.
     pub fn main(&self) -> MainReads<'_> {
         MainReads::new(self)
     }
 
-    /// One run, whichever it is, and all of it.
+    /// Reads of one run of any kind: everything it left.
     pub fn run(&self, run: &RunId) -> RunReads<'_> {
         RunReads::new(self, run.clone())
     }
 
-    /// All runs, where they stand and what they used, newest first; nothing they said.
+    /// Lists runs with their status and usage, newest first, without any text of theirs.
     pub fn runs(&self, filter: &Filter) -> Result<Vec<RunSummary>, StoreError> {
         self.read_all(|conn| overview::runs(conn, filter))
     }
 
-    /// What the earlier runs at a task answered, oldest first.
-    pub fn attempts_at(&self, task: &TaskId) -> Result<Vec<TaskAttempt>, StoreError> {
+    /// The final texts of earlier runs for a task, oldest first.
+    pub fn task_attempts(&self, task: &TaskId) -> Result<Vec<TaskAttempt>, StoreError> {
         self.read_all(|conn| {
             let mut find = conn.prepare_cached(
                 "SELECT id, status, error, final_text FROM runs WHERE task = ?1 AND final_text IS NOT NULL
@@ -106,12 +106,12 @@ impl Store {
         })
     }
 
-    /// Whether a run, or one above it, was asked to stop.
+    /// Returns whether a run, or one above it, was asked to stop.
     pub fn cancel_requested(&self, run: &RunId) -> Result<bool, StoreError> {
         self.run(run).cancel_requested()
     }
 
-    /// Reads the whole file and says what is wrong with it.
+    /// Reads the whole file and reports damage.
     pub fn check(&self) -> Result<Health, StoreError> {
         self.read_all(|conn| {
             let version = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -127,13 +127,14 @@ impl Store {
         T: Send + 'static,
         F: FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        match &self.spare {
+        match &self.fallback {
             None => self.inner.write(work).await,
-            Some(spare) => spare.write(&self.inner, work).await,
+            Some(fallback) => fallback.write(&self.inner, work).await,
         }
     }
 
-    /// There is room on the disk for so many more writes, and then none until this is called again.
+    /// Simulates a disk with room for this many more writes. The limit stays until the next call of this
+    /// function.
     #[cfg(feature = "faults")]
     pub fn room_for(&self, writes: u32) {
         self.inner.room.store(writes.into(), std::sync::atomic::Ordering::Relaxed);
@@ -143,13 +144,13 @@ impl Store {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        match self.spare.as_ref().and_then(|spare| spare.memory()) {
+        match self.fallback.as_ref().and_then(|fallback| fallback.memory()) {
             None => self.inner.all.read(read),
             Some(memory) => memory.all.read(read),
         }
     }
 
-    // What the user sees is on the disk: no fork's journal has it.
+    // The user's view is always read from the disk: no fork's journal contains it.
     pub(crate) fn read_main<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -157,11 +158,11 @@ impl Store {
         self.inner.main.read(read)
     }
 
-    /// Lets the search index follow to the last message.
+    /// Brings the search index up to date.
     pub(crate) fn index_all(&self) -> Result<(), StoreError> {
-        if self.inner.all.read(|conn| Ok(index::is_behind(conn)?))? {
-            // While somebody else writes, what is in the index already is searched.
-            match index::follow_all(self.path(), self.inner.options) {
+        if self.inner.all.read(|conn| Ok(index::is_outdated(conn)?))? {
+            // While another process holds the lock, the search uses what is already in the index.
+            match index::update_all(self.path(), self.inner.options) {
                 Err(StoreError::Locked { .. }) => {}
                 followed => followed?,
             }
@@ -171,20 +172,20 @@ impl Store {
 }
 
 impl Inner {
-    /// A database in memory, with these rows; its name is its own.
+    /// Creates a database in memory under a unique name and fills it.
     pub(crate) fn in_memory(
         name: PathBuf,
         fill: impl FnOnce(&Connection) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
-        // Nobody holds it for long, however little patience there is with the disk.
+        // The default timeout, whatever the disk's is: no one holds a database in memory for long.
         let options = Options::default();
-        let mut conn = open::writing_memory(&name, options)?;
+        let mut conn = open::open_memory_writer(&name, options)?;
         migrate(&mut conn, &name, STEPS)?;
         fill(&conn)?;
         Ok(Self {
             writer: Writer::start(conn, name.clone(), |_| Ok(false))?,
-            all: Pool::new(name.clone(), options, open::reading_memory),
-            main: Pool::new(name.clone(), options, open::reading_memory),
+            all: Pool::new(name.clone(), options, open::open_memory_reader),
+            main: Pool::new(name.clone(), options, open::open_memory_reader),
             options,
             path: name,
             #[cfg(feature = "faults")]

@@ -1,8 +1,8 @@
-//! The closed lists of the journal: what a column may say, as a type.
+//! The enums of the journal and the words that columns store for them.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
-/// An enum whose variants are stored, printed and read back as one word each.
+/// Defines an enum whose variants are stored and printed as one word each.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])*
@@ -10,15 +10,15 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_doc])* $variant,)+ }
 
         impl $name {
-            /// All of them, in the order they are written here.
+            /// All variants, in the order of their definition.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The word it is stored and printed as.
+            /// The word that is stored and printed.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
-            /// The variant of that word.
+            /// Parses a stored word.
             pub fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|known| known.as_str() == word)
             }
@@ -45,97 +45,99 @@ macro_rules! words {
 }
 
 words!(
-    /// Which place a run has in the tree.
+    /// The kind of a run.
     RunKind {
-        /// The agent the user talks to.
+        /// The agent that the user talks to.
         Main = "main",
-        /// An agent that another one started, with a context of its own.
+        /// An agent that another agent started, with its own context.
         Sub = "sub",
-        /// An agent that starts from its parent's exact request bytes.
+        /// An agent that starts from its parent's exact request.
         Fork = "fork",
     }
 );
 
 words!(
-    /// Where a run stands.
+    /// The status of a run.
     RunStatus {
-        /// Its loop is at work.
+        /// Its loop is running.
         Running = "running",
         /// Its loop waits for its jobs.
         Waiting = "waiting",
-        /// Stopped by the user or with its parent; goes on when it is resumed.
+        /// Paused by the user or together with its parent; continues when it is resumed.
         Paused = "paused",
-        /// It said everything.
+        /// Its agent has finished.
         Completed = "completed",
-        /// It cannot go on.
+        /// An error ended it.
         Failed = "failed",
-        /// The user ended it.
+        /// The user cancelled it.
         CancelledByUser = "cancelled_by_user",
-        /// Its parent ended it.
+        /// Its parent cancelled it.
         CancelledByParent = "cancelled_by_parent",
-        /// Its process went away in the middle.
+        /// Its process ended unexpectedly.
         Interrupted = "interrupted",
-        /// The provider stopped answering.
+        /// The provider stopped responding.
         Stalled = "stalled",
-        /// The money was used up.
+        /// It reached its budget.
         Budget = "budget",
-        /// The steps were used up.
+        /// It reached its limit of steps.
         StepCap = "step_cap",
     }
 );
 
 impl RunStatus {
-    /// Nothing follows by itself: only somebody who says more takes up a completed run, and nobody one that was
-    /// cancelled.
+    /// Returns whether nothing follows unless the user adds a prompt to a completed run. A cancelled run never
+    /// continues.
     ///
-    /// The others may be taken up as they are: a paused or interrupted run by resuming it, a stalled or failed one by
-    /// trying again when the cause is gone, and one that met its budget or step cap by giving it more.
+    /// Other runs can be resumed: a paused or interrupted run at once, a stalled or failed one when the cause
+    /// is gone, and
+    /// one that reached its budget or step limit with a higher limit.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::CancelledByUser | Self::CancelledByParent)
     }
 
-    /// As it stands in a sentence.
+    /// The status as words of a sentence.
     pub fn words(self) -> String {
         self.as_str().replace('_', " ")
     }
 
-    /// It goes on when whoever it belongs to is taken up again.
+    /// Returns whether it continues when its root is resumed.
     pub fn is_paused(self) -> bool {
         matches!(self, Self::Paused | Self::Interrupted)
     }
 
-    /// A loop is supposed to be at work on it.
+    /// Returns whether a loop should be running it.
     pub fn is_live(self) -> bool {
         matches!(self, Self::Running | Self::Waiting)
     }
 }
 
 words!(
-    /// Why a message is in a run's messages.
+    /// Why a message is in a run.
     Origin {
-        /// What opens the conversation: the surroundings, not the question.
+        /// The opening message that describes the environment.
         Context = "context",
-        /// Somebody's words: the user's, or the parent's for a sub-agent.
+        /// A prompt of the user, or of the parent for a sub-agent.
         Prompt = "prompt",
-        /// What the model answered.
+        /// A reply of the model.
         Reply = "reply",
-        /// What the tools answered.
+        /// Tool results.
         Results = "results",
-        /// What waited in the inbox.
+        /// Entries of the inbox.
         Inbox = "inbox",
-        /// The kernel's own words.
+        /// Text of the kernel itself.
         Kernel = "kernel",
-        /// What a compaction says of the messages before it.
+        /// The summary of compacted messages.
         Summary = "summary",
-        /// A message repeated behind a summary so that the context goes on with it; people see the original.
+        /// A copy of an earlier message that follows a summary, so that it stays in the context. Users see
+        /// the original.
         Carried = "carried",
-        /// The parent's message, at the start of a fork.
+        /// A message of the parent, at the start of a fork.
         Inherited = "inherited",
     }
 );
 
 words!(
-    /// What a model was asked for.
+    /// The purpose of a model call.
     Purpose {
         /// The next turn of the run.
         Turn = "turn",
@@ -145,11 +147,11 @@ words!(
 );
 
 words!(
-    /// Where a model call stands.
+    /// The status of a model call.
     ModelCallStatus {
-        /// Written down before the request was sent; nothing came back that could be kept as a reply.
+        /// Stored before the request was sent; no complete reply has been received.
         Asked = "asked",
-        /// The whole reply is kept.
+        /// The complete reply is stored.
         Answered = "answered",
         /// Given up.
         Failed = "failed",
@@ -157,66 +159,66 @@ words!(
 );
 
 words!(
-    /// What may be done with a tool call that was started and never finished.
+    /// What may be done with a tool call that started and whose end was never seen.
     Policy {
-        /// It changes nothing: run it again, and beside others.
+        /// It changes nothing: run it again. It may run in parallel.
         Pure = "pure",
-        /// It changes something, and doing it twice is doing it once: run it again.
+        /// It changes something, but doing so twice has the same effect: run it again.
         Idempotent = "idempotent",
-        /// Twice would be too often: never run it again, say that it may have run.
+        /// Doing it twice has another effect: never run it again, and report that it may have run.
         Unsafe = "unsafe",
     }
 );
 
 words!(
-    /// Where a tool call stands.
+    /// The status of a tool call.
     CallStatus {
-        /// The model asked for it.
+        /// The model asked for it; it has not started.
         Planned = "planned",
-        /// It was started.
+        /// It has started.
         Running = "running",
-        /// It answered.
+        /// It succeeded.
         Done = "done",
-        /// It answered with an error.
+        /// It returned an error.
         Failed = "failed",
-        /// It was not allowed.
+        /// It was not permitted.
         Denied = "denied",
-        /// It was started, its end was never seen, and it must not be started twice.
+        /// It started, its end was never seen, and it must not run twice.
         MayHaveRun = "may_have_run",
     }
 );
 
 impl CallStatus {
-    /// It has no result yet.
+    /// Returns whether it has no result yet.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Planned | Self::Running)
     }
 }
 
 words!(
-    /// What waits in an inbox.
+    /// The kind of an inbox entry.
     InboxKind {
-        /// A job ended.
+        /// The end of a job.
         Job = "job",
-        /// Somebody says something.
+        /// A message to the run.
         Message = "message",
-        /// The run is to stop.
+        /// A request to stop.
         Cancel = "cancel",
     }
 );
 
 words!(
-    /// Where a task stands, in the main agent's judgement.
+    /// The status of a task, which the main agent sets.
     TaskStatus {
-        /// Not begun.
+        /// Not started.
         Pending = "pending",
-        /// Begun.
+        /// Started.
         InProgress = "in_progress",
-        /// Judged complete.
+        /// Completed, in the main agent's judgement.
         Complete = "complete",
-        /// Judged failed.
+        /// Failed, in the main agent's judgement.
         Failed = "failed",
-        /// No longer wanted.
+        /// No longer needed.
         Cancelled = "cancelled",
     }
 );

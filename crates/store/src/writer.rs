@@ -1,12 +1,15 @@
-//! The one thread that writes.
+//! The thread that writes.
 //!
-//! Whoever has something to write hands over a whole transaction and waits. The thread takes all that wait
-//! at the moment, runs them one after the other in one transaction of SQLite, commits once and answers all. So
-//! the disk is waited for once per group, not once per caller.
+//! A caller sends a whole transaction and waits. The thread takes all transactions that are waiting, runs
+//! them in one
+//! transaction of SQLite, commits once, and answers all callers. So the disk syncs once per group and not
+//! once per caller.
 //!
-//! One that is refused has nearly always looked before it wrote, and there is nothing to undo. Where there is, the
-//! whole group is undone and run again, each in a savepoint of its own: a savepoint keeps a copy of every page, which
-//! nobody should pay for who does not need it. So a transaction may be run twice, and must come to the same.
+//! A transaction that is refused has almost always only read, so there is nothing to undo. If it has written,
+//! the whole
+//! group is rolled back and run again, each member in its own savepoint. Savepoints copy every changed page,
+//! so they are
+//! used only then. A transaction may therefore run twice and must give the same result.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -19,53 +22,58 @@ use tokio::sync::oneshot;
 
 use crate::StoreError;
 
-/// How many are taken into one commit at most: the first of them waits for the last.
+/// Maximum number of transactions in one commit: the first of them waits for the last.
 const GROUP: usize = 512;
-/// How long a group waits for those who were in the last one: they were answered together, and are likely to
-/// be back at once. A caller who is alone never waits.
+/// Time that a group waits for the callers of the group before. They were answered together and are likely to
+/// return at once. A single caller never waits.
 const GATHER: Duration = Duration::from_micros(300);
-/// How long nothing comes before the writer looks for work of its own.
+/// Idle time after which the writer does background work.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// The way to the writer's thread. Dropping it waits until everything that was handed over is written.
+/// Handle of the writer's thread. Dropping it waits until all queued transactions are written.
 pub(crate) struct Writer {
-    jobs: Option<mpsc::Sender<Box<dyn Job>>>,
+    queue: Option<mpsc::Sender<Box<dyn Transaction>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Starts the thread. `idle` is called when nothing waits; it says whether there is more to do.
+    /// Starts the thread. `idle` runs when no transaction waits, and returns whether there is more to do.
     pub(crate) fn start(
         conn: Connection,
         path: PathBuf,
         idle: fn(&Connection) -> rusqlite::Result<bool>,
     ) -> Result<Self, StoreError> {
-        let (jobs, waiting) = mpsc::channel();
+        let (queue, waiting) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || work(&Desk { file: identity(&path), conn, path }, &waiting, idle))
+            .spawn(move || work(&WriterThread { file: identity(&path), conn, path }, &waiting, idle))
             .map_err(|_| StoreError::WriterGone)?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Runs `work` as one transaction and returns when it is on the disk. It may be run, undone, and run again.
+    /// Runs `work` as one transaction and returns when it is on the disk. `work` may be rolled back and run
+    /// again.
     ///
-    /// A caller that goes away while it waits does not undo it: it is written, or fails, all the same.
+    /// A dropped future does not cancel the transaction: it is still written or fails.
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let job = Box::new(Pending { work, outcome: None, answer });
-        self.jobs.as_ref().ok_or(StoreError::WriterGone)?.send(job).map_err(|_| StoreError::WriterGone)?;
+        let transaction = Box::new(PendingWrite { work, outcome: None, answer });
+        self.queue
+            .as_ref()
+            .ok_or(StoreError::WriterGone)?
+            .send(transaction)
+            .map_err(|_| StoreError::WriterGone)?;
         answered.await.unwrap_or(Err(StoreError::WriterGone))
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.queue = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -73,61 +81,62 @@ impl Drop for Writer {
 }
 
 /// One caller's transaction.
-trait Job: Send {
-    /// Does the work and keeps what came of it for the answer; an error is to be undone in the database.
-    fn run(&mut self, desk: &Desk) -> Result<(), StoreError>;
-    /// The group failed as a whole: that is the answer, whatever this one's own work had come to.
+trait Transaction: Send {
+    /// Runs the work and keeps its result for the answer. After an error, changes in the database must be
+    /// undone.
+    fn run(&mut self, writer: &WriterThread) -> Result<(), StoreError>;
+    /// Replaces a successful result by the error of the group.
     fn fail(&mut self, error: &StoreError);
-    /// Tells the caller.
+    /// Sends the result to the caller.
     fn answer(self: Box<Self>);
 }
 
-struct Pending<T, F> {
+struct PendingWrite<T, F> {
     work: F,
     outcome: Option<Result<T, StoreError>>,
     answer: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T, F> Job for Pending<T, F>
+impl<T, F> Transaction for PendingWrite<T, F>
 where
     T: Send,
     F: FnMut(&Connection) -> Result<T, StoreError> + Send,
 {
-    fn run(&mut self, desk: &Desk) -> Result<(), StoreError> {
-        let outcome = (self.work)(&desk.conn).map_err(|error| error.named(&desk.path));
+    fn run(&mut self, writer: &WriterThread) -> Result<(), StoreError> {
+        let outcome = (self.work)(&writer.conn).map_err(|error| error.named(&writer.path));
         let failed = outcome.as_ref().err().cloned();
         self.outcome = Some(outcome);
         failed.map_or(Ok(()), Err)
     }
 
     fn fail(&mut self, error: &StoreError) {
-        // One that failed by itself keeps its own reason: it says more.
+        // A transaction that failed by itself keeps its own, more precise error.
         if !matches!(self.outcome, Some(Err(_))) {
             self.outcome = Some(Err(error.clone()));
         }
     }
 
     fn answer(self: Box<Self>) {
-        // Whoever stopped waiting does not need the answer.
+        // A caller that stopped waiting needs no answer.
         let _ = self.answer.send(self.outcome.unwrap_or(Err(StoreError::WriterGone)));
     }
 }
 
-struct Desk {
+struct WriterThread {
     conn: Connection,
     path: PathBuf,
-    /// Which file had that path when it was opened; none where it is no file.
+    /// Device and inode of the path when it was opened; `None` for a database in memory.
     file: Option<(u64, u64)>,
 }
 
-/// Device and inode.
+/// Returns device and inode.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn work(
-    desk: &Desk,
-    waiting: &mpsc::Receiver<Box<dyn Job>>,
+    writer: &WriterThread,
+    waiting: &mpsc::Receiver<Box<dyn Transaction>>,
     idle: fn(&Connection) -> rusqlite::Result<bool>,
 ) {
     let (mut more, mut last) = (true, 1);
@@ -137,44 +146,48 @@ fn work(
             Ok(first) => {
                 let group = gather(first, waiting, last);
                 last = group.len();
-                desk.commit(group);
+                writer.commit(group);
                 more = true;
             }
-            // What is done here can be done again later, so a failure is no one's business.
-            Err(mpsc::RecvTimeoutError::Timeout) => more = idle(&desk.conn).unwrap_or(false),
+            // Background work can be repeated later, so its errors are ignored.
+            Err(mpsc::RecvTimeoutError::Timeout) => more = idle(&writer.conn).unwrap_or(false),
             Err(mpsc::RecvTimeoutError::Disconnected) => return,
         }
     }
 }
 
-/// All that wait, and for a moment those who are expected.
-fn gather(first: Box<dyn Job>, waiting: &mpsc::Receiver<Box<dyn Job>>, expected: usize) -> Vec<Box<dyn Job>> {
+/// Takes all waiting transactions, and waits briefly for the expected ones.
+fn gather(
+    first: Box<dyn Transaction>,
+    waiting: &mpsc::Receiver<Box<dyn Transaction>>,
+    expected: usize,
+) -> Vec<Box<dyn Transaction>> {
     let mut group = vec![first];
     group.extend(waiting.try_iter().take(GROUP - 1));
     let until = Instant::now() + GATHER;
     while group.len() < expected.min(GROUP) {
         match waiting.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(job) => group.push(job),
+            Ok(transaction) => group.push(transaction),
             Err(_) => break,
         }
     }
     group
 }
 
-impl Desk {
-    /// Writes a group, in one transaction if all goes well, and answers all of it.
-    fn commit(&self, mut group: Vec<Box<dyn Job>>) {
+impl WriterThread {
+    /// Writes a group, in one transaction if possible, and answers all callers.
+    fn commit(&self, mut group: Vec<Box<dyn Transaction>>) {
         let mut rest = &mut group[..];
         while !rest.is_empty() {
             rest = self.transact(rest);
         }
-        group.into_iter().for_each(Job::answer);
+        group.into_iter().for_each(Transaction::answer);
     }
 
-    /// One transaction. When it is lost in the middle, those it did not come to are handed back: they may
-    /// still have a chance.
-    fn transact<'a>(&self, group: &'a mut [Box<dyn Job>]) -> &'a mut [Box<dyn Job>] {
-        // A deleted file that is still open takes everything, and nobody finds it afterwards.
+    /// Runs one transaction. If it is lost halfway, returns the members that have not run, because they may
+    /// still succeed.
+    fn transact<'a>(&self, group: &'a mut [Box<dyn Transaction>]) -> &'a mut [Box<dyn Transaction>] {
+        // A deleted file that is still open accepts writes that no one can read later.
         if self.file.is_some() && identity(&self.path) != self.file {
             fail(group, &StoreError::Removed { path: self.path.clone() });
             return &mut [];
@@ -186,9 +199,9 @@ impl Desk {
         for at in 0..group.len() {
             let before = self.conn.total_changes();
             if let Err(error) = group[at].run(self) {
-                // A full disk, for one, makes SQLite give up the transaction by itself.
+                // SQLite itself rolls back after some errors, such as a full disk.
                 if self.conn.is_autocommit() {
-                    return lost(group, at, &error);
+                    return fail_lost(group, at, &error);
                 }
                 if self.conn.total_changes() != before {
                     self.rollback();
@@ -199,8 +212,11 @@ impl Desk {
         self.finish(group)
     }
 
-    /// The same, when one of them has something to undo.
-    fn transact_one_by_one<'a>(&self, group: &'a mut [Box<dyn Job>]) -> &'a mut [Box<dyn Job>] {
+    /// Runs a group with a savepoint for each member, because one of them has to be undone.
+    fn transact_one_by_one<'a>(
+        &self,
+        group: &'a mut [Box<dyn Transaction>],
+    ) -> &'a mut [Box<dyn Transaction>] {
         if let Err(error) = self.execute("BEGIN IMMEDIATE") {
             fail(group, &error);
             return &mut [];
@@ -208,13 +224,13 @@ impl Desk {
         for at in 0..group.len() {
             if let Err(error) = self.run(&mut *group[at]) {
                 self.rollback();
-                return lost(group, at, &error);
+                return fail_lost(group, at, &error);
             }
         }
         self.finish(group)
     }
 
-    fn finish<'a>(&self, group: &'a mut [Box<dyn Job>]) -> &'a mut [Box<dyn Job>] {
+    fn finish<'a>(&self, group: &'a mut [Box<dyn Transaction>]) -> &'a mut [Box<dyn Transaction>] {
         if let Err(error) = self.execute("COMMIT") {
             self.rollback();
             fail(group, &error);
@@ -222,10 +238,10 @@ impl Desk {
         &mut []
     }
 
-    /// Runs one, and undoes it if it fails; an error here means that the whole transaction is lost.
-    fn run(&self, job: &mut dyn Job) -> Result<(), StoreError> {
+    /// Runs one member and undoes it if it fails. An error means that the whole transaction is lost.
+    fn run(&self, transaction: &mut dyn Transaction) -> Result<(), StoreError> {
         self.execute("SAVEPOINT one")?;
-        if let Err(error) = job.run(self) {
+        if let Err(error) = transaction.run(self) {
             if self.conn.is_autocommit() {
                 return Err(error);
             }
@@ -235,7 +251,7 @@ impl Desk {
     }
 
     fn rollback(&self) {
-        // SQLite has done so itself after some errors.
+        // SQLite has already rolled back after some errors.
         if !self.conn.is_autocommit() {
             let _ = self.execute("ROLLBACK");
         }
@@ -247,12 +263,16 @@ impl Desk {
     }
 }
 
-fn fail(group: &mut [Box<dyn Job>], error: &StoreError) {
-    group.iter_mut().for_each(|job| job.fail(error));
+fn fail(group: &mut [Box<dyn Transaction>], error: &StoreError) {
+    group.iter_mut().for_each(|transaction| transaction.fail(error));
 }
 
-/// Those up to `at` went with the transaction; the others have not been tried.
-fn lost<'a>(group: &'a mut [Box<dyn Job>], at: usize, error: &StoreError) -> &'a mut [Box<dyn Job>] {
+/// Fails the members up to `at`, which were lost with the transaction, and returns the rest.
+fn fail_lost<'a>(
+    group: &'a mut [Box<dyn Transaction>],
+    at: usize,
+    error: &StoreError,
+) -> &'a mut [Box<dyn Transaction>] {
     let (lost, untried) = group.split_at_mut(at + 1);
     fail(lost, error);
     untried

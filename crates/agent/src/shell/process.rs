@@ -221,7 +221,7 @@ impl Processes {
     ) -> Result<(), String> {
         let RunningCommand { process, kill_on_drop, mut news, output, made, disarmed } = started;
         if let Some((store, root)) = &self.journal {
-            store.process_started(root, process, at).await.map_err(|error| error.to_string())?;
+            store.record_process(root, process, at).await.map_err(|error| error.to_string())?;
         }
         self.background.lock().unwrap_or_else(PoisonError::into_inner).push((of, kill_on_drop));
         let workspace = workspace.to_owned();
@@ -241,7 +241,7 @@ impl Processes {
             let _ = log.write_all((made.collect::<String>() + &last).as_bytes()).await;
             let _ = log.flush().await;
             if let Some((store, root)) = &this.journal {
-                let _ = store.process_gone(root, process).await; // otherwise the next start finds no such process
+                let _ = store.remove_process(root, process).await; // otherwise the next start finds no such process
             }
             this.live.send_modify(|live| *live -= 1);
         });
@@ -273,7 +273,7 @@ impl Processes {
             if is_lease_holder_alive(process) {
                 outer::kill_tree(process.pid);
             }
-            store.process_gone(root, process).await?;
+            store.remove_process(root, process).await?;
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex};
 
 use expect_test::Expect;
 use session::{Block, RunId};
-use store::{Message, Options, RunStatus, Seq, Store};
+use store::{Options, RunStatus, Seq, Store, StoredMessage};
 use tempfile::TempDir;
 use wire::dialect::{Dialect, join_request};
 
@@ -304,7 +304,7 @@ impl EventSink for Nobody {
 }
 
 /// One message on a line.
-fn told(dialect: Dialect, message: &Message) -> String {
+fn told(dialect: Dialect, message: &StoredMessage) -> String {
     let blocks = blocks(dialect, &String::from_utf8_lossy(&message.bytes));
     let said: Vec<String> = blocks.iter().filter_map(said).collect();
     format!("{}: {}\n", message.origin, said.join(" + "))

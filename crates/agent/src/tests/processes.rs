@@ -16,7 +16,7 @@ async fn what_was_left_running_is_ended_when_its_run_is_taken_up_and_nobody_else
     let lease = |pid| Lease { pid, start: crate::process::started(pid).expect("it runs") };
     let later = Lease { start: lease(other.id()).start + 1, ..lease(other.id()) };
     for process in [lease(left.id()), later] {
-        room.store.process_started(&room.run(), process, Millis(0)).await.expect("registered");
+        room.store.record_process(&room.run(), process, Millis(0)).await.expect("registered");
     }
     room.play("> more\n< of course").await;
     assert_eq!(left.wait().expect("it was ours").signal(), Some(9));
@@ -32,7 +32,7 @@ async fn what_was_left_running_is_ended_with_a_run_that_is_ended_from_outside() 
     room.play("> hi\n< hello").await;
     let mut left = Command::new("sleep").arg("600").spawn().expect("sleep is everywhere");
     let lease = Lease { pid: left.id(), start: crate::process::started(left.id()).expect("it runs") };
-    room.store.process_started(&room.run(), lease, Millis(0)).await.expect("registered");
+    room.store.record_process(&room.run(), lease, Millis(0)).await.expect("registered");
     end_tree(&room.store, &room.run(), Millis(0)).await.expect("ended");
     assert_eq!(left.wait().expect("it was ours").signal(), Some(9));
     assert_eq!(room.store.run(&room.run()).processes().expect("processes"), []);

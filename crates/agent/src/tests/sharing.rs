@@ -4,8 +4,9 @@
 
 use session::{Block, CallId, Reply, Role, RunId, StopReason, ThreadId, ToolResult, Usage};
 use store::{
-    CallKey, CallStatus, Digest, Head, Inbox, InboxId, InboxKind, Journal, Message, Millis, ModelCall,
-    ModelCallId, ModelCallStatus, Origin, Policy, Purpose, RunKind, RunStatus, Seq, ToolCall,
+    CallKey, CallStatus, Digest, Head, InboxEntry, InboxId, InboxKind, Millis, ModelCall, ModelCallId,
+    ModelCallStatus, Origin, Policy, Purpose, RunKind, RunSnapshot, RunStatus, Seq, StoredMessage,
+    StoredToolCall,
 };
 use wire::dialect::{DecodedResponse, Dialect, Draft, DraftMarker, Element, MarkerTarget, ToolSpec};
 
@@ -20,8 +21,8 @@ use crate::*;
 #[derive(Clone)]
 struct Lane {
     id: RunId,
-    messages: Vec<Message>,
-    calls: Vec<ToolCall>,
+    messages: Vec<StoredMessage>,
+    calls: Vec<StoredToolCall>,
     last: Option<ModelCall>,
     /// What it sent, in order.
     sent: Vec<Vec<u8>>,
@@ -73,15 +74,23 @@ impl World {
         Block::Text { text: format!("words \"quoted\" ü {}", self.rng.clone().u32(..1000)) }
     }
 
-    fn message(&self, seq: Seq, role: Role, origin: Origin, blocks: Vec<Block>) -> Message {
+    fn message(&self, seq: Seq, role: Role, origin: Origin, blocks: Vec<Block>) -> StoredMessage {
         let bytes = self.dialect.encode_message(&session::Message { role, blocks }).expect("it can be said");
-        Message { seq, role, origin, bytes: bytes.into_bytes(), text: None, model_call: None, at: Millis(0) }
+        StoredMessage {
+            seq,
+            role,
+            origin,
+            bytes: bytes.into_bytes(),
+            text: None,
+            model_call: None,
+            at: Millis(0),
+        }
     }
 
     /// The lane's conversation, read from its journal.
     fn talk(&self, lane: usize) -> Conversation {
         let lane = &self.lanes[lane];
-        let journal = Journal {
+        let journal = RunSnapshot {
             run: row(&lane.id),
             last_seq: lane.messages.last().map(|message| message.seq),
             messages: lane.messages.clone(),
@@ -98,7 +107,7 @@ impl World {
             self.number += 1;
             let body = format!("<job_ended job_id=\"j{}\">news</job_ended>", self.number).into_bytes();
             let (id, kind) = (InboxId(self.number), InboxKind::Job);
-            talk.hears(vec![Inbox { id, kind, job: None, body, at: Millis(0) }]);
+            talk.hears(vec![InboxEntry { id, kind, job: None, body, at: Millis(0) }]);
         }
         match talk.next(&self.settings, false) {
             Next::Call => self.call(at),
@@ -161,8 +170,8 @@ impl World {
         let id = ModelCallId(self.number);
         let (role, origin) = (Role::Assistant, Origin::Reply);
         let at = Millis(0);
-        lane.messages.push(Message { seq, role, origin, bytes, text: None, model_call: Some(id), at });
-        let planned = answer.reply.calls().enumerate().map(|(n, call)| ToolCall {
+        lane.messages.push(StoredMessage { seq, role, origin, bytes, text: None, model_call: Some(id), at });
+        let planned = answer.reply.calls().enumerate().map(|(n, call)| StoredToolCall {
             key: CallKey { run: lane.id.clone(), message: seq, position: n as u32 },
             call: call.id.clone(),
             name: call.name.clone(),

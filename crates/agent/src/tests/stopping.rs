@@ -257,7 +257,7 @@ async fn a_cancel_that_came_too_late_does_not_end_what_is_said_later() {
     room.play("> hi\n< hello").await;
     // It met the run while its last reply was written down.
     store
-        .send(store::NewInbox {
+        .send(store::NewInboxEntry {
             run: room.run(),
             kind: store::InboxKind::Cancel,
             body: Vec::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use session::RunId;
-use store::{CallStatus, Message, Origin, Seq, ToolCall};
+use store::{CallStatus, Origin, Seq, StoredMessage, StoredToolCall};
 
 use super::spawn_sub_agent::{calling_run, stored_outcome, to_json};
 use super::{Refusal, input};
@@ -113,7 +113,7 @@ async fn report(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
     // The journal decides, whatever ended the wait.
     let ended = stored_outcome(run, job)?;
     let has_ended =
-        !jobs::goes_on(ended.status) || run.kernel.store.run(&run.id).is_owed(job)? == Some(false);
+        !jobs::goes_on(ended.status) || run.kernel.store.run(&run.id).job_owes_result(job)? == Some(false);
     let answer = ended.final_text.as_deref().unwrap_or(NO_FINAL_TEXT);
     // Beside a transcript, only the beginning of the answer is shown.
     let is_beside = args.cursor.is_some() && answer.len() > ANSWER_BESIDE_TRANSCRIPT;
@@ -167,7 +167,7 @@ fn slice(text: &str, from: usize, most: usize) -> (String, Option<usize>) {
 pub(super) fn find_job(run: &Run, id: &str) -> Result<RunId, Refusal> {
     let wanted = RunId::new(id.trim());
     let own = run.kernel.store.run(&run.id);
-    if own.is_owed(&wanted)?.is_some() {
+    if own.job_owes_result(&wanted)?.is_some() {
         return Ok(wanted);
     }
     let jobs = own.jobs()?;
@@ -229,7 +229,7 @@ fn transcript(
     Ok((text, next, None))
 }
 
-fn transcript_entry<'a>(message: &Message, calls: impl Iterator<Item = &'a ToolCall>) -> String {
+fn transcript_entry<'a>(message: &StoredMessage, calls: impl Iterator<Item = &'a StoredToolCall>) -> String {
     let Seq(seq) = message.seq;
     let mut text = match (message.origin, &message.text) {
         (Origin::Results | Origin::Context | Origin::Carried, _) | (_, None) => String::new(),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use store::{Filter, RunKind, TaskStatus, Totals};
+use store::{Filter, RunKind, TaskStatus, UsageTotals};
 
 use super::{Refusal, input};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
@@ -56,7 +56,7 @@ fn describe(context: &ToolContext) -> Result<ToolOutput, Refusal> {
             "agent: {agent}\nfolder: {folder}\nbegan: {began}\nmodel: {model}\n{used}"
         )));
     }
-    let mut all = Totals::default();
+    let mut all = UsageTotals::default();
     for run in &info.runs {
         all += context.store.run(&run.id).totals()?;
     }
@@ -77,13 +77,13 @@ fn describe(context: &ToolContext) -> Result<ToolOutput, Refusal> {
 }
 
 /// Formats usage, with the sub-agents' share if there is any.
-fn usage_lines(own: &Totals, all: &Totals) -> String {
-    let tokens = |of: &Totals| format!("{} in, {} out", of.usage.input_total(), of.usage.output);
-    let cost = |of: &Totals| match of.unpriced {
+fn usage_lines(own: &UsageTotals, all: &UsageTotals) -> String {
+    let tokens = |of: &UsageTotals| format!("{} in, {} out", of.usage.input_total(), of.usage.output);
+    let cost = |of: &UsageTotals| match of.unpriced {
         0 => format!("${:.4}", of.cost_microusd as f64 / 1e6),
         _ => "not known".to_owned(),
     };
-    let both = |of: &dyn Fn(&Totals) -> String| match own.calls == all.calls {
+    let both = |of: &dyn Fn(&UsageTotals) -> String| match own.calls == all.calls {
         true => of(own),
         false => format!("{} (with sub-agents: {})", of(own), of(all)),
     };
@@ -118,10 +118,11 @@ mod tests {
     #[test]
     fn what_others_used_is_told_beside_ones_own() {
         let usage = |input| session::Usage { input, output: 10, ..Default::default() };
-        let own = Totals { calls: 2, usage: usage(1000), cost_microusd: 6_000, ..Totals::default() };
+        let own =
+            UsageTotals { calls: 2, usage: usage(1000), cost_microusd: 6_000, ..UsageTotals::default() };
         assert_eq!(usage_lines(&own, &own), "steps: 2\ntokens: 1000 in, 10 out\ncost: $0.0060");
         let mut all = own;
-        all += Totals { calls: 3, usage: usage(2000), cost_microusd: 20_500, ..Totals::default() };
+        all += UsageTotals { calls: 3, usage: usage(2000), cost_microusd: 20_500, ..UsageTotals::default() };
         assert_eq!(
             usage_lines(&own, &all),
             "steps: 2\ntokens: 1000 in, 10 out (with sub-agents: 3000 in, 20 out)\n\

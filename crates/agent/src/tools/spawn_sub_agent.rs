@@ -170,7 +170,7 @@ pub(super) async fn wait_for_answer(
     let output = sub_agent_output(&ended, schema);
     // The run may have become a job before its parent was interrupted. The waiting call reports its end, so it
     // is not reported again.
-    let owes = !jobs::goes_on(ended.status) && run.kernel.store.run(&run.id).is_owed(id)?.is_some();
+    let owes = !jobs::goes_on(ended.status) && run.kernel.store.run(&run.id).job_owes_result(id)?.is_some();
     Ok(if owes { output.fetching(id.clone()) } else { output })
 }
 

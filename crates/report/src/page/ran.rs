@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use recording::lanes::{CallNote, Carried, Job, Lane, LaneKind, Lanes, Notice, Turn};
 use recording::source::{Ordered, Summary};
 use session::RequestId;
-use store::{Attempt, Millis, ModelCall, ModelCallId, ModelCallStatus, RunKind, ToolCall};
+use store::{Attempt, Millis, ModelCall, ModelCallId, ModelCallStatus, RunKind, StoredToolCall};
 use wire::Ending;
 use wire::dialect::Dialect;
 
@@ -179,12 +179,12 @@ fn lanes(runs: &[OneRun]) -> Lanes {
 fn turn(one: &OneRun, n: usize, seq: u32) -> Turn {
     let (call, attempts) = &one.model_calls[n];
     let last = attempts.len() + usize::from(is_open(call));
-    let note = |call: &ToolCall| CallNote {
+    let note = |call: &StoredToolCall| CallNote {
         id: call.call.clone(),
         name: call.name.clone(),
         input: String::from_utf8_lossy(&call.input).into_owned(),
     };
-    let carried = |call: &ToolCall| Carried {
+    let carried = |call: &StoredToolCall| Carried {
         call: call.call.clone(),
         text: String::new(),
         is_error: call.result.as_ref().is_some_and(|result| result.is_error),
@@ -218,14 +218,14 @@ fn number(n: usize) -> u32 {
     u32::try_from(n + 1).unwrap_or(u32::MAX)
 }
 
-fn reply<'r>(one: &'r OneRun, call: &ModelCall) -> Option<&'r store::Message> {
+fn reply<'r>(one: &'r OneRun, call: &ModelCall) -> Option<&'r store::StoredMessage> {
     one.messages
         .iter()
         .find(|message| message.model_call == Some(call.id) && message.role == session::Role::Assistant)
 }
 
 /// The tool calls that a reply makes.
-fn made<'r>(one: &'r OneRun, call: &ModelCall) -> impl Iterator<Item = &'r ToolCall> {
+fn made<'r>(one: &'r OneRun, call: &ModelCall) -> impl Iterator<Item = &'r StoredToolCall> {
     let message = reply(one, call).map(|message| message.seq);
     one.tool_calls.iter().filter(move |call| Some(call.key.message) == message)
 }

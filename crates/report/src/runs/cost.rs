@@ -1,7 +1,7 @@
 //! `cost`: what was spent, by model and together.
 
 use serde_json::{Value, json};
-use store::{RunSummary, Totals};
+use store::{RunSummary, UsageTotals};
 
 use super::{FORMAT, dollars, usage, usd};
 use crate::table::{Column, GiveUp, Table};
@@ -14,7 +14,7 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
         return "nothing was spent yet\n".to_owned();
     }
     let mut rows = Vec::new();
-    let row = |name: String, totals: &Totals| {
+    let row = |name: String, totals: &UsageTotals| {
         let used = &totals.usage;
         vec![
             name,
@@ -64,7 +64,7 @@ fn fitted((model, stand_in): &Answered<'_>) -> String {
 
 /// The same for programs.
 pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
-    let one = |totals: &Totals| {
+    let one = |totals: &UsageTotals| {
         json!({
             "calls": totals.calls,
             "usage": usage(&totals.usage),
@@ -96,8 +96,8 @@ fn stand_in(provider: &str) -> Option<&'static str> {
 
 /// Sums by model, what was paid for and the dearest first. Every run counts its own calls only, so nothing is counted
 /// twice.
-fn by_model(runs: &[RunSummary]) -> Vec<(Answered<'_>, Totals)> {
-    let mut models: Vec<(Answered<'_>, Totals)> = Vec::new();
+fn by_model(runs: &[RunSummary]) -> Vec<(Answered<'_>, UsageTotals)> {
+    let mut models: Vec<(Answered<'_>, UsageTotals)> = Vec::new();
     for run in runs.iter().filter(|run| run.own.calls > 0) {
         let name = (run.model.as_str(), stand_in(&run.provider));
         match models.iter_mut().find(|(model, _)| *model == name) {
@@ -110,14 +110,14 @@ fn by_model(runs: &[RunSummary]) -> Vec<(Answered<'_>, Totals)> {
 }
 
 /// All that was paid for, or all that was not.
-fn together(models: &[(Answered<'_>, Totals)], paid: bool) -> Totals {
-    let mut all = Totals::default();
+fn together(models: &[(Answered<'_>, UsageTotals)], paid: bool) -> UsageTotals {
+    let mut all = UsageTotals::default();
     let those = models.iter().filter(|((_, stand_in), _)| stand_in.is_none() == paid);
     those.for_each(|(_, totals)| add(&mut all, totals));
     all
 }
 
-fn add(totals: &mut Totals, more: &Totals) {
+fn add(totals: &mut UsageTotals, more: &UsageTotals) {
     totals.calls += more.calls;
     totals.unpriced += more.unpriced;
     totals.usage += more.usage;
@@ -136,7 +136,7 @@ mod tests {
     fn runs() -> Vec<RunSummary> {
         let of = |provider: &str, cost: i64| {
             let usage = Usage { input: 1_000, output: 20, ..Usage::default() };
-            let own = Totals { calls: 2, usage, cost_microusd: cost, ..Totals::default() };
+            let own = UsageTotals { calls: 2, usage, cost_microusd: cost, ..UsageTotals::default() };
             RunSummary { provider: provider.to_owned(), own, ..sample::run() }
         };
         vec![

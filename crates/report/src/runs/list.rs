@@ -226,7 +226,7 @@ fn name(run: &RunSummary) -> &str {
 mod tests {
     use expect_test::expect;
     use session::RunId;
-    use store::Totals;
+    use store::UsageTotals;
 
     use super::*;
     use crate::runs::sample;
@@ -237,8 +237,8 @@ mod tests {
             root: RunId::new(id),
             status,
             created_at: Millis(-minutes * 60_000),
-            own: Totals { calls: 1, ..Totals::default() },
-            inclusive: Totals { cost_microusd: 15_000, ..Totals::default() },
+            own: UsageTotals { calls: 1, ..UsageTotals::default() },
+            inclusive: UsageTotals { cost_microusd: 15_000, ..UsageTotals::default() },
             ..sample::run()
         }
     }
@@ -290,7 +290,7 @@ mod tests {
         // Newest first, as the journal lists them.
         let runs = [
             RunSummary {
-                own: Totals::default(), // it has asked nothing yet
+                own: UsageTotals::default(), // it has asked nothing yet
                 ..below("1m7g0c8gs8ytqbbb-2-0-4-1", "6-0", "reader", RunStatus::Running)
             },
             below("1m7g0c8gs8ytqbbb-2-0", "4-1", "grep-summarizer", RunStatus::Waiting),

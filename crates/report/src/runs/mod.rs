@@ -12,13 +12,13 @@ pub use search::{search_json, search_text};
 
 use serde_json::{Value, json};
 use session::Usage;
-use store::Totals;
+use store::UsageTotals;
 
 /// The version of everything that is written here for programs.
 const FORMAT: u32 = 1;
 
 /// As in `$0.0042`; a question mark where a price is not known.
-fn dollars(totals: &Totals) -> String {
+fn dollars(totals: &UsageTotals) -> String {
     let known = format!("${:.4}", totals.cost_microusd as f64 / 1e6);
     match (totals.unpriced, totals.cost_microusd) {
         (0, _) => known,
@@ -28,7 +28,7 @@ fn dollars(totals: &Totals) -> String {
 }
 
 /// Dollars, where all prices are known.
-fn usd(totals: &Totals) -> Option<f64> {
+fn usd(totals: &UsageTotals) -> Option<f64> {
     (totals.unpriced == 0).then_some(totals.cost_microusd as f64 / 1e6)
 }
 
@@ -47,7 +47,7 @@ fn usage(usage: &Usage) -> Value {
 #[cfg(test)]
 mod sample {
     use session::{RunId, ThreadId};
-    use store::{Millis, RunKind, RunStatus, RunSummary, Totals};
+    use store::{Millis, RunKind, RunStatus, RunSummary, UsageTotals};
 
     pub(super) fn run() -> RunSummary {
         RunSummary {
@@ -65,8 +65,8 @@ mod sample {
             writer: None,
             created_at: Millis(0),
             ended_at: None,
-            own: Totals::default(),
-            inclusive: Totals::default(),
+            own: UsageTotals::default(),
+            inclusive: UsageTotals::default(),
         }
     }
 }

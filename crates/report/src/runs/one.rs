@@ -6,8 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 use session::{Block, Role};
 use store::{
-    Attempt, Fork, Message, Millis, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunStatus, RunSummary,
-    Seq, ToolCall,
+    Attempt, Fork, Millis, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunStatus, RunSummary, Seq,
+    StoredMessage, StoredToolCall,
 };
 
 use super::{FORMAT, dollars, usage, usd};
@@ -31,9 +31,9 @@ pub struct OneRun {
     /// What its requests begin with, by their digest.
     pub heads: Vec<(String, Vec<u8>)>,
     /// Its messages.
-    pub messages: Vec<Message>,
+    pub messages: Vec<StoredMessage>,
     /// Its tool calls.
-    pub tool_calls: Vec<ToolCall>,
+    pub tool_calls: Vec<StoredToolCall>,
     /// Its model calls, each with its attempts.
     pub model_calls: Vec<(ModelCall, Vec<Attempt>)>,
     /// The jobs it was told of.
@@ -120,7 +120,7 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
 }
 
 /// What the kernel itself said. It is not kept as text, so that nobody finds it who looks for what people said.
-fn kernel_words(message: &Message) -> String {
+fn kernel_words(message: &StoredMessage) -> String {
     let wire: Value = serde_json::from_slice(&message.bytes).unwrap_or_default();
     let content = &wire["content"];
     let blocks = content.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
@@ -212,7 +212,7 @@ fn lane(one: &OneRun) -> Value {
     let turns = answered.enumerate().map(|(index, (call, _))| {
         let reply = one.messages.iter().find(|message| message.model_call == Some(call.id));
         let calls = one.tool_calls.iter().filter(|tool| reply.is_some_and(|reply| tool.key.message == reply.seq));
-        let calls: Vec<&ToolCall> = calls.collect();
+        let calls: Vec<&StoredToolCall> = calls.collect();
         json!({
             "turn": index + 1,
             "seq": reply.map(|reply| reply.seq.0),
@@ -236,7 +236,7 @@ fn lane(one: &OneRun) -> Value {
     })
 }
 
-fn message_json(message: &Message) -> Value {
+fn message_json(message: &StoredMessage) -> Value {
     json!({
         "seq": message.seq.0,
         "role": role(message.role),
@@ -247,7 +247,7 @@ fn message_json(message: &Message) -> Value {
     })
 }
 
-fn call_json(call: &ToolCall) -> Value {
+fn call_json(call: &StoredToolCall) -> Value {
     json!({
         "message": call.key.message.0,
         "id": call.call,
@@ -300,7 +300,7 @@ fn when(at: Millis) -> String {
     iso.split_once('.').map_or(iso.clone(), |(seconds, _)| format!("{seconds}Z"))
 }
 
-fn who(message: &Message) -> &'static str {
+fn who(message: &StoredMessage) -> &'static str {
     match message.origin {
         Origin::Summary => "summary",
         Origin::Kernel => "offshoot",
@@ -321,7 +321,7 @@ fn role(role: Role) -> &'static str {
 }
 
 /// What it took to get a reply, where it took more than one attempt.
-fn trouble(one: &OneRun, message: &Message) -> String {
+fn trouble(one: &OneRun, message: &StoredMessage) -> String {
     let Some(id) = message.model_call else { return String::new() };
     let found = one.model_calls.iter().find(|(call, _)| call.id == id);
     let failed = found.map_or(0, |(_, attempts)| attempts.len().saturating_sub(1));
@@ -333,7 +333,7 @@ fn trouble(one: &OneRun, message: &Message) -> String {
     out
 }
 
-fn mark(call: &ToolCall) -> &'static str {
+fn mark(call: &StoredToolCall) -> &'static str {
     use store::CallStatus as Is;
     match call.status {
         Is::Planned => "·",
@@ -346,7 +346,7 @@ fn mark(call: &ToolCall) -> &'static str {
 }
 
 /// The first line of what a tool answered.
-fn first_words(call: &ToolCall) -> Option<String> {
+fn first_words(call: &StoredToolCall) -> Option<String> {
     let result = call.result.as_ref()?;
     let texts = result.blocks.iter().filter_map(|block| match block {
         Block::Text { text } => Some(text.as_str()),

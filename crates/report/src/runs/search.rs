@@ -1,13 +1,13 @@
 //! `search`: where words were said.
 
 use serde_json::{Value, json};
-use store::Hit;
+use store::SearchHit;
 
 use super::FORMAT;
 use crate::text::{fit, plain};
 
 /// What was found, for people: two lines each.
-pub fn search_text(hits: &[Hit], width: usize) -> String {
+pub fn search_text(hits: &[SearchHit], width: usize) -> String {
     if hits.is_empty() {
         return "nothing was found\n".to_owned();
     }
@@ -24,8 +24,8 @@ pub fn search_text(hits: &[Hit], width: usize) -> String {
 }
 
 /// The same for programs.
-pub fn search_json(hits: &[Hit]) -> Value {
-    let one = |hit: &Hit| {
+pub fn search_json(hits: &[SearchHit]) -> Value {
+    let one = |hit: &SearchHit| {
         json!({
             "thread": hit.thread,
             "run": hit.run,
@@ -39,7 +39,7 @@ pub fn search_json(hits: &[Hit]) -> Value {
     json!({ "format": FORMAT, "hits": hits.iter().map(one).collect::<Vec<_>>() })
 }
 
-fn who(hit: &Hit) -> &'static str {
+fn who(hit: &SearchHit) -> &'static str {
     match hit.role {
         session::Role::Assistant => "assistant",
         session::Role::User => "user",

@@ -1,4 +1,4 @@
-//! Rows into values: the columns of each kind of row, and how they are read.
+//! Column lists and the conversion of rows to values.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use session::{CallId, Role, RunId, TaskId, ThreadId, Usage};
 
-use crate::{CallKey, Lease, Message, ModelCall, Run, StoreError, ToolCall, Totals};
+use crate::{CallKey, Lease, ModelCall, Run, StoreError, StoredMessage, StoredToolCall, UsageTotals};
 
 type Read<T> = rusqlite::Result<T>;
 
@@ -14,7 +14,7 @@ pub(super) const RUN: &str = "id, thread, kind, root, parent, task, spawned_by, 
     depth, context_from, created_at, started_at, ended_at, writer_pid, writer_start, updated_at, settings, error,
     final_text";
 
-/// How many columns that are.
+/// Number of columns in [`RUN`].
 pub(super) const RUN_COLUMNS: usize = 23;
 
 pub(super) fn run(row: &Row<'_>) -> Read<Run> {
@@ -44,7 +44,7 @@ pub(super) fn run(row: &Row<'_>) -> Read<Run> {
     })
 }
 
-/// The lease in two columns, the first of them at `at`.
+/// Reads the lease in two columns, the first of them at `at`.
 pub(crate) fn lease(row: &Row<'_>, at: usize) -> Read<Option<Lease>> {
     let pid: Option<u32> = row.get(at)?;
     let start: Option<i64> = row.get(at + 1)?;
@@ -53,8 +53,8 @@ pub(crate) fn lease(row: &Row<'_>, at: usize) -> Read<Option<Lease>> {
 
 pub(super) const MESSAGE: &str = "seq, role, origin, model_call, created_at, text, bytes";
 
-pub(super) fn message(row: &Row<'_>, at: usize) -> Read<Message> {
-    Ok(Message {
+pub(super) fn message(row: &Row<'_>, at: usize) -> Read<StoredMessage> {
+    Ok(StoredMessage {
         seq: row.get(at)?,
         role: role(row, at + 1)?,
         origin: row.get(at + 2)?,
@@ -69,10 +69,10 @@ pub(super) const TOOL_CALL: &str =
     "run, message_seq, position, call_id, name, policy, status, started_at, ended_at,
     input, preview, result";
 
-pub(super) fn tool_call(row: &Row<'_>) -> Result<ToolCall, StoreError> {
+pub(super) fn tool_call(row: &Row<'_>) -> Result<StoredToolCall, StoreError> {
     let unread = |source| StoreError::Row { what: "tool result", source: Arc::new(source) };
     let result: Option<Vec<u8>> = row.get(11)?;
-    Ok(ToolCall {
+    Ok(StoredToolCall {
         key: CallKey { run: RunId::new(text(row, 0)?), message: row.get(1)?, position: row.get(2)? },
         call: CallId::new(text(row, 3)?),
         name: row.get(4)?,
@@ -116,14 +116,14 @@ pub(super) fn model_call(row: &Row<'_>) -> Read<ModelCall> {
     })
 }
 
-/// Sums over model calls, in the order that [`totals`] reads them.
+/// Sums over model calls, in the order in which [`totals`] reads them.
 pub(super) const TOTALS: &str = "count(*), coalesce(sum(status = 'answered' AND cost_microusd IS NULL), 0),
     coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0), coalesce(sum(cache_write_5m), 0),
     coalesce(sum(cache_write_1h), 0), coalesce(sum(reasoning), 0), coalesce(sum(cost_microusd), 0),
     coalesce(sum(CASE status WHEN 'asked' THEN reserved_microusd END), 0)";
 
-pub(super) fn totals(row: &Row<'_>, at: usize) -> Read<Totals> {
-    Ok(Totals {
+pub(super) fn totals(row: &Row<'_>, at: usize) -> Read<UsageTotals> {
+    Ok(UsageTotals {
         calls: count(row, at)?,
         unpriced: count(row, at + 1)?,
         usage: usage(row, at + 2)?,

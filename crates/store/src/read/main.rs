@@ -1,15 +1,17 @@
-//! What the user and the main agent see: main runs, and nothing of any other.
+//! Reads of what the user and the main agent may see: main runs only.
 //!
-//! Only the `main_…` views are named here; the connections behind [`Store::read_main`] refuse the tables.
+//! This file names only the `main_…` views. The connections of [`Store::read_main`] refuse the tables.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use session::{RunId, TaskId, ThreadId};
 
 use super::columns::{self, MESSAGE, RUN, TOOL_CALL, TOTALS};
 use super::search;
-use crate::{Cursor, Hit, MainMessage, Memory, SessionInfo, Store, StoreError, Task, Thread, ToolCall};
+use crate::{
+    Cursor, MainMessage, Memory, SearchHit, SessionInfo, Store, StoreError, StoredToolCall, Task, Thread,
+};
 
-/// What the user sees.
+/// Reads of what the user may see.
 #[derive(Clone, Debug)]
 pub struct MainReads<'a> {
     store: &'a Store,
@@ -20,7 +22,7 @@ impl<'a> MainReads<'a> {
         Self { store }
     }
 
-    /// The conversations, the one that changed last first.
+    /// Lists conversations, the last changed first.
     pub fn threads(&self, limit: usize) -> Result<Vec<Thread>, StoreError> {
         self.store.read_main(|conn| {
             let sql =
@@ -31,7 +33,7 @@ impl<'a> MainReads<'a> {
         })
     }
 
-    /// The conversations that work in a folder, the one that changed last first.
+    /// Lists the conversations of a folder, the last changed first.
     pub fn threads_in(&self, workspace: &str, limit: usize) -> Result<Vec<Thread>, StoreError> {
         self.store.read_main(|conn| {
             let sql = format!(
@@ -44,12 +46,12 @@ impl<'a> MainReads<'a> {
         })
     }
 
-    /// Everything said in a conversation, oldest first.
+    /// Returns all messages of a conversation, oldest first.
     pub fn history(&self, thread: &ThreadId) -> Result<Vec<MainMessage>, StoreError> {
         self.live_messages(thread, Cursor::default())
     }
 
-    /// What was said in a conversation since `after`, oldest first.
+    /// Returns the messages of a conversation since `after`, oldest first.
     pub fn live_messages(&self, thread: &ThreadId, after: Cursor) -> Result<Vec<MainMessage>, StoreError> {
         self.store.read_main(|conn| {
             let sql = format!(
@@ -67,8 +69,9 @@ impl<'a> MainReads<'a> {
         })
     }
 
-    /// The tool calls of a conversation's main runs, in the order of the messages that asked for them.
-    pub fn tool_calls(&self, thread: &ThreadId) -> Result<Vec<ToolCall>, StoreError> {
+    /// Returns the tool calls of a conversation's main runs, in the order of the messages that asked for
+    /// them.
+    pub fn tool_calls(&self, thread: &ThreadId) -> Result<Vec<StoredToolCall>, StoreError> {
         self.store.read_main(|conn| {
             let sql = format!(
                 "SELECT {TOOL_CALL} FROM main_tool_calls WHERE thread = ?1 ORDER BY run, message_seq, position"
@@ -77,19 +80,19 @@ impl<'a> MainReads<'a> {
         })
     }
 
-    /// A conversation with its main runs and what they used.
+    /// Returns a conversation with its main runs and their usage.
     pub fn session_info(&self, thread: &ThreadId) -> Result<SessionInfo, StoreError> {
         self.store.read_main(|conn| session_info(conn, thread))
     }
 
-    /// The places where all the words are said, the best first. A query is words, not a language: whatever
-    /// is in it, it is looked for and never an error.
-    pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Hit>, StoreError> {
+    /// Returns messages that contain all words of the query, best match first. The query has no operators:
+    /// any text is valid and is searched for as words.
+    pub fn search(&self, query: &str, limit: usize) -> Result<Vec<SearchHit>, StoreError> {
         self.store.index_all()?;
         self.store.read_main(|conn| search::find(conn, query, at_most(limit)))
     }
 
-    /// The tasks of a conversation, in their order.
+    /// Lists the tasks of a conversation in their order.
     pub fn tasks(&self, thread: &ThreadId) -> Result<Vec<Task>, StoreError> {
         self.store.read_main(|conn| {
             let mut find = conn.prepare_cached(
@@ -101,7 +104,7 @@ impl<'a> MainReads<'a> {
         })
     }
 
-    /// What is remembered for a conversation, and what is remembered everywhere, by name.
+    /// Lists the memories of a conversation and those for all conversations, by name.
     pub fn memory(&self, thread: Option<&ThreadId>) -> Result<Vec<Memory>, StoreError> {
         self.store.read_main(|conn| {
             let mut find = conn.prepare_cached(
@@ -120,7 +123,7 @@ impl<'a> MainReads<'a> {
         })
     }
 
-    /// A setting.
+    /// Returns a setting.
     pub fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
         self.store.read_main(|conn| {
             let mut find = conn.prepare_cached("SELECT value FROM settings WHERE name = ?1")?;

@@ -1,4 +1,4 @@
-//! The reads: the user's, one run's, and the list of all runs.
+//! Reads: the user's, those of one run, and the list of all runs.
 
 mod columns;
 mod main;

@@ -1,28 +1,29 @@
-//! The list of all runs: where they stand and what they used. Nothing that an agent said is read here.
+//! The list of all runs with status and usage. No text of an agent is read here.
 
 use rusqlite::{Connection, Row, ToSql};
 use session::{RunId, ThreadId};
 
 use super::columns::{self, TOTALS};
-use crate::{RunSummary, StoreError, Totals};
+use crate::{RunSummary, StoreError, UsageTotals};
 
-/// Which runs to list. The default is all of them.
+/// Selects the runs to list. The default is all runs.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only those of this conversation.
+    /// Only runs of this conversation.
     pub thread: Option<ThreadId>,
-    /// Only this run and those below it.
+    /// Only this run and the runs below it.
     pub below: Option<RunId>,
-    /// Only those at work.
+    /// Only live runs.
     pub live: bool,
-    /// At most so many.
+    /// Maximum number of runs.
     pub limit: Option<u32>,
-    /// Only those of so many conversations, the newest ones: forks that are trees of their own belong to one.
+    /// Only runs of this many conversations, the newest ones. A fork with its own run tree belongs to its
+    /// conversation.
     pub roots: Option<u32>,
 }
 
 pub(crate) fn runs(conn: &Connection, filter: &Filter) -> Result<Vec<RunSummary>, StoreError> {
-    // Said in two ways: one that is right for both would look at every run that there is for each of those below one.
+    // Two conditions, because one that fits both cases would scan all runs for each run below `below`.
     let which = match (&filter.below, filter.roots) {
         (Some(_), _) => "r.id IN (SELECT id FROM below)",
         (None, Some(_)) => {
@@ -45,7 +46,7 @@ pub(crate) fn runs(conn: &Connection, filter: &Filter) -> Result<Vec<RunSummary>
     let thread = filter.thread.as_ref().map(ThreadId::as_str);
     let below = filter.below.as_ref().map(RunId::as_str);
     let limit = filter.limit.map_or(-1, i64::from);
-    // The statement counts only the parameters that it names.
+    // Parameters that the statement does not name must not be bound.
     let named: &[&dyn ToSql] = &[&thread, &below, &filter.live, &limit, &filter.roots];
     let named = &named[..find.parameter_count()];
     let found = find.query_map(named, |row| summary(conn, row))?;
@@ -74,14 +75,14 @@ fn summary(conn: &Connection, row: &Row<'_>) -> rusqlite::Result<RunSummary> {
     })
 }
 
-/// What a run used itself. Its model calls are rows of its own, so what a fork inherited is not counted again.
-fn own(conn: &Connection, run: &RunId) -> rusqlite::Result<Totals> {
+/// Usage of the run alone. Inherited messages are no model calls of a fork, so nothing is counted twice.
+fn own(conn: &Connection, run: &RunId) -> rusqlite::Result<UsageTotals> {
     let sql = format!("SELECT {TOTALS} FROM model_calls WHERE run = ?1");
     conn.prepare_cached(&sql)?.query_row([run.as_str()], |row| columns::totals(row, 0))
 }
 
-/// What a run and all below it used.
-pub(crate) fn inclusive(conn: &Connection, run: &RunId) -> rusqlite::Result<Totals> {
+/// Usage of a run and all runs below it.
+pub(crate) fn inclusive(conn: &Connection, run: &RunId) -> rusqlite::Result<UsageTotals> {
     let sql = format!(
         "WITH RECURSIVE below (id) AS (
              SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id

@@ -1,5 +1,4 @@
-//! One run, whichever it is: everything it left. This is the only read that names the tables of all runs
-//! and returns what was said.
+//! Reads of one run of any kind. This is the only file that reads text from the tables of all runs.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -9,11 +8,11 @@ use session::{CallId, RunId};
 
 use super::columns::{self, MESSAGE, MODEL_CALL, RUN, TOOL_CALL};
 use crate::{
-    Attempt, Child, Digest, Fork, Inbox, InboxKind, Job, Journal, Lease, Message, ModelCall, ModelCallId,
-    Run, RunStatus, SeenFile, Seq, Store, StoreError, ToolCall, Totals,
+    Attempt, Child, Digest, Fork, InboxEntry, InboxKind, Job, Lease, ModelCall, ModelCallId, Run,
+    RunSnapshot, RunStatus, SeenFile, Seq, Store, StoreError, StoredMessage, StoredToolCall, UsageTotals,
 };
 
-/// What one run left.
+/// Reads of one run.
 #[derive(Clone, Debug)]
 pub struct RunReads<'a> {
     store: &'a Store,
@@ -25,34 +24,36 @@ impl<'a> RunReads<'a> {
         Self { store, run }
     }
 
-    /// The run's row.
+    /// Returns the run's row.
     pub fn row(&self) -> Result<Run, StoreError> {
         self.store.read_all(|conn| row(conn, &self.run))
     }
 
-    /// All its messages, oldest first.
-    pub fn messages(&self) -> Result<Vec<Message>, StoreError> {
+    /// Returns all its messages, oldest first.
+    pub fn messages(&self) -> Result<Vec<StoredMessage>, StoreError> {
         self.store.read_all(|conn| messages(conn, &self.run, Seq::FIRST))
     }
 
-    /// The messages that its model sees, oldest first; those that a fork begins with are another run's.
-    pub fn context(&self) -> Result<Vec<Message>, StoreError> {
+    /// Returns the messages in its model's context, oldest first. A fork's context starts with messages of
+    /// its parent.
+    pub fn context(&self) -> Result<Vec<StoredMessage>, StoreError> {
         let all = Seq(i64::MAX);
         self.store.read_all(|conn| between(conn, &self.run, row(conn, &self.run)?.context_from, all))
     }
 
-    /// The messages of a request, from one to another.
-    pub fn said(&self, from: Seq, to: Seq) -> Result<Vec<Message>, StoreError> {
+    /// Returns the messages of a request, from the first to the last.
+    pub fn messages_between(&self, from: Seq, to: Seq) -> Result<Vec<StoredMessage>, StoreError> {
         self.store.read_all(|conn| between(conn, &self.run, from, to))
     }
 
-    /// Where it began, where it is a fork.
+    /// Returns the fork point if the run is a fork.
     pub fn fork(&self) -> Result<Option<Fork>, StoreError> {
         self.store.read_all(|conn| fork(conn, &self.run))
     }
 
-    /// Its last turn that was answered, the number of its reply, and the calls that it asks for: what a fork begins with.
-    pub fn last_turn(&self) -> Result<Option<(ModelCall, Seq, Vec<ToolCall>)>, StoreError> {
+    /// Returns its last answered turn, the number of the reply, and the tool calls in it. A fork starts from
+    /// there.
+    pub fn last_turn(&self) -> Result<Option<(ModelCall, Seq, Vec<StoredToolCall>)>, StoreError> {
         self.store.read_all(|conn| {
             let sql = format!(
                 "SELECT {MODEL_CALL} FROM model_calls WHERE run = ?1 AND purpose = 'turn' AND status = 'answered'
@@ -68,13 +69,13 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// All its tool calls, in order.
-    pub fn tool_calls(&self) -> Result<Vec<ToolCall>, StoreError> {
+    /// Returns all its tool calls, in order.
+    pub fn tool_calls(&self) -> Result<Vec<StoredToolCall>, StoreError> {
         self.store.read_all(|conn| tool_calls(conn, &self.run, None))
     }
 
-    /// What a tool was called with, and answered well, since somebody last said something; in order.
-    pub fn called_since_prompt(&self, tool: &str) -> Result<Vec<Vec<u8>>, StoreError> {
+    /// Returns the inputs of successful calls of a tool since the last prompt, in order.
+    pub fn inputs_since_prompt(&self, tool: &str) -> Result<Vec<Vec<u8>>, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
                 "SELECT input FROM tool_calls WHERE run = ?1 AND name = ?2 AND status = 'done' AND message_seq >
@@ -86,7 +87,7 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// All its model calls, in order.
+    /// Returns all its model calls, in order.
     pub fn model_calls(&self) -> Result<Vec<ModelCall>, StoreError> {
         self.store.read_all(|conn| {
             let sql = format!("SELECT {MODEL_CALL} FROM model_calls WHERE run = ?1 ORDER BY id");
@@ -96,12 +97,12 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// The attempts at one of its model calls, in order, with the bytes that came.
+    /// Returns the attempts of one of its model calls, in order, with the received bytes.
     pub fn attempts(&self, call: ModelCallId) -> Result<Vec<Attempt>, StoreError> {
         self.store.read_all(|conn| attempts(conn, &self.run, call))
     }
 
-    /// The head that requests of this run had, by what it is kept under.
+    /// Returns a head that this run's requests had, by its digest.
     pub fn head(&self, hash: Digest) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
@@ -113,8 +114,8 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// The tokens of the request and the reply that brought that message; 0 where nobody has said how many.
-    pub fn filled_by(&self, reply: Seq) -> Result<u64, StoreError> {
+    /// Returns the tokens of the request and reply of a message; 0 if the provider did not report them.
+    pub fn context_tokens(&self, reply: Seq) -> Result<u64, StoreError> {
         self.store.read_all(|conn| {
             let sql = format!(
                 "SELECT {MODEL_CALL} FROM model_calls
@@ -126,7 +127,7 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// What its first request began with.
+    /// Returns the head of its first request.
     pub fn first_head(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
@@ -136,7 +137,7 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// The files it knows, as it knows them.
+    /// Returns its known files.
     pub fn seen_files(&self) -> Result<Vec<SeenFile>, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached("SELECT path, sha256 FROM seen_files WHERE run = ?1")?;
@@ -148,7 +149,8 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// The processes that were started for its tree and not yet seen to be gone, where it is the root.
+    /// Returns the processes that were started for its tree and are not known to have ended. Only a root has
+    /// any.
     pub fn processes(&self) -> Result<Vec<Lease>, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
@@ -161,18 +163,18 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// What waits for its next turn, oldest first.
-    pub fn inbox(&self) -> Result<Vec<Inbox>, StoreError> {
+    /// Returns the entries that wait for its next turn, oldest first.
+    pub fn inbox(&self) -> Result<Vec<InboxEntry>, StoreError> {
         self.store.read_all(|conn| inbox(conn, &self.run, u32::MAX))
     }
 
-    /// The oldest of that, at most so many.
-    pub fn oldest_in_inbox(&self, most: u32) -> Result<Vec<Inbox>, StoreError> {
+    /// Returns at most `most` of these entries, the oldest.
+    pub fn first_in_inbox(&self, most: u32) -> Result<Vec<InboxEntry>, StoreError> {
         self.store.read_all(|conn| inbox(conn, &self.run, most))
     }
 
-    /// What it was told of its inbox, with the message that told it, oldest first.
-    pub fn told(&self) -> Result<Vec<(Seq, Inbox)>, StoreError> {
+    /// Returns the delivered entries with the message that delivered each, oldest first.
+    pub fn delivered(&self) -> Result<Vec<(Seq, InboxEntry)>, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
                 "SELECT id, kind, job, body, created_at, delivered_seq FROM inbox
@@ -183,13 +185,13 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// The jobs it started, oldest first.
+    /// Returns the jobs it started, oldest first.
     pub fn jobs(&self) -> Result<Vec<Job>, StoreError> {
         self.store.read_all(|conn| jobs(conn, &self.run))
     }
 
-    /// Whether that job, where it started it, still owes its result.
-    pub fn is_owed(&self, job: &RunId) -> Result<Option<bool>, StoreError> {
+    /// Returns whether that job, where it started it, still owes its result.
+    pub fn job_owes_result(&self, job: &RunId) -> Result<Option<bool>, StoreError> {
         self.store.read_all(|conn| {
             let mut find =
                 conn.prepare_cached("SELECT ended_at IS NULL FROM jobs WHERE run = ?2 AND parent = ?1")?;
@@ -197,13 +199,13 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// What it used, and all below it.
-    pub fn totals(&self) -> Result<Totals, StoreError> {
+    /// Returns the usage of the run and all runs below it.
+    pub fn totals(&self) -> Result<UsageTotals, StoreError> {
         self.store.read_all(|conn| Ok(super::inclusive(conn, &self.run)?))
     }
 
-    /// Whether something waits for its next turn.
-    pub fn has_news(&self) -> Result<bool, StoreError> {
+    /// Returns whether something waits for its next turn.
+    pub fn has_waiting_input(&self) -> Result<bool, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
                 "SELECT 1 FROM inbox INDEXED BY inbox_waiting
@@ -213,7 +215,7 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// The runs that it started, oldest first.
+    /// Returns the runs that it started, oldest first.
     pub fn children(&self) -> Result<Vec<Child>, StoreError> {
         self.store.read_all(|conn| {
             let sql = format!(
@@ -228,8 +230,8 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// How many runs it started.
-    pub fn width(&self) -> Result<u64, StoreError> {
+    /// Returns the number of runs that it started.
+    pub fn child_count(&self) -> Result<u64, StoreError> {
         self.store.read_all(|conn| {
             let mut find =
                 conn.prepare_cached("SELECT count(*) FROM runs WHERE parent = ?1 AND root <> id")?;
@@ -237,16 +239,16 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// What it becomes, where it was itself asked to stop.
-    pub fn cancelled(&self) -> Result<Option<RunStatus>, StoreError> {
+    /// Returns the status that a request to stop asks for, if this run itself has one.
+    pub fn cancel_status(&self) -> Result<Option<RunStatus>, StoreError> {
         let waiting = self.inbox()?;
         let asked = waiting.iter().find(|entry| entry.kind == InboxKind::Cancel);
-        let word = |entry: &Inbox| RunStatus::from_word(&String::from_utf8_lossy(&entry.body));
+        let word = |entry: &InboxEntry| RunStatus::from_word(&String::from_utf8_lossy(&entry.body));
         Ok(asked.map(|entry| word(entry).unwrap_or(RunStatus::CancelledByUser)))
     }
 
-    /// The runs of its tree that were asked to stop, where it is the root.
-    pub fn cancels(&self) -> Result<Vec<RunId>, StoreError> {
+    /// Returns the runs of its tree that were asked to stop. Only a root has any.
+    pub fn runs_to_cancel(&self) -> Result<Vec<RunId>, StoreError> {
         self.store.read_all(|conn| {
             let mut find = conn.prepare_cached(
                 "SELECT i.run FROM inbox i INDEXED BY inbox_waiting CROSS JOIN runs r ON r.id = i.run
@@ -257,19 +259,19 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// Whether it, or a run above it, was asked to stop.
+    /// Returns whether it, or a run above it, was asked to stop.
     pub fn cancel_requested(&self) -> Result<bool, StoreError> {
         self.store.read_all(|conn| cancel_requested(conn, &self.run, above(conn, &self.run)?))
     }
 
-    /// What a loop needs to go on where the last one stopped, all of one moment.
-    pub fn journal(&self) -> Result<Journal, StoreError> {
+    /// Returns the state that a resumed loop starts from, read in one transaction.
+    pub fn snapshot(&self) -> Result<RunSnapshot, StoreError> {
         self.store.read_all(|conn| {
             let run = row(conn, &self.run)?;
             let messages = between(conn, &run.id, run.context_from, Seq(i64::MAX))?;
             let last_reply = last_reply(conn, &run.id)?;
             let calls = last_reply.map(|seq| tool_calls(conn, &run.id, Some(seq))).transpose()?;
-            Ok(Journal {
+            Ok(RunSnapshot {
                 last_seq: messages.last().map(|message| message.seq),
                 last_call: last_call(conn, &run.id)?,
                 calls: calls.unwrap_or_default(),
@@ -280,13 +282,13 @@ impl<'a> RunReads<'a> {
     }
 }
 
-/// Whether a run, or one above it, was asked to stop; `above` is the first of those.
+/// Returns whether a run, or one above it, was asked to stop; `above` is the first of those.
 pub(crate) fn cancel_requested(
     conn: &Connection,
     run: &RunId,
     above: Option<RunId>,
 ) -> Result<bool, StoreError> {
-    // Run by run: a recursive query would make two tables for what is nearly always one row.
+    // Run by run: a recursive query would build two tables for what is almost always one row.
     let mut asked = conn.prepare_cached(
         "SELECT 1 FROM inbox WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
     )?;
@@ -299,8 +301,8 @@ pub(crate) fn cancel_requested(
     Ok(found)
 }
 
-/// The run above another in its tree. A fork that is a tree of its own goes on whatever becomes of the other one, and pays
-/// for itself.
+/// Returns the run above another in its tree. A fork with its own tree has none: it has its own budget and
+/// cancellation.
 pub(crate) fn above(conn: &Connection, run: &RunId) -> Result<Option<RunId>, StoreError> {
     let mut find =
         conn.prepare_cached("SELECT CASE WHEN root = id THEN NULL ELSE parent END FROM runs WHERE id = ?1")?;
@@ -314,15 +316,15 @@ fn row(conn: &Connection, run: &RunId) -> Result<Run, StoreError> {
     found.ok_or_else(|| StoreError::NoRun(run.clone()))
 }
 
-fn messages(conn: &Connection, run: &RunId, from: Seq) -> Result<Vec<Message>, StoreError> {
+fn messages(conn: &Connection, run: &RunId, from: Seq) -> Result<Vec<StoredMessage>, StoreError> {
     let sql = format!("SELECT {MESSAGE} FROM messages WHERE run = ?1 AND seq >= ?2 ORDER BY seq");
     let mut find = conn.prepare_cached(&sql)?;
     let found = find.query_map(params![run.as_str(), from], |row| columns::message(row, 0))?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// The messages from one to another, those that a fork begins with included.
-fn between(conn: &Connection, run: &RunId, from: Seq, to: Seq) -> Result<Vec<Message>, StoreError> {
+/// Returns messages by number, including those that a fork inherits.
+fn between(conn: &Connection, run: &RunId, from: Seq, to: Seq) -> Result<Vec<StoredMessage>, StoreError> {
     let mut all = match fork(conn, run)? {
         Some(fork) if from <= fork.to => between(conn, &fork.of, from.max(fork.from), to.min(fork.to))?,
         _ => Vec::new(),
@@ -365,8 +367,12 @@ fn last_call(conn: &Connection, run: &RunId) -> Result<Option<ModelCall>, StoreE
     Ok(conn.prepare_cached(&sql)?.query_row([run.as_str()], columns::model_call).optional()?)
 }
 
-/// The calls of one message, or of all.
-fn tool_calls(conn: &Connection, run: &RunId, message: Option<Seq>) -> Result<Vec<ToolCall>, StoreError> {
+/// Returns the calls of one message, or all calls.
+fn tool_calls(
+    conn: &Connection,
+    run: &RunId,
+    message: Option<Seq>,
+) -> Result<Vec<StoredToolCall>, StoreError> {
     let sql = format!(
         "SELECT {TOOL_CALL} FROM tool_calls WHERE run = ?1 AND message_seq BETWEEN ?2 AND ?3
          ORDER BY message_seq, position"
@@ -398,9 +404,9 @@ fn attempts(conn: &Connection, run: &RunId, call: ModelCallId) -> Result<Vec<Att
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-fn inbox(conn: &Connection, run: &RunId, most: u32) -> Result<Vec<Inbox>, StoreError> {
+fn inbox(conn: &Connection, run: &RunId, most: u32) -> Result<Vec<InboxEntry>, StoreError> {
     let mut find = conn.prepare_cached(
-        // What was told before is looked at by nobody, however much that is.
+        // This index skips delivered entries, so their number does not matter.
         "SELECT id, kind, job, body, created_at FROM inbox INDEXED BY inbox_waiting
          WHERE run = ?1 AND delivered_seq IS NULL AND consumed_at IS NULL ORDER BY id LIMIT ?2",
     )?;
@@ -408,8 +414,8 @@ fn inbox(conn: &Connection, run: &RunId, most: u32) -> Result<Vec<Inbox>, StoreE
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<Inbox> {
-    Ok(Inbox {
+fn entry(row: &Row<'_>) -> rusqlite::Result<InboxEntry> {
+    Ok(InboxEntry {
         id: row.get(0)?,
         kind: row.get(1)?,
         job: row.get::<_, Option<String>>(2)?.map(RunId::new),

@@ -1,12 +1,12 @@
-//! Searching what was said to and by main agents.
+//! Search in the messages of main runs.
 
 use rusqlite::{Connection, params};
 use session::{RunId, ThreadId};
 
 use super::columns;
-use crate::{Hit, StoreError};
+use crate::{SearchHit, StoreError};
 
-pub(super) fn find(conn: &Connection, query: &str, limit: i64) -> Result<Vec<Hit>, StoreError> {
+pub(super) fn find(conn: &Connection, query: &str, limit: i64) -> Result<Vec<SearchHit>, StoreError> {
     let Some(query) = quoted(query) else { return Ok(Vec::new()) };
     let mut find = conn.prepare_cached(
         "SELECT m.thread, t.title, m.run, m.seq, m.role, m.created_at,
@@ -15,7 +15,7 @@ pub(super) fn find(conn: &Connection, query: &str, limit: i64) -> Result<Vec<Hit
          WHERE message_search MATCH ?1 AND m.origin <> 'summary' ORDER BY bm25(message_search), m.id DESC LIMIT ?2",
     )?;
     let found = find.query_map(params![query, limit], |row| {
-        Ok(Hit {
+        Ok(SearchHit {
             thread: ThreadId::new(columns::text(row, 0)?),
             title: row.get(1)?,
             run: RunId::new(columns::text(row, 2)?),
@@ -28,8 +28,8 @@ pub(super) fn find(conn: &Connection, query: &str, limit: i64) -> Result<Vec<Hit
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Each word as a string of the query language, so that nothing in it is an operator; each may be the beginning of a
-/// word. `None` when there is nothing to look for.
+/// Quotes each word, so that the query contains no operators, and lets it match the start of a word. Returns
+/// `None` if there is no word.
 fn quoted(query: &str) -> Option<String> {
     let words: Vec<String> = query
         .split(|c: char| c.is_whitespace() || c.is_control())

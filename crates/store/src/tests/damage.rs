@@ -1,4 +1,4 @@
-//! A database that cannot be used: which way it cannot, and what to do.
+//! Unusable databases: the errors they cause.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 
-/// A path with a store that was used and closed.
+/// Creates a store, uses it and closes it. Returns its path.
 async fn used() -> (TempDir, PathBuf) {
     let Room { store, folder } = room();
     store.start_run(main_run("m", "start"), ME).await.expect("started");
@@ -170,7 +170,7 @@ async fn a_locked_database_is_said_and_works_again() {
     store.append(&run_id("m"), vec![prompt("late")]).await.expect("works again");
     assert_eq!(store.said("m"), ["start", "late"]);
 
-    // Held so that not even reading is possible, which is how a second process would find it.
+    // An exclusive lock blocks readers, too, so a second process would see the same.
     drop(store);
     other.pragma_update(None, "locking_mode", "exclusive").expect("set");
     other.execute_batch("BEGIN EXCLUSIVE; UPDATE threads SET title = 'mine'; COMMIT").expect("locked");

@@ -1,10 +1,10 @@
-//! What goes with what.
+//! Deletions and what they take along.
 
 use session::TaskId;
 
 use super::*;
 
-/// How many rows of all tables are left that belong to some run.
+/// Counts the remaining rows that belong to runs, by table.
 async fn rows(store: &Store) -> Vec<(&'static str, i64)> {
     let tables = crate::open::ALL_RUNS.iter();
     let mut left = Vec::new();
@@ -29,8 +29,8 @@ async fn family() -> Room {
     for run in ["s", "g"] {
         let within = vec![Limit { run: run_id("m"), microusd: None, tokens: Some(1000) }];
         let asked = NewModelCall { head: Head::new(&b"sub"[..]), within, ..question(run) };
-        let call = store.ask(asked).await.expect("asked");
-        store.answered(call, attempt("raw"), answer("found", &["read"])).await.expect("answered");
+        let call = store.begin_model_call(asked).await.expect("asked");
+        store.finish_model_call(call, attempt("raw"), answer("found", &["read"])).await.expect("answered");
     }
     store
         .finish_job_and_notify_parent(&run_id("s"), ending(RunStatus::Completed, "found"), b"{}".to_vec())
@@ -39,7 +39,7 @@ async fn family() -> Room {
     let file = SeenFile { path: "a.txt".into(), sha256: Digest::of(b"a") };
     let launched = FinishedCall { seen: vec![file], ..finished(key("m", seq, 0), "launched") };
     store.finish_call(launched).await.expect("finished");
-    store.process_started(&run_id("g"), Lease { pid: 9, start: 90 }, NOW).await.expect("registered");
+    store.record_process(&run_id("g"), Lease { pid: 9, start: 90 }, NOW).await.expect("registered");
     room
 }
 

@@ -1,10 +1,10 @@
-//! The writer: many callers, one commit, and nobody hurt by a neighbour.
+//! The writer: many callers, one commit, and isolation of failures.
 
 use std::sync::mpsc;
 
 use super::*;
 
-/// Keeps the writer busy until the sender is dropped; what is written meanwhile waits in one group.
+/// Keeps the writer busy until the sender is dropped. Writes meanwhile wait in one group.
 async fn hold_writer(store: &Store) -> mpsc::Sender<()> {
     let (release, held) = mpsc::channel::<()>();
     let (begun, beginning) = mpsc::channel();
@@ -13,24 +13,24 @@ async fn hold_writer(store: &Store) -> mpsc::Sender<()> {
         let _ = held.recv();
         Ok(())
     });
-    hand_over(&mut Box::pin(work)).await;
+    queue(&mut Box::pin(work)).await;
     tokio::task::block_in_place(|| beginning.recv()).expect("the writer took it");
     release
 }
 
-/// Polls a write once, which puts it into the writer's queue; the writer is busy, so it cannot be ready.
-async fn hand_over<F: Future>(work: &mut std::pin::Pin<Box<F>>) {
+/// Polls a write once, which queues it. The writer is busy, so it cannot be ready.
+async fn queue<F: Future>(work: &mut std::pin::Pin<Box<F>>) {
     let pending =
         std::future::poll_fn(|cx| std::task::Poll::Ready(work.as_mut().poll(cx).is_pending())).await;
     assert!(pending, "the writer was not held");
 }
 
-/// Starts a write and comes back when it is in the writer's queue.
+/// Starts a write and returns when it is in the writer's queue.
 async fn queued<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> tokio::task::JoinHandle<Result<T, StoreError>> {
     let mut work = Box::pin(work);
-    hand_over(&mut work).await;
+    queue(&mut work).await;
     tokio::spawn(work)
 }
 
@@ -65,7 +65,7 @@ async fn a_group_keeps_its_order_and_isolates_a_failing_member() {
 async fn a_failing_member_leaves_nothing_behind() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
-    // The second message of the same transaction is refused, so the first must not stay.
+    // The second message of the same transaction is refused, so the first must not remain.
     let taken = NewRun { messages: vec![prompt("never")], ..main_run("m", "x") };
     let taken = NewRun {
         thread: RunThread::New(NewThread {
@@ -121,7 +121,7 @@ async fn what_waits_together_is_committed_together() {
             queued(async move { store.append(&run_id("m"), vec![prompt(&format!("{n}"))]).await }).await,
         );
     }
-    // The last of the group looks from outside: nothing of the group can be seen before the commit.
+    // The last member reads from outside: nothing of the group is visible before the commit.
     let (store, reader) = (room.store.clone(), room.store.clone());
     let seen = queued(async move { store.write(move |_| Ok(reader.said("m").len())).await }).await;
     drop(release);
@@ -143,7 +143,7 @@ async fn a_commit_that_fails_is_everybodys_error_and_nobodys_end() {
     let guilty = queued(async move {
         store
             .write(|conn| {
-                // Looked at only by the commit.
+                // Checked only by the commit.
                 conn.execute_batch(
                     "PRAGMA defer_foreign_keys = ON;
                      INSERT INTO jobs (run, parent, created_at) VALUES ('ghost', 'ghost', 0);",
@@ -166,8 +166,8 @@ async fn the_last_store_to_go_writes_what_waits() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     let release = hold_writer(&room.store).await;
-    // Nobody waits for the answer any more, and the store goes while the writer is busy.
-    hand_over(&mut Box::pin(room.store.append(&run_id("m"), vec![prompt("last")]))).await;
+    // No one waits for the answer, and the store is dropped while the writer is busy.
+    queue(&mut Box::pin(room.store.append(&run_id("m"), vec![prompt("last")]))).await;
     let Room { store, folder } = room;
     let going = std::thread::spawn(move || drop(store));
     drop(release);
@@ -207,7 +207,7 @@ async fn a_full_disk_is_said_and_nothing_is_lost() {
         }
     }
     assert!(!said.contains(&"big".to_owned()));
-    // What was acknowledged is there, what was refused is not, and with room again all goes on.
+    // Acknowledged writes are there, refused ones are not, and writing works again when there is room.
     assert_eq!(room.store.said("m"), said);
     let full = room.store.append(&run_id("m"), vec![big()]).await.expect_err("still full");
     assert!(full.to_string().contains("the disk is full"), "{full}");
@@ -217,20 +217,22 @@ async fn a_full_disk_is_said_and_nothing_is_lost() {
     assert!(room.store.check().expect("checked").problems.is_empty());
 }
 
-/// Whoever is undone with its neighbours says the same when it is run again.
+/// A member that is rolled back with its group gives the same result when it runs again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tree_that_ends_beside_a_failing_member_keeps_its_last_words() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     let release = hold_writer(&room.store).await;
     let store = room.store.clone();
-    let left = Left { final_text: Some("so far".to_owned()), ..Left::default() };
+    let left = FinalRecord { final_text: Some("so far".to_owned()), ..FinalRecord::default() };
     let ends = queued(async move {
-        store.end_tree(&run_id("m"), Whom::Tree, NOW, [(run_id("m"), left)].into(), |_, _| Vec::new()).await
+        store
+            .end_tree(&run_id("m"), CancelScope::Tree, NOW, [(run_id("m"), left)].into(), |_, _| Vec::new())
+            .await
     })
     .await;
     let store = room.store.clone();
-    // It has something to undo, so all of them are undone with it.
+    // This member fails after it has written, so the whole group is rolled back.
     let work = |conn: &rusqlite::Connection| {
         conn.execute("UPDATE runs SET final_text = 'never'", [])?;
         Err::<(), _>(StoreError::Misuse("it fails"))

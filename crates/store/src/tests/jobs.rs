@@ -1,4 +1,4 @@
-//! Jobs and the inbox: a wake-up is neither lost nor given twice.
+//! Jobs and the inbox: a wake-up is neither lost nor delivered twice.
 
 use session::TaskId;
 
@@ -17,11 +17,11 @@ async fn finish(store: &Store) -> Result<InboxId, StoreError> {
     store.finish_job_and_notify_parent(&run_id("j"), done, b"found it".to_vec()).await
 }
 
-fn waiting(store: &Store) -> Vec<Inbox> {
+fn waiting(store: &Store) -> Vec<InboxEntry> {
     store.run(&run_id("m")).inbox().expect("inbox")
 }
 
-/// Says to a run what waited for it, as the next question does.
+/// Delivers waiting entries as the next model call does.
 async fn deliver(
     store: &Store,
     run: &str,
@@ -29,7 +29,7 @@ async fn deliver(
     text: &str,
 ) -> Result<ModelCallId, StoreError> {
     let results = Some(message(Role::User, Origin::Inbox, text));
-    store.ask(NewModelCall { results, delivers: entries.to_vec(), ..question(run) }).await
+    store.begin_model_call(NewModelCall { results, delivers: entries.to_vec(), ..question(run) }).await
 }
 
 #[tokio::test]
@@ -56,7 +56,8 @@ async fn a_jobs_end_and_the_news_of_it_are_one() {
 async fn what_waits_is_delivered_once() {
     let room = with_job().await;
     let id = finish(&room.store).await.expect("finished");
-    let other = NewInbox { run: run_id("m"), kind: InboxKind::Message, body: b"hello".to_vec(), at: NOW };
+    let other =
+        NewInboxEntry { run: run_id("m"), kind: InboxKind::Message, body: b"hello".to_vec(), at: NOW };
     let said = room.store.send(other).await.expect("sent");
     deliver(&room.store, "m", &[id], "job is done").await.expect("delivered");
     let twice = deliver(&room.store, "m", &[said, id], "again").await;
@@ -114,32 +115,33 @@ async fn a_run_that_nobody_waits_for_becomes_a_job() {
     room.store.start_run(child_run("s", "m", "m", RunKind::Sub), ME).await.expect("started");
     assert_eq!(room.store.run(&run_id("m")).children().expect("children")[0].owes, None);
     for _ in 0..2 {
-        room.store.make_job(&run_id("s"), NOW).await.expect("made");
+        room.store.promote_to_job(&run_id("s"), NOW).await.expect("made");
     }
     assert_eq!(room.store.run(&run_id("m")).children().expect("children")[0].owes, Some(true));
     let done = ending(RunStatus::Completed, "found it");
     room.store.finish_job_and_notify_parent(&run_id("s"), done, b"found it".to_vec()).await.expect("ends");
     assert_eq!(room.store.run(&run_id("m")).children().expect("children")[0].owes, Some(false));
-    assert!(room.store.run(&run_id("m")).has_news().expect("read"));
+    assert!(room.store.run(&run_id("m")).has_waiting_input().expect("read"));
 }
 
 #[tokio::test]
 async fn who_asked_a_run_to_stop_is_known() {
     let room = with_job().await;
-    let cancelled = |run: &str| room.store.run(&run_id(run)).cancelled().expect("read");
+    let cancelled = |run: &str| room.store.run(&run_id(run)).cancel_status().expect("read");
     assert_eq!((cancelled("m"), cancelled("j")), (None, None));
     room.store.request_cancel(&run_id("j"), RunStatus::CancelledByParent, NOW).await.expect("asked");
     assert_eq!((cancelled("m"), cancelled("j")), (None, Some(RunStatus::CancelledByParent)));
-    assert_eq!(room.store.run(&run_id("m")).cancels().expect("read"), [run_id("j")]);
-    assert!(!room.store.run(&run_id("m")).has_news().expect("read"), "a cancel is no news");
+    assert_eq!(room.store.run(&run_id("m")).runs_to_cancel().expect("read"), [run_id("j")]);
+    assert!(!room.store.run(&run_id("m")).has_waiting_input().expect("read"), "a cancel is no news");
 }
 
 #[tokio::test]
 async fn a_tree_that_nobody_is_at_work_on_ends_in_one_commit() {
     let room = with_job().await;
     room.store.start_run(child_run("g", "j", "m", RunKind::Sub), ME).await.expect("started");
-    let news = |run: &RunId, ending: &Ending| format!("{run} {}", ending.status).into_bytes();
-    let ended = room.store.end_tree(&run_id("j"), Whom::Tree, NOW, [].into(), news).await.expect("ended");
+    let news = |run: &RunId, ending: &RunEnd| format!("{run} {}", ending.status).into_bytes();
+    let ended =
+        room.store.end_tree(&run_id("j"), CancelScope::Tree, NOW, [].into(), news).await.expect("ended");
     assert_eq!(ended, [run_id("g"), run_id("j")], "from below");
     let status = |run: &str| room.store.run(&run_id(run)).row().expect("a row").status;
     assert_eq!(
@@ -149,7 +151,7 @@ async fn a_tree_that_nobody_is_at_work_on_ends_in_one_commit() {
     assert_eq!(waiting(&room.store)[0].body, b"j cancelled_by_user");
     assert!(
         room.store
-            .end_tree(&run_id("j"), Whom::Tree, NOW, [].into(), news)
+            .end_tree(&run_id("j"), CancelScope::Tree, NOW, [].into(), news)
             .await
             .expect("nothing left")
             .is_empty()
@@ -179,7 +181,7 @@ async fn an_answer_is_the_tasks_result_and_a_failure_leaves_it() {
         let tasks = room.store.main().tasks(&thread_id("m")).expect("tasks");
         assert_eq!((tasks[0].status, tasks[0].result.as_deref()), (TaskStatus::Pending, Some("first")));
     }
-    let attempts = room.store.attempts_at(&TaskId::new("t")).expect("attempts");
+    let attempts = room.store.task_attempts(&TaskId::new("t")).expect("attempts");
     let texts: Vec<&str> = attempts.iter().map(|attempt| attempt.final_text.as_str()).collect();
     assert_eq!(texts, ["first", "half", "less"]);
 }
@@ -206,8 +208,8 @@ async fn what_is_set_aside_counts_until_it_is_settled() {
     let within = |microusd, tokens| vec![Limit { run: run_id("m"), microusd, tokens }];
     // The turn of the main run has cost 100 of them.
     let open = NewModelCall { within: within(Some(1000), None), ..question("j") };
-    let call = room.store.ask(open.clone()).await.expect("500 fit");
-    let second = room.store.ask(open.clone()).await;
+    let call = room.store.begin_model_call(open.clone()).await.expect("500 fit");
+    let second = room.store.begin_model_call(open.clone()).await;
     assert!(
         matches!(
             second,
@@ -215,16 +217,16 @@ async fn what_is_set_aside_counts_until_it_is_settled() {
         ),
         "{second:?}"
     );
-    room.store.answered(call, attempt("raw"), answer("found", &[])).await.expect("answered");
-    room.store.ask(open).await.expect("it cost 100 only");
+    room.store.finish_model_call(call, attempt("raw"), answer("found", &[])).await.expect("answered");
+    room.store.begin_model_call(open).await.expect("it cost 100 only");
 
     let open = NewModelCall { within: within(None, Some(60)), reserved_tokens: 20, ..question("j") };
-    let call = room.store.ask(open.clone()).await.expect("36 are used, and 20 fit");
-    let second = room.store.ask(open.clone()).await;
+    let call = room.store.begin_model_call(open.clone()).await.expect("36 are used, and 20 fit");
+    let second = room.store.begin_model_call(open.clone()).await;
     assert!(
         matches!(second, Err(StoreError::OverBudget { unit: "tokens", used: 36, reserved: 20, .. })),
         "{second:?}"
     );
-    room.store.asking_failed(call, NOW, "given up").await.expect("free again");
-    room.store.ask(open).await.expect("20 fit again");
+    room.store.fail_model_call(call, NOW, "given up").await.expect("free again");
+    room.store.begin_model_call(open).await.expect("20 fit again");
 }

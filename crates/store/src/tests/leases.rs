@@ -1,4 +1,4 @@
-//! Who may write a tree, and what a cancel stops.
+//! Leases, and the steps that a cancellation prevents.
 
 use super::*;
 
@@ -71,12 +71,12 @@ async fn what_is_over_is_not_taken_up() {
     for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_live()) {
         let room = started().await;
         let error = Some("because".to_owned());
-        let end = Ending { error, ..ending(status, "bye") };
+        let end = RunEnd { error, ..ending(status, "bye") };
         room.store.end_run(&run_id("m"), end).await.expect("ended");
         let ended = row(&room.store, "m");
         assert_eq!((ended.status, ended.writer, ended.ended_at), (status, None, Some(NOW)));
         assert_eq!(ended.final_text.as_deref(), Some("bye"));
-        let step = room.store.ask(question("m")).await;
+        let step = room.store.begin_model_call(question("m")).await;
         assert!(matches!(step, Err(StoreError::Over { .. })), "{status}: {step:?}");
         let taken = room.store.take_lease(&run_id("m"), OTHER, NOW, |_| true).await;
         let again = room.store.end_run(&run_id("m"), ending(RunStatus::Failed, "")).await;
@@ -96,7 +96,7 @@ async fn taking_up_makes_it_run_again() {
     room.store.park(&run_id("m"), NOW).await.expect("parked");
     assert_eq!(row(&room.store, "m").status, RunStatus::Waiting);
     room.store.wake(&run_id("m"), NOW).await.expect("woken");
-    let end = Ending { error: Some("529".to_owned()), ..ending(RunStatus::Stalled, "") };
+    let end = RunEnd { error: Some("529".to_owned()), ..ending(RunStatus::Stalled, "") };
     room.store.end_run(&run_id("m"), end).await.expect("ended");
     room.store.take_lease(&run_id("m"), OTHER, Millis(2_000), |_| true).await.expect("taken");
     let run = row(&room.store, "m");
@@ -111,7 +111,7 @@ async fn behind_a_cancel_no_step_starts_in_the_tree() {
     store.start_run(child_run("s", "m", "m", RunKind::Sub), ME).await.expect("started");
     store.start_run(child_run("t", "m", "m", RunKind::Sub), ME).await.expect("started");
     let seq = store.turn("s", "go", &["read"]).await;
-    let asked = store.ask(question("s")).await.expect("asked");
+    let asked = store.begin_model_call(question("s")).await.expect("asked");
     store.request_cancel(&run_id("t"), RunStatus::CancelledByUser, NOW).await.expect("cancelled");
     assert!(!store.cancel_requested(&run_id("s")).expect("read"), "a cancel never goes up or sideways");
     assert!(!store.cancel_requested(&run_id("m")).expect("read"));
@@ -121,15 +121,15 @@ async fn behind_a_cancel_no_step_starts_in_the_tree() {
     assert!(store.cancel_requested(&run_id("s")).expect("read"));
 
     let refused = [
-        store.ask(question("s")).await.map(|_| ()),
+        store.begin_model_call(question("s")).await.map(|_| ()),
         store.start_calls(&run_id("s"), &[key("s", seq, 0)], NOW).await,
         store.start_run(child_run("u", "s", "m", RunKind::Sub), ME).await,
     ];
     for refused in refused {
         assert!(matches!(refused, Err(StoreError::CancelRequested(_))), "{refused:?}");
     }
-    // What was under way may still be written down.
-    store.answered(asked, attempt("raw"), answer("done", &[])).await.expect("kept");
+    // Steps that had started may still be stored.
+    store.finish_model_call(asked, attempt("raw"), answer("done", &[])).await.expect("kept");
     store.finish_call(finished(key("s", seq, 0), "not run")).await.expect("kept");
     store.end_run(&run_id("s"), ending(RunStatus::CancelledByParent, "")).await.expect("ended");
     store.end_run(&run_id("m"), ending(RunStatus::CancelledByUser, "")).await.expect("ended");

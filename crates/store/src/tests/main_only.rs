@@ -1,4 +1,4 @@
-//! The user and the main agent see main runs only, whatever is read and whoever forgets.
+//! The user and the main agent see main runs only, in every read.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const SECRET: &str = "xyzzy";
 
-/// A sub-agent's or a fork's whole life, with the secret in everything that can hold it.
+/// Stores a complete sub-agent or fork with the secret in everything that can contain it.
 async fn secret_run(store: &Store, kind: RunKind) {
     let id = format!("{SECRET}-{kind}");
     let run = run_id(&id);
@@ -32,20 +32,28 @@ async fn secret_run(store: &Store, kind: RunKind) {
         results: Some(prompt(SECRET)),
         ..question(&id)
     };
-    let call = store.ask(call).await.expect("asked");
+    let call = store.begin_model_call(call).await.expect("asked");
     let lost = NewAttempt { error: Some(SECRET.to_owned()), ending: SECRET.to_owned(), ..attempt(SECRET) };
-    store.attempt_failed(call, lost).await.expect("kept");
-    let seq = store.answered(call, attempt(SECRET), answer(SECRET, &[SECRET])).await.expect("answered");
+    store.record_failed_attempt(call, lost).await.expect("kept");
+    let seq =
+        store.finish_model_call(call, attempt(SECRET), answer(SECRET, &[SECRET])).await.expect("answered");
     let mut done = finished(key(&id, seq.expect("a message"), 0), SECRET);
     done.preview = Some(SECRET.to_owned());
     store.finish_call(done).await.expect("finished");
-    let failed = store.ask(question(&id)).await.expect("asked");
-    store.asking_failed(failed, NOW, SECRET).await.expect("given up");
-    let note =
-        NewInbox { run: run.clone(), kind: InboxKind::Message, body: SECRET.as_bytes().to_vec(), at: NOW };
+    let failed = store.begin_model_call(question(&id)).await.expect("asked");
+    store.fail_model_call(failed, NOW, SECRET).await.expect("given up");
+    let note = NewInboxEntry {
+        run: run.clone(),
+        kind: InboxKind::Message,
+        body: SECRET.as_bytes().to_vec(),
+        at: NOW,
+    };
     store.send(note).await.expect("sent");
-    store.compacted(&run, vec![message(Role::User, Origin::Summary, SECRET)]).await.expect("compacted");
-    let end = Ending { error: Some(SECRET.to_owned()), ..ending(RunStatus::Failed, SECRET) };
+    store
+        .compact_messages(&run, vec![message(Role::User, Origin::Summary, SECRET)])
+        .await
+        .expect("compacted");
+    let end = RunEnd { error: Some(SECRET.to_owned()), ..ending(RunStatus::Failed, SECRET) };
     if kind == RunKind::Sub {
         let body = SECRET.as_bytes().to_vec();
         store.finish_job_and_notify_parent(&run, end, body).await.expect("finished");
@@ -73,10 +81,10 @@ async fn with_secrets() -> Room {
     room
 }
 
-/// Every public read for the user, by name, and all it brings.
+/// Calls every public read for the user and returns the names and results.
 fn every_read(store: &Store) -> Vec<(&'static str, String)> {
     fn shown<T: std::fmt::Debug>(read: Result<T, StoreError>) -> String {
-        // Bytes are shown as text, so that the secret is found in them, too.
+        // Bytes are shown as text, so that the secret is found in them as well.
         let debug = format!("{:?}", read.expect("read"));
         let mut text = debug.clone();
         for list in debug.split('[').skip(1) {
@@ -112,7 +120,7 @@ async fn no_read_for_the_user_shows_a_word_of_another_run() {
     assert_eq!(main.history(&thread_id("m")).expect("history").len(), 3);
     let info = main.session_info(&thread_id("m")).expect("info");
     assert_eq!((info.runs.len(), info.messages, info.totals.calls), (1, 3, 2));
-    // And it is there for whoever asks for the run, or this test would see nothing anywhere.
+    // The reads of a run contain it; otherwise this test would prove nothing.
     let sub = room.store.run(&run_id(&format!("{SECRET}-sub")));
     assert!(sub.messages().expect("messages").iter().all(|m| m.text.as_deref() == Some(SECRET)));
 }
@@ -137,14 +145,14 @@ async fn the_list_of_all_runs_shows_what_they_are_and_not_what_they_said() {
     };
     store.start_run(new, ME).await.expect("started");
     store.turn("s", SECRET, &[SECRET]).await;
-    let end = Ending { error: Some(SECRET.to_owned()), ..ending(RunStatus::Failed, SECRET) };
+    let end = RunEnd { error: Some(SECRET.to_owned()), ..ending(RunStatus::Failed, SECRET) };
     store.end_run(&run_id("s"), end).await.expect("ended");
     let all = store.runs(&Filter::default()).expect("runs");
     assert_eq!(all.len(), 2);
     assert!(!format!("{all:?}").contains(SECRET));
 }
 
-/// The source of a file of this crate, without its comments.
+/// Returns a source file of this crate without comments.
 fn source(path: &Path) -> String {
     let text = std::fs::read_to_string(path).expect("our own source");
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")

@@ -1,11 +1,11 @@
-//! From one version to the next, on a database that is full of rows.
+//! Migrations of databases with rows in every table.
 
 use std::path::Path;
 
 use super::*;
 use crate::migrate::STEPS;
 
-/// A step that rebuilds a table others refer to, as real ones will.
+/// A step that rebuilds a referenced table, as later steps may have to.
 const TO_V5: &str = "
     CREATE TABLE threads_v5 (id TEXT PRIMARY KEY, title TEXT NOT NULL, workspace TEXT NOT NULL,
         created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, pinned INTEGER NOT NULL) STRICT;
@@ -17,12 +17,12 @@ async fn populated() -> (TempDir, PathBuf) {
     populated_by(STEPS).await
 }
 
-/// A journal as the version with these steps left it.
+/// Creates a journal as the version with these steps left it.
 async fn populated_by(steps: &[&str]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");
     drop(Store::open_with_steps(&path, Options::default(), steps).expect("a store"));
-    // Rows as that version wrote them; today's writes would want tables that were not there.
+    // Inserted with SQL, because today's writes need tables that this version lacks.
     let old = rusqlite::Connection::open(&path).expect("opens");
     old.execute_batch(
         "INSERT INTO threads VALUES ('m', 'about m', '/w', 1, 1);
@@ -132,12 +132,12 @@ async fn a_tree_of_an_older_version_is_counted_whole() {
     let store = open(&path).expect("migrated");
     let within = vec![Limit { run: run_id("m"), microusd: None, tokens: Some(50) }];
     let wants = |tokens| NewModelCall { within: within.clone(), reserved_tokens: tokens, ..question("m") };
-    let refused = store.ask(wants(13)).await;
+    let refused = store.begin_model_call(wants(13)).await;
     assert!(
         matches!(refused, Err(StoreError::OverBudget { used: 18, reserved: 20, wanted: 13, .. })),
         "{refused:?}"
     );
-    store.ask(wants(12)).await.expect("the rest of it");
+    store.begin_model_call(wants(12)).await.expect("the rest of it");
 }
 
 #[tokio::test]

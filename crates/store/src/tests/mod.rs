@@ -1,7 +1,8 @@
-//! The room's tests: a real SQLite in a folder that goes away.
+//! Tests of the store on a real SQLite in a temporary folder.
 
 mod damage;
 mod deletes;
+mod fallback;
 mod group;
 mod jobs;
 mod leases;
@@ -9,7 +10,6 @@ mod main_only;
 mod migrations;
 mod processes;
 mod search;
-mod spare;
 mod spent;
 mod steps;
 mod totals;
@@ -22,12 +22,12 @@ use tempfile::TempDir;
 
 use crate::*;
 
-/// This process, as far as the store is concerned.
+/// The lease of this process.
 const ME: Lease = Lease { pid: 7, start: 70 };
-/// Some moment.
+/// An arbitrary time.
 const NOW: Millis = Millis(1_000);
 
-/// A store in a folder of its own.
+/// A store in its own folder.
 struct Room {
     store: Store,
     folder: TempDir,
@@ -38,7 +38,7 @@ impl Room {
         self.folder.path().join("store.db")
     }
 
-    /// The store as another process would find it.
+    /// Opens the store as another process would.
     fn reopened(&self) -> Store {
         open(&self.path()).expect("the store opens again")
     }
@@ -71,7 +71,7 @@ fn prompt(text: &str) -> NewMessage {
     message(Role::User, Origin::Prompt, text)
 }
 
-/// A main run `id` with a thread of its own, called like it.
+/// A main run `id` whose thread has the same id.
 fn main_run(id: &str, text: &str) -> NewRun {
     NewRun {
         id: run_id(id),
@@ -149,15 +149,15 @@ fn attempt(response: &str) -> NewAttempt {
     }
 }
 
-/// A reply that says `text` and calls these tools.
-fn answer(text: &str, tools: &[&str]) -> Answered {
+/// A reply with `text` and calls of these tools.
+fn answer(text: &str, tools: &[&str]) -> NewReply {
     let call = |name: &&str| NewToolCall {
         call: CallId::new(format!("call-{name}")),
         name: (*name).to_owned(),
         input: b"{}".to_vec(),
         policy: Policy::Pure,
     };
-    Answered {
+    NewReply {
         reply: text.as_bytes().to_vec(),
         usage: Usage { input: 10, output: 5, cache_read: 3, ..Usage::default() },
         cost_microusd: Some(100),
@@ -176,19 +176,19 @@ fn finished(key: CallKey, text: &str) -> FinishedCall {
     FinishedCall { key, status: CallStatus::Done, result, preview: None, seen: Vec::new(), at: NOW }
 }
 
-fn ending(status: RunStatus, text: &str) -> Ending {
-    Ending { status, final_text: Some(text.to_owned()), error: None, misfits: false, fork: None, at: NOW }
+fn ending(status: RunStatus, text: &str) -> RunEnd {
+    RunEnd { status, final_text: Some(text.to_owned()), error: None, misfits: false, fork: None, at: NOW }
 }
 
 impl Store {
-    /// One whole turn: asked, answered, nothing called. Returns the number of the reply.
+    /// Completes a turn without tool results. Returns the number of the reply.
     async fn turn(&self, run: &str, says: &str, tools: &[&str]) -> Seq {
-        let call = self.ask(question(run)).await.expect("asked");
-        let seq = self.answered(call, attempt(says), answer(says, tools)).await.expect("answered");
+        let call = self.begin_model_call(question(run)).await.expect("asked");
+        let seq = self.finish_model_call(call, attempt(says), answer(says, tools)).await.expect("answered");
         seq.expect("a reply is a message")
     }
 
-    /// What a run's messages say, in order.
+    /// Returns the texts of a run's messages, in order.
     fn said(&self, run: &str) -> Vec<String> {
         let messages = self.run(&run_id(run)).messages().expect("messages");
         messages.into_iter().filter_map(|message| message.text).collect()

@@ -1,5 +1,5 @@
-//! More than one process: killed ones, second ones, and one that may not write. Each is this test binary
-//! once more, told by its environment to play the other part of one test.
+//! Several processes: killed, concurrent, and read-only ones. Each is this test binary with an environment
+//! variable that selects the other role of one test.
 
 use std::process::{Command, Stdio};
 
@@ -7,12 +7,12 @@ use super::*;
 
 const PART: &str = "OFFSHOOT_STORE_TEST_PART";
 
-/// In the other process: the path of the store to play with.
+/// Returns the path of the store if this process plays the other role.
 fn my_part() -> Option<PathBuf> {
     std::env::var_os(PART).map(PathBuf::from)
 }
 
-/// Starts the other process: `test` is the name of the test whose other part it is.
+/// Starts the other process for the test with this name.
 fn other(test: &str, path: &std::path::Path) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this binary"));
     let name = format!("tests::processes::{test}");
@@ -37,7 +37,7 @@ async fn what_was_acknowledged_outlives_the_process() {
         let ended = other("what_was_acknowledged_outlives_the_process", &path).output().expect("ran");
         assert!(!ended.status.success(), "it was to be killed");
         let store = open(&path).expect("opens");
-        let journal = store.run(&run_id("m")).journal().expect("a journal");
+        let journal = store.run(&run_id("m")).snapshot().expect("a journal");
         assert_eq!(store.said("m"), ["start", "hello"]);
         assert_eq!(journal.calls[0].status, CallStatus::Done);
         assert_eq!(journal.last_call.expect("asked").status, ModelCallStatus::Answered);
@@ -67,11 +67,11 @@ async fn another_process_reads_and_cancels_while_this_one_writes() {
     }
     assert!(canceller.wait().expect("ended").success());
     assert_eq!(room.store.said("m").len(), appended, "nothing was lost beside it");
-    let refused = room.store.ask(question("m")).await;
+    let refused = room.store.begin_model_call(question("m")).await;
     assert!(matches!(refused, Err(StoreError::CancelRequested(_))), "{refused:?}");
 }
 
-/// Root may write anywhere, so the other part is played by nobody.
+/// As root every path is writable, so the test ends early.
 #[tokio::test]
 async fn what_may_only_be_read_is_said_so() {
     use std::os::unix::fs::{PermissionsExt, chown};
@@ -89,7 +89,7 @@ async fn what_may_only_be_read_is_said_so() {
             assert_eq!(store.said("m"), ["start"]);
             let error = store.append(&run_id("m"), vec![prompt("more")]).await.expect_err("refused");
             assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
-            assert!(error.to_string().contains("cannot be written"), "{error}");
+            assert!(error.to_string().contains("cannot write the journal"), "{error}");
         }
         return;
     }

@@ -1,4 +1,4 @@
-//! Searching: words, not a language; the best first; and an index that is never behind for the one who asks.
+//! Search: words without operators, ranking, and an up-to-date index.
 
 use super::*;
 
@@ -99,7 +99,7 @@ async fn the_index_is_up_to_date_for_whoever_asks() {
         room.store.append(&run_id("m"), vec![prompt(&format!("later {n}"))]).await.expect("appended");
     }
     assert_eq!(room.store.main().search("later", 1000).expect("searched").len(), 300);
-    // The newest row goes and its number must not be taken for one that is in the index already.
+    // The newest row is deleted. Its number must not count as indexed when it is used again.
     room.store.start_run(main_run("gone", "gone"), ME).await.expect("started");
     assert_eq!(snippets(&room.store, "gone").len(), 1);
     room.store.delete_run(&run_id("gone")).await.expect("deleted");
@@ -113,7 +113,7 @@ async fn the_index_is_up_to_date_for_whoever_asks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_writer_lets_the_index_follow() {
     let room = with_messages(&["word"]).await;
-    let behind = || room.store.read_all(|conn| Ok(crate::index::is_behind(conn)?)).expect("read");
+    let behind = || room.store.read_all(|conn| Ok(crate::index::is_outdated(conn)?)).expect("read");
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     while behind() {
         assert!(std::time::Instant::now() < deadline, "nobody followed");

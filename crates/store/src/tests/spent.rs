@@ -1,12 +1,12 @@
-//! Sums that are kept are what adding up gives, whatever happens.
+//! Property test: stored sums equal computed sums after any sequence of events.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::write::spent::{Spent, added_up, kept};
+use crate::write::spent::{Spent, computed, stored};
 
-/// Something that happens to a tree; which run or question it happens to is an index into those that there are.
+/// An event in a run tree. Runs and calls are given as an index into the existing ones.
 #[derive(Clone, Debug)]
 enum Happens {
     Start {
@@ -16,7 +16,7 @@ enum Happens {
     StartAlone {
         below: Index,
     },
-    /// With limits on so many of the runs above, from the root on.
+    /// Limits on this many of the runs above, from the root on.
     Ask {
         run: Index,
         limits: usize,
@@ -72,7 +72,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// A tree, and the questions that were ever asked in it.
+/// A run tree and all model calls that were ever made in it.
 struct Tree {
     room: Room,
     calls: Vec<ModelCallId>,
@@ -86,7 +86,7 @@ impl Tree {
         runs
     }
 
-    /// The runs above one and itself, the top first.
+    /// Returns the runs above one and the run itself, the root first.
     fn chain(&self, run: &RunId) -> Vec<RunId> {
         let mut chain = vec![run.clone()];
         while let Some(above) = self.room.store.run(chain.last().expect("some")).row().expect("a row").parent
@@ -97,7 +97,7 @@ impl Tree {
         chain
     }
 
-    /// Does it; what is refused changes nothing, and is as good.
+    /// Applies the event. Refused events change nothing.
     async fn does(&mut self, what: &Happens) {
         let runs = self.runs();
         let store = self.room.store.clone();
@@ -129,15 +129,15 @@ impl Tree {
                 let limit = |run: RunId| Limit { run, microusd: Some(90_000), tokens: Some(900) };
                 let within = self.chain(&run).into_iter().take(*limits).map(limit).collect();
                 let asked = NewModelCall { within, reserved_tokens: *tokens, ..question(run.as_str()) };
-                self.calls.extend(store.ask(asked).await);
+                self.calls.extend(store.begin_model_call(asked).await);
             }
             Happens::Answer { call, costs, told } if !self.calls.is_empty() => {
                 let usage = if *told { answer("so", &[]).usage } else { Usage::default() };
-                let answered = Answered { cost_microusd: *costs, usage, ..answer("so", &[]) };
-                let _ = store.answered(*call.get(&self.calls), attempt("so"), answered).await;
+                let answered = NewReply { cost_microusd: *costs, usage, ..answer("so", &[]) };
+                let _ = store.finish_model_call(*call.get(&self.calls), attempt("so"), answered).await;
             }
             Happens::GiveUp { call } if !self.calls.is_empty() => {
-                let _ = store.asking_failed(*call.get(&self.calls), NOW, "gone").await;
+                let _ = store.fail_model_call(*call.get(&self.calls), NOW, "gone").await;
             }
             Happens::Answer { .. } | Happens::GiveUp { .. } => {}
             Happens::End { run, status } => {
@@ -147,7 +147,7 @@ impl Tree {
                 }
             }
             Happens::EndTree { run } => {
-                drop(store.end_tree(&one(run), Whom::Tree, NOW, [].into(), |_, _| Vec::new()).await)
+                drop(store.end_tree(&one(run), CancelScope::Tree, NOW, [].into(), |_, _| Vec::new()).await)
             }
             Happens::TakeUp { run } => drop(store.reopen(&one(run), ME, NOW, |_| true).await),
             Happens::Park { run } => drop(store.park(&one(run), NOW).await),
@@ -158,12 +158,12 @@ impl Tree {
         }
     }
 
-    /// Every sum that is kept, beside what adding up gives; how many there are.
+    /// Returns every stored sum with the computed one.
     fn sums(&self) -> Vec<(RunId, Spent, Spent)> {
         let both = |run: &RunSummary| {
-            let kept = self.room.store.read_all(|conn| kept(conn, &run.id)).expect("read")?;
-            let added = self.room.store.read_all(|conn| added_up(conn, &run.id)).expect("read");
-            Some((run.id.clone(), kept, added))
+            let stored_sum = self.room.store.read_all(|conn| stored(conn, &run.id)).expect("read")?;
+            let added = self.room.store.read_all(|conn| computed(conn, &run.id)).expect("read");
+            Some((run.id.clone(), stored_sum, added))
         };
         self.runs().iter().filter_map(both).collect()
     }
@@ -180,13 +180,13 @@ proptest! {
             tree.room.store.start_run(main_run("m", "start"), ME).await.expect("started");
             for what in &all {
                 tree.does(what).await;
-                for (run, kept, added) in tree.sums() {
-                    prop_assert_eq!(kept, added, "{} after {:?}", run, what);
+                for (run, stored, added) in tree.sums() {
+                    prop_assert_eq!(stored, added, "{} after {:?}", run, what);
                 }
             }
             let reopened = Tree { room: Room { store: tree.room.reopened(), folder: tree.room.folder }, ..tree };
-            for (run, kept, added) in reopened.sums() {
-                prop_assert_eq!(kept, added, "{} in another process", run);
+            for (run, stored, added) in reopened.sums() {
+                prop_assert_eq!(stored, added, "{} in another process", run);
             }
             Ok(())
         })?;
@@ -201,14 +201,14 @@ async fn a_limit_is_looked_up_and_not_added_up_again() {
     store.start_run(job_run("s", "m"), ME).await.expect("started");
     let within = vec![Limit { run: run_id("m"), microusd: Some(i64::MAX), tokens: None }];
     let asked = |run: &str| NewModelCall { within: within.clone(), ..question(run) };
-    store.ask(asked("s")).await.expect("asked");
-    // A sum that is wrong is believed: nobody adds up behind it.
+    store.begin_model_call(asked("s")).await.expect("asked");
+    // The stored sum is used although it is wrong, so nothing was added up.
     store
         .write(|conn| Ok(conn.execute("UPDATE spent SET used_microusd = 7777", [])?))
         .await
         .expect("written");
     let tight = vec![Limit { run: run_id("m"), microusd: Some(1), tokens: None }];
-    let refused = store.ask(NewModelCall { within: tight, ..question("m") }).await;
+    let refused = store.begin_model_call(NewModelCall { within: tight, ..question("m") }).await;
     assert!(matches!(refused, Err(StoreError::OverBudget { used: 7777, reserved: 500, .. })), "{refused:?}");
 }
 
@@ -220,16 +220,20 @@ async fn what_is_paused_sets_nothing_aside_until_it_goes_on() {
     store.start_run(child_run("s", "m", "m", RunKind::Sub), ME).await.expect("started");
     let within = vec![Limit { run: run_id("m"), microusd: Some(900), tokens: None }];
     let asked = |run: &str| NewModelCall { within: within.clone(), ..question(run) };
-    let call = store.ask(asked("s")).await.expect("500 fit");
-    let sum = || store.read_all(|conn| kept(conn, &run_id("m"))).expect("read").expect("kept").aside_microusd;
+    let call = store.begin_model_call(asked("s")).await.expect("500 fit");
+    let sum =
+        || store.read_all(|conn| stored(conn, &run_id("m"))).expect("read").expect("kept").aside_microusd;
     assert_eq!(sum(), 500);
     store.end_run(&run_id("s"), ending(RunStatus::Paused, "")).await.expect("paused");
     assert_eq!(sum(), 0);
     store.take_lease(&run_id("s"), ME, NOW, |_| true).await.expect("taken up");
     store.take_lease(&run_id("s"), ME, NOW, |_| true).await.expect("by whoever has it");
     assert_eq!(sum(), 500, "once");
-    assert!(matches!(store.ask(asked("m")).await, Err(StoreError::OverBudget { reserved: 500, .. })));
-    store.answered(call, attempt("raw"), answer("so", &[])).await.expect("answered");
+    assert!(matches!(
+        store.begin_model_call(asked("m")).await,
+        Err(StoreError::OverBudget { reserved: 500, .. })
+    ));
+    store.finish_model_call(call, attempt("raw"), answer("so", &[])).await.expect("answered");
     assert_eq!(sum(), 0);
-    store.ask(asked("m")).await.expect("it cost 100 only");
+    store.begin_model_call(asked("m")).await.expect("it cost 100 only");
 }

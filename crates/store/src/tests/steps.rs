@@ -1,4 +1,4 @@
-//! A run's steps, and what a resumed loop finds after each of them.
+//! The steps of a run, and the state that a resumed loop finds after each.
 
 use super::*;
 
@@ -8,21 +8,21 @@ async fn started() -> Room {
     room
 }
 
-/// The journal of `m`, as another process finds it.
-fn journal(room: &Room) -> Journal {
-    room.reopened().run(&run_id("m")).journal().expect("a journal")
+/// The state of `m`, as another process reads it.
+fn snapshot(room: &Room) -> RunSnapshot {
+    room.reopened().run(&run_id("m")).snapshot().expect("a journal")
 }
 
 #[tokio::test]
 async fn a_journal_says_where_a_run_stands() {
     let room = started().await;
     let store = &room.store;
-    let found = journal(&room);
+    let found = snapshot(&room);
     assert_eq!((found.messages.len(), found.last_seq, found.last_call), (1, Some(Seq(1)), None));
     assert_eq!(found.messages[0].bytes, br#"{"said":"start"}"#);
 
-    let call = store.ask(question("m")).await.expect("asked");
-    let found = journal(&room).last_call.expect("a question");
+    let call = store.begin_model_call(question("m")).await.expect("asked");
+    let found = snapshot(&room).last_call.expect("a question");
     assert_eq!(
         (found.id, found.status, found.from, found.to),
         (call, ModelCallStatus::Asked, Seq(1), Seq(1))
@@ -33,12 +33,15 @@ async fn a_journal_says_where_a_run_stands() {
     );
 
     let lost = NewAttempt { status: Some(529), ending: "complete".to_owned(), ..attempt("overloaded") };
-    store.attempt_failed(call, lost).await.expect("kept");
-    assert_eq!(journal(&room).last_call.expect("a question").status, ModelCallStatus::Asked);
+    store.record_failed_attempt(call, lost).await.expect("kept");
+    assert_eq!(snapshot(&room).last_call.expect("a question").status, ModelCallStatus::Asked);
 
-    let seq = store.answered(call, attempt("raw"), answer("go", &["read", "grep"])).await.expect("answered");
+    let seq = store
+        .finish_model_call(call, attempt("raw"), answer("go", &["read", "grep"]))
+        .await
+        .expect("answered");
     let seq = seq.expect("a message");
-    let found = journal(&room);
+    let found = snapshot(&room);
     assert_eq!(found.messages[1].model_call, Some(call));
     assert_eq!(found.last_call.expect("a question").reply, Some(b"go".to_vec()));
     assert_eq!(found.calls.iter().map(|call| call.status).collect::<Vec<_>>(), [CallStatus::Planned; 2]);
@@ -50,7 +53,7 @@ async fn a_journal_says_where_a_run_stands() {
     let mut done = finished(key("m", seq, 1), &"long ".repeat(1000));
     done.preview = Some("long …".to_owned());
     store.finish_call(done.clone()).await.expect("finished");
-    let found = journal(&room);
+    let found = snapshot(&room);
     assert_eq!(found.calls[0].status, CallStatus::Planned);
     assert_eq!(found.calls[1].result, Some(done.result));
     assert_eq!(found.calls[1].preview.as_deref(), Some("long …"));
@@ -59,13 +62,13 @@ async fn a_journal_says_where_a_run_stands() {
     store.finish_call(finished(key("m", seq, 0), "short")).await.expect("finished");
     let results = Some(message(Role::User, Origin::Results, "both"));
     let next = NewModelCall { step: 2, results, ..question("m") };
-    let next = store.ask(next).await.expect("asked");
-    let found = journal(&room);
+    let next = store.begin_model_call(next).await.expect("asked");
+    let found = snapshot(&room);
     assert_eq!(found.messages.len(), 3);
     assert_eq!(found.last_call.map(|call| (call.id, call.to)), Some((next, Seq(3))));
-    let failed = store.asking_failed(next, NOW, "no answer").await;
+    let failed = store.fail_model_call(next, NOW, "no answer").await;
     failed.expect("given up");
-    let call = journal(&room).last_call.expect("a question");
+    let call = snapshot(&room).last_call.expect("a question");
     assert_eq!((call.status, call.error.as_deref()), (ModelCallStatus::Failed, Some("no answer")));
 }
 
@@ -95,19 +98,19 @@ async fn a_call_has_at_most_one_result() {
 #[tokio::test]
 async fn a_question_has_at_most_one_end() {
     let room = started().await;
-    let call = room.store.ask(question("m")).await.expect("asked");
-    room.store.answered(call, attempt("raw"), answer("yes", &[])).await.expect("answered");
+    let call = room.store.begin_model_call(question("m")).await.expect("asked");
+    room.store.finish_model_call(call, attempt("raw"), answer("yes", &[])).await.expect("answered");
     let ends = [
-        room.store.answered(call, attempt("raw"), answer("no", &[])).await.map(|_| ()),
-        room.store.attempt_failed(call, attempt("raw")).await,
-        room.store.asking_failed(call, NOW, "late").await,
+        room.store.finish_model_call(call, attempt("raw"), answer("no", &[])).await.map(|_| ()),
+        room.store.record_failed_attempt(call, attempt("raw")).await,
+        room.store.fail_model_call(call, NOW, "late").await,
     ];
     for end in ends {
         assert!(matches!(end, Err(StoreError::AlreadyAnswered(which)) if which == call), "{end:?}");
     }
     assert_eq!(room.store.said("m"), ["start", "yes"]);
     assert_eq!(room.store.run(&run_id("m")).attempts(call).expect("attempts").len(), 1);
-    let nobody = room.store.asking_failed(ModelCallId(99), NOW, "").await;
+    let nobody = room.store.fail_model_call(ModelCallId(99), NOW, "").await;
     assert!(matches!(nobody, Err(StoreError::NoModelCall(_))), "{nobody:?}");
 }
 
@@ -118,19 +121,20 @@ async fn a_compaction_moves_what_the_model_sees_and_keeps_what_people_see() {
     store.turn("m", "one", &[]).await;
     store.append(&run_id("m"), vec![prompt("two")]).await.expect("appended");
     let call = NewModelCall { purpose: Purpose::Summary, ..question("m") };
-    let call = store.ask(call).await.expect("asked");
-    let summary = Answered { message: None, ..answer("in short", &[]) };
-    let none = store.answered(call, attempt("raw"), summary).await.expect("answered");
+    let call = store.begin_model_call(call).await.expect("asked");
+    let summary = NewReply { message: None, ..answer("in short", &[]) };
+    let none = store.finish_model_call(call, attempt("raw"), summary).await.expect("answered");
     assert_eq!(none, None);
-    let unused = journal(&room).last_call.expect("a question");
+    let unused = snapshot(&room).last_call.expect("a question");
     assert_eq!((unused.purpose, unused.to), (Purpose::Summary, Seq(3)));
 
     let left =
         vec![message(Role::User, Origin::Summary, "in short"), message(Role::User, Origin::Carried, "two")];
-    assert_eq!(store.compacted(&run_id("m"), left).await.expect("compacted"), Seq(4));
-    let texts = |messages: Vec<Message>| messages.into_iter().filter_map(|m| m.text).collect::<Vec<_>>();
+    assert_eq!(store.compact_messages(&run_id("m"), left).await.expect("compacted"), Seq(4));
+    let texts =
+        |messages: Vec<StoredMessage>| messages.into_iter().filter_map(|m| m.text).collect::<Vec<_>>();
     assert_eq!(texts(store.run(&run_id("m")).context().expect("context")), ["in short", "two"]);
-    assert_eq!(texts(journal(&room).messages), ["in short", "two"]);
+    assert_eq!(texts(snapshot(&room).messages), ["in short", "two"]);
     let history = store.main().history(&thread_id("m")).expect("history");
     assert_eq!(texts(history.into_iter().map(|m| m.message).collect()), ["start", "one", "two", "in short"]);
     assert_eq!(store.main().search("two", 9).expect("searched").len(), 1);
@@ -164,7 +168,7 @@ async fn the_user_follows_a_conversation_over_its_runs() {
     assert!(matches!(store.main().session_info(&thread_id("x")), Err(StoreError::NoThread(_))));
 }
 
-/// SQLite prepares a statement again, on every use, when its plan might depend on the values.
+/// SQLite prepares a statement again on every use if its plan may depend on the values.
 #[tokio::test]
 async fn no_step_makes_sqlite_think_twice() {
     let room = started().await;
@@ -175,7 +179,8 @@ async fn no_step_makes_sqlite_think_twice() {
         room.store.append(&run_id("m"), vec![prompt("more")]).await.expect("appended");
     }
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files = ["write/asking.rs", "write/calls.rs", "write/messages.rs", "write/mod.rs", "write/runs.rs"];
+    let files =
+        ["write/model_calls.rs", "write/calls.rs", "write/messages.rs", "write/mod.rs", "write/runs.rs"];
     let files = files.into_iter().chain(["read/run.rs"]).map(|file| folder.join(file));
     let source: String = files.map(|file| std::fs::read_to_string(file).expect("our own source")).collect();
     let used = room.store.write(move |conn| {
@@ -219,9 +224,9 @@ async fn a_process_belongs_to_the_root_until_it_is_gone() {
     let processes = |run: &str| room.store.run(&run_id(run)).processes().expect("processes");
     let (one, other) = (Lease { pid: 7, start: u64::MAX }, Lease { pid: 8, start: 1 });
     for process in [one, other, one] {
-        room.store.process_started(&run_id("s"), process, NOW).await.expect("registered");
+        room.store.record_process(&run_id("s"), process, NOW).await.expect("registered");
     }
     assert_eq!((processes("m"), processes("s")), (vec![one, other], vec![]));
-    room.store.process_gone(&run_id("m"), one).await.expect("forgotten");
+    room.store.remove_process(&run_id("m"), one).await.expect("forgotten");
     assert_eq!(processes("m"), [other]);
 }

@@ -1,4 +1,4 @@
-//! What runs used: their own, and with all below them.
+//! Usage of runs: their own and with all runs below them.
 
 use super::*;
 
@@ -14,10 +14,10 @@ async fn own_and_inclusive_totals_count_each_call_once() {
     let mut fork = child_run("f", "s", "m", RunKind::Fork);
     fork.messages = vec![message(Role::Assistant, Origin::Inherited, "one"), prompt("and now")];
     store.start_run(fork, ME).await.expect("started");
-    let call = store.ask(question("f")).await.expect("asked");
-    let unpriced = Answered { cost_microusd: None, ..answer("three", &[]) };
-    store.answered(call, attempt("raw"), unpriced).await.expect("answered");
-    let open = store.ask(question("f")).await.expect("asked");
+    let call = store.begin_model_call(question("f")).await.expect("asked");
+    let unpriced = NewReply { cost_microusd: None, ..answer("three", &[]) };
+    store.finish_model_call(call, attempt("raw"), unpriced).await.expect("answered");
+    let open = store.begin_model_call(question("f")).await.expect("asked");
     store.start_run(main_run("other", "start"), ME).await.expect("started");
 
     let runs = |filter: &Filter| {
@@ -25,7 +25,8 @@ async fn own_and_inclusive_totals_count_each_call_once() {
         found.into_iter().map(|run| (run.id.to_string(), run)).collect::<std::collections::BTreeMap<_, _>>()
     };
     let all = runs(&Filter::default());
-    let brief = |totals: Totals| (totals.calls, totals.usage.input, totals.cost_microusd, totals.unpriced);
+    let brief =
+        |totals: UsageTotals| (totals.calls, totals.usage.input, totals.cost_microusd, totals.unpriced);
     assert_eq!(brief(all["m"].own), (1, 10, 100, 0));
     assert_eq!(brief(all["m"].inclusive), (5, 40, 300, 1));
     assert_eq!(brief(all["s"].own), (2, 20, 200, 0));
@@ -37,7 +38,7 @@ async fn own_and_inclusive_totals_count_each_call_once() {
     assert_eq!((all["s"].job, all["f"].job), (true, false));
     assert_eq!((all["s"].writer, &all["s"].root), (Some(ME), &run_id("m")));
 
-    store.asking_failed(open, NOW, "gone").await.expect("given up");
+    store.fail_model_call(open, NOW, "gone").await.expect("given up");
     assert_eq!(runs(&Filter::default())["m"].inclusive.reserved_microusd, 0);
 
     let names = |filter: Filter| runs(&filter).into_keys().collect::<Vec<_>>();
@@ -60,10 +61,10 @@ async fn absurd_usage_can_be_added_up() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     for _ in 0..3 {
-        let call = room.store.ask(question("m")).await.expect("asked");
+        let call = room.store.begin_model_call(question("m")).await.expect("asked");
         let usage = Usage { input: u64::MAX, ..Usage::default() };
-        let absurd = Answered { usage, ..answer("much", &[]) };
-        room.store.answered(call, attempt("raw"), absurd).await.expect("answered");
+        let absurd = NewReply { usage, ..answer("much", &[]) };
+        room.store.finish_model_call(call, attempt("raw"), absurd).await.expect("answered");
     }
     assert!(room.store.runs(&Filter::default()).expect("runs")[0].inclusive.usage.input > 1 << 40);
 }

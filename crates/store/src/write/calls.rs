@@ -6,21 +6,21 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use session::RunId;
 
-use super::may_go_on;
+use super::check_can_continue;
 use crate::{
     CallKey, CallStatus, FinishedCall, Millis, NewToolCall, RunKind, SeenFile, Seq, Store, StoreError,
 };
 
 impl Store {
-    /// Writes down that these calls of one run start now. A call that was started before may start again;
-    /// whether it should is its policy's business.
+    /// Marks calls of one run as started. A call may start a second time; its retry policy decides, not the
+    /// store.
     ///
-    /// Refused with [`StoreError::CancelRequested`] when the run or one above it is to stop.
+    /// Fails with [`StoreError::CancelRequested`] if the run or one above it was asked to stop.
     pub async fn start_calls(&self, run: &RunId, calls: &[CallKey], at: Millis) -> Result<(), StoreError> {
         let run = run.clone();
         let calls = calls.to_vec();
         self.write(move |conn| {
-            may_go_on(conn, &run)?;
+            check_can_continue(conn, &run)?;
             if calls.iter().any(|key| key.run != run) {
                 return Err(StoreError::Misuse("calls of one run are started together"));
             }
@@ -29,8 +29,7 @@ impl Store {
         .await
     }
 
-    /// Keeps the result of a call. There is at most one: a second is refused with
-    /// [`StoreError::AlreadyFinished`].
+    /// Stores the result of a call. A second result fails with [`StoreError::AlreadyFinished`].
     pub async fn finish_call(&self, finished: FinishedCall) -> Result<(), StoreError> {
         let result = encode(&finished)?;
         self.write(move |conn| finish(conn, &finished, &result)).await
@@ -74,7 +73,7 @@ fn start(conn: &Connection, key: &CallKey, at: Millis) -> Result<(), StoreError>
     }
 }
 
-/// A result as it is kept; made by the caller's thread, since the writer's has others waiting.
+/// Encodes a result. Callers do so on their own thread, because other transactions wait for the writer's.
 pub(super) fn encode(finished: &FinishedCall) -> Result<Vec<u8>, StoreError> {
     if finished.status.is_open() {
         return Err(StoreError::Misuse("a finished call is not an open one"));
@@ -94,10 +93,10 @@ pub(super) fn finish(conn: &Connection, finished: &FinishedCall, result: &[u8]) 
     if done == 0 {
         return Err(missing_or_finished(conn, key)?);
     }
-    finished.seen.iter().try_for_each(|file| saw(conn, &key.run, file))
+    finished.seen.iter().try_for_each(|file| upsert_known_file(conn, &key.run, file))
 }
 
-fn saw(conn: &Connection, run: &RunId, file: &SeenFile) -> Result<(), StoreError> {
+fn upsert_known_file(conn: &Connection, run: &RunId, file: &SeenFile) -> Result<(), StoreError> {
     let mut upsert = conn.prepare_cached(
         "INSERT INTO seen_files (run, path, sha256) VALUES (?1, ?2, ?3)
          ON CONFLICT (run, path) DO UPDATE SET sha256 = excluded.sha256",

@@ -1,22 +1,23 @@
-//! Jobs and the inbox: a result is owed until it is written, and what waits is taken out once.
+//! Jobs and the inbox: a job owes its result until it is stored, and each entry is delivered once.
 
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{CallId, RunId};
 
-use super::{Standing, calls, runs, standing};
+use super::{RunState, calls, runs, state};
 use crate::{
-    Ending, FinishedCall, InboxId, InboxKind, Left, Millis, NewInbox, NewRun, RunStatus, Seq, Store,
-    StoreError, Whom,
+    CancelScope, FinalRecord, FinishedCall, InboxId, InboxKind, Millis, NewInboxEntry, NewRun, RunEnd,
+    RunStatus, Seq, Store, StoreError,
 };
 
 impl Store {
-    /// Ends a job's run and puts the news into its parent's inbox, in one commit: no wake-up is lost.
+    /// Ends a job's run and adds its result to the parent's inbox in one transaction, so that no wake-up is
+    /// lost.
     pub async fn finish_job_and_notify_parent(
         &self,
         job: &RunId,
-        ending: Ending,
+        ending: RunEnd,
         body: Vec<u8>,
     ) -> Result<InboxId, StoreError> {
         let job = job.clone();
@@ -27,8 +28,8 @@ impl Store {
         .await
     }
 
-    /// A run that its parent waits for no longer goes on in the background, and owes its result from now on.
-    pub async fn make_job(&self, run: &RunId, at: Millis) -> Result<(), StoreError> {
+    /// Turns a run into a job: its parent no longer waits for it, and it owes its result from now on.
+    pub async fn promote_to_job(&self, run: &RunId, at: Millis) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {
             let mut insert = conn.prepare_cached(
@@ -42,15 +43,16 @@ impl Store {
         .await
     }
 
-    /// Ends a run on which nobody is at work, and all below it, in one commit, or only those below it; says which were
-    /// ended, the lowest first. A job's parent is told what `news` says of it; `left` says what is kept of each.
+    /// Ends a run without a live loop and all runs below it in one transaction, or only those below it.
+    /// Returns the ended runs, the lowest first. `news` creates the message to a job's parent; `left` has the
+    /// texts and results to store for each run.
     pub async fn end_tree(
         &self,
         run: &RunId,
-        whom: Whom,
+        whom: CancelScope,
         at: Millis,
-        left: HashMap<RunId, Left>,
-        news: impl Fn(&RunId, &Ending) -> Vec<u8> + Send + 'static,
+        left: HashMap<RunId, FinalRecord>,
+        news: impl Fn(&RunId, &RunEnd) -> Vec<u8> + Send + 'static,
     ) -> Result<Vec<RunId>, StoreError> {
         let run = run.clone();
         self.write(move |conn| {
@@ -64,34 +66,34 @@ impl Store {
             let found = find.query_map([run.as_str()], |row| Ok(RunId::new(row.get::<_, String>(0)?)))?;
             let mut ended = Vec::new();
             for id in found.collect::<Result<Vec<_>, _>>()? {
-                let status = standing(conn, &id)?.status;
+                let status = state(conn, &id)?.status;
                 let is_over = id != run && !status.is_live() && !status.is_paused();
-                let is_left = id == run && whom == Whom::Below;
+                let is_left = id == run && whom == CancelScope::Descendants;
                 if status.is_final() || is_over || is_left {
-                    continue; // what it came to stays
+                    continue; // its outcome stays
                 }
                 let by_whom =
                     if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-                let Left { final_text, fork, results } = left.get(&id).cloned().unwrap_or_default();
+                let FinalRecord { final_text, fork, results } = left.get(&id).cloned().unwrap_or_default();
                 for result in &results {
                     match calls::finish(conn, result, &calls::encode(result)?) {
-                        Err(StoreError::AlreadyFinished(_)) => {} // what it came to stays
+                        Err(StoreError::AlreadyFinished(_)) => {} // its result stays
                         finished => finished?,
                     }
                 }
-                let ending = Ending { status: by_whom, final_text, error: None, misfits: false, fork, at };
+                let ending = RunEnd { status: by_whom, final_text, error: None, misfits: false, fork, at };
                 match parent_owed(conn, &id)? {
                     Some(parent) => finish(conn, &id, parent, &ending, news(&id, &ending)).map(drop)?,
                     None => runs::end(conn, &id, &ending)?,
                 }
                 ended.push(id);
             }
-            // Whoever had ended before and only left others behind can be talked to again.
+            // The run itself had ended before and only had open jobs below it, so it can get a new prompt.
             let mut heard = conn.prepare_cached(
                 "UPDATE inbox SET consumed_at = ?2
                  WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
             )?;
-            if whom == Whom::Tree && !ended.contains(&run) {
+            if whom == CancelScope::Tree && !ended.contains(&run) {
                 heard.execute(params![run.as_str(), at])?;
             }
             Ok(ended)
@@ -99,19 +101,20 @@ impl Store {
         .await
     }
 
-    /// Puts something into a run's inbox; any process may.
-    pub async fn send(&self, entry: NewInbox) -> Result<InboxId, StoreError> {
+    /// Adds an entry to a run's inbox. Any process may do so.
+    pub async fn send(&self, entry: NewInboxEntry) -> Result<InboxId, StoreError> {
         self.write(move |conn| {
-            standing(conn, &entry.run)?;
+            state(conn, &entry.run)?;
             put(conn, &entry, None)
         })
         .await
     }
 
-    /// Asks a run, and with it all below it, to stop; any process may. Asking twice is asking once. `becomes` is where
-    /// it stands then: [`RunStatus::CancelledByUser`] or [`RunStatus::CancelledByParent`].
+    /// Asks a run and all runs below it to stop. Any process may do so; a second request changes nothing.
+    /// `becomes` is the status that the run gets: [`RunStatus::CancelledByUser`] or
+    /// [`RunStatus::CancelledByParent`].
     ///
-    /// From this commit on no step starts in the tree.
+    /// After this commit, no step starts in the tree.
     pub async fn request_cancel(
         &self,
         run: &RunId,
@@ -120,7 +123,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {
-            let Standing { status, root, .. } = standing(conn, &run)?;
+            let RunState { status, root, .. } = state(conn, &run)?;
             let ended = root != run && !status.is_live() && !status.is_paused();
             let has_left = root == run && status == RunStatus::Completed && has_open_jobs(conn, &run)?;
             if (status.is_final() || ended) && !has_left {
@@ -132,15 +135,16 @@ impl Store {
             )?;
             if !find.exists([run.as_str()])? {
                 let body = becomes.as_str().as_bytes().to_vec();
-                put(conn, &NewInbox { run: run.clone(), kind: InboxKind::Cancel, body, at }, None)?;
+                put(conn, &NewInboxEntry { run: run.clone(), kind: InboxKind::Cancel, body, at }, None)?;
             }
             Ok(())
         })
         .await
     }
 
-    /// Keeps the result of a call that fetched a job's result, and takes the news of it out of the caller's
-    /// inbox in the same commit: who fetched it is not told again. Says whether the news still waited.
+    /// Stores the result of a call that fetched a job's result, and takes the job's entry out of the caller's
+    /// inbox in the same transaction, so that it is not delivered as well. Returns whether the entry still
+    /// waited.
     pub async fn consume_job(&self, job: &RunId, fetched: FinishedCall) -> Result<bool, StoreError> {
         let job = job.clone();
         let result = calls::encode(&fetched)?;
@@ -159,7 +163,7 @@ impl Store {
     }
 }
 
-/// Marks what a message says of a run's inbox, so that it is said once.
+/// Marks inbox entries as delivered by a message, so that each is delivered once.
 pub(super) fn delivered(
     conn: &Connection,
     run: &RunId,
@@ -182,13 +186,13 @@ fn finish(
     conn: &Connection,
     job: &RunId,
     parent: RunId,
-    ending: &Ending,
+    ending: &RunEnd,
     body: Vec<u8>,
 ) -> Result<InboxId, StoreError> {
     runs::end(conn, job, ending)?;
     let mut update = conn.prepare_cached("UPDATE jobs SET ended_at = ?2 WHERE run = ?1")?;
     update.execute(params![job.as_str(), ending.at])?;
-    put(conn, &NewInbox { run: parent, kind: InboxKind::Job, body, at: ending.at }, Some(job))
+    put(conn, &NewInboxEntry { run: parent, kind: InboxKind::Job, body, at: ending.at }, Some(job))
 }
 
 pub(super) fn insert(conn: &Connection, run: &NewRun) -> Result<(), StoreError> {
@@ -203,12 +207,12 @@ pub(super) fn insert(conn: &Connection, run: &NewRun) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// The run that a job still owes its result; `None` for a run that owes nothing.
+/// Returns the run that a job owes its result; `None` for a run that owes nothing.
 pub(super) fn parent_owed(conn: &Connection, job: &RunId) -> Result<Option<RunId>, StoreError> {
     Ok(parent_of(conn, job)?.and_then(|(parent, owed)| owed.then_some(parent)))
 }
 
-/// Whether somebody below a run could still go on: it may have ended and left them.
+/// Returns whether a run below this one could still continue. The root may have ended before it.
 fn has_open_jobs(conn: &Connection, root: &RunId) -> Result<bool, StoreError> {
     let mut find = conn.prepare_cached(
         "SELECT 1 FROM runs WHERE root = ?1 AND id <> ?1 AND status IN ('running', 'waiting', 'paused')",
@@ -222,7 +226,7 @@ fn parent_of(conn: &Connection, job: &RunId) -> Result<Option<(RunId, bool)>, St
     Ok(found.optional()?)
 }
 
-fn put(conn: &Connection, entry: &NewInbox, job: Option<&RunId>) -> Result<InboxId, StoreError> {
+fn put(conn: &Connection, entry: &NewInboxEntry, job: Option<&RunId>) -> Result<InboxId, StoreError> {
     let mut insert = conn
         .prepare_cached("INSERT INTO inbox (run, kind, job, created_at, body) VALUES (?1, ?2, ?3, ?4, ?5)")?;
     insert.execute(params![entry.run.as_str(), entry.kind, job.map(RunId::as_str), entry.at, entry.body])?;

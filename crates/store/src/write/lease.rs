@@ -1,19 +1,19 @@
-//! Who writes a tree of runs: one process at a time, until nothing of the tree is at work.
+//! Leases: one process writes a run tree until no run of the tree is live.
 
 use rusqlite::{Connection, params};
 use session::RunId;
 
 use super::runs::holder;
-use super::{spent, standing};
+use super::{spent, state};
 use crate::{Lease, Millis, RunStatus, Store, StoreError};
 
 impl Store {
-    /// Takes up a run: its tree is this process's to write, and its status is `running` again. Returns the
-    /// status it had.
+    /// Takes the lease of a run's tree for this process and sets the run's status to `running`. Returns the
+    /// status before.
     ///
-    /// Refused with [`StoreError::Held`] while another process writes the tree, as far as `alive` knows, and
-    /// with [`StoreError::Over`] when nothing can follow. Whoever holds the lease may take it again.
-    /// `alive` is asked on the writer's thread and should answer at once.
+    /// Fails with [`StoreError::Held`] while another process that `alive` accepts has the lease, and with
+    /// [`StoreError::Over`] if the run cannot continue. The holder of a lease may take it again. `alive` runs
+    /// on the writer's thread and must return quickly.
     pub async fn take_lease(
         &self,
         run: &RunId,
@@ -21,10 +21,10 @@ impl Store {
         at: Millis,
         alive: impl Fn(Lease) -> bool + Send + 'static,
     ) -> Result<RunStatus, StoreError> {
-        self.take_up(run, lease, at, alive, RunStatus::is_final).await
+        self.take_lease_unless(run, lease, at, alive, RunStatus::is_final).await
     }
 
-    /// Takes up a run of which something more is wanted, also where it had said everything.
+    /// Takes the lease of a run that gets a new prompt, which may be a completed one.
     pub async fn reopen(
         &self,
         run: &RunId,
@@ -33,10 +33,10 @@ impl Store {
         alive: impl Fn(Lease) -> bool + Send + 'static,
     ) -> Result<RunStatus, StoreError> {
         let over = |status: RunStatus| status.is_final() && status != RunStatus::Completed;
-        self.take_up(run, lease, at, alive, over).await
+        self.take_lease_unless(run, lease, at, alive, over).await
     }
 
-    async fn take_up(
+    async fn take_lease_unless(
         &self,
         run: &RunId,
         lease: Lease,
@@ -46,7 +46,7 @@ impl Store {
     ) -> Result<RunStatus, StoreError> {
         let run = run.clone();
         self.write(move |conn| {
-            let found = standing(conn, &run)?;
+            let found = state(conn, &run)?;
             if over(found.status) {
                 return Err(StoreError::Over { run: run.clone(), status: found.status });
             }
@@ -54,17 +54,17 @@ impl Store {
             if let Some(holder) = other.filter(|holder| alive(*holder)) {
                 return Err(StoreError::Held { run: found.root, holder });
             }
-            hold(conn, &found.root, lease)?;
+            set_holder(conn, &found.root, lease)?;
             let mut update = conn.prepare_cached(
                 "UPDATE runs SET status = 'running', error = NULL, started_at = ?2, ended_at = NULL, updated_at = ?2
                  WHERE id = ?1",
             )?;
             update.execute(params![run.as_str(), at])?;
             if !found.status.is_live() {
-                spent::change(conn, &run, spent::all_aside(conn, &run)?)?;
+                spent::change(conn, &run, spent::reservations(conn, &run)?)?;
             }
             if found.status == RunStatus::Completed {
-                // Who wanted it to stop came too late; what is said now is something else.
+                // The request to stop came too late, and the new prompt is not what it meant.
                 let mut late = conn.prepare_cached(
                     "UPDATE inbox SET consumed_at = ?2
                      WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
@@ -77,24 +77,24 @@ impl Store {
     }
 }
 
-fn hold(conn: &Connection, root: &RunId, lease: Lease) -> Result<(), StoreError> {
+fn set_holder(conn: &Connection, root: &RunId, lease: Lease) -> Result<(), StoreError> {
     let mut update =
         conn.prepare_cached("UPDATE runs SET writer_pid = ?2, writer_start = ?3 WHERE id = ?1")?;
     update.execute(params![root.as_str(), lease.pid, lease.start.cast_signed()])?;
     Ok(())
 }
 
-/// Only the holder of a tree adds a run to it.
+/// Refuses to add a run to a tree unless this process has its lease.
 pub(super) fn check_held(conn: &Connection, root: &RunId, lease: Lease) -> Result<(), StoreError> {
     match holder(conn, root)? {
         Some(holder) if holder == lease => Ok(()),
         Some(holder) => Err(StoreError::Held { run: root.clone(), holder }),
-        None => Err(StoreError::Misuse("a run below another one is started by whoever holds the tree")),
+        None => Err(StoreError::Misuse("a run below another one is started by the holder of its tree")),
     }
 }
 
-/// The lease goes when no run of the tree is at work; a job may outlive its parent's loop.
-pub(super) fn give_back(conn: &Connection, root: &RunId) -> Result<(), StoreError> {
+/// Releases the lease when no run of the tree is live. A job may outlive its parent's loop.
+pub(super) fn release_lease(conn: &Connection, root: &RunId) -> Result<(), StoreError> {
     let mut update = conn.prepare_cached(
         "UPDATE runs SET writer_pid = NULL, writer_start = NULL
          WHERE id = ?1 AND writer_pid IS NOT NULL AND NOT EXISTS

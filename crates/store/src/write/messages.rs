@@ -3,29 +3,29 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{Role, RunId};
 
-use super::standing;
+use super::state;
 use crate::{ModelCallId, NewMessage, RunKind, Seq, Store, StoreError};
 
 impl Store {
-    /// Appends messages to a run; returns the number of each.
+    /// Appends messages to a run. Returns the number of each.
     pub async fn append(&self, run: &RunId, messages: Vec<NewMessage>) -> Result<Vec<Seq>, StoreError> {
         let run = run.clone();
         self.write(move |conn| {
-            let kind = standing(conn, &run)?.kind;
+            let kind = state(conn, &run)?.kind;
             append_all(conn, &run, kind, &messages)
         })
         .await
     }
 
-    /// Appends what a compaction leaves of a run's messages, and lets the model see from there on.
+    /// Appends the result of a compaction and moves the start of the model's context to it.
     ///
-    /// That is the summary, then, as [`Origin::Carried`](crate::Origin::Carried), a copy of each message that
-    /// the context is to go on with. What came before stays, for people and for search. Returns the number of
-    /// the first.
-    pub async fn compacted(&self, run: &RunId, messages: Vec<NewMessage>) -> Result<Seq, StoreError> {
+    /// The messages are the summary, then copies of the messages that stay in the context, with
+    /// [`Origin::Carried`](crate::Origin::Carried). Earlier messages remain for users and for search. Returns
+    /// the number of the first.
+    pub async fn compact_messages(&self, run: &RunId, messages: Vec<NewMessage>) -> Result<Seq, StoreError> {
         let run = run.clone();
         self.write(move |conn| {
-            let kind = standing(conn, &run)?.kind;
+            let kind = state(conn, &run)?.kind;
             let appended = append_all(conn, &run, kind, &messages)?;
             let from =
                 *appended.first().ok_or(StoreError::Misuse("a compaction leaves at least a summary"))?;
@@ -46,7 +46,7 @@ pub(super) fn append_all(
     messages.iter().map(|message| append_one(conn, run, kind, message, None)).collect()
 }
 
-/// Appends one message behind the last; the writer is alone, so the number is free.
+/// Appends one message after the last. There is one writer, so the next number is free.
 pub(super) fn append_one(
     conn: &Connection,
     run: &RunId,
@@ -73,14 +73,14 @@ pub(super) fn append_one(
     Ok(seq)
 }
 
-/// The number of a run's last message; 0 when there is none.
+/// Returns the number of a run's last message; 0 if there is none.
 pub(super) fn last_seq(conn: &Connection, run: &RunId) -> Result<Seq, StoreError> {
     let mut find =
         conn.prepare_cached("SELECT seq FROM messages WHERE run = ?1 ORDER BY seq DESC LIMIT 1")?;
     if let Some(last) = find.query_row([run.as_str()], |row| row.get(0)).optional()? {
         return Ok(last);
     }
-    // A fork goes on where what it began with ends.
+    // A fork's messages are numbered from its parent's reply on.
     let mut find = conn.prepare_cached("SELECT to_seq FROM forks WHERE run = ?1")?;
     Ok(find.query_row([run.as_str()], |row| row.get(0)).optional()?.unwrap_or_default())
 }

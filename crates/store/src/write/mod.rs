@@ -1,38 +1,38 @@
-//! The writes: each one is a whole transaction, named for what happens, back when it is on the disk.
+//! Writes. Each is one transaction, named after what happens, and returns when it is on the disk.
 
-mod asking;
-mod back;
 mod calls;
 mod jobs;
 mod lease;
 mod messages;
+mod model_calls;
 mod notes;
 mod processes;
 mod runs;
 pub(crate) mod spent;
 mod tasks;
+mod write_back;
 
 use rusqlite::{Connection, OptionalExtension};
 use session::{RunId, ThreadId};
 
 use crate::{RunKind, RunStatus, StoreError};
 
-/// What most writes need to know of their run.
-struct Standing {
+/// The columns of a run that most writes need.
+struct RunState {
     thread: ThreadId,
     kind: RunKind,
     root: RunId,
     status: RunStatus,
-    /// The run above it in its tree.
+    /// The next run above it in its tree.
     above: Option<RunId>,
 }
 
-fn standing(conn: &Connection, run: &RunId) -> Result<Standing, StoreError> {
+fn state(conn: &Connection, run: &RunId) -> Result<RunState, StoreError> {
     let mut find = conn.prepare_cached(
         "SELECT thread, kind, root, status, CASE WHEN root = id THEN NULL ELSE parent END FROM runs WHERE id = ?1",
     )?;
     let found = find.query_row([run.as_str()], |row| {
-        Ok(Standing {
+        Ok(RunState {
             thread: ThreadId::new(row.get::<_, String>(0)?),
             kind: row.get(1)?,
             root: RunId::new(row.get::<_, String>(2)?),
@@ -43,20 +43,20 @@ fn standing(conn: &Connection, run: &RunId) -> Result<Standing, StoreError> {
     found.optional()?.ok_or_else(|| StoreError::NoRun(run.clone()))
 }
 
-/// Refuses a new step of a run that is over or is to stop, in the transaction that would start it: so nothing
-/// starts behind a cancel that was committed.
-fn may_go_on(conn: &Connection, run: &RunId) -> Result<Standing, StoreError> {
-    let standing = standing(conn, run)?;
-    if !standing.status.is_live() {
-        return Err(StoreError::Over { run: run.clone(), status: standing.status });
+/// Refuses a new step of a run that has ended or was asked to stop. The check is in the transaction of the
+/// step, so no step starts after a committed cancellation.
+fn check_can_continue(conn: &Connection, run: &RunId) -> Result<RunState, StoreError> {
+    let state = state(conn, run)?;
+    if !state.status.is_live() {
+        return Err(StoreError::Over { run: run.clone(), status: state.status });
     }
-    if crate::read::cancel_requested(conn, run, standing.above.clone())? {
+    if crate::read::cancel_requested(conn, run, state.above.clone())? {
         return Err(StoreError::CancelRequested(run.clone()));
     }
-    Ok(standing)
+    Ok(state)
 }
 
-/// A count as SQLite keeps it. A provider may write any number; this many can be added up without overflow.
+/// Converts a count for SQLite. Providers may report any number; the limit allows sums without overflow.
 fn count(n: u64) -> i64 {
     i64::try_from(n.min(1 << 40)).unwrap_or(i64::MAX)
 }

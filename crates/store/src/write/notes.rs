@@ -1,4 +1,4 @@
-//! What is to be remembered, and settings: small values under a name.
+//! Memories and settings: small named values.
 
 use rusqlite::params;
 use session::ThreadId;
@@ -6,7 +6,7 @@ use session::ThreadId;
 use crate::{Memory, Store, StoreError};
 
 impl Store {
-    /// Remembers something under its name, in place of what was there.
+    /// Stores a memory and replaces one with the same name.
     pub async fn put_memory(&self, memory: Memory) -> Result<(), StoreError> {
         self.write(move |conn| {
             let Memory { thread, name, text, updated_at } = &memory;
@@ -21,7 +21,7 @@ impl Store {
         .await
     }
 
-    /// Forgets what is remembered under a name; says whether there was something.
+    /// Deletes a memory. Returns whether it existed.
     pub async fn delete_memory(
         &self,
         thread: Option<&ThreadId>,
@@ -35,7 +35,7 @@ impl Store {
         .await
     }
 
-    /// Keeps a setting.
+    /// Stores a setting.
     pub async fn put_setting(
         &self,
         name: impl Into<String>,

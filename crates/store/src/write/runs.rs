@@ -1,22 +1,21 @@
-//! Runs: started, parked, ended, deleted.
+//! Runs: start, wait, end, deletion.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{RunId, TaskId, ThreadId};
 
-use super::lease::{check_held, give_back};
+use super::lease::{check_held, release_lease};
 use super::messages::append_all;
-use super::{may_go_on, spent, standing};
+use super::{check_can_continue, spent, state};
 use crate::{
-    Ending, ForkEnd, Lease, Millis, NewFork, NewRun, NewThread, RunKind, RunStatus, RunThread, Seq, Store,
+    ForkEnd, Lease, Millis, NewFork, NewRun, NewThread, RunEnd, RunKind, RunStatus, RunThread, Seq, Store,
     StoreError,
 };
 
 impl Store {
-    /// Writes a run's row, its conversation where that is new, and its first messages (numbered from 1),
-    /// before it starts.
+    /// Stores a run's row, its conversation if it is new, and its first messages, before the run starts.
     ///
-    /// A root takes the lease for its tree; a run below one is started by whoever holds it, and knows the files that
-    /// its parent knows.
+    /// A root takes the lease for its tree. Other runs are started by the holder of the lease and inherit the
+    /// known files of their parent.
     pub async fn start_run(&self, run: NewRun, lease: Lease) -> Result<(), StoreError> {
         self.write(move |conn| {
             if (run.kind == RunKind::Main) != run.parent.is_none() {
@@ -39,7 +38,7 @@ impl Store {
             }
             let knows = run.fork.as_ref().is_none_or(|fork| fork.knows_files);
             if let Some(parent) = run.parent.as_ref().filter(|_| knows) {
-                know_files_of(conn, &run.id, parent)?;
+                copy_known_files(conn, &run.id, parent)?;
             }
             append_all(conn, &run.id, run.kind, &run.messages)?;
             touch_thread(conn, &thread, run.at)
@@ -47,22 +46,22 @@ impl Store {
         .await
     }
 
-    /// The run's loop waits for its jobs.
+    /// Marks a run whose loop waits for its jobs.
     pub async fn park(&self, run: &RunId, at: Millis) -> Result<(), StoreError> {
         self.set_live(run, RunStatus::Waiting, at).await
     }
 
-    /// The run's loop goes on.
+    /// Marks a run whose loop continues.
     pub async fn wake(&self, run: &RunId, at: Millis) -> Result<(), StoreError> {
         self.set_live(run, RunStatus::Running, at).await
     }
 
-    /// Ends a run, or stops it for now; the lease is given back when nothing of its tree is left at work.
+    /// Ends a run or pauses it. Releases the lease if no run of the tree is live any more.
     ///
-    /// A job owes its parent a result: it ends with
-    /// [`finish_job_and_notify_parent`](Self::finish_job_and_notify_parent), and can only be paused or
-    /// interrupted here. A run that is over stays as it is ([`StoreError::Over`]).
-    pub async fn end_run(&self, run: &RunId, ending: Ending) -> Result<(), StoreError> {
+    /// A job owes its parent a result, so it ends with
+    /// [`finish_job_and_notify_parent`](Self::finish_job_and_notify_parent); here it can only be paused or
+    /// interrupted. A run that has ended cannot end again ([`StoreError::Over`]).
+    pub async fn end_run(&self, run: &RunId, ending: RunEnd) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {
             let to_be_continued = matches!(ending.status, RunStatus::Paused | RunStatus::Interrupted);
@@ -74,33 +73,32 @@ impl Store {
         .await
     }
 
-    /// Deletes a run with all runs below it and everything they left. Whether somebody is at work on it is
-    /// for the caller to find out.
+    /// Deletes a run, all runs below it, and all their data. The caller makes sure that none of them is live.
     pub async fn delete_run(&self, run: &RunId) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {
-            standing(conn, &run)?;
-            spent::forget(conn, &run)?;
+            state(conn, &run)?;
+            spent::subtract(conn, &run)?;
             conn.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([run.as_str()])?;
-            forget_heads(conn)
+            delete_unused_heads(conn)
         })
         .await
     }
 
-    /// Deletes a conversation with everything in it.
+    /// Deletes a conversation and everything in it.
     pub async fn delete_thread(&self, thread: &ThreadId) -> Result<(), StoreError> {
         let thread = thread.clone();
         self.write(move |conn| {
             let mut delete = conn.prepare_cached("DELETE FROM threads WHERE id = ?1")?;
             match delete.execute([thread.as_str()])? {
                 0 => Err(StoreError::NoThread(thread.clone())),
-                _ => forget_heads(conn),
+                _ => delete_unused_heads(conn),
             }
         })
         .await
     }
 
-    /// Gives a conversation another title.
+    /// Renames a conversation.
     pub async fn rename_thread(&self, thread: &ThreadId, title: impl Into<String>) -> Result<(), StoreError> {
         let (thread, title) = (thread.clone(), title.into());
         self.write(move |conn| {
@@ -116,7 +114,7 @@ impl Store {
     async fn set_live(&self, run: &RunId, status: RunStatus, at: Millis) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {
-            let now = standing(conn, &run)?.status;
+            let now = state(conn, &run)?.status;
             if !now.is_live() {
                 return Err(StoreError::Over { run: run.clone(), status: now });
             }
@@ -149,7 +147,7 @@ fn thread_of(conn: &Connection, run: &NewRun) -> Result<ThreadId, StoreError> {
     }
 }
 
-/// A fork that is a tree of its own.
+/// Returns whether the run is a fork with its own run tree.
 fn is_alone(run: &NewRun) -> bool {
     run.fork.as_ref().is_some_and(|fork| fork.alone)
 }
@@ -166,12 +164,12 @@ fn insert_fork(conn: &Connection, run: &RunId, fork: &NewFork) -> Result<(), Sto
 fn root_of(conn: &Connection, run: &NewRun, thread: &ThreadId, lease: Lease) -> Result<RunId, StoreError> {
     let Some(parent) = &run.parent else { return Ok(run.id.clone()) };
     if is_alone(run) {
-        return match standing(conn, parent)?.thread == *thread {
+        return match state(conn, parent)?.thread == *thread {
             true => Ok(run.id.clone()),
             false => Err(StoreError::Misuse("a run belongs to its parent's thread")),
         };
     }
-    let above = may_go_on(conn, parent)?;
+    let above = check_can_continue(conn, parent)?;
     if above.thread != *thread {
         return Err(StoreError::Misuse("a run belongs to its parent's thread"));
     }
@@ -221,23 +219,23 @@ fn insert(
     if done == 0 { Err(StoreError::Exists { what: "run", id: run.id.to_string() }) } else { Ok(()) }
 }
 
-pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(), StoreError> {
+pub(super) fn end(conn: &Connection, run: &RunId, ending: &RunEnd) -> Result<(), StoreError> {
     if ending.status.is_live() {
         return Err(StoreError::Misuse("an ended run is not at work"));
     }
-    let before = standing(conn, run)?;
+    let before = state(conn, run)?;
     if before.status.is_final() {
         return Err(StoreError::Over { run: run.clone(), status: before.status });
     }
     if before.status.is_live() {
-        spent::change(conn, run, -spent::all_aside(conn, run)?)?;
+        spent::change(conn, run, -spent::reservations(conn, run)?)?;
     }
     let mut update = conn.prepare_cached(
         "UPDATE runs SET status = ?2, final_text = ?3, error = ?4, ended_at = ?5, updated_at = ?5 WHERE id = ?1",
     )?;
     update.execute(params![run.as_str(), ending.status, ending.final_text, ending.error, ending.at])?;
     if ending.status != RunStatus::Paused {
-        // Nobody waits for an answer any more, and what was set aside for it is free.
+        // No one waits for a reply any more, so the reservation is released.
         let mut close = conn.prepare_cached(
             "UPDATE model_calls SET status = 'failed', error = 'the run ended', ended_at = ?2
              WHERE run = ?1 AND status = 'asked'",
@@ -252,7 +250,7 @@ pub(super) fn end(conn: &Connection, run: &RunId, ending: &Ending) -> Result<(),
     if let Some(fork) = &ending.fork {
         end_fork(conn, run, fork)?;
     }
-    give_back(conn, &before.root)?;
+    release_lease(conn, &before.root)?;
     if before.kind == RunKind::Main { touch_thread(conn, &before.thread, ending.at) } else { Ok(()) }
 }
 
@@ -275,7 +273,7 @@ fn end_fork(conn: &Connection, run: &RunId, fork: &ForkEnd) -> Result<(), StoreE
     Ok(())
 }
 
-/// What came of a task is what its last run answered; where it stands is for the main agent to judge.
+/// Stores the final text of the task's last run as its result. The main agent sets the task's status.
 fn answer_task(conn: &Connection, run: &RunId, answer: &str, at: Millis) -> Result<(), StoreError> {
     let mut update = conn.prepare_cached(
         "UPDATE tasks SET result = ?2, updated_at = ?3 WHERE id = (SELECT task FROM runs WHERE id = ?1)",
@@ -284,7 +282,7 @@ fn answer_task(conn: &Connection, run: &RunId, answer: &str, at: Millis) -> Resu
     Ok(())
 }
 
-fn know_files_of(conn: &Connection, run: &RunId, parent: &RunId) -> Result<(), StoreError> {
+fn copy_known_files(conn: &Connection, run: &RunId, parent: &RunId) -> Result<(), StoreError> {
     let mut copy = conn.prepare_cached(
         "INSERT INTO seen_files (run, path, sha256) SELECT ?1, path, sha256 FROM seen_files WHERE run = ?2",
     )?;
@@ -292,7 +290,7 @@ fn know_files_of(conn: &Connection, run: &RunId, parent: &RunId) -> Result<(), S
     Ok(())
 }
 
-/// Something happened in the conversation. A clock that was set back does not make it older.
+/// Updates the time of the last change. A clock that was set back does not make the conversation older.
 pub(super) fn touch_thread(conn: &Connection, thread: &ThreadId, at: Millis) -> Result<(), StoreError> {
     let mut update =
         conn.prepare_cached("UPDATE threads SET updated_at = ?2 WHERE id = ?1 AND updated_at < ?2")?;
@@ -300,13 +298,13 @@ pub(super) fn touch_thread(conn: &Connection, thread: &ThreadId, at: Millis) -> 
     Ok(())
 }
 
-/// Heads are shared, so they go when the last call that used them is gone.
-fn forget_heads(conn: &Connection) -> Result<(), StoreError> {
+/// Deletes unused heads. Heads are shared, so they stay until the last call that used them is deleted.
+fn delete_unused_heads(conn: &Connection) -> Result<(), StoreError> {
     conn.execute("DELETE FROM heads WHERE hash NOT IN (SELECT head FROM model_calls)", [])?;
     Ok(())
 }
 
-/// Who holds a tree, as its root's row says.
+/// Returns the holder of a tree's lease.
 pub(super) fn holder(conn: &Connection, root: &RunId) -> Result<Option<Lease>, StoreError> {
     let mut find = conn.prepare_cached("SELECT writer_pid, writer_start FROM runs WHERE id = ?1")?;
     let found = find.query_row([root.as_str()], |row| crate::read::lease(row, 0)).optional()?;

@@ -1,7 +1,7 @@
-//! What a run and all below it have used and set aside, kept as sums.
+//! Sums of what a run and all runs below it have used and reserved.
 //!
-//! Who asks whether a question fits a limit must not add up the whole tree: a thousand that ask would read a million
-//! rows. A sum is made when its limit is looked at first, and every write that changes what it adds up changes it too.
+//! Checking a limit must not add up the whole tree: a thousand agents would read a million rows. A sum is
+//! created at the first check of a limit, and every later write that affects it updates it.
 
 use std::ops::{Add, Neg};
 
@@ -11,19 +11,19 @@ use session::{RunId, Usage};
 use super::count;
 use crate::{ModelCallId, StoreError, read};
 
-/// Money and tokens.
+/// Amounts of money and tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     pub(crate) used_microusd: i64,
     pub(crate) used_tokens: i64,
-    /// Set aside for open questions. What was broken off sets nothing aside until it goes on.
+    /// Reserved for open calls. A paused run reserves nothing.
     pub(crate) aside_microusd: i64,
     pub(crate) aside_tokens: i64,
 }
 
 impl Spent {
-    /// What an answer used, as its provider tells it.
-    fn told(cost_microusd: Option<i64>, usage: &Usage) -> Self {
+    /// Returns what a reply used, as its provider reported it.
+    fn reported(cost_microusd: Option<i64>, usage: &Usage) -> Self {
         let Usage { input, output, cache_read, cache_write_5m, cache_write_1h, .. } = *usage;
         let tokens: i64 = [input, output, cache_read, cache_write_5m, cache_write_1h].map(count).iter().sum();
         Self { used_microusd: cost_microusd.unwrap_or_default(), used_tokens: tokens, ..Self::default() }
@@ -65,24 +65,24 @@ impl Neg for Spent {
     }
 }
 
-/// The sum that is kept for a run.
-pub(crate) fn kept(conn: &Connection, run: &RunId) -> Result<Option<Spent>, StoreError> {
+/// Reads the stored sum of a run.
+pub(crate) fn stored(conn: &Connection, run: &RunId) -> Result<Option<Spent>, StoreError> {
     let mut find = conn.prepare_cached(
         "SELECT used_microusd, used_tokens, aside_microusd, aside_tokens FROM spent WHERE run = ?1",
     )?;
     Ok(find.query_row([run.as_str()], Spent::read).optional()?)
 }
 
-/// Keeps a sum from now on.
-pub(super) fn keep(conn: &Connection, run: &RunId, spent: Spent) -> Result<(), StoreError> {
+/// Stores a sum.
+pub(super) fn insert(conn: &Connection, run: &RunId, spent: Spent) -> Result<(), StoreError> {
     let mut insert = conn.prepare_cached("INSERT INTO spent VALUES (?1, ?2, ?3, ?4, ?5)")?;
     let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = spent;
     insert.execute(params![run.as_str(), used_microusd, used_tokens, aside_microusd, aside_tokens])?;
     Ok(())
 }
 
-/// The sum of a run and all below it, added up.
-pub(crate) fn added_up(conn: &Connection, run: &RunId) -> Result<Spent, StoreError> {
+/// Computes the sum of a run and all runs below it.
+pub(crate) fn computed(conn: &Connection, run: &RunId) -> Result<Spent, StoreError> {
     let mut find = conn.prepare_cached(
         "WITH RECURSIVE below (id) AS (
              SELECT ?1 UNION ALL
@@ -102,17 +102,17 @@ pub(crate) fn added_up(conn: &Connection, run: &RunId) -> Result<Spent, StoreErr
     Ok(find.query_row([run.as_str()], Spent::read)?)
 }
 
-/// What an answer used. Where its provider does not say, it counts as what was set aside for it: a limit is a promise,
-/// and less could be untrue.
+/// Returns what a reply used. If its provider did not report it, the reservation counts as used, so that a
+/// limit is never exceeded unnoticed.
 pub(super) fn used(
     conn: &Connection,
     call: ModelCallId,
     cost_microusd: Option<i64>,
     usage: &Usage,
 ) -> Result<Spent, StoreError> {
-    let told = Spent::told(cost_microusd, usage);
+    let reported = Spent::reported(cost_microusd, usage);
     if cost_microusd.is_some() && usage.is_reported() {
-        return Ok(told);
+        return Ok(reported);
     }
     let mut find = conn.prepare_cached(
         "SELECT c.reserved_microusd, coalesce(t.tokens, c.request_len / 3), 0, 0
@@ -122,16 +122,16 @@ pub(super) fn used(
     Ok(Spent {
         used_microusd: cost_microusd.unwrap_or(most.used_microusd),
         used_tokens: if usage.is_reported() {
-            told.used_tokens
+            reported.used_tokens
         } else {
-            told.used_tokens.max(most.used_tokens)
+            reported.used_tokens.max(most.used_tokens)
         },
-        ..told
+        ..reported
     })
 }
 
-/// What an open question sets aside.
-pub(super) fn aside(conn: &Connection, call: ModelCallId) -> Result<Spent, StoreError> {
+/// Returns the reservation of an open call.
+pub(super) fn reservation(conn: &Connection, call: ModelCallId) -> Result<Spent, StoreError> {
     let mut find = conn.prepare_cached(
         "SELECT 0, 0, c.reserved_microusd, coalesce(t.tokens, 0)
          FROM model_calls c LEFT JOIN reserved_tokens t ON t.model_call = c.id WHERE c.id = ?1",
@@ -139,8 +139,8 @@ pub(super) fn aside(conn: &Connection, call: ModelCallId) -> Result<Spent, Store
     Ok(find.query_row([call], Spent::read)?)
 }
 
-/// What all open questions of one run set aside, while it is at work.
-pub(super) fn all_aside(conn: &Connection, run: &RunId) -> Result<Spent, StoreError> {
+/// Returns the reservations of all open calls of one run.
+pub(super) fn reservations(conn: &Connection, run: &RunId) -> Result<Spent, StoreError> {
     let mut find = conn.prepare_cached(
         "SELECT 0, 0, coalesce(sum(c.reserved_microusd), 0), coalesce(sum(t.tokens), 0)
          FROM model_calls c LEFT JOIN reserved_tokens t ON t.model_call = c.id
@@ -149,12 +149,12 @@ pub(super) fn all_aside(conn: &Connection, run: &RunId) -> Result<Spent, StoreEr
     Ok(find.query_row([run.as_str()], Spent::read)?)
 }
 
-/// Changes the sums of a run and of all above it, where they are kept.
+/// Changes the stored sums of a run and of all runs above it.
 pub(super) fn change(conn: &Connection, run: &RunId, by: Spent) -> Result<(), StoreError> {
     change_from(conn, run, read::above(conn, run)?, by)
 }
 
-/// The same, where it is known which run is above.
+/// Changes the sums like [`change`], for callers that know the run above.
 pub(super) fn change_from(
     conn: &Connection,
     run: &RunId,
@@ -169,7 +169,7 @@ pub(super) fn change_from(
              aside_microusd = aside_microusd + ?4, aside_tokens = aside_tokens + ?5
          WHERE run = ?1",
     )?;
-    // Run by run: a recursive query would make two tables for what is nearly always two rows.
+    // Run by run: a recursive query would build two tables for what is almost always two rows.
     let mut add = |run: &RunId| {
         let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = by;
         update.execute(params![run.as_str(), used_microusd, used_tokens, aside_microusd, aside_tokens])
@@ -183,8 +183,8 @@ pub(super) fn change_from(
     Ok(())
 }
 
-/// A run goes with all below it: those above have not used what it did.
-pub(super) fn forget(conn: &Connection, run: &RunId) -> Result<(), StoreError> {
-    let gone = kept(conn, run)?.map_or_else(|| added_up(conn, run), Ok)?;
+/// Subtracts the sum of a run that is about to be deleted from the runs above it.
+pub(super) fn subtract(conn: &Connection, run: &RunId) -> Result<(), StoreError> {
+    let gone = stored(conn, run)?.map_or_else(|| computed(conn, run), Ok)?;
     change(conn, run, -gone)
 }

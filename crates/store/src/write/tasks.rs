@@ -1,4 +1,4 @@
-//! Tasks: what the main agent planned. A change says what changes; nothing else does.
+//! Tasks of the main agent. Their status changes only by these writes.
 
 use rusqlite::{Connection, params};
 use session::{TaskId, ThreadId};
@@ -6,7 +6,7 @@ use session::{TaskId, ThreadId};
 use crate::{Millis, NewTask, Store, StoreError, TaskChange};
 
 impl Store {
-    /// Plans a task, behind the others of its conversation.
+    /// Creates a task at the end of its conversation's list.
     pub async fn create_task(&self, task: NewTask) -> Result<(), StoreError> {
         self.write(move |conn| match plan(conn, &task)? {
             true => Ok(()),
@@ -15,7 +15,7 @@ impl Store {
         .await
     }
 
-    /// Changes a task of this conversation; another conversation's is refused.
+    /// Changes a task of this conversation. Fails for a task of another one.
     pub async fn update_task(
         &self,
         thread: &ThreadId,
@@ -31,8 +31,8 @@ impl Store {
         .await
     }
 
-    /// Plans and changes tasks of a conversation, all of them or none. A new one that is there already stays as it is, so
-    /// that the same call can be made again; another conversation's task is refused.
+    /// Creates and changes tasks of a conversation in one transaction. A new task that already exists is left
+    /// unchanged, so that the same call can be repeated. Fails for a task of another conversation.
     pub async fn change_tasks(
         &self,
         thread: &ThreadId,
@@ -55,7 +55,7 @@ impl Store {
         .await
     }
 
-    /// Deletes a task of this conversation. The runs that worked on it stay; they are only unlinked.
+    /// Deletes a task of this conversation. The runs that worked on it stay, without their link to it.
     pub async fn delete_task(&self, thread: &ThreadId, task: &TaskId) -> Result<(), StoreError> {
         let (thread, task) = (thread.clone(), task.clone());
         self.write(move |conn| {
@@ -69,7 +69,7 @@ impl Store {
     }
 }
 
-/// Puts a task behind the others; says whether it is new.
+/// Inserts a task after the others. Returns whether it is new.
 fn plan(conn: &Connection, task: &NewTask) -> Result<bool, StoreError> {
     if !conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1")?.exists([task.thread.as_str()])? {
         return Err(StoreError::NoThread(task.thread.clone()));
@@ -84,7 +84,7 @@ fn plan(conn: &Connection, task: &NewTask) -> Result<bool, StoreError> {
     Ok(insert.execute(params![id.as_str(), thread.as_str(), subject, description, at])? > 0)
 }
 
-/// Changes a task of this conversation; says whether it is one.
+/// Changes a task of this conversation. Returns whether it exists.
 fn update(
     conn: &Connection,
     thread: &ThreadId,

@@ -10,9 +10,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use session::{Block, CallId, Role, RunId, ThreadId, ToolResult, Usage};
 use store::{
-    Answered, CallKey, CallStatus, Digest, Filter, FinishedCall, Head, Lease, Millis, NewAttempt, NewMessage,
-    NewModelCall, NewRun, NewThread, NewToolCall, Options, Origin, Policy, Purpose, RunKind, RunThread, Seq,
-    Store,
+    CallKey, CallStatus, Digest, Filter, FinishedCall, Head, Lease, Millis, NewAttempt, NewMessage,
+    NewModelCall, NewReply, NewRun, NewThread, NewToolCall, Options, Origin, Policy, Purpose, RunKind,
+    RunThread, Seq, Store,
 };
 
 use super::table::Speed;
@@ -74,7 +74,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 
 /// Group commit over SQLite alone: each run hands over the rows of one commit and waits, as it does with the journal.
 fn group_commit(path: &Path, runs: usize, steps: u32) -> Result<f64> {
-    let writer = Arc::new(store::bench::RawGroups::open(path)?);
+    let writer = Arc::new(store::bench::PlainGroups::open(path)?);
     runtime()?.block_on(async {
         let begin = Instant::now();
         let walks: Vec<_> = (0..runs)
@@ -102,7 +102,7 @@ fn bulk(path: &Path, runs: usize, steps: u32) -> Result<f64> {
     let bytes = |said: &bool| if *said { payload.as_bytes() } else { &[] };
     let group = |rows: &&[bool]| rows.iter().map(bytes).collect::<Vec<_>>().repeat(runs);
     let groups: Vec<Vec<&[u8]>> = ROWS.iter().map(group).collect();
-    let raw = store::bench::Raw::open(path)?;
+    let raw = store::bench::PlainSqlite::open(path)?;
     let begin = Instant::now();
     raw.write(steps, &groups)?;
     Ok(begin.elapsed().as_secs_f64())
@@ -175,8 +175,8 @@ impl Walker {
 
     async fn walk(&self, steps: u32) -> Result<()> {
         for step in 1..=steps {
-            let asked = self.store.ask(self.question(step)).await?;
-            let seq = self.store.answered(asked, self.attempt(), self.answer(step)).await?;
+            let asked = self.store.begin_model_call(self.question(step)).await?;
+            let seq = self.store.finish_model_call(asked, self.attempt(), self.answer(step)).await?;
             let message = seq.context("a reply is a message")?;
             let key = CallKey { run: self.run.clone(), message, position: 0 };
             self.store.start_calls(&self.run, std::slice::from_ref(&key), NOW).await?;
@@ -225,8 +225,8 @@ impl Walker {
         }
     }
 
-    fn answer(&self, step: u32) -> Answered {
-        Answered {
+    fn answer(&self, step: u32) -> NewReply {
+        NewReply {
             reply: self.payload.clone().into_bytes(),
             usage: Usage { input: 10, output: 1, ..Usage::default() },
             cost_microusd: Some(100),

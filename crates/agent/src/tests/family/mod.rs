@@ -107,7 +107,8 @@ impl Stage {
     /// What the calls of a run were answered, in order.
     fn results(&self, run: &str) -> Vec<String> {
         let calls = self.store().run(&RunId::new(run)).tool_calls().expect("calls");
-        let words = |call: &store::ToolCall| call.result.as_ref().map(preview::words).unwrap_or_default();
+        let words =
+            |call: &store::StoredToolCall| call.result.as_ref().map(preview::words).unwrap_or_default();
         calls.iter().map(words).collect()
     }
 

@@ -1,56 +1,60 @@
-//! Model calls: the question before it is asked, each attempt, the whole answer.
+//! Model calls: the start, each attempt, and the end.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{RunId, Usage};
 
 use super::messages::{append_one, last_seq};
 use super::spent::{self, Spent};
-use super::{Standing, calls, count, jobs, may_go_on, runs, standing};
+use super::{RunState, calls, check_can_continue, count, jobs, runs, state};
 use crate::{
-    Answered, Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, RunKind, RunStatus, Seq, Store,
+    Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, NewReply, RunKind, RunStatus, Seq, Store,
     StoreError,
 };
 
 impl Store {
-    /// Writes down a question to a model before it is asked, with what is said to it first, and sets aside
-    /// what it may cost.
+    /// Stores a model call before its request is sent. Appends `results`, marks the delivered inbox entries,
+    /// and reserves the cost, all in one transaction.
     ///
-    /// Refused with [`StoreError::CancelRequested`] when the run or one above it is to stop, with
-    /// [`StoreError::OverBudget`] when it could use more than one of them may, and as a whole with
-    /// [`StoreError::AlreadyDelivered`] when something does not wait for this run any more.
-    pub async fn ask(&self, call: NewModelCall) -> Result<ModelCallId, StoreError> {
+    /// Fails with [`StoreError::CancelRequested`] if the run or one above it was asked to stop, with
+    /// [`StoreError::OverBudget`] if the call could exceed a limit, and with [`StoreError::AlreadyDelivered`]
+    /// if an inbox entry no longer waits for this run.
+    pub async fn begin_model_call(&self, call: NewModelCall) -> Result<ModelCallId, StoreError> {
         self.write(move |conn| {
-            let standing = may_go_on(conn, &call.run)?;
-            // All of them are looked at before anything is written: who is refused has nothing to undo.
+            let state = check_can_continue(conn, &call.run)?;
+            // All limits are checked before the first write, so that a refusal has nothing to undo.
             let mut new = Vec::new();
             for limit in &call.within {
-                let known = spent::kept(conn, &limit.run)?;
-                let spent = known.map_or_else(|| spent::added_up(conn, &limit.run), Ok)?;
-                fits(spent, limit, &call)?;
+                let known = spent::stored(conn, &limit.run)?;
+                let spent = known.map_or_else(|| spent::computed(conn, &limit.run), Ok)?;
+                check_limit(spent, limit, &call)?;
                 new.extend(known.is_none().then_some((&limit.run, spent)));
             }
             for (run, spent) in new {
-                spent::keep(conn, run, spent)?;
+                spent::insert(conn, run, spent)?;
             }
             let last = match &call.results {
                 Some(results) => {
-                    let seq = append_one(conn, &call.run, standing.kind, results, None)?;
+                    let seq = append_one(conn, &call.run, state.kind, results, None)?;
                     jobs::delivered(conn, &call.run, &call.delivers, seq)?;
                     seq
                 }
                 None if call.delivers.is_empty() => last_seq(conn, &call.run)?,
                 None => return Err(StoreError::Misuse("what waits is delivered by a message")),
             };
-            if standing.kind == RunKind::Main {
-                runs::touch_thread(conn, &standing.thread, call.at)?;
+            if state.kind == RunKind::Main {
+                runs::touch_thread(conn, &state.thread, call.at)?;
             }
-            insert(conn, &call, standing, last)
+            insert(conn, &call, state, last)
         })
         .await
     }
 
-    /// Keeps an attempt that brought no reply; the question stays open.
-    pub async fn attempt_failed(&self, call: ModelCallId, attempt: NewAttempt) -> Result<(), StoreError> {
+    /// Stores an attempt without a complete reply. The call stays open.
+    pub async fn record_failed_attempt(
+        &self,
+        call: ModelCallId,
+        attempt: NewAttempt,
+    ) -> Result<(), StoreError> {
         self.write(move |conn| {
             open_call(conn, call)?;
             insert_attempt(conn, call, &attempt)
@@ -58,21 +62,21 @@ impl Store {
         .await
     }
 
-    /// Keeps a whole reply: the attempt that brought it, its message, and the tool calls it plans.
+    /// Stores a complete reply: its attempt, its message, and the tool calls in it.
     ///
-    /// Returns the number of its message; [`CallKey`](crate::CallKey)s are made of it.
-    pub async fn answered(
+    /// Returns the number of the message, which is part of each [`CallKey`](crate::CallKey).
+    pub async fn finish_model_call(
         &self,
         call: ModelCallId,
         attempt: NewAttempt,
-        answer: Answered,
+        answer: NewReply,
     ) -> Result<Option<Seq>, StoreError> {
         self.write(move |conn| {
             let run = open_call(conn, call)?;
-            let Standing { kind, status, above, .. } = standing(conn, &run)?;
+            let RunState { kind, status, above, .. } = state(conn, &run)?;
             insert_attempt(conn, call, &attempt)?;
-            let freed = freed(conn, status, call)?;
-            settle(conn, call, &attempt, &answer)?;
+            let freed = released_reservation(conn, status, call)?;
+            store_reply(conn, call, &attempt, &answer)?;
             let used = spent::used(conn, call, answer.cost_microusd, &answer.usage)?;
             spent::change_from(conn, &run, above, used + freed)?;
             let Some(message) = &answer.message else {
@@ -89,8 +93,8 @@ impl Store {
         .await
     }
 
-    /// Gives a question up; what was set aside for it is free again.
-    pub async fn asking_failed(
+    /// Gives a call up and releases its reservation.
+    pub async fn fail_model_call(
         &self,
         call: ModelCallId,
         at: Millis,
@@ -99,8 +103,8 @@ impl Store {
         let error = error.into();
         self.write(move |conn| {
             let run = open_call(conn, call)?;
-            let Standing { status, above, .. } = standing(conn, &run)?;
-            spent::change_from(conn, &run, above, freed(conn, status, call)?)?;
+            let RunState { status, above, .. } = state(conn, &run)?;
+            spent::change_from(conn, &run, above, released_reservation(conn, status, call)?)?;
             let mut update = conn.prepare_cached(
                 "UPDATE model_calls SET status = 'failed', error = ?2, ended_at = ?3 WHERE id = ?1",
             )?;
@@ -114,10 +118,10 @@ impl Store {
 fn insert(
     conn: &Connection,
     call: &NewModelCall,
-    standing: Standing,
+    state: RunState,
     last: Seq,
 ) -> Result<ModelCallId, StoreError> {
-    keep_head(conn, &call.head)?;
+    store_head(conn, &call.head)?;
     let mut insert = conn.prepare_cached(
         "INSERT INTO model_calls (run, kind, step, purpose, head, from_seq, to_seq, marks, request_sha256,
              request_len, model, provider, status, reserved_microusd, asked_at)
@@ -125,7 +129,7 @@ fn insert(
     )?;
     insert.execute(params![
         call.run.as_str(),
-        standing.kind,
+        state.kind,
         call.step,
         call.purpose,
         call.head.hash(),
@@ -147,12 +151,12 @@ fn insert(
             conn.prepare_cached("INSERT INTO reserved_tokens (model_call, tokens) VALUES (?1, ?2)")?;
         insert.execute(params![id, aside.aside_tokens])?;
     }
-    spent::change_from(conn, &call.run, standing.above, aside)?;
+    spent::change_from(conn, &call.run, state.above, aside)?;
     Ok(ModelCallId(id))
 }
 
-/// Refuses a question that could use more than is left: what is set aside for others counts as used.
-fn fits(spent: Spent, limit: &Limit, call: &NewModelCall) -> Result<(), StoreError> {
+/// Refuses a call that could exceed what is left of a limit. Reservations count as used.
+fn check_limit(spent: Spent, limit: &Limit, call: &NewModelCall) -> Result<(), StoreError> {
     let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = spent;
     let checks = [
         ("microusd", limit.microusd, used_microusd, aside_microusd, call.reserved_microusd),
@@ -167,13 +171,18 @@ fn fits(spent: Spent, limit: &Limit, call: &NewModelCall) -> Result<(), StoreErr
     Ok(())
 }
 
-/// What was set aside for a question is free again; what was broken off had set nothing aside.
-fn freed(conn: &Connection, status: RunStatus, call: ModelCallId) -> Result<Spent, StoreError> {
-    if status.is_live() { Ok(-spent::aside(conn, call)?) } else { Ok(Spent::default()) }
+/// Returns what releasing a reservation changes. The reservations of a run that is not live are released
+/// already.
+fn released_reservation(
+    conn: &Connection,
+    status: RunStatus,
+    call: ModelCallId,
+) -> Result<Spent, StoreError> {
+    if status.is_live() { Ok(-spent::reservation(conn, call)?) } else { Ok(Spent::default()) }
 }
 
-fn keep_head(conn: &Connection, head: &Head) -> Result<(), StoreError> {
-    // Looked for first: it is long, nearly always there, and binding its bytes would copy them.
+fn store_head(conn: &Connection, head: &Head) -> Result<(), StoreError> {
+    // Checked first: a head is long and almost always stored, and binding its bytes would copy them.
     if !conn.prepare_cached("SELECT 1 FROM heads WHERE hash = ?1")?.exists([head.hash()])? {
         let mut insert = conn.prepare_cached("INSERT INTO heads (hash, bytes) VALUES (?1, ?2)")?;
         insert.execute(params![head.hash(), head.bytes()])?;
@@ -181,7 +190,7 @@ fn keep_head(conn: &Connection, head: &Head) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The run of a call that has no end yet.
+/// Returns the run of a call that has not ended.
 fn open_call(conn: &Connection, call: ModelCallId) -> Result<RunId, StoreError> {
     let mut find = conn.prepare_cached("SELECT run, status = 'asked' FROM model_calls WHERE id = ?1")?;
     let found = find.query_row([call], |row| Ok((row.get::<_, String>(0)?, row.get(1)?))).optional()?;
@@ -213,11 +222,11 @@ fn insert_attempt(conn: &Connection, call: ModelCallId, attempt: &NewAttempt) ->
     Ok(())
 }
 
-fn settle(
+fn store_reply(
     conn: &Connection,
     call: ModelCallId,
     attempt: &NewAttempt,
-    answer: &Answered,
+    answer: &NewReply,
 ) -> Result<(), StoreError> {
     let Usage { input, output, cache_read, cache_write_5m, cache_write_1h, reasoning } = answer.usage;
     let mut update = conn.prepare_cached(

@@ -1,17 +1,17 @@
-//! A fork's journal when the disk cannot be written: it goes on in memory, and comes back.
+//! A fork's journal when the disk cannot be written: it moves to memory and comes back.
 
 use std::fmt::Write as _;
 
 use rusqlite::Connection;
 
 use super::*;
-use crate::write::spent::{added_up, kept};
+use crate::write::spent::{computed, stored};
 
 const FORK: &str = "f";
-/// How many steps [`step`] knows.
+/// Number of steps in [`step`].
 const STEPS: usize = 8;
 
-/// A parent with a turn and a limit, and a connection that can keep everybody else from writing.
+/// A parent with a turn and a limit, and a connection that can block all writers.
 async fn forkable() -> (Room, Connection) {
     let folder = tempfile::tempdir().expect("a folder");
     let options = Options { busy_timeout: Duration::from_millis(1) };
@@ -19,8 +19,8 @@ async fn forkable() -> (Room, Connection) {
     let room = Room { store, folder };
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     let asked = NewModelCall { within: vec![limit()], ..question("m") };
-    let call = room.store.ask(asked).await.expect("asked");
-    room.store.answered(call, attempt("hi"), answer("hi", &[])).await.expect("answered");
+    let call = room.store.begin_model_call(asked).await.expect("asked");
+    room.store.finish_model_call(call, attempt("hi"), answer("hi", &[])).await.expect("answered");
     let other = Connection::open(room.path()).expect("opened");
     (room, other)
 }
@@ -43,33 +43,33 @@ fn fork() -> NewRun {
     NewRun { fork: Some(fork), background: true, ..child_run(FORK, "m", "m", RunKind::Fork) }
 }
 
-/// What a fork's loop writes, one after the other.
+/// The writes of a fork's loop, in order.
 async fn step(store: &Store, n: usize) -> Result<(), StoreError> {
     let calls = || store.run(&run_id(FORK)).model_calls().expect("calls");
     let open = || calls().last().expect("a question").id;
     let ask = |step| NewModelCall { step, within: vec![limit()], reserved_tokens: 9, ..question(FORK) };
     match n {
         0 => store.start_run(fork(), ME).await,
-        1 => store.ask(ask(1)).await.map(drop),
-        2 => store.attempt_failed(open(), NewAttempt { status: Some(529), ..attempt("busy") }).await,
-        3 => store.answered(open(), attempt("look"), answer("look", &["put"])).await.map(drop),
+        1 => store.begin_model_call(ask(1)).await.map(drop),
+        2 => store.record_failed_attempt(open(), NewAttempt { status: Some(529), ..attempt("busy") }).await,
+        3 => store.finish_model_call(open(), attempt("look"), answer("look", &["put"])).await.map(drop),
         4 => store.start_calls(&run_id(FORK), &[key(FORK, Seq(4), 0)], NOW).await,
         5 => store.finish_call(finished(key(FORK, Seq(4), 0), "done")).await,
         6 => {
             let results = Some(message(Role::User, Origin::Results, "done"));
-            store.ask(NewModelCall { results, ..ask(2) }).await.map(drop)?;
-            store.answered(open(), attempt("yes"), answer("yes", &[])).await.map(drop)
+            store.begin_model_call(NewModelCall { results, ..ask(2) }).await.map(drop)?;
+            store.finish_model_call(open(), attempt("yes"), answer("yes", &[])).await.map(drop)
         }
         _ => {
             let fork = Some(ForkEnd { event: r#"{"outcome":"completed"}"#.to_owned(), forget: None });
-            let ending = Ending { fork, ..ending(RunStatus::Completed, "yes") };
+            let ending = RunEnd { fork, ..ending(RunStatus::Completed, "yes") };
             store.finish_job_and_notify_parent(&run_id(FORK), ending, b"news".to_vec()).await.map(drop)
         }
     }
 }
 
-/// Everything that is kept of the fork and that its parent is told, without the numbers of its questions.
-fn told(store: &Store) -> String {
+/// Everything that is stored of the fork or sent to its parent, without the numbers of its model calls.
+fn everything(store: &Store) -> String {
     let reads = store.run(&run_id(FORK));
     let mut text = String::new();
     let mut line = |what: &dyn std::fmt::Debug| writeln!(text, "{what:?}").expect("a string takes all");
@@ -87,7 +87,7 @@ fn told(store: &Store) -> String {
     line(&reads.tool_calls().expect("calls"));
     line(&reads.totals().expect("totals"));
     line(&store.run(&run_id("m")).jobs().expect("jobs"));
-    let waiting = store.run(&run_id("m")).oldest_in_inbox(10).expect("inbox");
+    let waiting = store.run(&run_id("m")).first_in_inbox(10).expect("inbox");
     line(&waiting.into_iter().map(|entry| entry.body).collect::<Vec<_>>());
     text
 }
@@ -110,7 +110,7 @@ async fn whenever_the_disk_fails_nothing_is_missed_and_all_comes_back() {
             step(&store, n).await.unwrap_or_else(|error| panic!("{fails_at}, {n}: {error}"));
         }
         assert!(matches!(store.in_memory(), Some(StoreError::Locked { .. })), "{fails_at}");
-        assert_eq!(told(&store), told(&undisturbed.store), "{fails_at}, in memory");
+        assert_eq!(everything(&store), everything(&undisturbed.store), "{fails_at}, in memory");
         let others = room.store.append(&run_id("m"), vec![prompt("now")]).await;
         assert!(matches!(others, Err(StoreError::Locked { .. })), "only forks go on: {others:?}");
         let back = store.back_to_disk().await;
@@ -118,14 +118,15 @@ async fn whenever_the_disk_fails_nothing_is_missed_and_all_comes_back() {
         assert!(store.in_memory().is_some(), "nothing is lost by trying");
 
         other.execute_batch("ROLLBACK").expect("unlocked");
-        // Somebody else asks something meanwhile.
+        // Another run makes a model call meanwhile.
         room.store.turn("m", "more", &[]).await;
         store.back_to_disk().await.unwrap_or_else(|error| panic!("{fails_at}: {error}"));
         assert!(store.in_memory().is_none());
-        assert_eq!(told(&room.reopened()), told(&undisturbed.store), "{fails_at}, on the disk");
-        let sums = room.store.read_all(|conn| Ok((kept(conn, &run_id("m"))?, added_up(conn, &run_id("m"))?)));
-        let (kept, sum) = sums.expect("read");
-        assert_eq!(kept, Some(sum), "{fails_at}");
+        assert_eq!(everything(&room.reopened()), everything(&undisturbed.store), "{fails_at}, on the disk");
+        let sums =
+            room.store.read_all(|conn| Ok((stored(conn, &run_id("m"))?, computed(conn, &run_id("m"))?)));
+        let (stored, sum) = sums.expect("read");
+        assert_eq!(stored, Some(sum), "{fails_at}");
         assert!(room.store.check().expect("checked").problems.is_empty());
     }
 }
@@ -135,14 +136,17 @@ async fn what_others_have_set_aside_is_not_waited_for_in_memory() {
     let (room, other) = forkable().await;
     let store = room.store.for_fork(&run_id(FORK), &run_id("m"));
     let all = NewModelCall { within: vec![limit()], reserved_microusd: 9_000, ..question("m") };
-    room.store.ask(all).await.expect("asked");
+    room.store.begin_model_call(all).await.expect("asked");
     step(&store, 0).await.expect("started");
     let asked = || NewModelCall { within: vec![limit()], reserved_microusd: 2_000, ..question(FORK) };
-    let over = store.ask(asked()).await;
+    let over = store.begin_model_call(asked()).await;
     assert!(matches!(over, Err(StoreError::OverBudget { .. })), "{over:?}");
     other.execute_batch("BEGIN IMMEDIATE").expect("locked");
-    store.ask(asked()).await.expect("nobody gives back in memory what was set aside on the disk");
-    let over = store.ask(NewModelCall { reserved_microusd: 9_000, ..asked() }).await;
+    store
+        .begin_model_call(asked())
+        .await
+        .expect("nobody gives back in memory what was set aside on the disk");
+    let over = store.begin_model_call(NewModelCall { reserved_microusd: 9_000, ..asked() }).await;
     assert!(matches!(over, Err(StoreError::OverBudget { .. })), "its own counts: {over:?}");
 }
 
