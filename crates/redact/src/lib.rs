@@ -182,7 +182,7 @@ impl Redactor {
                     };
                 }
                 // What could not be unpacked has no place in what is kept; it is named.
-                let unsearched = decoded.goes_on.map(SearchGap::Remainder);
+                let unsearched = decoded.trailing_after.map(SearchGap::Remainder);
                 let bytes = Cow::Owned(found.bytes.into_owned());
                 RedactedText { bytes, decoded: true, edits: None, unsearched }
             }

@@ -1,4 +1,4 @@
-//! Ids are types: two of them cannot be swapped by accident.
+//! Typed ids, so that two of them cannot be swapped by accident.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ macro_rules! id_type {
         pub struct $name(String);
 
         impl $name {
-            /// Wraps the text of an id as it was seen.
+            /// Wraps the text of an id.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
 
-            /// The text of the id.
+            /// Returns the text of the id.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -32,29 +32,29 @@ macro_rules! id_type {
 }
 
 id_type!(
-    /// One exchange in a recording, as in `r000001`: numbered in the order of arrival.
+    /// Id of an exchange in a recording, such as `r000001`, numbered in the order of arrival.
     RequestId
 );
 id_type!(
-    /// One tool call, as the model named it; its result carries the same id.
+    /// Id of a tool call, as the model chose it. The result of the call carries the same id.
     CallId
 );
 
 id_type!(
-    /// A user's conversation in the store.
+    /// Id of a user's conversation in the store.
     ThreadId
 );
 id_type!(
-    /// One execution of one agent's loop; a job's id is its run's.
+    /// Id of one execution of an agent's loop. The id of a job is that of its run.
     RunId
 );
 id_type!(
-    /// A piece of work that the main agent planned.
+    /// Id of a piece of work that the main agent planned.
     TaskId
 );
 
 impl RequestId {
-    /// The id of the `n`th request of a recording, counted from 1.
+    /// Returns the id of the `n`th request of a recording, counted from 1.
     pub fn nth(n: u64) -> Self {
         Self(format!("r{n:06}"))
     }

@@ -1,7 +1,7 @@
-//! Characters that nobody sees, and that a model reads all the same.
+//! Characters that people do not see and models read.
 
-/// Whether a character breaks lines, turns the direction of writing, or is not seen at all. The selectors behind many a
-/// sign, U+FE0E and U+FE0F, are what people write. Control characters are a matter of their own.
+/// Returns true if a character breaks lines, changes the direction of writing, or is invisible. Excluded are U+FE0E
+/// and U+FE0F, which select how many symbols look, and control characters, which callers handle themselves.
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}'

@@ -1,7 +1,7 @@
-//! What a conversation *is*: messages, blocks, replies, ids and usage.
+//! The values of a conversation: messages, blocks, replies, ids and usage.
 //!
-//! Start at [`Message`] and [`Reply`]. Nothing here knows a provider's JSON, opens a file or reads a
-//! clock: `wire` translates between these values and the bytes that crossed the wire.
+//! Start at [`Message`] and [`Reply`]. This crate knows no provider's JSON, opens no file and reads no clock. The
+//! `wire` crate translates between these values and the bytes of a request or response.
 
 mod id;
 mod invisible;

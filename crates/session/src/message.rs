@@ -1,31 +1,31 @@
-//! Messages and the blocks they are made of, in the words all providers share.
+//! Messages and their blocks, in terms that all providers share.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{CallId, Usage};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Instructions; some harnesses also send them in the middle of a conversation.
+    /// Instructions. Some harnesses also send them in the middle of a conversation.
     System,
-    /// Instructions, as newer OpenAI models call them.
+    /// Instructions, in the term of newer OpenAI models.
     Developer,
-    /// The person, or the harness speaking for them.
+    /// The user, or the harness on the user's behalf.
     User,
     /// The model.
     Assistant,
-    /// A tool's answer, where the provider gives it a role of its own.
+    /// A tool result, for providers that give it a role of its own.
     Tool,
 }
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said, in order.
+    /// The content, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -38,142 +38,141 @@ pub enum Block {
         /// The text.
         text: String,
     },
-    /// The model's reasoning, readable.
+    /// Readable reasoning of the model.
     Thinking {
         /// The reasoning text, or its summary.
         text: String,
-        /// The provider's seal over it, opaque, sent back unchanged.
+        /// The provider's opaque signature, sent back unchanged.
         signature: Option<String>,
     },
-    /// The model's reasoning, encrypted by the provider.
+    /// Reasoning of the model, encrypted by the provider.
     RedactedThinking {
-        /// Opaque, sent back unchanged.
+        /// Opaque data, sent back unchanged.
         data: String,
     },
-    /// The model refuses, in words.
+    /// A refusal of the model.
     Refusal {
-        /// The words.
+        /// The text of the refusal.
         text: String,
     },
-    /// The model asks for a tool.
+    /// A request for a tool.
     ToolCall(ToolCall),
-    /// What a tool answered.
+    /// The result of a tool.
     ToolResult(ToolResult),
-    /// A picture.
+    /// An image.
     Image(ImageSource),
-    /// A file or document handed to the model.
+    /// A file or document for the model.
     Document {
-        /// Its name or title, where given.
+        /// Its name or title, if known.
         name: Option<String>,
     },
-    /// A tool named in a result so that its schema is loaded from now on.
+    /// The name of a tool whose schema is loaded from this result on.
     ToolReference {
         /// The tool's name.
         name: String,
     },
-    /// An earlier output item, named by the provider's id instead of being sent again.
+    /// The id of an earlier output item that is not sent again.
     ItemReference {
         /// The provider's id of the item.
         id: String,
     },
-    /// Something this version does not understand, kept by its type's name.
-    /// Its bytes are in the wire value it was decoded from.
+    /// A block of an unknown type. Its bytes are in the `wire` value that it was decoded from.
     Unknown {
-        /// The provider's name for it.
+        /// The provider's name of the type.
         kind: String,
     },
 }
 
-/// The model asks for a tool.
+/// A request of the model to run a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The call's id; the result carries it back.
+    /// The id of the call. The result carries the same id.
     pub id: CallId,
     /// The tool's name.
     pub name: String,
-    /// The arguments, the exact text the model wrote: JSON, or free text for a custom tool.
+    /// The arguments exactly as the model wrote them: JSON, or free text for a custom tool.
     pub input: String,
-    /// Run by the provider itself, not by the harness.
+    /// True if the provider runs the tool, not the harness.
     pub server: bool,
 }
 
-/// What a tool answered.
+/// The result of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The call that is answered.
+    /// The id of the call.
     pub call: CallId,
-    /// The answer.
+    /// The content of the result.
     pub blocks: Vec<Block>,
-    /// The tool failed.
+    /// True if the tool failed.
     pub is_error: bool,
-    /// Answered by the provider itself.
+    /// True if the provider ran the tool.
     pub server: bool,
 }
 
-/// Where a picture's bytes are.
+/// The source of an image's bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageSource {
-    /// Inline, base64.
+    /// Inline, in base64.
     Base64 {
-        /// As in `image/png`.
+        /// The media type, such as `image/png`.
         media_type: String,
         /// The base64 text.
         data: String,
     },
-    /// By address (a `data:` address too).
+    /// A URL. It may be a `data:` URL.
     Url {
-        /// The address.
+        /// The URL.
         url: String,
     },
-    /// A file the provider keeps.
+    /// A file that the provider stores.
     File {
-        /// The provider's id of it.
+        /// The provider's id of the file.
         id: String,
     },
 }
 
-/// Why the model stopped.
+/// The reason why the model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It had said everything.
+    /// The reply is complete.
     EndTurn,
-    /// It waits for tool results.
+    /// The model waits for tool results.
     ToolUse,
-    /// The output limit was reached.
+    /// The reply reached the output limit.
     MaxTokens,
-    /// A stop sequence was written.
+    /// The reply contains a stop sequence.
     StopSequence,
-    /// A long server-side turn was paused and may be continued.
+    /// The provider paused a long turn, which can be continued.
     PauseTurn,
-    /// It refused.
+    /// The model refused.
     Refusal,
-    /// A filter of the provider's cut it.
+    /// A filter of the provider cut the reply.
     ContentFilter,
-    /// The context window was full.
+    /// The context window is full.
     ContextWindow,
-    /// Anything else, in the provider's word.
+    /// Any other reason, in the provider's term.
     Other(String),
 }
 
-/// One model reply.
+/// One reply of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
     /// The provider's id of the reply.
     pub id: String,
-    /// The model that answered, as it names itself.
+    /// The model that replied, by the name that the response gives.
     pub model: String,
-    /// What it said, in order.
+    /// The content, in order.
     pub blocks: Vec<Block>,
-    /// Why it stopped; `None` when the stream was cut before it said so.
+    /// The reason why the model stopped. `None` if the stream ended before it.
     pub stop: Option<StopReason>,
-    /// What it consumed.
+    /// The tokens used.
     pub usage: Usage,
 }
 
 impl Reply {
-    /// The tool calls that the harness is asked to run, in order.
+    /// Iterates over the tool calls for the harness, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.blocks.iter().filter_map(|block| match block {
             Block::ToolCall(call) if !call.server => Some(call),
@@ -181,7 +180,7 @@ impl Reply {
         })
     }
 
-    /// The text blocks, joined by newlines; `None` when there are none.
+    /// Returns the text blocks joined by newlines, or `None` if there are none.
     pub fn text(&self) -> Option<String> {
         let texts: Vec<&str> = self
             .blocks

@@ -1,10 +1,11 @@
-//! What a model call consumed.
+//! Token usage of a model call.
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens of one model call, in disjoint parts: nothing is counted under two names.
+/// Tokens of one model call. The parts are disjoint: no token is counted in two of them.
 ///
-/// Providers disagree on whether cached tokens are included in the input; the dialects translate.
+/// Providers disagree on whether cached tokens are a part of the input. The dialects in `wire` convert their
+/// counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Input tokens that were neither read from nor written to the prompt cache.
@@ -13,27 +14,27 @@ pub struct Usage {
     pub output: u64,
     /// Input tokens read from the prompt cache.
     pub cache_read: u64,
-    /// Input tokens written to the prompt cache for five minutes, or for the provider's only term.
+    /// Input tokens written to the prompt cache for five minutes, or for the provider's only lifetime.
     pub cache_write_5m: u64,
     /// Input tokens written to the prompt cache for an hour.
     pub cache_write_1h: u64,
-    /// The part of `output` that was reasoning, where the provider says so.
+    /// The part of `output` that was reasoning, if the provider reports it.
     pub reasoning: u64,
 }
 
 impl Usage {
-    /// All input tokens, however they were billed.
+    /// Returns the number of all input tokens, whatever their price.
     pub fn input_total(&self) -> u64 {
         let cached = self.cache_read.saturating_add(self.cache_write_5m).saturating_add(self.cache_write_1h);
         self.input.saturating_add(cached)
     }
 
-    /// Whether the provider said what was used: no request is without input.
+    /// Returns true if the provider reported the usage. Every request has input tokens.
     pub fn is_reported(&self) -> bool {
         self.input_total() > 0
     }
 
-    /// The part of what was sent that a cache had; nothing where nothing was sent.
+    /// Returns the share of the input that was read from the cache, or `None` if there was no input.
     pub fn hit_rate(&self) -> Option<f64> {
         let all = self.input_total();
         (all > 0).then(|| self.cache_read as f64 / all as f64)
@@ -41,7 +42,7 @@ impl Usage {
 }
 
 impl std::ops::AddAssign for Usage {
-    /// A provider may write any number; a sum that is too large stays at the largest.
+    /// Adds with saturation, because a provider may report any number.
     fn add_assign(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);

@@ -1,45 +1,45 @@
 //! The first difference between two bodies.
 //!
-//! Two JSON texts are compared by value, in document order, and the answer is a JSON pointer; where
-//! only their spelling differs (space, escapes, key order, `1e3` for `1000`) it says so. Anything
-//! else is compared byte by byte. Nothing here recurses, however deep the bodies are.
+//! Two JSON texts are compared by value, in document order, and the result is a JSON pointer. If only their
+//! spelling differs (space, escapes, key order, `1e3` for `1000`), the result says so. Other bodies are compared
+//! byte by byte. There is no recursion, however deep the bodies are.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use crate::json::{Document, Value, ValueKind};
 
-/// The first place where two bodies differ.
+/// The first difference between two bodies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// Both are JSON, and differ in a value.
+    /// Both bodies are JSON and differ in a value.
     Value {
-        /// Where.
+        /// The JSON pointer of the value.
         pointer: String,
-        /// What stands there on the left, as spelled; `None` where there is nothing.
+        /// The text of the value on the left. `None` if it is missing.
         left: Option<String>,
-        /// What stands there on the right.
+        /// The text of the value on the right. `None` if it is missing.
         right: Option<String>,
     },
-    /// Both are JSON with the same values, written in another way.
+    /// Both bodies are JSON with equal values in different spelling.
     Spelling {
-        /// The value of the left body in which the bytes part ways.
+        /// The pointer of the value in the left body that contains the first different byte.
         pointer: String,
-        /// The first byte that differs.
+        /// The offset of the first different byte.
         offset: usize,
     },
-    /// At least one is not JSON.
+    /// At least one of the bodies is not JSON.
     Bytes {
-        /// The first byte that differs.
+        /// The offset of the first different byte.
         offset: usize,
-        /// What stands around it on the left.
+        /// The text around it on the left.
         left: String,
-        /// What stands around it on the right.
+        /// The text around it on the right.
         right: String,
     },
 }
 
-/// The first difference between two bodies; `None` where all bytes are equal.
+/// Returns the first difference between two bodies, or `None` if all bytes are equal.
 pub fn first_difference(left: &[u8], right: &[u8]) -> Option<Difference> {
     if left == right {
         return None;
@@ -52,12 +52,12 @@ pub fn first_difference(left: &[u8], right: &[u8]) -> Option<Difference> {
     Some(by_value.unwrap_or_else(|| Difference::Spelling { pointer: left_json.pointer_at(offset), offset }))
 }
 
-/// The first difference in value between two values, by pointers from them.
+/// Returns the first difference between two values. Pointers are relative to these values.
 pub fn value_difference(left: Value<'_, '_>, right: Value<'_, '_>) -> Option<Difference> {
     let mut open = vec![(String::new(), Some(left), Some(right))];
     while let Some((pointer, left, right)) = open.pop() {
         let (Some(l), Some(r)) = (left, right) else {
-            return Some(differs(pointer, left, right));
+            return Some(difference_at(pointer, left, right));
         };
         if l.raw() == r.raw() {
             continue;
@@ -65,8 +65,8 @@ pub fn value_difference(left: Value<'_, '_>, right: Value<'_, '_>) -> Option<Dif
         let mut children = match (l.kind(), r.kind()) {
             (ValueKind::Object, ValueKind::Object) => paired_members(&pointer, l, r),
             (ValueKind::Array, ValueKind::Array) => paired_items(&pointer, l, r),
-            _ if scalars_agree(l, r) => continue,
-            _ => return Some(differs(pointer, left, right)),
+            _ if scalars_are_equal(l, r) => continue,
+            _ => return Some(difference_at(pointer, left, right)),
         };
         children.reverse(); // the first child must be popped first
         open.append(&mut children);
@@ -93,15 +93,15 @@ fn paired_items<'a, 'd, 'b, 'e>(
     pairs
 }
 
-/// Members meet by name. The order is the left body's; what only the right one has stands where it
-/// stands there: before the member that it comes before.
+/// Pairs members by name, in the order of the left object. A member of the right object alone is placed before the
+/// member that follows it there.
 fn paired_members<'a, 'd, 'b, 'e>(
     pointer: &str,
     left: Value<'a, 'd>,
     right: Value<'b, 'e>,
 ) -> Vec<Pair<'a, 'd, 'b, 'e>> {
     let at = |name: &str| format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
-    // A name given twice stands for its last value, as it does to every common parser.
+    // Of duplicate names the last value counts, as in every common parser.
     let in_left: HashMap<_, _> = left.members().map(|m| (m.name(), m.value)).collect();
     let in_right: HashMap<_, _> = right.members().map(|m| (m.name(), m.value)).collect();
     let mut added = right.members().map(|member| member.name()).peekable();
@@ -124,34 +124,34 @@ fn paired_members<'a, 'd, 'b, 'e>(
     pairs
 }
 
-/// Whether two scalars mean the same, however they are spelled.
-fn scalars_agree(left: Value<'_, '_>, right: Value<'_, '_>) -> bool {
+/// Returns true if two scalars have the same value, however they are spelled.
+fn scalars_are_equal(left: Value<'_, '_>, right: Value<'_, '_>) -> bool {
     match (left.kind(), right.kind()) {
         (ValueKind::String, ValueKind::String) => left.as_str() == right.as_str(),
         (ValueKind::Number, ValueKind::Number) => {
             match (left.raw().parse::<i128>(), right.raw().parse::<i128>()) {
-                // Integers are compared exactly: as floats, two long ids could look equal.
+                // Integers are compared exactly, because two long ids could be equal as floats.
                 (Ok(left), Ok(right)) => left == right,
                 _ => left.as_f64() == right.as_f64(),
             }
         }
-        _ => false, // what is spelled in one way only has been compared
+        _ => false, // other scalars have one spelling, and the texts differ
     }
 }
 
-fn differs(pointer: String, left: Option<Value<'_, '_>>, right: Option<Value<'_, '_>>) -> Difference {
+fn difference_at(pointer: String, left: Option<Value<'_, '_>>, right: Option<Value<'_, '_>>) -> Difference {
     let raw = |value: Option<Value<'_, '_>>| value.map(|value| value.raw().to_owned());
     Difference::Value { pointer, left: raw(left), right: raw(right) }
 }
 
-/// A few bytes on both sides of `offset`.
+/// Returns a few bytes on both sides of `offset`.
 fn around(bytes: &[u8], offset: usize) -> String {
     let from = offset.saturating_sub(CONTEXT / 2).min(bytes.len());
     let to = (offset + CONTEXT / 2).min(bytes.len());
     String::from_utf8_lossy(&bytes[from..to]).into_owned()
 }
 
-/// How much of a long value is shown.
+/// The shown length of a long value.
 const CONTEXT: usize = 80;
 
 impl fmt::Display for Difference {
@@ -176,7 +176,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The part of a long text around a place in it.
+/// Returns the part of a long text around an offset.
 fn window(text: &str, at: usize) -> String {
     if text.len() <= CONTEXT {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! Content codings: gzip, deflate, br and zstd, and lists of them, both ways.
+//! Content codings: gzip, deflate, br and zstd, and lists of them, in both directions.
 //!
-//! The codings are given as the `Content-Encoding` header has them: in the order in which they were
-//! applied. A limit on the decoded length guards against bodies that unpack without end.
+//! A list of codings is the value of a `Content-Encoding` header: in the order in which they were applied. A limit
+//! on the decoded length protects against decompression bombs.
 
 use std::io::{self, Read, Write};
 
@@ -11,11 +11,11 @@ use thiserror::Error;
 /// One content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// Nothing done.
+    /// No coding.
     Identity,
     /// `gzip`
     Gzip,
-    /// `deflate`: zlib's wrapping as the standard has it, bare on the word of many servers.
+    /// `deflate`: with the zlib header as in the standard, or raw as many servers send it.
     Deflate,
     /// `br`
     Brotli,
@@ -35,38 +35,38 @@ impl Coding {
     }
 }
 
-/// Why a body cannot be decoded or encoded.
+/// Error: a body cannot be decoded or encoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CodingError {
-    /// A coding we do not have.
+    /// The coding is not supported.
     #[error("unknown content coding: {0}")]
     Unknown(String),
-    /// It unpacks to more than was allowed.
+    /// The decoded body exceeds the limit.
     #[error("the body is longer than {limit} bytes when decoded")]
     TooLong {
-        /// The most that was allowed.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// It ends before its coding does.
-    #[error("the {0} body is cut off")]
+    /// The body ends before its coding does.
+    #[error("the {0} body is truncated")]
     Cut(&'static str),
-    /// It is not in that coding.
+    /// The body is not in that coding.
     #[error("the body is not valid {0}")]
     Broken(&'static str),
 }
 
-/// A body decoded as far as it goes.
+/// The decoded part of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
-    /// What came out.
+pub struct PartialBody {
+    /// The decoded bytes.
     pub bytes: Vec<u8>,
-    /// Whether that is all of it: `false` where the body was cut off or broken.
+    /// True if all of the body was decoded. False if it was truncated or invalid.
     pub complete: bool,
-    /// The coding that was over, or broke, before the body was.
-    pub goes_on: Option<&'static str>,
+    /// The coding after whose end, or after whose first invalid byte, the body continues.
+    pub trailing_after: Option<&'static str>,
 }
 
-/// The codings that a `Content-Encoding` header names, in the order in which they were applied.
+/// Parses a `Content-Encoding` header into its codings, in the order in which they were applied.
 pub fn codings(header: &str) -> Result<Vec<Coding>, CodingError> {
     let names = header.split(',').map(str::trim).filter(|name| !name.is_empty());
     let coding = |name: &str| match name.to_ascii_lowercase().as_str() {
@@ -80,67 +80,67 @@ pub fn codings(header: &str) -> Result<Vec<Coding>, CodingError> {
     names.map(coding).collect()
 }
 
-/// Decodes a whole body.
+/// Decodes a complete body.
 pub fn decode(header: &str, body: &[u8], limit: usize) -> Result<Vec<u8>, CodingError> {
     let mut bytes = body.to_vec();
     for coding in codings(header)?.into_iter().rev() {
-        let (decoded, error) = undo(coding, &bytes, limit);
+        let (decoded, error) = decode_one(coding, &bytes, limit);
         match error {
             Some(error) => return Err(error),
             None => bytes = decoded,
         }
     }
-    within(bytes, limit)
+    check_limit(bytes, limit)
 }
 
-/// Decodes a body that may be cut off, as far as it goes.
-pub fn decode_partly(header: &str, body: &[u8], limit: usize) -> Result<Decoded, CodingError> {
+/// Decodes a body that may be truncated, as far as possible.
+pub fn decode_partly(header: &str, body: &[u8], limit: usize) -> Result<PartialBody, CodingError> {
     let mut bytes = body.to_vec();
     let mut complete = true;
-    let mut goes_on = None;
+    let mut trailing_after = None;
     for coding in codings(header)?.into_iter().rev() {
-        let (decoded, error) = undo(coding, &bytes, limit);
+        let (decoded, error) = decode_one(coding, &bytes, limit);
         match error {
             Some(too_long @ CodingError::TooLong { .. }) => return Err(too_long),
             Some(error) => {
                 complete = false;
                 if let CodingError::Broken(name) = error {
-                    goes_on = Some(name);
+                    trailing_after = Some(name);
                 }
             }
             None => {}
         }
         bytes = decoded;
     }
-    Ok(Decoded { bytes: within(bytes, limit)?, complete, goes_on })
+    Ok(PartialBody { bytes: check_limit(bytes, limit)?, complete, trailing_after })
 }
 
-/// Encodes a body in the codings named, in that order.
+/// Encodes a body with the given codings, in order.
 pub fn encode(header: &str, body: &[u8]) -> Result<Vec<u8>, CodingError> {
     let mut bytes = body.to_vec();
     for coding in codings(header)? {
-        bytes = apply(coding, &bytes).expect("writing to memory cannot fail");
+        bytes = encode_one(coding, &bytes).expect("writing to memory cannot fail");
     }
     Ok(bytes)
 }
 
-fn within(bytes: Vec<u8>, limit: usize) -> Result<Vec<u8>, CodingError> {
+fn check_limit(bytes: Vec<u8>, limit: usize) -> Result<Vec<u8>, CodingError> {
     if bytes.len() > limit { Err(CodingError::TooLong { limit }) } else { Ok(bytes) }
 }
 
-/// What one coding gives back, and what stopped it before the end.
-fn undo(coding: Coding, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
+/// Decodes one coding. Returns the decoded bytes and the error that ended it early.
+fn decode_one(coding: Coding, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
     if body.is_empty() {
-        return (Vec::new(), None); // as with an answer to HEAD
+        return (Vec::new(), None); // a response to HEAD
     }
     match coding {
         Coding::Identity => (body.to_vec(), None),
         Coding::Gzip => gunzip(body, limit),
         Coding::Deflate => inflate(body, limit),
         Coding::Brotli => {
-            let mut input = Noting { body, exhausted: false };
-            let (out, error) = drain(coding, brotli::Decompressor::new(&mut input, 4096), limit);
-            // The decoder has one error for both: it is a cut where it had asked for more.
+            let mut input = ExhaustionReader { body, exhausted: false };
+            let (out, error) = read_to_limit(coding, brotli::Decompressor::new(&mut input, 4096), limit);
+            // The decoder has one error for both cases. If it had asked for more input, the body is truncated.
             let error = error.map(|error| match error {
                 CodingError::Broken(name) if input.exhausted => CodingError::Cut(name),
                 other => other,
@@ -148,20 +148,20 @@ fn undo(coding: Coding, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingErr
             (out, error)
         }
         Coding::Zstd => match zstd::stream::read::Decoder::with_buffer(body) {
-            Ok(decoder) => drain(coding, decoder, limit),
+            Ok(decoder) => read_to_limit(coding, decoder, limit),
             Err(_) => (Vec::new(), Some(CodingError::Broken(coding.name()))),
         },
     }
 }
 
-/// Member by member, because the ready-made reader takes a few bytes behind the last one for a member
-/// that is cut off.
+/// Decodes member by member, because the multi-member reader of `flate2` takes bytes after the last member for a
+/// truncated one.
 fn gunzip(body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
     let mut out = Vec::new();
     let mut rest = body;
     loop {
         let mut member = flate2::bufread::GzDecoder::new(rest);
-        let (bytes, error) = drain(Coding::Gzip, &mut member, limit - out.len());
+        let (bytes, error) = read_to_limit(Coding::Gzip, &mut member, limit - out.len());
         out.extend(bytes);
         rest = member.into_inner();
         match error {
@@ -174,20 +174,20 @@ fn gunzip(body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
     }
 }
 
-/// A reader that notes when it was asked for more than there is.
-struct Noting<'a> {
+/// A reader that records whether it was asked for more than it has.
+struct ExhaustionReader<'a> {
     body: &'a [u8],
     exhausted: bool,
 }
 
-impl Read for Noting<'_> {
+impl Read for ExhaustionReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.exhausted = self.body.is_empty();
         self.body.read(buffer)
     }
 }
 
-fn drain(coding: Coding, mut decoder: impl Read, limit: usize) -> (Vec<u8>, Option<CodingError>) {
+fn read_to_limit(coding: Coding, mut decoder: impl Read, limit: usize) -> (Vec<u8>, Option<CodingError>) {
     let mut out = Vec::new();
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -206,7 +206,7 @@ fn drain(coding: Coding, mut decoder: impl Read, limit: usize) -> (Vec<u8>, Opti
     }
 }
 
-/// Zlib's wrapping where it looks like it, else bare.
+/// Decodes with the zlib header if there is one, otherwise raw.
 fn inflate(body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
     let wrapped =
         body.len() >= 2 && body[0] & 0x0f == 8 && u16::from_be_bytes([body[0], body[1]]).is_multiple_of(31);
@@ -219,7 +219,7 @@ fn inflate(body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
     inflate_as(Decompress::new(false), body, limit)
 }
 
-/// By hand, because the ready-made reader takes the end of its input for the end of the data.
+/// Decodes without the reader of `flate2`, which takes the end of its input for the end of the data.
 fn inflate_as(mut inflater: Decompress, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
     let mut out = Vec::new();
     let mut buffer = [0; 16 * 1024];
@@ -239,7 +239,7 @@ fn inflate_as(mut inflater: Decompress, body: &[u8], limit: usize) -> (Vec<u8>, 
     }
 }
 
-fn apply(coding: Coding, body: &[u8]) -> io::Result<Vec<u8>> {
+fn encode_one(coding: Coding, body: &[u8]) -> io::Result<Vec<u8>> {
     let level = flate2::Compression::default();
     match coding {
         Coding::Identity => Ok(body.to_vec()),
@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    /// A server that streams flushes after each event: all events before the cut must come out.
+    /// A streaming server flushes after each event, so all events before the cut must be decoded.
     #[test]
     fn a_flushed_stream_gives_every_event_before_the_cut() {
         let event = b"data: {\"n\":1}\n\n";
@@ -352,7 +352,7 @@ mod tests {
             assert_eq!(decode(header, &encoded, MANY).as_ref(), Err(&too_long), "{header}");
             assert_eq!(decode_partly(header, &encoded, MANY).as_ref(), Err(&too_long), "{header}");
             let coding = codings(header).expect("a known coding")[0];
-            let unpacked = undo(coding, &encoded, MANY).0.len();
+            let unpacked = decode_one(coding, &encoded, MANY).0.len();
             assert!(
                 coding == Coding::Identity || unpacked < 2 * MANY,
                 "{header} went on to {unpacked} bytes"

@@ -1,4 +1,4 @@
-//! One provider request and its response, as they crossed the wire.
+//! A provider request and its response as they were sent.
 
 use serde::{Deserialize, Serialize};
 use session::RequestId;
@@ -6,93 +6,93 @@ use session::RequestId;
 /// One HTTP request to a provider and its response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
-    /// Its number in the order of arrival.
+    /// The number in the order of arrival.
     pub id: RequestId,
-    /// What the harness sent.
+    /// The request of the harness.
     pub request: Request,
-    /// What came back, as far as it came; `None` where not even a status arrived.
+    /// The response, as far as it arrived. `None` if not even a status arrived.
     pub response: Option<Response>,
-    /// How it ended.
+    /// The ending.
     pub ending: Ending,
 }
 
-/// What the harness sent.
+/// A request of the harness.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// As in `POST`.
+    /// The method, such as `POST`.
     pub method: String,
-    /// The full address it went to.
+    /// The full URL.
     pub url: String,
-    /// The headers in order, end to end ones only.
+    /// The end-to-end headers, in order.
     pub headers: Vec<Header>,
     /// The body after transfer decoding.
     pub body: Body,
-    /// Headers that came behind the body.
+    /// The headers after the body.
     pub trailers: Vec<Header>,
 }
 
-/// What the provider answered.
+/// A response of the provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// The headers in order, end to end ones only.
+    /// The end-to-end headers, in order.
     pub headers: Vec<Header>,
-    /// The body after transfer decoding, as far as it came.
+    /// The body after transfer decoding, as far as it arrived.
     pub body: Body,
-    /// Headers that came behind the body.
+    /// The headers after the body.
     pub trailers: Vec<Header>,
-    /// When each part of the body was read.
+    /// The reads from the socket that the body came from.
     pub reads: Vec<SocketRead>,
 }
 
-/// A body, where it may be too long to hold.
+/// A body, which may be too long for memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// The bytes.
     Inline(Vec<u8>),
-    /// Kept beside the exchange, under the digest of its bytes.
+    /// Bytes that are stored beside the exchange, under their digest.
     Blob {
-        /// SHA-256, hex.
+        /// SHA-256 in hex.
         sha256: String,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// Not kept; the recording says why.
+    /// A body that was not stored. The recording states the reason.
     Missing,
 }
 
-/// One header line. A secret keeps its name and loses its value.
+/// One header. A secret header keeps its name and loses its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Header {
-    /// As it was sent.
+    /// A header as it was sent.
     Plain {
-        /// The name, in the case it was sent in.
+        /// The name, with its original case.
         name: String,
-        /// The value; bytes outside of UTF-8 are read as Latin-1.
+        /// The value. Bytes that are not UTF-8 are read as Latin-1.
         value: String,
     },
-    /// Its value was a secret.
+    /// A header with a secret value.
     Secret {
-        /// The name, in the case it was sent in.
+        /// The name, with its original case.
         name: String,
-        /// Always `true`: the header was there.
+        /// Always `true`: the header was present.
         present: bool,
-        /// Equal for equal values, under one key.
+        /// A keyed fingerprint. Equal values have equal fingerprints under one key.
         fingerprint: String,
     },
 }
 
 impl Header {
-    /// The header's name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         match self {
             Self::Plain { name, .. } | Self::Secret { name, .. } => name,
         }
     }
 
-    /// The header's value, unless it was a secret.
+    /// Returns the value, unless it was a secret.
     pub fn value(&self) -> Option<&str> {
         match self {
             Self::Plain { value, .. } => Some(value),
@@ -104,24 +104,24 @@ impl Header {
 /// One read from the provider's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketRead {
-    /// Its place in the one order over everything that happened on the wire.
+    /// The position in the order of all events on the wire.
     pub seq: u64,
-    /// Where its bytes begin in the body.
+    /// The offset of its bytes in the body.
     pub offset: u64,
-    /// Microseconds since the recording began.
+    /// Microseconds since the start of the recording.
     pub us: u64,
 }
 
-/// How an exchange ended.
+/// The ending of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The whole response arrived.
     Complete,
-    /// The harness left before the response was whole.
+    /// The harness closed the connection before the response was complete.
     CutByHarness,
-    /// The provider stopped in the middle of its response.
+    /// The provider closed the connection before the response was complete.
     CutByUpstream,
-    /// Nothing came back.
+    /// Nothing arrived.
     NoResponse,
 }

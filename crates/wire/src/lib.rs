@@ -1,8 +1,8 @@
-//! Provider traffic as values: exchanges, server-sent events, JSON that keeps its bytes, and the dialects of providers.
+//! Provider traffic as values: exchanges, events, JSON that keeps its bytes, and the dialects of providers.
 //!
-//! Start at [`Exchange`]. Nothing here opens a socket, touches a file or reads a clock, so every
-//! test is bytes in, values out. Decoded values know their byte range in the original, and an edit
-//! is a splice: bytes that nobody edited stay as they were sent.
+//! Start at [`Exchange`]. This crate opens no socket, touches no file and reads no clock, so every test is bytes
+//! in, values out. Decoded values know their byte range in the original. An edit is a splice: all other bytes stay
+//! as they were sent.
 
 pub mod dialect;
 pub mod difference;

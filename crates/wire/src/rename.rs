@@ -1,7 +1,7 @@
-//! Putting other names in the place of some, in a body that otherwise keeps its bytes.
+//! Replaces names in a body and leaves all other bytes unchanged.
 //!
-//! Start at [`Renames`]. A name may be cut up over the events of a stream. Where the new one is as long, it is
-//! cut up in the same way; else the first event carries all of it and the others lose their piece.
+//! Start at [`Renames`]. A name may be split over the events of a stream. If the new name has the same length, it
+//! is split in the same way. Otherwise the first event contains all of it, and the others lose their part.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use crate::json::{self, Document, Edits, StringPiece, Value, ValueKind};
 use crate::stream_text::{Framing, all_texts, split_events};
 
-/// Names and what comes in their place.
+/// Old names and their replacements.
 #[derive(Clone, Debug, Default)]
 pub struct Renames {
     pairs: Vec<(String, String)>,
@@ -19,7 +19,8 @@ pub struct Renames {
 }
 
 impl Renames {
-    /// From pairs of an old name and a new one. Where one old name begins with another, the longer one is meant.
+    /// Creates renames from pairs of an old and a new name. If one old name starts with another, the longer one
+    /// wins.
     pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let pairs: Vec<(String, String)> =
             pairs.into_iter().filter(|(old, new)| !old.is_empty() && old != new).collect();
@@ -32,72 +33,80 @@ impl Renames {
         Self { pairs, search }
     }
 
-    /// Whether there is nothing to rename.
+    /// Returns true if there is nothing to rename.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// What changes in a body: a stream of events, or anything else. Only what is said is looked at, and of numbers
-    /// those in a call's input that are called ids.
+    /// Returns the edits of a body, which is a stream of events or a complete reply. Renames only in texts, and in
+    /// numbers of a call's input that are named like ids.
     pub fn edits(&self, body: &[u8], is_stream: bool) -> Edits {
         let mut edits = Edits::default();
         let Some(search) = &self.search else { return edits };
         if is_stream {
             for text in all_texts(&split_events(Framing::ServerSentEvents, body), body) {
                 let locate = |range: &Range<usize>| text.source_ranges(range);
-                self.rename(search, &Plain::inside_of(&text.bytes), &locate, &mut edits);
+                self.rename(search, &MappedText::inside_of(&text.bytes), &locate, &mut edits);
             }
             return edits;
         }
         let Ok(document) = Document::parse(body) else {
-            self.rename(search, &Plain::of(body), &|range| vec![range.clone()], &mut edits);
+            self.rename(search, &MappedText::of(body), &|range| vec![range.clone()], &mut edits);
             return edits;
         };
-        let (texts, inputs) = texts(document.root());
+        let (texts, inputs) = collect_texts(document.root());
         for text in texts {
             let locate = |range: &Range<usize>| {
                 std::iter::once(text.start + range.start..text.start + range.end).collect()
             };
-            self.rename(search, &Plain::inside_of(&body[text.clone()]), &locate, &mut edits);
+            self.rename(search, &MappedText::inside_of(&body[text.clone()]), &locate, &mut edits);
         }
-        for number in inputs.into_iter().flat_map(numbers) {
-            if let Some(new) = self.number(&body[number.clone()]) {
+        for number in inputs.into_iter().flat_map(id_numbers) {
+            if let Some(new) = self.rename_number(&body[number.clone()]) {
                 edits.replace(number, new);
             }
         }
         edits
     }
 
-    /// Renames in one text; `locate` says where a stretch of it stands in the body.
+    /// Renames in one text. `locate` maps a range of the text to ranges of the body.
     fn rename(
         &self,
         search: &AhoCorasick,
-        text: &Plain<'_>,
+        text: &MappedText<'_>,
         locate: &dyn Fn(&Range<usize>) -> Vec<Range<usize>>,
         edits: &mut Edits,
     ) {
-        // Arguments of a call are JSON in a text: of those, what is said.
+        // The arguments of a call are JSON inside a string. Only the strings in them are texts.
         let Some(document) = text.is_json().then(|| Document::parse(&text.bytes).ok()).flatten() else {
-            for (range, pair) in self.found(search, &text.bytes) {
-                place(edits, locate(&text.written(&range)), &escaped(&self.pairs[pair].1, text.depth));
+            for (range, pair) in self.find_names(search, &text.bytes) {
+                replace_parts(
+                    edits,
+                    locate(&text.written(&range)),
+                    &escaped(&self.pairs[pair].1, text.depth),
+                );
             }
             return;
         };
         for inside in document.root().walk().iter().filter_map(Value::inner_span) {
-            let said = text.string(inside);
-            for (range, pair) in self.found(search, &said.bytes) {
-                place(edits, locate(&said.written(&range)), &escaped(&self.pairs[pair].1, said.depth));
+            let string = text.string(inside);
+            for (range, pair) in self.find_names(search, &string.bytes) {
+                replace_parts(
+                    edits,
+                    locate(&string.written(&range)),
+                    &escaped(&self.pairs[pair].1, string.depth),
+                );
             }
         }
-        for number in numbers(document.root()) {
-            if let Some(new) = self.number(&text.bytes[number.clone()]) {
-                place(edits, locate(&text.written(&number)), new.as_bytes());
+        for number in id_numbers(document.root()) {
+            if let Some(new) = self.rename_number(&text.bytes[number.clone()]) {
+                replace_parts(edits, locate(&text.written(&number)), new.as_bytes());
             }
         }
     }
 
-    /// Where whole names stand.
-    fn found<'t>(
+    /// Finds whole names.
+    fn find_names<'t>(
         &'t self,
         search: &'t AhoCorasick,
         text: &'t [u8],
@@ -111,8 +120,8 @@ impl Renames {
             .filter(move |(range, _)| whole(range))
     }
 
-    /// What a number becomes: another number.
-    fn number(&self, old: &[u8]) -> Option<&str> {
+    /// Returns the new name of a number, if it is a number, too.
+    fn rename_number(&self, old: &[u8]) -> Option<&str> {
         let is_number = |name: &str| {
             !name.is_empty() && !name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit())
         };
@@ -121,35 +130,36 @@ impl Renames {
     }
 }
 
-/// A text, and where each of its bytes is written. Names are looked for in what is meant: `\u00fc` is a letter, and
-/// the `n` of `\n` is none.
-struct Plain<'t> {
+/// A text and the source offset of each of its bytes.
+///
+/// Names are searched for after unescaping: `\u00fc` is a letter, and the `n` of `\n` is not.
+struct MappedText<'t> {
     bytes: Cow<'t, [u8]>,
-    /// Where each byte is written, and the end; nothing where that is the same place.
+    /// The source offset of each byte, and of the end. `None` if the text has no escapes.
     starts: Option<Vec<usize>>,
-    /// How many times it is escaped.
+    /// Number of times that the text is escaped.
     depth: usize,
 }
 
-impl<'t> Plain<'t> {
-    /// A text that is written as it is.
+impl<'t> MappedText<'t> {
+    /// Creates a text without escapes.
     fn of(bytes: &'t [u8]) -> Self {
         Self { bytes: Cow::Borrowed(bytes), starts: None, depth: 0 }
     }
 
-    /// The text of a JSON string, from what stands between its quotes.
+    /// Creates the text of a JSON string from the content between its quotes.
     fn inside_of(string: &'t [u8]) -> Self {
         Self::of(string).unescaped()
     }
 
-    /// The text of a string in it, where it is JSON itself.
+    /// Returns the text of a string in this text, which is JSON.
     fn string(&self, inside: Range<usize>) -> Self {
         let starts = (inside.start..=inside.end).map(|at| self.start(at)).collect();
         let bytes = Cow::Owned(self.bytes[inside].to_vec());
         Self { bytes, starts: Some(starts), depth: self.depth }.unescaped()
     }
 
-    /// Whether it is JSON itself, as the arguments of a call are.
+    /// Returns true if the text is JSON, such as the arguments of a call.
     fn is_json(&self) -> bool {
         let rest = self.bytes.trim_ascii_start().strip_prefix(b"{");
         self.depth > 0 && rest.is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
@@ -181,25 +191,25 @@ impl<'t> Plain<'t> {
         self.starts.as_ref().map_or(at, |starts| starts[at])
     }
 
-    /// Where a stretch of it is written.
+    /// Maps a range of the text to its source.
     fn written(&self, range: &Range<usize>) -> Range<usize> {
         self.start(range.start)..self.start(range.end)
     }
 }
 
-/// Members of an answer in which nothing is said: the provider's own names, and what it counted.
+/// Members that contain no text: the provider's own ids and names, and its counts.
 const LABELS: [&str; 3] = ["id", "model", "usage"];
 
-/// Where the texts of an answer stand, without their quotes; and what calls are made with.
-fn texts<'b, 'd>(answer: Value<'b, 'd>) -> (Vec<Range<usize>>, Vec<Value<'b, 'd>>) {
+/// Returns the ranges of a reply's texts, without quotes, and the inputs of its calls.
+fn collect_texts<'b, 'd>(reply: Value<'b, 'd>) -> (Vec<Range<usize>>, Vec<Value<'b, 'd>>) {
     let (mut texts, mut inputs) = (Vec::new(), Vec::new());
-    let mut ahead = vec![answer];
+    let mut ahead = vec![reply];
     while let Some(value) = ahead.pop() {
         texts.extend(value.inner_span());
         ahead.extend(value.items());
         for member in value.members() {
             match member.name().as_ref() {
-                // What a tool is called with may have any name.
+                // Members of a call's input may have any name.
                 "input" => {
                     texts.extend(member.value.walk().iter().filter_map(Value::inner_span));
                     inputs.push(member.value);
@@ -212,16 +222,16 @@ fn texts<'b, 'd>(answer: Value<'b, 'd>) -> (Vec<Range<usize>>, Vec<Value<'b, 'd>
     (texts, inputs)
 }
 
-/// Where the numbers stand in what a call is made with that are called ids: `id`, `task_id`, `jobId`.
-pub fn numbers(input: Value<'_, '_>) -> Vec<Range<usize>> {
+/// Returns the ranges of the numbers in a call's input whose member is named like an id: `id`, `task_id`, `jobId`.
+pub fn id_numbers(input: Value<'_, '_>) -> Vec<Range<usize>> {
     let is_id = |name: &str| name == "id" || name.ends_with("_id") || name.ends_with("Id");
     let members = input.walk().into_iter().flat_map(|value| value.members().collect::<Vec<_>>());
     let ids = members.filter(|member| member.value.kind() == ValueKind::Number && is_id(&member.name()));
     ids.map(|member| member.value.span()).collect()
 }
 
-/// The new name over the parts of the old one.
-fn place(edits: &mut Edits, parts: Vec<Range<usize>>, new: &[u8]) {
+/// Replaces the parts of an old name by the new one.
+fn replace_parts(edits: &mut Edits, parts: Vec<Range<usize>>, new: &[u8]) {
     if parts.iter().map(Range::len).sum::<usize>() == new.len() && new.iter().copied().all(is_word_or_slash) {
         let mut rest = new;
         for part in parts {
@@ -238,16 +248,16 @@ fn place(edits: &mut Edits, parts: Vec<Range<usize>>, new: &[u8]) {
 }
 
 fn escaped(text: &str, times: usize) -> Vec<u8> {
-    (0..times).fold(text.to_owned(), |text, _| inside(&text)).into_bytes()
+    (0..times).fold(text.to_owned(), |text, _| string_content(&text)).into_bytes()
 }
 
-/// What stands between the quotes of a JSON string.
-fn inside(text: &str) -> String {
+/// Returns the content between the quotes of a JSON string.
+fn string_content(text: &str) -> String {
     let quoted = json::quote(text);
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// What a name may be made of, so that a longer one is another one.
+/// Returns true for a byte of a name. A name next to such a byte is part of a longer name.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || byte >= 0x80
 }
@@ -312,7 +322,7 @@ mod tests {
             let new = r#"{"a":"see\n/w/b\"2","b":"\u003e99ff00aa\u003c \\na1b2c3"}"#;
             assert_eq!(renamed(&pairs, &body, false), new, "{old}");
         }
-        // Arguments are JSON in a string: what is escaped there is escaped once more, and a number is none of their texts.
+        // Arguments are JSON in a string: text in them is escaped twice, and a number is no text.
         let old = [delta(0, r#"{\"p\":\"x\\na1b2"#), delta(0, r#"c3 /w/j\\u00fc"#), delta(0, r#"r/a1\"}"#)]
             .concat();
         let new =

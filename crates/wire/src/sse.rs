@@ -1,33 +1,33 @@
-//! Server-sent events, taken apart as the bytes arrive.
+//! Decoder for server-sent events that works on bytes as they arrive.
 //!
-//! [`SseDecoder`] gives the same frames wherever the bytes are cut. A frame knows where its fields
-//! stand in the stream, so that a part of its data can be spliced in place.
+//! [`SseDecoder`] returns the same frames however the bytes are split. A frame knows the offsets of its fields in
+//! the stream, so that a part of its data can be edited in place.
 
 use std::ops::Range;
 
 /// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The last `event:` field, empty where there was none.
+    /// The last `event:` field, or the empty string.
     pub event: String,
     /// The `data:` lines joined by newlines.
     pub data: String,
-    /// Where each data line stands in the stream, without its field name and line end.
+    /// The range of each data line in the stream, without field name and line end.
     pub data_spans: Vec<Range<usize>>,
     /// The last `id:` field.
     pub id: Option<String>,
-    /// The last `retry:` field that was a number.
+    /// The last `retry:` field with a number.
     pub retry: Option<u64>,
-    /// From the first byte of its first line to the last byte of its last, without that line's end.
+    /// The range from the first byte of the first line to the last byte of the last line.
     pub span: Range<usize>,
-    /// Some bytes were not UTF-8 and stand as U+FFFD in the fields above: such a frame cannot be
-    /// edited through `data`.
+    /// True if some bytes were not UTF-8 and are U+FFFD in the fields above. Such a frame cannot be edited through
+    /// `data`.
     pub lossy: bool,
 }
 
 impl Frame {
-    /// Where the byte at `offset` of `data` stands in the stream; the newline between two data
-    /// lines stands at the end of the first.
+    /// Maps an offset of `data` to the stream. The newline between two data lines is mapped to the end of the
+    /// first.
     pub fn stream_offset(&self, mut offset: usize) -> usize {
         for span in &self.data_spans {
             if offset <= span.len() {
@@ -39,30 +39,30 @@ impl Frame {
     }
 }
 
-/// Takes a byte stream apart into [`Frame`]s.
+/// Decodes a byte stream into [`Frame`]s.
 #[derive(Debug, Default)]
 pub struct SseDecoder {
     /// The unfinished line.
     line: Vec<u8>,
     /// Stream offset of the first byte of `line`.
     line_start: usize,
-    /// Bytes seen so far.
+    /// The number of bytes so far.
     seen: usize,
-    /// The last byte was a CR: a LF that follows belongs to it.
+    /// True if the last byte was a CR. A following LF belongs to it.
     after_cr: bool,
     frame: Frame,
-    /// The frame has begun: some line of it has been read.
+    /// True if a line of the frame has been read.
     begun: bool,
     any_field: bool,
 }
 
 impl SseDecoder {
-    /// A decoder at the start of a stream.
+    /// Creates a decoder at the start of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes whatever bytes arrived; returns the frames they completed.
+    /// Decodes the next bytes and returns the frames that they complete.
     pub fn push(&mut self, mut bytes: &[u8]) -> Vec<Frame> {
         let mut frames = Vec::new();
         while !bytes.is_empty() {
@@ -86,11 +86,11 @@ impl SseDecoder {
         frames
     }
 
-    /// The stream is over: what stood in it without its closing empty line, if anything did.
-    /// Browsers drop such a frame; a recorder wants to see it.
+    /// Ends the stream and returns the frame that has no closing empty line, if there is one. Browsers drop such a
+    /// frame, but a recorder needs it.
     pub fn finish(mut self) -> Option<Frame> {
         if !self.line.is_empty() {
-            self.seen += 1; // as if the line had been ended
+            self.seen += 1; // as if the line had ended
             self.end_line();
             self.frame.span.end = self.seen - 1;
         }
@@ -115,7 +115,7 @@ impl SseDecoder {
         self.frame.span.end = start + line.len();
         self.field(&line, start);
         line.clear();
-        self.line = line; // keep the allocation
+        self.line = line; // reuse the allocation
         None
     }
 
@@ -148,7 +148,7 @@ impl SseDecoder {
     }
 }
 
-/// Takes a whole stream apart: its frames, and the one that was never finished.
+/// Decodes a complete stream into its frames and an unfinished last one.
 pub fn decode(stream: &[u8]) -> (Vec<Frame>, Option<Frame>) {
     let mut decoder = SseDecoder::new();
     let frames = decoder.push(stream);

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use session::{Block, Reply};
 use wire::dialect::Prompt;
 use wire::json::Document;
-use wire::rename::{Renames, numbers};
+use wire::rename::{Renames, id_numbers};
 
 use super::align::align;
 use super::digest::digest;
@@ -201,5 +201,5 @@ fn arguments(input: &str) -> Vec<String> {
     let Ok(document) = Document::parse(input.as_bytes()) else { return vec![input.to_owned()] };
     let values = document.root().walk();
     let texts = values.iter().filter_map(|value| value.as_str().map(Cow::into_owned));
-    texts.chain(numbers(document.root()).into_iter().map(|number| input[number].to_owned())).collect()
+    texts.chain(id_numbers(document.root()).into_iter().map(|number| input[number].to_owned())).collect()
 }

@@ -1,7 +1,7 @@
-//! Models: which there are, what they can do and what they cost, by one table that says how old it is.
+//! Models: their limits, abilities and prices, in a table that states its date.
 //!
-//! Start at [`Model::find`], and at [`settings_for`] for what to ask of one. A model that the table does
-//! not know is asked for nothing special: a provider refuses what a model lacks, and guessing costs a run.
+//! Start at [`Model::find`], and at [`settings_for`] for the settings of a request. An unknown model gets no
+//! special settings, because a provider refuses a request with a setting that the model lacks.
 
 mod price;
 mod table;
@@ -10,64 +10,64 @@ use std::fmt;
 
 pub use price::{Price, price};
 
-/// The month whose models, limits and list prices the table has; providers change them without telling us.
+/// The month of the table's limits and list prices. Providers change them without notice.
 pub const TABLE_MONTH: &str = "2026-11";
 
 /// One family of models.
 #[derive(Debug, PartialEq)]
 pub struct Model {
-    /// The part of a model's id that it is known by, lower case, with `-` for every `.`.
+    /// The part of a model's id that identifies the family, in lower case, with `-` for every `.`.
     pub family: &'static str,
-    /// Whose it is.
+    /// The vendor.
     pub vendor: Vendor,
-    /// The tier it belongs to, where the vendor has such.
+    /// The tier, if the vendor has tiers.
     pub tier: Option<Tier>,
-    /// How it thinking.
+    /// The control that a request has over thinking.
     pub thinking: ThinkingControl,
-    /// The words for effort that it takes, from the least to the most; none where it takes none.
+    /// The accepted levels of effort, in ascending order. Empty if the model accepts none.
     pub efforts: &'static [Effort],
-    /// The shortest prefix that its prompt cache keeps, in tokens.
+    /// The shortest prefix that the prompt cache stores, in tokens.
     pub cache_minimum: u64,
-    /// How much fits, in tokens.
+    /// The size of the context window, in tokens.
     pub context: u64,
-    /// The most it writes in one reply, in tokens.
+    /// The maximum length of one reply, in tokens.
     pub max_output: u64,
-    /// Whether it sees pictures.
+    /// True if the model accepts images.
     pub images: bool,
-    /// What it costs.
+    /// The price.
     pub price: Price,
 }
 
-/// Who makes models.
+/// A vendor of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vendor {
-    /// Anthropic, and who speaks its dialect.
+    /// Anthropic, or another provider that uses its dialect.
     Anthropic,
-    /// OpenAI, and who speaks one of its dialects.
+    /// OpenAI, or another provider that uses one of its dialects.
     OpenAi,
 }
 
-/// A model by what it is for; each vendor has its own for each.
+/// A class of models by purpose. Each vendor has one model for each tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tier {
-    /// The most able.
+    /// The most capable model.
     Opus,
-    /// The one for most work.
+    /// The model for most work.
     Sonnet,
-    /// The fastest and cheapest.
+    /// The fastest and cheapest model.
     Haiku,
 }
 
 impl Tier {
-    /// All of them, the most able first.
+    /// All tiers, the most capable first.
     pub const ALL: [Self; 3] = [Self::Opus, Self::Sonnet, Self::Haiku];
 
-    /// The tier of that name.
+    /// Returns the tier with the given name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tier| tier.name() == name)
     }
 
-    /// As people write it.
+    /// Returns the name that people write.
     pub fn name(self) -> &'static str {
         match self {
             Self::Opus => "opus",
@@ -83,29 +83,29 @@ impl fmt::Display for Tier {
     }
 }
 
-/// How a model thinking, and what may be said to it about that.
+/// The control that a request has over a model's thinking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingControl {
-    /// Not at all, or in ways that only the effort governs.
+    /// No control, apart from the effort. Also for models that do not think.
     EffortOnly,
-    /// Only when given a budget.
+    /// Thinks only if the request gives a token budget.
     Budget,
-    /// As much as it sees fit, once it is told to.
+    /// Thinks adaptively if the request enables it.
     OptIn,
-    /// As much as it sees fit, unless it is told not to.
+    /// Thinks adaptively unless the request disables it.
     OptOut,
-    /// As much as it sees fit, whatever it is told.
+    /// Always thinks adaptively.
     Always,
 }
 
 impl ThinkingControl {
-    /// Whether it takes `adaptive`.
+    /// Returns true if a request may enable adaptive thinking.
     pub fn accepts_adaptive(self) -> bool {
         matches!(self, Self::OptIn | Self::OptOut | Self::Always)
     }
 }
 
-/// How hard a model shall try.
+/// The effort that a model spends on a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the providers' words, as they stand")]
 pub enum Effort {
@@ -117,7 +117,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// The providers' word.
+    /// Returns the providers' term.
     pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -129,7 +129,7 @@ impl Effort {
     }
 }
 
-/// Who asks: the main agent or one below it.
+/// The kind of agent that sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AgentRole {
     /// The main agent.
@@ -138,42 +138,44 @@ pub enum AgentRole {
     Sub,
 }
 
-/// What a request says about how the model shall answer. What is `None` is not sent.
+/// The settings of a request that control the reply. A `None` is not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelSettings {
-    /// Whether it shall think.
+    /// The thinking mode.
     pub thinking: Option<Thinking>,
-    /// How hard it shall try.
+    /// The effort.
     pub effort: Option<Effort>,
-    /// The output limit.
+    /// The output limit, in tokens.
     pub max_tokens: Option<u64>,
 }
 
-/// What a model is told about thinking.
+/// The thinking mode of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {
-    /// As much as it sees fit.
+    /// The model decides how much it thinks.
     Adaptive,
-    /// Not at all.
+    /// The model does not think.
     Off,
 }
 
 impl Model {
-    /// The family of a model, by a part of its id: the provider may stand before it and a date behind it.
+    /// Finds the family of a model by a part of its id. The id may have a provider before that part and a date
+    /// after it.
     pub fn find(id: &str) -> Option<&'static Self> {
         let id = id.to_ascii_lowercase().replace('.', "-");
         table::MODELS.iter().find(|model| contains_name(&id, model.family))
     }
 
-    /// The effort that is sent where `wanted` is meant: the nearest that is not more.
+    /// Returns the highest accepted effort that does not exceed `wanted`.
     pub fn effort(&self, wanted: Effort) -> Option<Effort> {
         self.efforts.iter().copied().filter(|effort| *effort <= wanted).max()
     }
 }
 
-/// Whether the part stands in the id as a word of its own. A digit behind it would make it another one:
-/// `gpt-5-2025-08-07` is not GPT 5.2. Only a provider may stand before a name as short as `o3`: `my-o3-distill` is
-/// somebody else's.
+/// Returns true if an id contains a family name as a word of its own.
+///
+/// A digit after the name makes it another name: `gpt-5-2025-08-07` is not GPT 5.2. Before a name as short as `o3`
+/// only a provider is allowed: `my-o3-distill` is another model.
 fn contains_name(id: &str, part: &str) -> bool {
     let is_short = part.starts_with(['o']) && part[1..].starts_with(|c: char| c.is_ascii_digit());
     id.match_indices(part).any(|(at, _)| {
@@ -183,19 +185,19 @@ fn contains_name(id: &str, part: &str) -> bool {
     })
 }
 
-/// Whether a model sees pictures. One that nobody knows is not shown any: who does not take them refuses the whole
-/// conversation from there on.
+/// Returns true if a model accepts images. An unknown model gets none: if it does not accept images, it refuses
+/// every later request of the conversation, too.
 pub fn accepts_images(id: &str) -> bool {
     Model::find(id).is_some_and(|model| model.images)
 }
 
-/// Whether a model is known to reason. Who does not refuses to be asked for its reasoning, so of others nobody assumes it.
+/// Returns true if a model is known to reason. Other models refuse a request for their reasoning.
 pub fn is_reasoning_model(id: &str) -> bool {
     let is_codex = || contains_name(&id.to_ascii_lowercase(), "codex");
     Model::find(id).map_or_else(is_codex, |model| !model.efforts.is_empty())
 }
 
-/// The vendor's model for a tier.
+/// Returns the vendor's model for a tier.
 pub fn model_for_tier(vendor: Vendor, tier: Tier) -> &'static str {
     match (vendor, tier) {
         (Vendor::Anthropic, Tier::Opus) => "claude-opus-5-5",
@@ -207,15 +209,16 @@ pub fn model_for_tier(vendor: Vendor, tier: Tier) -> &'static str {
     }
 }
 
-/// Enough for a long file and the thinking before it; more would only reserve more of a budget.
+/// Output limits that fit a long file and the thinking before it. A higher limit would only reserve more of a
+/// budget.
 const MAX_TOKENS: [(AgentRole, u64); 2] = [(AgentRole::Main, 64_000), (AgentRole::Sub, 32_000)];
 
-/// What every model that speaks Anthropic's dialect can write.
+/// An output limit that every model with Anthropic's dialect accepts.
 const MAX_TOKENS_OF_UNKNOWN: u64 = 8_192;
 
-/// What to ask of a model: `xhigh` effort of the main agent's and `high` of a sub-agent's, with adaptive
-/// thinking, as far as the model can; no thinking on Haiku. The dialect that a vendor's models are spoken to
-/// in decides whether an output limit must be said.
+/// Returns the settings of a request to a model, as far as the model supports them: effort `xhigh` for the main
+/// agent and `high` for a sub-agent, adaptive thinking, and no thinking on Haiku. An output limit is set if the
+/// dialect requires one.
 pub fn settings_for(id: &str, dialect_of: Vendor, role: AgentRole) -> ModelSettings {
     let must_limit = dialect_of == Vendor::Anthropic;
     let Some(model) = Model::find(id) else {
@@ -225,7 +228,7 @@ pub fn settings_for(id: &str, dialect_of: Vendor, role: AgentRole) -> ModelSetti
         };
     };
     let quick = model.tier == Some(Tier::Haiku);
-    // Whoever translates between two vendors' dialects is not trusted with the finer points.
+    // A provider that translates between the dialects of two vendors may not support these settings.
     let native = model.vendor == dialect_of;
     let thinking = match model.thinking {
         ThinkingControl::OptOut if native && quick => Some(Thinking::Off),
@@ -233,7 +236,7 @@ pub fn settings_for(id: &str, dialect_of: Vendor, role: AgentRole) -> ModelSetti
         _ => None,
     };
     let wanted = match role {
-        // More effort than this is refused where thinking is off.
+        // The provider refuses a higher effort if thinking is off.
         AgentRole::Main if thinking == Some(Thinking::Off) => Effort::High,
         AgentRole::Main => Effort::XHigh,
         AgentRole::Sub => Effort::High,

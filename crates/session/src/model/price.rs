@@ -1,10 +1,10 @@
-//! What a model call costs.
+//! Prices of model calls.
 
 use crate::Usage;
 
 use super::Model;
 
-/// Dollars for a million tokens.
+/// Price in dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     input: f64,
@@ -15,18 +15,18 @@ pub struct Price {
     long: Option<LongPromptRates>,
 }
 
-/// A long prompt makes the whole call dearer.
+/// Rates for long prompts. They apply to the whole call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct LongPromptRates {
-    /// From how many input tokens on, however they were billed.
+    /// The rates apply if there are more input tokens than this, whatever their price.
     over: u64,
-    /// How many times dearer all input is.
+    /// Factor on the price of all input.
     input: f64,
-    /// How many times dearer the output is.
+    /// Factor on the price of the output.
     output: f64,
 }
 
-/// Anthropic's: cached input costs a tenth, writing it a quarter more or twice as much.
+/// Returns a price of Anthropic: cached input costs a tenth, writing to the cache 1.25 times or twice as much.
 pub(super) const fn anthropic(input: f64, output: f64) -> Price {
     Price {
         input,
@@ -38,28 +38,28 @@ pub(super) const fn anthropic(input: f64, output: f64) -> Price {
     }
 }
 
-/// OpenAI's up to GPT-5.5: writing to the cache costs nothing extra.
+/// Returns a price of OpenAI up to GPT-5.5: writing to the cache costs nothing extra.
 pub(super) const fn openai(input: f64, cached: f64, output: f64) -> Price {
     Price { input, output, cache_read: cached, cache_write_5m: input, cache_write_1h: input, long: None }
 }
 
 impl Price {
-    /// Writing to the cache costs a quarter more.
+    /// Sets the price of writing to the cache to 1.25 times that of input.
     pub(super) const fn with_charged_writes(self) -> Self {
         Self { cache_write_5m: self.input * 1.25, cache_write_1h: self.input * 1.25, ..self }
     }
 
-    /// Cached input has a price of its own.
+    /// Sets the price of cached input.
     pub(super) const fn with_reads_at(self, cache_read: f64) -> Self {
         Self { cache_read, ..self }
     }
 
-    /// Prompts of more than `over` tokens cost so many times as much.
+    /// Sets the factors for prompts of more than `over` tokens.
     pub(super) const fn with_long_prompts(self, over: u64, input: f64, output: f64) -> Self {
         Self { long: Some(LongPromptRates { over, input, output }), ..self }
     }
 
-    /// What a call cost, in dollars.
+    /// Returns the cost of a call in dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
         let long = self.long.filter(|long| usage.input_total() > long.over);
         let (input, output) = long.map_or((1.0, 1.0), |long| (long.input, long.output));
@@ -74,7 +74,7 @@ impl Price {
     }
 }
 
-/// The price of a model, where its family is known.
+/// Returns the price of a model, if its family is known.
 pub fn price(model: &str) -> Option<Price> {
     Model::find(model).map(|model| model.price)
 }

@@ -1,7 +1,7 @@
-//! The table itself. The first family that fits counts, so the longer names come first.
+//! The table of models. The first matching family counts, so longer names come first.
 //!
-//! A family without a number is for models that came after the table: it has the dearest price of its kind
-//! and asks for nothing that a newer model may have given up.
+//! A family without a number is for models that are newer than the table. It has the highest price of its kind, and
+//! requests to it contain no setting that a newer model may have dropped.
 
 use super::Effort::{High, Low, Max, Medium, XHigh};
 use super::price::{Price, anthropic, openai};
@@ -20,9 +20,9 @@ const HAIKU: Option<Tier> = Some(Tier::Haiku);
 const THOUSAND: u64 = 1_000;
 const MILLION: u64 = 1_000_000;
 
-/// How it thinking, the efforts it takes.
+/// Control over thinking, and accepted efforts.
 type ThinkingColumns = (ThinkingControl, &'static [Effort]);
-/// The cache's minimum, the context, the most output: all in tokens.
+/// Minimum of the prompt cache, context window, and output limit, in tokens.
 type SizeColumns = (u64, u64, u64);
 
 const fn claude(
@@ -90,11 +90,11 @@ const fn small(cache_minimum: u64, max_output: u64) -> SizeColumns {
 
 const GPT_LARGE: (u64, u64) = (1_050_000, 128 * THOUSAND);
 const GPT_SMALL: (u64, u64) = (400 * THOUSAND, 128 * THOUSAND);
-/// Those that answer without reasoning take no word for effort.
+/// Sizes of the chat models, which do not reason and accept no effort.
 const GPT_CHAT: (u64, u64) = (128 * THOUSAND, 16_384);
 const O_SERIES: (u64, u64) = (200 * THOUSAND, 100 * THOUSAND);
 
-/// The threshold behind which OpenAI's large models cost more.
+/// Adds OpenAI's rates for prompts over 272,000 tokens.
 const fn with_long_rates(price: Price) -> Price {
     price.with_long_prompts(272 * THOUSAND, 2.0, 1.5)
 }

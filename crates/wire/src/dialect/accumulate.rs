@@ -1,8 +1,7 @@
-//! A stream, event by event, back into the one message it stands for.
+//! Converts a stream of events into the message that it transmits.
 //!
-//! The message is put together from the raw insides of the deltas' strings and never
-//! re-serialized: an escape keeps its spelling, and a surrogate pair that was split over two deltas
-//! is whole again.
+//! The message is joined from the raw content of the deltas' strings and never serialized again. An escape keeps
+//! its spelling, and a surrogate pair that was split over two deltas becomes complete.
 
 use std::ops::Range;
 
@@ -12,71 +11,69 @@ use crate::sse::Frame;
 use super::cursor::Cursor;
 use super::{Dialect, ProviderError, UnknownValue, anthropic, chat, responses};
 
-/// Takes the events of one stream.
+/// Accumulates the events of one stream.
 #[derive(Debug)]
 pub struct Accumulator {
     log: Log,
-    gathered: Box<dyn Gather>,
+    builder: Box<dyn MessageBuilder>,
 }
 
-/// What a stream came to.
+/// The message and the ending of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccumulatedStream {
-    /// The message that the call would have given without streaming, as far as it came; `None`
-    /// where it had not even begun.
+    /// The message that the same call returns without streaming, as far as it arrived. `None` if it did not begin.
     pub body: Option<Vec<u8>>,
-    /// How the stream ended.
+    /// The ending of the stream.
     pub end: StreamEnd,
-    /// Where each piece of text, thinking and arguments stood in the stream.
+    /// The positions of all fragments of texts, thinking and arguments.
     pub fragments: Vec<Fragment>,
-    /// What this version does not know, in places that it knows.
+    /// Unknown values in known positions.
     pub unknown: Vec<UnknownValue>,
 }
 
-/// How a stream ended.
+/// The ending of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// With its final event.
+    /// The final event arrived.
     Complete,
-    /// Without it.
+    /// The final event is missing.
     Early,
-    /// With an error among the events.
+    /// The stream contains an error event.
     Failed(ProviderError),
 }
 
-/// One delta's share of a string in the message. What a block says already as it starts, which is
-/// mostly nothing, is no piece.
+/// The part of a string that one delta adds. Text that a block has from its start is not a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// The string in the message that it is a piece of.
+    /// The pointer of the string in the message.
     pub pointer: String,
-    /// The event it came in, counted from 0.
+    /// The index of the event.
     pub frame: usize,
-    /// The inside of the delta's string, escapes and all, in the event's data.
+    /// The range of the raw content in the event's data.
     pub data: Range<usize>,
-    /// The same in bytes of the stream. Where an event's data is spread over several lines this may
-    /// hold a line's end and the next one's field name.
+    /// The range in the stream. If the event's data has several lines, the range may include a line end and a field
+    /// name.
     pub stream: Range<usize>,
 }
 
 impl Accumulator {
-    /// An accumulator at the start of a stream.
+    /// Creates an accumulator at the start of a stream.
     pub fn new(dialect: Dialect) -> Self {
-        let gathered: Box<dyn Gather> = match dialect {
-            Dialect::AnthropicMessages => Box::new(anthropic::Gathered::default()),
-            Dialect::OpenAiChat => Box::new(chat::Gathered::default()),
-            Dialect::OpenAiResponses => Box::new(responses::Gathered::default()),
+        let builder: Box<dyn MessageBuilder> = match dialect {
+            Dialect::AnthropicMessages => Box::new(anthropic::MessageStream::default()),
+            Dialect::OpenAiChat => Box::new(chat::CompletionStream::default()),
+            Dialect::OpenAiResponses => Box::new(responses::ResponseStream::default()),
         };
-        Self { log: Log::default(), gathered }
+        Self { log: Log::default(), builder }
     }
 
-    /// Takes the next event; returns the pieces it brought.
+    /// Adds the next event and returns its fragments.
     pub fn push(&mut self, frame: &Frame) -> &[Fragment] {
         let known = self.log.fragments.len();
-        if !frame.data_spans.is_empty() && !self.gathered.plain(&frame.data) {
+        if !frame.data_spans.is_empty() && !self.builder.push_plain(&frame.data) {
             let document = Document::parse(frame.data.as_bytes());
             match document.as_ref().map(Cursor::root) {
-                Ok(Ok(data)) => self.gathered.event(frame, &data, &mut self.log),
+                Ok(Ok(data)) => self.builder.push_event(frame, &data, &mut self.log),
                 _ => self.log.unknown("", "data that is not a JSON object"),
             }
         }
@@ -84,15 +81,15 @@ impl Accumulator {
         &self.log.fragments[known..]
     }
 
-    /// The stream is over.
+    /// Ends the stream.
     pub fn finish(mut self) -> AccumulatedStream {
-        let (body, end) = self.gathered.finish(&mut self.log);
+        let (body, end) = self.builder.finish(&mut self.log);
         let Log { fragments, unknown, .. } = self.log;
         AccumulatedStream { body: body.map(String::into_bytes), end, fragments, unknown }
     }
 }
 
-/// Accumulates a whole stream; an event that was cut off before its end does not count.
+/// Accumulates a complete stream. An event that is truncated is ignored.
 pub fn accumulate(dialect: Dialect, stream: &[u8]) -> AccumulatedStream {
     let mut accumulator = Accumulator::new(dialect);
     for frame in &crate::sse::decode(stream).0 {
@@ -101,17 +98,17 @@ pub fn accumulate(dialect: Dialect, stream: &[u8]) -> AccumulatedStream {
     accumulator.finish()
 }
 
-/// One dialect's way of putting a message together.
-pub(crate) trait Gather: std::fmt::Debug + Send {
-    /// Takes data that is not JSON, where the dialect has such; `false` where it has not.
-    fn plain(&mut self, data: &str) -> bool;
-    /// Takes one event's data.
-    fn event(&mut self, frame: &Frame, data: &Cursor<'_, '_>, log: &mut Log);
-    /// The message, as far as it came.
+/// Builds the message of one dialect from its events.
+pub(crate) trait MessageBuilder: std::fmt::Debug + Send {
+    /// Handles data that is not JSON. Returns false if the dialect has no such data.
+    fn push_plain(&mut self, data: &str) -> bool;
+    /// Adds the data of one event.
+    fn push_event(&mut self, frame: &Frame, data: &Cursor<'_, '_>, log: &mut Log);
+    /// Returns the message, as far as it arrived.
     fn finish(&mut self, log: &mut Log) -> (Option<String>, StreamEnd);
 }
 
-/// What is noted on the way.
+/// Fragments and unknown values so far.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     frame: usize,
@@ -125,8 +122,7 @@ impl Log {
         self.unknown.push(UnknownValue { frame, pointer: pointer.into(), what: what.into() });
     }
 
-    /// Appends the raw inside of a delta's string to `joined`, noting where it came from; anything
-    /// but a string is left alone.
+    /// Appends the raw content of a delta's string to `joined` and records its position. Ignores other values.
     pub(crate) fn join(&mut self, frame: &Frame, delta: Value<'_, '_>, pointer: String, joined: &mut String) {
         let Some(inner) = delta.inner_span() else { return };
         joined.push_str(&frame.data[inner.clone()]);
@@ -135,12 +131,12 @@ impl Log {
     }
 }
 
-/// What kind of event it is: the data says so, else the frame.
+/// Returns the type of an event, from its data or else from its frame.
 pub(crate) fn event_kind(frame: &Frame, data: &Cursor<'_, '_>) -> String {
     data.text("type").unwrap_or_else(|| frame.event.clone())
 }
 
-/// The raw inside of a JSON string; nothing where it is no string.
+/// Returns the raw content of a JSON string, or the empty string for other values.
 pub(crate) fn inside(json: &str) -> &str {
     json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or("")
 }

@@ -1,7 +1,7 @@
-//! A conversation in the making: a head that stays, and messages that are only ever added.
+//! Requests of a growing conversation: a constant head and a list of messages.
 //!
-//! Each is encoded once and kept as bytes; a request is then nothing but their concatenation. So a longer
-//! conversation begins with the bytes of the shorter one, and nothing that was sent is ever rendered again.
+//! Every part is encoded once and kept as bytes, and a request is their concatenation. So a longer conversation
+//! starts with the bytes of the shorter one, and no part is rendered twice.
 
 use session::{Block, Message, Reply, Role};
 
@@ -10,14 +10,14 @@ use crate::json::{Document, Edits, Value, ValueKind};
 use super::raw::{Object, array};
 use super::{Dialect, Draft, EncodeError, anthropic, chat, responses};
 
-/// What stands for a reply in which the model said nothing: providers refuse an empty message.
-const NOTHING_SAID: &str = "(no answer)";
+/// The text of an empty reply, because providers reject an empty message.
+const EMPTY_REPLY: &str = "(no answer)";
 
-/// Blocks that may not carry a cache marker.
+/// Block types that cannot carry a cache marker.
 const UNMARKABLE: &[&str] = &["thinking", "redacted_thinking"];
 
 impl Dialect {
-    /// Everything of a request that comes before its first message. The draft's messages are left out.
+    /// Encodes the part of a request before its first message. Ignores the draft's messages.
     pub fn encode_head(self, draft: &Draft) -> Result<Vec<u8>, EncodeError> {
         let bare = Draft { messages: Vec::new(), ..draft.clone() };
         let mut head = match self {
@@ -29,7 +29,7 @@ impl Dialect {
         Ok(head)
     }
 
-    /// One message as it stands among others: an element, or several with commas between them.
+    /// Encodes a message for the list of messages: one element, or several separated by commas.
     pub fn encode_message(self, message: &Message) -> Result<String, EncodeError> {
         match self {
             Self::AnthropicMessages => anthropic::encode_message(message),
@@ -38,26 +38,30 @@ impl Dialect {
         }
     }
 
-    /// A reply as the requests that follow carry it back. `body` is the whole reply, not streamed or accumulated, and
-    /// what it says stays byte for byte, also where we do not understand it.
+    /// Encodes a reply for the requests after it. `body` is the complete reply, from a call without streaming or
+    /// from an [`Accumulator`](super::Accumulator). Its content keeps its bytes, including blocks of unknown types.
     pub fn carry(self, body: &[u8], reply: &Reply) -> Result<String, EncodeError> {
         let document = Document::parse(body).ok();
         let raw = |member: &str| -> Vec<String> {
             let items = document.iter().flat_map(|document| document.root().get(member));
-            items.flat_map(|value| value.items()).filter(|item| !is_empty_text(item)).map(whole).collect()
+            items
+                .flat_map(|value| value.items())
+                .filter(|item| !is_empty_text(item))
+                .map(original_block)
+                .collect()
         };
-        let says_nothing =
+        let is_empty =
             reply.blocks.iter().all(|block| matches!(block, Block::Text { text } if text.trim().is_empty()));
-        if says_nothing {
-            let text = Block::Text { text: NOTHING_SAID.to_owned() };
+        if is_empty {
+            let text = Block::Text { text: EMPTY_REPLY.to_owned() };
             return self.encode_message(&Message { role: Role::Assistant, blocks: vec![text] });
         }
         match self {
             Self::AnthropicMessages => {
                 let mut content = raw("content");
-                // Nor may a message end with what was only thought.
+                // Providers also reject a message that ends with thinking.
                 if reply.blocks.iter().all(is_thought_or_blank) {
-                    content.push(Object::new().text("type", "text").text("text", NOTHING_SAID).json());
+                    content.push(Object::new().text("type", "text").text("text", EMPTY_REPLY).json());
                 }
                 Ok(Object::new().text("role", "assistant").raw("content", array(content)).json())
             }
@@ -69,8 +73,8 @@ impl Dialect {
         }
     }
 
-    /// The same message with a cache marker on the last block that can carry one; unchanged in the dialects whose
-    /// providers find repeated beginnings by themselves.
+    /// Adds a cache marker to the last block of a message that can carry one. Does nothing in dialects whose
+    /// providers detect repeated prefixes themselves.
     pub fn mark(self, message: &str, ttl: Option<&str>) -> String {
         let unchanged = || message.to_owned();
         if self != Self::AnthropicMessages {
@@ -89,7 +93,7 @@ impl Dialect {
     }
 }
 
-/// A request's body: the head, the messages, and the end.
+/// Joins the head and the messages to a request's body.
 pub fn join_request<'a>(head: &[u8], messages: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let mut body = head.to_vec();
     for message in messages {
@@ -102,7 +106,7 @@ pub fn join_request<'a>(head: &[u8], messages: impl IntoIterator<Item = &'a str>
     body
 }
 
-/// Models write one now and then, and providers refuse it.
+/// Returns true for an empty text block. Models send them, and providers reject them.
 fn is_empty_text(block: &Value<'_, '_>) -> bool {
     let is_blank = || block.str_at("text").is_some_and(|text| text.trim().is_empty());
     block.str_at("type").as_deref() == Some("text") && is_blank()
@@ -121,34 +125,36 @@ fn can_be_marked(block: &Value<'_, '_>) -> bool {
     block.kind() == ValueKind::Object && !UNMARKABLE.contains(&kind.as_ref())
 }
 
-/// What a question may have of an answer's message. An answer has more, and most providers refuse it.
-const CARRIED: &[&str] =
+/// Members of a reply's message that a request may contain. Most providers reject the other members.
+const REQUEST_MEMBERS: &[&str] =
     &["content", "refusal", "reasoning", "reasoning_content", "reasoning_details", "tool_calls"];
 
-/// The message of a chat reply, each member as it came; `None` for a call from before calls had ids.
+/// Returns the message of a chat reply with its members as received. Returns `None` for a call in the old format
+/// without ids.
 fn chat_message(body: &Document<'_>) -> Option<String> {
     let message = body.root().get("choices")?.items().next()?.get("message")?;
-    let said = |name: &str| message.get(name).filter(|value| !matches!(value.raw(), "null" | "\"\""));
-    if said("function_call").is_some() {
+    let member_value = |name: &str| message.get(name).filter(|value| !matches!(value.raw(), "null" | "\"\""));
+    if member_value("function_call").is_some() {
         return None;
     }
-    let speaks = ["content", "refusal", "tool_calls"].into_iter().any(|name| said(name).is_some());
+    let has_content =
+        ["content", "refusal", "tool_calls"].into_iter().any(|name| member_value(name).is_some());
     let mut object = Object::new().text("role", "assistant");
-    if !speaks {
-        object = object.text("content", NOTHING_SAID);
-    } else if said("content").is_none() {
+    if !has_content {
+        object = object.text("content", EMPTY_REPLY);
+    } else if member_value("content").is_none() {
         object = object.raw("content", "null");
     }
-    for name in CARRIED {
-        if let Some(value) = said(name) {
+    for name in REQUEST_MEMBERS {
+        if let Some(value) = member_value(name) {
             object = object.raw(name, value.raw());
         }
     }
     Some(object.json())
 }
 
-/// One block of a reply as it came, without what we put beside an input that was cut.
-fn whole(item: Value<'_, '_>) -> String {
+/// Returns a block of a reply as received, without the member that the accumulator adds for a truncated input.
+fn original_block(item: Value<'_, '_>) -> String {
     if item.get("partial_json").is_none() {
         return item.raw().to_owned();
     }

@@ -1,4 +1,4 @@
-//! A JSON value together with the pointer that leads to it: decoders carry both.
+//! A JSON value with its pointer, for decoders.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,12 +7,12 @@ use crate::json::{Document, JsonError, Value, ValueKind};
 
 use super::DecodeError;
 
-/// Where a value stands in the body it was decoded from.
+/// The position of a value in the decoded body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonLocation {
-    /// Its JSON pointer.
+    /// The JSON pointer.
     pub pointer: String,
-    /// Its bytes, quotes and brackets included.
+    /// The byte range, with quotes and brackets.
     pub span: Range<usize>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Cursor<'a, 'd> {
 }
 
 impl<'a, 'd> Cursor<'a, 'd> {
-    /// The body itself, which is an object in all dialects.
+    /// Returns the root of a body, which must be an object.
     pub(crate) fn root(document: &'d Document<'a>) -> Result<Self, DecodeError> {
         let value = document.root();
         if value.kind() != ValueKind::Object {
@@ -33,48 +33,49 @@ impl<'a, 'd> Cursor<'a, 'd> {
         Ok(Self { value, pointer: String::new() })
     }
 
-    /// The member of that name, unless it is `null`.
+    /// Returns a member, unless it is `null`.
     pub(crate) fn get(&self, name: &str) -> Option<Self> {
         self.member(name).filter(|member| !member.value.is_null())
     }
 
-    /// The member of that name, whatever it is.
+    /// Returns a member, whatever its value.
     pub(crate) fn member(&self, name: &str) -> Option<Self> {
         let value = self.value.get(name)?;
-        Some(Self { value, pointer: below(&self.pointer, &token(name)) })
+        Some(Self { value, pointer: child_pointer(&self.pointer, &escape_token(name)) })
     }
 
     pub(crate) fn items(&self) -> impl Iterator<Item = Self> + use<'a, 'd, '_> {
         let numbered = self.value.items().enumerate();
-        numbered.map(|(index, value)| Self { value, pointer: below(&self.pointer, &index.to_string()) })
+        numbered
+            .map(|(index, value)| Self { value, pointer: child_pointer(&self.pointer, &index.to_string()) })
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.value.str_at(name).map(|text| text.into_owned())
     }
 
-    /// A string member; the empty string where it is missing.
+    /// Returns a string member, or the empty string.
     pub(crate) fn text_or_empty(&self, name: &str) -> String {
         self.text(name).unwrap_or_default()
     }
 
-    /// Its `type`; the empty string where it has none.
+    /// Returns the member `type`, or the empty string.
     pub(crate) fn kind(&self) -> String {
         self.text_or_empty("type")
     }
 
-    /// A whole number, 0 where it is missing.
+    /// Returns a whole number, or 0.
     pub(crate) fn number(&self, name: &str) -> u64 {
         self.value.get(name).and_then(|value| value.as_u64()).unwrap_or(0)
     }
 
-    /// A count of tokens. Some write `1.5e3` or `"1500"`, and mean it.
+    /// Returns a number of tokens. Some providers write `1.5e3` or `"1500"`.
     pub(crate) fn tokens(&self, name: &str) -> u64 {
         let Some(value) = self.value.get(name) else { return 0 };
-        let told = value.as_str().and_then(|text| text.trim().parse().ok());
-        let told = told.or_else(|| value.as_u64());
-        // A fraction of a token is none, and less than nothing is nothing.
-        told.or_else(|| value.as_f64().map(|number| number as u64)).unwrap_or(0)
+        let count = value.as_str().and_then(|text| text.trim().parse().ok());
+        let count = count.or_else(|| value.as_u64());
+        // Fractions are cut off, and negative numbers become 0.
+        count.or_else(|| value.as_f64().map(|number| number as u64)).unwrap_or(0)
     }
 
     pub(crate) fn is_string(&self) -> bool {
@@ -90,13 +91,13 @@ impl<'a, 'd> Cursor<'a, 'd> {
     }
 }
 
-/// A pointer with one token more. A long history has thousands of them, so it is put together in one piece.
-fn below(pointer: &str, token: &str) -> String {
+/// Appends a token to a pointer, in one allocation because a long history has thousands of pointers.
+fn child_pointer(pointer: &str, token: &str) -> String {
     [pointer, "/", token].concat()
 }
 
-/// A member's name as a pointer has it.
-pub(crate) fn token(name: &str) -> Cow<'_, str> {
+/// Escapes a member's name for a pointer.
+pub(crate) fn escape_token(name: &str) -> Cow<'_, str> {
     match name.contains(['~', '/']) {
         true => Cow::Owned(name.replace('~', "~0").replace('/', "~1")),
         false => Cow::Borrowed(name),

@@ -1,10 +1,10 @@
-//! Which dialect a request is written in: its path says so, else the shape of its body.
+//! Detects the dialect of a request by its path, or else by the shape of its body.
 
 use crate::json::{Document, Value, ValueKind};
 
 use super::Dialect;
 
-/// Path endings and what is spoken there; `None` where it is known to be none of ours.
+/// Path endings and their dialects. `None` means an unsupported API.
 const PATHS: &[(&str, Option<Dialect>)] = &[
     ("/messages", Some(Dialect::AnthropicMessages)),
     ("/messages/count_tokens", Some(Dialect::AnthropicMessages)),
@@ -19,18 +19,18 @@ const PATHS: &[(&str, Option<Dialect>)] = &[
 ];
 
 impl Dialect {
-    /// The dialect of a request to `path` (a query or a whole address will do).
+    /// Detects the dialect of a request. `path` may be a full URL.
     pub fn detect(path: &str, body: &[u8]) -> Option<Self> {
         let path = path.split(['?', '#']).next().unwrap_or(path).trim_end_matches('/');
         match PATHS.iter().find(|(ending, _)| path.ends_with(ending)) {
             Some((_, dialect)) => *dialect,
-            None => of_shape(Document::parse(body).ok()?.root()),
+            None => detect_by_shape(Document::parse(body).ok()?.root()),
         }
     }
 }
 
-/// Members and the dialect that alone has them.
-const SIGNS: &[(&str, Dialect)] = &[
+/// Members that only one dialect has.
+const DISTINCTIVE_MEMBERS: &[(&str, Dialect)] = &[
     ("system", Dialect::AnthropicMessages),
     ("anthropic_version", Dialect::AnthropicMessages),
     ("stop_sequences", Dialect::AnthropicMessages),
@@ -40,11 +40,11 @@ const SIGNS: &[(&str, Dialect)] = &[
     ("reasoning_effort", Dialect::OpenAiChat),
 ];
 
-fn of_shape(body: Value<'_, '_>) -> Option<Dialect> {
+fn detect_by_shape(body: Value<'_, '_>) -> Option<Dialect> {
     let Some(messages) = body.get("messages").filter(|value| value.kind() == ValueKind::Array) else {
         return is_responses(body).then_some(Dialect::OpenAiResponses);
     };
-    if let Some((_, dialect)) = SIGNS.iter().find(|(name, _)| body.get(name).is_some()) {
+    if let Some((_, dialect)) = DISTINCTIVE_MEMBERS.iter().find(|(name, _)| body.get(name).is_some()) {
         return Some(*dialect);
     }
     if let Some(tool) = body.get("tools").and_then(|tools| tools.items().next()) {
@@ -58,7 +58,7 @@ fn of_shape(body: Value<'_, '_>) -> Option<Dialect> {
     Some(if anthropic { Dialect::AnthropicMessages } else { Dialect::OpenAiChat })
 }
 
-/// `input` alone would also fit a request for embeddings.
+/// Returns true for a Responses body. `input` alone could also be a request for embeddings.
 fn is_responses(body: Value<'_, '_>) -> bool {
     let Some(input) = body.get("input") else { return false };
     let items = input.items().next().is_some_and(|item| item.kind() == ValueKind::Object);

@@ -5,40 +5,40 @@ use thiserror::Error;
 
 use super::Dialect;
 
-/// A request in session values, to be encoded in any dialect.
+/// A request in session values, which any dialect can encode.
 ///
-/// The encoding is compact and deterministic and has the messages last, so that a longer
-/// conversation is a longer body with the same beginning.
+/// The encoding is compact and deterministic, and the messages come last. So the body of a longer conversation
+/// starts with that of the shorter one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Draft {
-    /// The model to ask.
+    /// The model.
     pub model: String,
     /// The output limit.
     pub max_tokens: Option<u64>,
-    /// Whether the answer shall be streamed.
+    /// True if the reply is to be streamed.
     pub stream: bool,
-    /// How the model shall think.
+    /// The thinking mode.
     pub thinking: Option<ThinkingConfig>,
-    /// How hard, in the provider's word, as in `high`.
+    /// The effort in the provider's term, such as `high`.
     pub effort: Option<String>,
-    /// Members that have no field here: name and JSON, in this order.
+    /// Other members in order, as name and JSON.
     pub extra: Vec<(String, String)>,
-    /// The tools on offer.
+    /// The available tools.
     pub tools: Vec<Element<ToolSpec>>,
-    /// Instructions.
+    /// The instructions.
     pub system: Vec<Element<Block>>,
     /// The conversation.
     pub messages: Vec<Element<Message>>,
-    /// What shall be cached.
+    /// The cache markers.
     pub marks: Vec<DraftMarker>,
 }
 
-/// Something to encode, or its bytes where they are already known and must stay as they are.
+/// A value to encode, or JSON that must keep its bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Element<T> {
-    /// To be encoded.
+    /// A value to encode.
     Value(T),
-    /// JSON in the dialect, taken as it is.
+    /// JSON in the dialect, used unchanged.
     Raw(String),
 }
 
@@ -48,38 +48,38 @@ impl<T> From<T> for Element<T> {
     }
 }
 
-/// A tool to offer.
+/// A tool for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolSpec {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is for.
+    /// The description for the model.
     pub description: String,
-    /// The JSON schema of its input.
+    /// The JSON schema of the input.
     pub schema: String,
 }
 
-/// How the model shall think.
+/// The thinking mode of a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingConfig {
-    /// As much as it sees fit.
+    /// The model decides how much it thinks.
     Adaptive,
-    /// Up to that many tokens.
+    /// At most this number of tokens.
     Budget(u64),
-    /// Not at all.
+    /// No thinking.
     Off,
 }
 
-/// A cache marker to set; dialects without markers have no use for it.
+/// A cache marker for a draft. Dialects without markers ignore it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DraftMarker {
-    /// What carries it.
+    /// The element that carries the marker.
     pub on: MarkerTarget,
-    /// How long, as in `1h`; `None` for the provider's usual term.
+    /// The lifetime, such as `1h`. `None` means the provider's default.
     pub ttl: Option<String>,
 }
 
-/// What carries a cache marker, by its index in the draft.
+/// The element of a draft that carries a cache marker, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkerTarget {
     /// A tool.
@@ -88,15 +88,15 @@ pub enum MarkerTarget {
     System(usize),
     /// A block of a message.
     Block {
-        /// The message.
+        /// The index of the message.
         message: usize,
-        /// The block in it.
+        /// The index of the block in the message.
         block: usize,
     },
 }
 
 impl Draft {
-    /// The marker for `on` as JSON.
+    /// Returns the marker for an element as JSON.
     pub(crate) fn marker(&self, on: MarkerTarget) -> Option<String> {
         let mark = self.marks.iter().find(|mark| mark.on == on)?;
         let object = super::raw::Object::new().text("type", "ephemeral");
@@ -104,23 +104,23 @@ impl Draft {
     }
 }
 
-/// Why a value cannot be encoded.
+/// Error: a value cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EncodeError {
-    /// The dialect has no form for such a block in this place.
-    #[error("{dialect} cannot carry {block} in {place}")]
+    /// The dialect has no form for this block in this position.
+    #[error("{dialect} does not support {block} in {place}")]
     NoSuchBlock {
         /// The dialect.
         dialect: Dialect,
-        /// What kind of block.
+        /// The kind of block.
         block: &'static str,
-        /// Where it should have stood.
+        /// The position.
         place: &'static str,
     },
-    /// The arguments of a call must be JSON here, and are not.
+    /// The input of a call is not a JSON object.
     #[error("the input of call `{call}` is not a JSON object")]
     InputNotJson {
-        /// The call's id.
+        /// The id of the call.
         call: String,
     },
 }
@@ -147,7 +147,7 @@ fn name(block: &Block) -> &'static str {
     }
 }
 
-/// A call's input as JSON: the empty text is the empty object.
+/// Returns the input of a call as JSON. An empty text becomes an empty object.
 pub(crate) fn input_json(call: &session::ToolCall) -> Result<&str, EncodeError> {
     if call.input.is_empty() {
         return Ok("{}");
@@ -157,7 +157,7 @@ pub(crate) fn input_json(call: &session::ToolCall) -> Result<&str, EncodeError> 
         .ok_or_else(|| EncodeError::InputNotJson { call: call.id.to_string() })
 }
 
-/// Whether the text is a JSON object: what a function takes, where a custom tool takes any text.
+/// Returns true if a text is a JSON object, which is what a function takes. A custom tool takes any text.
 pub(crate) fn is_object(text: &str) -> bool {
     crate::json::Document::parse(text.as_bytes())
         .is_ok_and(|document| document.root().kind() == crate::json::ValueKind::Object)

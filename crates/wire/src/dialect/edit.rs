@@ -1,4 +1,4 @@
-//! Edits of a decoded request: splices into its body, which leave every other byte alone.
+//! Edits of a decoded request as splices into its body. All other bytes stay unchanged.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::json::{Document, Edits, StringPiece, ValueKind, quote, string_pieces}
 use super::{Marker, Part, Prompt};
 
 impl Prompt {
-    /// Asks another model. A body that names none stays as it is.
+    /// Replaces the model. Does nothing if the body has none.
     pub fn set_model(&self, body: &[u8], model: &str, edits: &mut Edits) {
         let Ok(document) = Document::parse(body) else { return };
         if let Some(value) = document.root().get("model") {
@@ -15,7 +15,7 @@ impl Prompt {
         }
     }
 
-    /// Takes every cache marker away, each with one comma.
+    /// Removes every cache marker, each with one comma.
     pub fn remove_markers(&self, body: &[u8], edits: &mut Edits) {
         let Ok(document) = Document::parse(body) else { return };
         for Marker { place, .. } in &self.markers {
@@ -28,7 +28,7 @@ impl Prompt {
 }
 
 impl Part {
-    /// Says `text` instead. Only a part that says what it says in one string can: `false` otherwise.
+    /// Replaces the text. Returns false if the part does not consist of one string.
     pub fn set_text(&self, body: &[u8], text: &str, edits: &mut Edits) -> bool {
         let Some(place) = &self.content else { return false };
         let is_string = body.get(place.span.start) == Some(&b'"');
@@ -39,8 +39,8 @@ impl Part {
     }
 }
 
-/// Replaces `from` by `to` in every string within `span` of a JSON text, keys aside; answers how
-/// often. Only the bytes that spell `from` are touched: `span` must hold exactly one value.
+/// Replaces `from` by `to` in every string within `span` of a JSON text, except keys. Returns the number of
+/// replacements. `span` must contain exactly one value.
 pub fn replace_in(body: &[u8], span: Range<usize>, from: &str, to: &str, edits: &mut Edits) -> usize {
     let Some(Ok(document)) = body.get(span.clone()).map(Document::parse) else { return 0 };
     let quoted = quote(to);
@@ -56,13 +56,13 @@ pub fn replace_in(body: &[u8], span: Range<usize>, from: &str, to: &str, edits: 
     count
 }
 
-/// Where the raw inside of a string spells `needle`, whatever escapes it uses.
+/// Finds `needle` in the raw content of a string, whatever escapes spell it.
 fn occurrences(inner: &str, needle: &str) -> Vec<Range<usize>> {
     if needle.is_empty() {
         return Vec::new();
     }
     let mut text = String::with_capacity(inner.len());
-    let mut escapes = Vec::new(); // (offset in text, length there, raw range)
+    let mut escapes = Vec::new(); // (offset in text, length there, range in `inner`)
     for (raw, piece) in string_pieces(inner) {
         match piece {
             StringPiece::Plain(plain) => text.push_str(plain),

@@ -1,9 +1,9 @@
-//! The providers' dialects: requests and replies, both ways, streamed and not.
+//! The dialects of providers: requests and replies, encoded and decoded, with and without streaming.
 //!
-//! Start at [`Dialect`]. Each dialect is a pure codec: [`Prompt`] is a decoded request, [`Draft`] one
-//! to encode, [`DecodedReply`] a decoded reply, and [`Accumulator`] turns a stream into the body that the
-//! call would have given without streaming, so that replies are decoded in one place only. What a
-//! dialect does not know it keeps and names ([`UnknownValue`]); it never drops a byte and never guesses.
+//! Start at [`Dialect`]. Each dialect is a pure codec. A [`Prompt`] is a decoded request, a [`Draft`] is a request
+//! to encode, and a [`DecodedReply`] is a decoded reply. An [`Accumulator`] converts a stream into the body of the
+//! same call without streaming, so there is one decoder for replies. Values that a dialect does not know are kept
+//! and reported as [`UnknownValue`].
 
 mod accumulate;
 mod carry;
@@ -39,7 +39,7 @@ pub use prompt::{
 };
 pub use response::{DecodedReply, DecodedResponse, ProviderError};
 
-/// The language a provider speaks.
+/// The API format of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// `/v1/messages`
@@ -60,24 +60,24 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// Why a body cannot be decoded.
+/// Error: a body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// It is not JSON.
+    /// The body is not JSON.
     #[error("the body is not JSON: {0}")]
     NotJson(JsonError),
-    /// It is some other JSON.
+    /// The body is JSON, but not an object.
     #[error("the body is JSON, but not an object")]
     NotAnObject,
 }
 
 impl Dialect {
-    /// Decodes a request's body.
+    /// Decodes the body of a request.
     pub fn decode_request(self, body: &[u8]) -> Result<Prompt, DecodeError> {
         self.decode_document(&Document::parse(body)?)
     }
 
-    /// Decodes a request's body that has been parsed already.
+    /// Decodes the body of a request from parsed JSON.
     pub fn decode_document(self, body: &Document<'_>) -> Result<Prompt, DecodeError> {
         match self {
             Self::AnthropicMessages => anthropic::decode_request(body),
@@ -86,7 +86,7 @@ impl Dialect {
         }
     }
 
-    /// Encodes a request's body.
+    /// Encodes the body of a request.
     pub fn encode_request(self, draft: &Draft) -> Result<Vec<u8>, EncodeError> {
         let json = match self {
             Self::AnthropicMessages => anthropic::encode_request(draft),
@@ -96,7 +96,7 @@ impl Dialect {
         json.map(String::into_bytes)
     }
 
-    /// Decodes a response's body, not streamed or accumulated.
+    /// Decodes the body of a response, which is not streamed or was accumulated.
     pub fn decode_reply(self, body: &[u8]) -> Result<DecodedResponse, DecodeError> {
         match self {
             Self::AnthropicMessages => anthropic::decode_reply(body),
@@ -105,7 +105,7 @@ impl Dialect {
         }
     }
 
-    /// Encodes a reply as a body that is not streamed.
+    /// Encodes a reply as a body without streaming.
     pub fn encode_reply(self, reply: &Reply) -> Result<Vec<u8>, EncodeError> {
         let json = match self {
             Self::AnthropicMessages => anthropic::encode_reply(reply),
@@ -115,9 +115,9 @@ impl Dialect {
         json.map(String::into_bytes)
     }
 
-    /// Encodes a reply as a stream, one event an item, its texts in pieces of `chunk` characters.
+    /// Encodes a reply as a stream and returns its events. Texts are split into chunks of `chunk` characters.
     ///
-    /// A reply without a stop reason gives a stream that ends early, without its final events.
+    /// A reply without a stop reason becomes a stream without its final events.
     pub fn encode_stream(self, reply: &Reply, chunk: usize) -> Result<Vec<Vec<u8>>, EncodeError> {
         let events = match self {
             Self::AnthropicMessages => anthropic::encode_stream(reply, chunk),
@@ -146,7 +146,7 @@ impl Dialect {
         event.into_bytes()
     }
 
-    /// The provider's usual kind of error for a status.
+    /// Returns the provider's usual error type for a status code.
     pub fn error_kind(self, status: u16) -> &'static str {
         match (self, status) {
             (_, 400) => "invalid_request_error",
@@ -165,12 +165,12 @@ impl Dialect {
     }
 }
 
-/// One named event, as bytes on the wire.
+/// Formats an event with a name.
 fn event(name: &str, json: &str) -> String {
     format!("event: {name}\ndata: {json}\n\n")
 }
 
-/// One event without a name, as bytes on the wire.
+/// Formats an event without a name.
 fn data(json: &str) -> String {
     format!("data: {json}\n\n")
 }

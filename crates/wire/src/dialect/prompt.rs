@@ -1,57 +1,56 @@
-//! A decoded request, in the words all dialects share.
+//! Decoded requests, in terms that all dialects share.
 
 use std::fmt;
 
 use session::{Block, Role, ToolCall, ToolResult};
 
 use super::Dialect;
-use super::cursor::{Cursor, token};
+use super::cursor::{Cursor, escape_token};
 
 pub use super::cursor::JsonLocation;
 
-/// What a request asks the model, with the place of every part of it in the body.
+/// A decoded request, with the location of each of its parts in the body.
 ///
-/// Nothing is lost here: what has no word of its own is reachable by its [`JsonLocation`].
+/// The decoding loses nothing: values without a field of their own can be reached by their [`JsonLocation`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
-    /// The dialect it was written in.
+    /// The dialect of the request.
     pub dialect: Dialect,
-    /// The model that is asked; some providers have it in the address instead.
+    /// The model. `None` for providers that have it in the URL.
     pub model: Option<String>,
-    /// Instructions given beside the messages (`system`, `instructions`). Instructions that are
-    /// messages stay messages: see [`Prompt::instructions`].
+    /// Instructions outside of the messages (`system`, `instructions`). See [`Prompt::instructions`] for
+    /// instructions in messages.
     pub system: Vec<Part>,
-    /// The conversation, in order; in Responses every input item is one message.
+    /// The conversation, in order. In the Responses dialect each input item is one message.
     pub messages: Vec<PromptMessage>,
-    /// The tools on offer, in order; those inside input items come last.
+    /// The available tools, in order. Tools inside input items come last.
     pub tools: Vec<ToolDefinition>,
-    /// Whether the answer shall be streamed.
+    /// True if the reply is to be streamed.
     pub stream: bool,
-    /// The output limit, under whatever name.
+    /// The output limit, under any of its names.
     pub max_tokens: Option<u64>,
-    /// Every other member of the body in order: sampling, thinking, limits, metadata.
+    /// All other members of the body in order: sampling, thinking, limits, metadata.
     pub settings: Vec<Setting>,
-    /// Every cache marker, in document order.
+    /// All cache markers, in document order.
     pub markers: Vec<Marker>,
-    /// What this version does not know, in places that it knows.
+    /// Unknown values in known positions.
     pub unknown: Vec<UnknownValue>,
 }
 
 impl Prompt {
-    /// All instructions: those beside the messages, then the messages that come first and are
-    /// instructions too.
+    /// Iterates over all instructions: those outside of the messages, then those in the first messages.
     pub fn instructions(&self) -> impl Iterator<Item = &Part> {
         let leading = self.messages.iter().take_while(|message| is_instruction(message.role));
         self.system.iter().chain(leading.flat_map(|message| &message.parts))
     }
 
-    /// The messages behind the leading instructions.
+    /// Returns the messages after the leading instructions.
     pub fn conversation(&self) -> &[PromptMessage] {
         let leading = self.messages.iter().take_while(|message| is_instruction(message.role)).count();
         &self.messages[leading..]
     }
 
-    /// The tool calls that the history holds, in order.
+    /// Iterates over the tool calls in the history, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.blocks().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
@@ -59,7 +58,7 @@ impl Prompt {
         })
     }
 
-    /// The tool results that the history holds, in order.
+    /// Iterates over the tool results in the history, in order.
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.blocks().filter_map(|block| match block {
             Block::ToolResult(result) => Some(result),
@@ -67,12 +66,12 @@ impl Prompt {
         })
     }
 
-    /// The place of a top-level member that has no field of its own here.
+    /// Returns the location of a top-level member that has no field in this struct.
     pub fn setting(&self, name: &str) -> Option<&JsonLocation> {
         self.settings.iter().rfind(|setting| setting.name == name).map(|setting| &setting.place)
     }
 
-    /// The markers of everything decoded, and those that stand elsewhere, in document order.
+    /// Returns the markers of all decoded parts and the given other ones, in document order.
     pub(crate) fn collect_markers(&self, elsewhere: impl IntoIterator<Item = Marker>) -> Vec<Marker> {
         let parts = self.system.iter().chain(self.messages.iter().flat_map(|message| &message.parts));
         let parts = parts.flat_map(|part| std::iter::once(part).chain(&part.parts));
@@ -95,18 +94,18 @@ fn is_instruction(role: Role) -> bool {
 /// One message, or one input item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptMessage {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said; a plain string is one text part.
+    /// The content. A plain string is one text part.
     pub parts: Vec<Part>,
-    /// The whole message.
+    /// The location of the whole message.
     pub place: JsonLocation,
-    /// Members that are neither role nor content, in order.
+    /// Members other than role and content, in order.
     pub extra: Vec<Setting>,
 }
 
 impl PromptMessage {
-    /// The message as a session value.
+    /// Returns the message as a session value.
     pub fn message(&self) -> session::Message {
         session::Message {
             role: self.role,
@@ -115,20 +114,20 @@ impl PromptMessage {
     }
 }
 
-/// One block and where it stands.
+/// One block and its location.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// Its meaning.
+    /// The block as a session value.
     pub block: Block,
-    /// The provider's name for it: its `type`, or the member it stands in.
+    /// The provider's name of the block: its `type`, or the name of its member.
     pub kind: String,
-    /// All of it.
+    /// The location of the whole block.
     pub place: JsonLocation,
-    /// The value that says it: a text's string, a call's input, a result's content.
+    /// The location of the content: the string of a text, the input of a call, the content of a result.
     pub content: Option<JsonLocation>,
-    /// Its cache marker.
+    /// The cache marker.
     pub marker: Option<Marker>,
-    /// The parts inside a tool result.
+    /// The parts of a tool result.
     pub parts: Vec<Part>,
 }
 
@@ -138,68 +137,68 @@ impl Part {
         Self { block, kind, place, content: None, marker: Marker::on(at), parts: Vec::new() }
     }
 
-    pub(crate) fn said_by(mut self, content: Option<&Cursor<'_, '_>>) -> Self {
+    pub(crate) fn with_content(mut self, content: Option<&Cursor<'_, '_>>) -> Self {
         self.content = content.map(Cursor::place);
         self
     }
 
-    /// A string that is a text block by itself.
+    /// Creates a text part from a plain string.
     pub(crate) fn text(at: &Cursor<'_, '_>) -> Self {
         let text = at.value.as_str().unwrap_or_default().into_owned();
-        Self::new(at, "text", Block::Text { text }).said_by(Some(at))
+        Self::new(at, "text", Block::Text { text }).with_content(Some(at))
     }
 }
 
-/// One tool on offer.
+/// A tool that a request offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDefinition {
-    /// Its name; a provider's own tool that has none goes by its type.
+    /// The name. A provider's tool without a name has the name of its type.
     pub name: String,
-    /// The provider's name for this kind of tool, as in `function` or `web_search_20250305`.
+    /// The provider's name of the tool's type, such as `function` or `web_search_20250305`.
     pub kind: String,
-    /// Who execution it, and what it takes.
+    /// The party that runs the tool, and the form of its input.
     pub execution: ToolExecution,
-    /// Its schema is not shown to the model until it is asked for.
+    /// True if the model does not see the schema until it asks for the tool.
     pub deferred: bool,
-    /// What it is for, in words.
+    /// The description.
     pub description: Option<String>,
-    /// All of it.
+    /// The location of the whole definition.
     pub place: JsonLocation,
-    /// The schema of its input.
+    /// The location of the input's schema.
     pub schema: Option<JsonLocation>,
-    /// Its cache marker.
+    /// The cache marker.
     pub marker: Option<Marker>,
-    /// The message that brings it, where it is not in the list of tools.
+    /// The index of the message that adds the tool, if it is not in the list of tools.
     pub message: Option<usize>,
 }
 
-/// Who execution a tool, and what it takes.
+/// The party that runs a tool, and the form of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolExecution {
-    /// The harness; takes JSON.
+    /// The harness runs it. The input is JSON.
     Function,
-    /// The harness; takes free text.
+    /// The harness runs it. The input is free text.
     Custom,
-    /// A tool that the provider defined; it may also be the one who execution it.
+    /// The provider defines it, and may run it.
     Provider,
 }
 
-/// A member of an object, by name and place.
+/// A member of an object: its name and location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The member's name.
+    /// The name.
     pub name: String,
-    /// Its value.
+    /// The location of the value.
     pub place: JsonLocation,
 }
 
 impl Setting {
-    /// The members of an object that are not in `known`.
+    /// Returns the members of an object whose names are not in `known`.
     pub(crate) fn others(at: &Cursor<'_, '_>, known: &[&str]) -> Vec<Self> {
         let members = at.value.members().filter(|member| !known.contains(&member.name().as_ref()));
         let setting = |member: crate::json::Member<'_, '_>| {
             let name = member.name().into_owned();
-            let pointer = format!("{}/{}", at.pointer, token(&name));
+            let pointer = format!("{}/{}", at.pointer, escape_token(&name));
             let place = JsonLocation { pointer, span: member.value.span() };
             Self { name, place }
         };
@@ -207,18 +206,18 @@ impl Setting {
     }
 }
 
-/// The names under which values carry a cache marker: Anthropic's, which routers pass on in other
-/// dialects too, and OpenAI's.
+/// The names of members that are cache markers: Anthropic's, which routers also accept in other dialects, and
+/// OpenAI's.
 const MARKERS: &[&str] = &["cache_control", "prompt_cache_breakpoint"];
 
-/// The prompt up to and including the value that carries this shall be cached.
+/// A cache marker: the provider caches the prompt up to the end of the value that carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
-    /// The marker itself, a member of what it marks.
+    /// The location of the marker, which is a member of the marked value.
     pub place: JsonLocation,
-    /// How long, where it says so, as in `1h`.
+    /// The lifetime if given, such as `1h`.
     pub ttl: Option<String>,
-    /// Not `null`: that marks nothing, and is no part of what is said either.
+    /// False if the marker is `null`. It then marks nothing, and is not part of the content either.
     pub is_set: bool,
 }
 
@@ -231,14 +230,14 @@ impl Marker {
     }
 }
 
-/// Something this version does not know, in a place that it knows.
+/// An unknown value in a known position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownValue {
-    /// The event of the stream it came in, counted from 0.
+    /// The index of the stream's event, if it was streamed.
     pub frame: Option<usize>,
-    /// The JSON pointer of the value.
+    /// The JSON pointer.
     pub pointer: String,
-    /// What it is, as in ``block type `hologram` ``.
+    /// A description, such as ``block type `hologram` ``.
     pub what: String,
 }
 

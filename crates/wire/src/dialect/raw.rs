@@ -1,13 +1,13 @@
-//! Compact JSON put together from pieces that are JSON already.
+//! Builders for compact JSON from values that are JSON already.
 
 use std::fmt::Write as _;
 
 use crate::json::{Value, quote};
 
-/// An object in the making: members in order, values as they are spelled.
+/// An object under construction. Members keep their order and values their spelling.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object {
-    /// Key and value, both JSON.
+    /// Key and value, both as JSON.
     members: Vec<(String, String)>,
 }
 
@@ -16,7 +16,7 @@ impl Object {
         Self::default()
     }
 
-    /// The members of `value`, each value as it was spelled.
+    /// Copies the members of `value` with their spelling.
     pub(crate) fn of(value: Value<'_, '_>) -> Self {
         let members = value.members().map(|m| (m.key.raw().to_owned(), m.value.raw().to_owned()));
         Self { members: members.collect() }
@@ -27,7 +27,7 @@ impl Object {
         self
     }
 
-    /// Adds a member before all others.
+    /// Inserts a member before all others.
     pub(crate) fn first(mut self, name: &str, json: &str) -> Self {
         self.members.insert(0, (quote(name), json.to_owned()));
         self
@@ -53,7 +53,7 @@ impl Object {
         self.members.iter().rfind(|(k, _)| *k == key).map(|(_, json)| json.as_str())
     }
 
-    /// Replaces the value in its place, or adds the member at the end.
+    /// Replaces a value, or appends a member.
     pub(crate) fn set(&mut self, name: &str, json: impl Into<String>) {
         let key = quote(name);
         match self.members.iter_mut().rfind(|(k, _)| *k == key) {
@@ -80,7 +80,7 @@ impl Object {
     }
 }
 
-/// `[a,b,…]`
+/// Formats an array: `[a,b,…]`.
 pub(crate) fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
     let mut out = String::from("[");
     for item in items {
@@ -93,7 +93,7 @@ pub(crate) fn array<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String
     out
 }
 
-/// `text` in pieces of `size` characters; the empty text has none.
+/// Splits `text` into chunks of `size` characters. An empty text has none.
 pub(crate) fn chunks(text: &str, size: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,22 +1,22 @@
-//! A decoded answer: what the model said, or why the provider would not let it.
+//! Decoded responses: a reply of the model, or an error of the provider.
 
 use session::Reply;
 
 use super::{Part, UnknownValue};
 
-/// What a response body holds.
+/// The content of a response body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DecodedResponse {
-    /// The model answered.
+    /// A reply of the model.
     Reply(DecodedReply),
-    /// The provider refused, in its own shape.
+    /// An error of the provider.
     Error(ProviderError),
-    /// Some other JSON, as from an endpoint that only counts tokens.
+    /// Other JSON, for example from an endpoint that counts tokens.
     Other,
 }
 
 impl DecodedResponse {
-    /// The answer, where there is one.
+    /// Returns the reply, if there is one.
     pub fn into_reply(self) -> Option<DecodedReply> {
         match self {
             Self::Reply(reply) => Some(reply),
@@ -25,30 +25,30 @@ impl DecodedResponse {
     }
 }
 
-/// A reply and where its parts stand in the body.
+/// A reply and the locations of its parts in the body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodedReply {
-    /// What the model said.
+    /// The reply.
     pub reply: Reply,
-    /// The reply's blocks, one for one, with their places.
+    /// The blocks of the reply with their locations, in the same order.
     pub parts: Vec<Part>,
-    /// What this version does not know, in places that it knows.
+    /// Unknown values in known positions.
     pub unknown: Vec<UnknownValue>,
 }
 
-/// An error in the provider's shape.
+/// An error in the provider's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderError {
-    /// The provider's word for it, as in `overloaded_error`.
+    /// The type, such as `overloaded_error`.
     pub kind: String,
-    /// A finer word, where it has two, as in `context_length_exceeded`.
+    /// The code if there is one, such as `context_length_exceeded`.
     pub code: Option<String>,
-    /// What it says.
+    /// The message.
     pub message: String,
 }
 
 impl ProviderError {
-    /// An error of that kind.
+    /// Creates an error without a code.
     pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), code: None, message: message.into() }
     }

@@ -1,4 +1,4 @@
-//! Another usage in a recorded answer: numbers are spliced, every other byte stays.
+//! Replaces the usage in a recorded response. All other bytes stay unchanged.
 
 use session::Usage;
 
@@ -7,48 +7,48 @@ use crate::sse::SseDecoder;
 
 use super::Dialect;
 
-/// Where a usage stands: in a whole answer, and in the events of a stream.
-const PLACES: [&str; 3] = ["/usage", "/message/usage", "/response/usage"];
+/// Pointers of the usage: in a complete response, and in the events of a stream.
+const USAGE_POINTERS: [&str; 3] = ["/usage", "/message/usage", "/response/usage"];
 
 impl Dialect {
-    /// What changes in an answer that shall report another input; output and reasoning stay as they are.
+    /// Returns the edits that set the input counts of a response. Counts of output and reasoning stay.
     pub fn set_usage(self, body: &[u8], is_stream: bool, usage: &Usage) -> Edits {
         let mut edits = Edits::default();
         if !is_stream {
             if let Ok(document) = Document::parse(body) {
-                self.in_document(&document, usage, &mut |range, with| edits.replace(range, with));
+                self.edit_document(&document, usage, &mut |range, with| edits.replace(range, with));
             }
             return edits;
         }
         for frame in SseDecoder::new().push(body).into_iter().filter(|frame| !frame.lossy) {
-            // Most events of a stream have none, and need not be parsed.
+            // Most events have no usage and need not be parsed.
             if !frame.data.contains("\"usage\"") {
                 continue;
             }
             let Ok(document) = Document::parse(frame.data.as_bytes()) else { continue };
-            self.in_document(&document, usage, &mut |range, with| {
+            self.edit_document(&document, usage, &mut |range, with| {
                 edits.replace(frame.stream_offset(range.start)..frame.stream_offset(range.end), with);
             });
         }
         edits
     }
 
-    fn in_document(
+    fn edit_document(
         self,
         document: &Document<'_>,
         usage: &Usage,
         replace: &mut dyn FnMut(std::ops::Range<usize>, String),
     ) {
-        let found = PLACES.iter().filter_map(|place| document.root().pointer(place));
+        let found = USAGE_POINTERS.iter().filter_map(|place| document.root().pointer(place));
         for at in found.filter(|at| at.members().next().is_some()) {
-            for (pointer, number) in self.numbers(at, usage) {
-                put(at, pointer, number, replace);
+            for (pointer, number) in self.input_counts(at, usage) {
+                set_count(at, pointer, number, replace);
             }
         }
     }
 
-    /// The numbers of a usage that are about the input.
-    fn numbers(self, at: Value<'_, '_>, usage: &Usage) -> Vec<(&'static str, u64)> {
+    /// Returns the input counts of a usage, by pointer.
+    fn input_counts(self, at: Value<'_, '_>, usage: &Usage) -> Vec<(&'static str, u64)> {
         let written = usage.cache_write_5m + usage.cache_write_1h;
         let all = usage.input_total();
         let output = |name: &str| at.get(name).and_then(|value| value.as_u64()).unwrap_or_default();
@@ -76,8 +76,8 @@ impl Dialect {
     }
 }
 
-/// Puts a number in its place; where it is missing and is not 0, before all others of its object.
-fn put(
+/// Replaces a number. If it is missing and not 0, inserts it as the first member of its object.
+fn set_count(
     at: Value<'_, '_>,
     pointer: &str,
     number: u64,

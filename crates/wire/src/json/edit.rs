@@ -1,4 +1,4 @@
-//! Edits as splices: only the bytes that are edited change.
+//! Edits as splices: all other bytes stay unchanged.
 
 use std::ops::Range;
 
@@ -6,36 +6,36 @@ use thiserror::Error;
 
 use super::{Value, ValueKind, quote};
 
-/// One splice: the bytes of `range` become `with`.
+/// One splice: `with` replaces the bytes of `range`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What goes, in offsets of the original.
+    /// The replaced bytes, in offsets of the original.
     pub range: Range<usize>,
-    /// What comes in its place.
+    /// The new bytes.
     pub with: Vec<u8>,
 }
 
-/// Two edits want the same bytes.
+/// Error: two edits change the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("two edits overlap at byte {offset}")]
 pub struct Overlap {
-    /// Where they meet.
+    /// The first byte that both change.
     pub offset: usize,
 }
 
-/// A set of splices over one text, applied together.
+/// A set of splices of one text, applied together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
     list: Vec<Edit>,
 }
 
 impl Edits {
-    /// Adds a splice; insertions at one place keep the order in which they were added.
+    /// Adds a splice. Insertions at the same offset keep their order.
     pub fn replace(&mut self, range: Range<usize>, with: impl Into<Vec<u8>>) {
         self.list.push(Edit { range, with: with.into() });
     }
 
-    /// Adds a splice made elsewhere.
+    /// Adds an existing splice.
     pub fn add(&mut self, edit: Edit) {
         self.list.push(edit);
     }
@@ -45,12 +45,12 @@ impl Edits {
         self.list.extend(others.list);
     }
 
-    /// Whether nothing is edited.
+    /// Returns true if there are no splices.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// The edited text.
+    /// Returns the edited text.
     pub fn apply(&self, original: &[u8]) -> Result<Vec<u8>, Overlap> {
         let mut out = Vec::with_capacity(original.len());
         let mut at = 0;
@@ -66,8 +66,8 @@ impl Edits {
         Ok(out)
     }
 
-    /// Where each of the ascending `offsets` of the original lies in the edited text; an offset
-    /// inside a replaced range lies behind what replaced it.
+    /// Maps ascending offsets of the original to the edited text. An offset inside a replaced range is mapped to
+    /// the end of the replacement.
     pub fn shift(&self, offsets: impl IntoIterator<Item = usize>) -> Vec<usize> {
         let sorted = self.sorted();
         let mut edits = sorted.iter().peekable();
@@ -93,20 +93,20 @@ impl Edits {
     }
 }
 
-/// Edits of one value; each touches only the bytes it must.
+/// Edits of one value. Each changes as few bytes as possible.
 impl Value<'_, '_> {
-    /// This value becomes `json`.
+    /// Returns the edit that replaces this value.
     pub fn replaced_by(&self, json: impl Into<Vec<u8>>) -> Edit {
         Edit { range: self.span(), with: json.into() }
     }
 
-    /// This object gets one more member at its end; `None` where this is no object.
+    /// Returns the edit that appends a member to this object, or `None` if this is no object.
     pub fn with_member(&self, name: &str, json: &str) -> Option<Edit> {
         let last = self.members().last().map(|member| member.value.span().end);
         (self.kind() == ValueKind::Object).then(|| self.appended(last, &format!("{}:{json}", quote(name))))
     }
 
-    /// This array gets one more item at its end; `None` where this is no array.
+    /// Returns the edit that appends an item to this array, or `None` if this is no array.
     pub fn with_item(&self, json: &str) -> Option<Edit> {
         let last = self.items().last().map(|item| item.span().end);
         (self.kind() == ValueKind::Array).then(|| self.appended(last, json))
@@ -122,21 +122,21 @@ impl Value<'_, '_> {
         }
     }
 
-    /// This object loses the members of that name, each with one comma.
+    /// Returns the edits that remove the members with the given name, each with one comma.
     pub fn without_member(&self, name: &str) -> Vec<Edit> {
         let members: Vec<_> = self.members().collect();
         let parts = members.iter().map(|m| (m.key.span().start..m.value.span().end, m.is(name)));
         without(parts.collect())
     }
 
-    /// This array loses the item at `index`, with one comma.
+    /// Returns the edits that remove the item at `index`, with one comma.
     pub fn without_item(&self, index: usize) -> Vec<Edit> {
         without(self.items().enumerate().map(|(at, item)| (item.span(), at == index)).collect())
     }
 }
 
-/// Removes the marked parts of a comma-separated list. A part takes the comma before it along, or,
-/// where nothing is left before it, everything up to the first part that stays.
+/// Removes the marked parts of a comma-separated list. A part is removed with the comma before it. If no part
+/// before it stays, everything up to the first remaining part is removed.
 fn without(parts: Vec<(Range<usize>, bool)>) -> Vec<Edit> {
     let first_kept = parts.iter().position(|(_, goes)| !goes);
     let mut edits = Vec::new();

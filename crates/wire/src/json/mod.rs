@@ -1,9 +1,8 @@
-//! JSON that remembers its bytes.
+//! JSON that keeps its bytes.
 //!
-//! A [`Document`] is a view over the original text: every [`Value`] knows its byte range, object
-//! members keep their order and their duplicates, and numbers keep their spelling. To change
-//! something, make [`Edits`] and apply them to the original bytes; there is no serializer here that
-//! could rewrite what was not touched.
+//! A [`Document`] is a view of the original text. Every [`Value`] knows its byte range, objects keep the order and
+//! the duplicates of their members, and numbers keep their spelling. To change something, create [`Edits`] and
+//! apply them to the original bytes. There is no serializer that could rewrite other bytes.
 
 mod edit;
 mod parse;
@@ -20,14 +19,14 @@ pub use peek::peek_string;
 pub use text::{StringPiece, escape_into, quote, string_pieces, unescape};
 pub use truncated::close_truncated;
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// `null`
     Null,
     /// `true` or `false`
     Bool,
-    /// A number, in whatever spelling.
+    /// A number, in any spelling.
     Number,
     /// A string.
     String,
@@ -37,13 +36,13 @@ pub enum ValueKind {
     Object,
 }
 
-/// One value in the flat list, in document order; an object's members alternate key, value.
+/// One value in the flat list, in document order. The members of an object alternate key and value.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     kind: ValueKind,
     start: u32,
     end: u32,
-    /// Index of the first node behind this value and everything in it.
+    /// Index of the first node after this value and its descendants.
     next: u32,
 }
 
@@ -55,24 +54,24 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Parses exactly one JSON value with white space around it.
+    /// Parses exactly one JSON value, with white space around it.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, JsonError> {
         parse::parse(bytes)
     }
 
-    /// The outermost value.
+    /// Returns the outermost value.
     pub fn root(&self) -> Value<'a, '_> {
         Value { doc: self, index: 0 }
     }
 
-    /// The text that was parsed.
+    /// Returns the original text.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// The JSON pointer of the deepest value whose bytes hold `offset`.
+    /// Returns the JSON pointer of the innermost value that contains `offset`.
     ///
-    /// A member's key belongs to the member; the space between values to what encloses it.
+    /// A key belongs to its member. The space between values belongs to the enclosing value.
     pub fn pointer_at(&self, offset: usize) -> String {
         let mut pointer = String::new();
         let mut here = self.root();
@@ -119,54 +118,54 @@ impl<'a, 'd> Value<'a, 'd> {
         &self.doc.nodes[self.index as usize]
     }
 
-    /// What it is.
+    /// Returns the type.
     pub fn kind(&self) -> ValueKind {
         self.node().kind
     }
 
-    /// Its byte range in the document, quotes and brackets included.
+    /// Returns the byte range in the document, with quotes and brackets.
     pub fn span(&self) -> Range<usize> {
         let node = self.node();
         node.start as usize..node.end as usize
     }
 
-    /// Its exact text.
+    /// Returns the original text.
     pub fn raw(&self) -> &'a str {
         &self.doc.text[self.span()]
     }
 
-    /// A string's byte range without its quotes.
+    /// Returns the byte range of a string without its quotes.
     pub fn inner_span(&self) -> Option<Range<usize>> {
         let span = self.span();
         (self.kind() == ValueKind::String).then(|| span.start + 1..span.end - 1)
     }
 
-    /// A string's value.
+    /// Returns the value of a string.
     pub fn as_str(&self) -> Option<Cow<'a, str>> {
         self.inner_span().map(|span| unescape(&self.doc.text[span]))
     }
 
-    /// A number that is a whole number without sign, fraction or exponent.
+    /// Returns a number that has no sign, fraction or exponent.
     pub fn as_u64(&self) -> Option<u64> {
         (self.kind() == ValueKind::Number).then(|| self.raw().parse().ok()).flatten()
     }
 
-    /// Any number.
+    /// Returns a number.
     pub fn as_f64(&self) -> Option<f64> {
         (self.kind() == ValueKind::Number).then(|| self.raw().parse().ok()).flatten()
     }
 
-    /// `true` or `false`.
+    /// Returns `true` or `false`.
     pub fn as_bool(&self) -> Option<bool> {
         (self.kind() == ValueKind::Bool).then(|| self.raw() == "true")
     }
 
-    /// Whether it is `null`.
+    /// Returns true for `null`.
     pub fn is_null(&self) -> bool {
         self.kind() == ValueKind::Null
     }
 
-    /// An object's members in order, duplicates included; nothing for other kinds.
+    /// Iterates over the members of an object in order, with duplicates. Other types have none.
     pub fn members(&self) -> impl Iterator<Item = Member<'a, 'd>> + use<'a, 'd> {
         let doc = self.doc;
         let end = if self.kind() == ValueKind::Object { self.node().next } else { 0 };
@@ -181,7 +180,7 @@ impl<'a, 'd> Value<'a, 'd> {
         })
     }
 
-    /// An array's items in order; nothing for other kinds.
+    /// Iterates over the items of an array in order. Other types have none.
     pub fn items(&self) -> impl Iterator<Item = Value<'a, 'd>> + use<'a, 'd> {
         let doc = self.doc;
         let end = if self.kind() == ValueKind::Array { self.node().next } else { 0 };
@@ -195,7 +194,7 @@ impl<'a, 'd> Value<'a, 'd> {
         })
     }
 
-    /// Every value in this one, itself first, in document order; keys are not values.
+    /// Returns this value and all its descendants in document order, without keys.
     pub fn walk(&self) -> Vec<Value<'a, 'd>> {
         let mut out = Vec::new();
         let mut ahead = vec![*self];
@@ -208,12 +207,12 @@ impl<'a, 'd> Value<'a, 'd> {
         out
     }
 
-    /// The member of that name; the last one where it is given twice, as every common parser has it.
+    /// Returns the member with the given name. Of duplicates the last one counts, as in every common parser.
     pub fn get(&self, name: &str) -> Option<Value<'a, 'd>> {
         self.members().filter(|m| m.is(name)).last().map(|m| m.value)
     }
 
-    /// The value at a JSON pointer (`""` is this value).
+    /// Returns the value at a JSON pointer (`""` is this value).
     pub fn pointer(&self, pointer: &str) -> Option<Value<'a, 'd>> {
         let mut here = *self;
         for token in pointer.split('/').skip(1) {
@@ -227,7 +226,7 @@ impl<'a, 'd> Value<'a, 'd> {
         Some(here)
     }
 
-    /// A member's string value, in one step.
+    /// Returns the value of a string member.
     pub fn str_at(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name)?.as_str()
     }
@@ -236,14 +235,14 @@ impl<'a, 'd> Value<'a, 'd> {
 /// One member of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a, 'd> {
-    /// The key, a string value.
+    /// The key, which is a string.
     pub key: Value<'a, 'd>,
-    /// What it names.
+    /// The value.
     pub value: Value<'a, 'd>,
 }
 
 impl<'a> Member<'a, '_> {
-    /// The key's text.
+    /// Returns the key without quotes and escapes.
     pub fn name(&self) -> Cow<'a, str> {
         self.key.as_str().expect("the parser takes only strings as keys")
     }

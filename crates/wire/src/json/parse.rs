@@ -1,20 +1,20 @@
-//! The parser: one pass, no recursion, strict on grammar, silent on meaning.
+//! The parser: one pass, without recursion, strict about grammar.
 
 use thiserror::Error;
 
 use super::text::clean_strides;
 use super::{Document, Node, ValueKind};
 
-/// Values nested deeper than this are refused, so that hostile input costs no more than its length.
+/// Maximum depth of nested values. Hostile input then costs no more than its length.
 pub const MAX_DEPTH: usize = 512;
 
-/// Why a text is not JSON.
+/// Error: a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what} at byte {offset}")]
 pub struct JsonError {
-    /// Where the parser stopped.
+    /// The offset at which the parser stopped.
     pub offset: usize,
-    /// What it found, or what it missed.
+    /// A description of the mistake.
     pub what: &'static str,
 }
 
@@ -22,7 +22,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Document<'_>, JsonError> {
     let text =
         std::str::from_utf8(bytes).map_err(|e| JsonError { offset: e.valid_up_to(), what: "not UTF-8" })?;
     if u32::try_from(text.len()).is_err() {
-        return Err(JsonError { offset: 0, what: "text over 4 GiB" });
+        return Err(JsonError { offset: 0, what: "longer than 4 GiB" });
     }
     let mut parser =
         Parser { bytes, at: 0, nodes: Vec::with_capacity(bytes.len() / 24 + 1), open: Vec::new() };
@@ -34,36 +34,36 @@ struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
     nodes: Vec<Node>,
-    /// Indices of the arrays and objects we are inside of.
+    /// Indices of the open arrays and objects.
     open: Vec<u32>,
 }
 
 impl Parser<'_> {
     fn run(&mut self) -> Result<(), JsonError> {
-        self.space();
+        self.skip_space();
         loop {
-            let opened = self.value()?;
+            let opened = self.read_value()?;
             if opened && !self.close_if_empty() {
-                self.key_if_object()?;
+                self.read_key_if_object()?;
                 continue;
             }
             if !self.after_value()? {
                 break;
             }
         }
-        self.space();
+        self.skip_space();
         if self.at < self.bytes.len() {
-            return Err(self.error("something behind the value"));
+            return Err(self.error("unexpected text after the value"));
         }
         Ok(())
     }
 
-    /// Reads a scalar, or the opening bracket of a container (then `true`).
-    fn value(&mut self) -> Result<bool, JsonError> {
+    /// Reads a scalar, or the opening bracket of a container (then returns true).
+    fn read_value(&mut self) -> Result<bool, JsonError> {
         let start = self.at;
         let kind = match self.peek() {
             Some(b'"') => {
-                self.string()?;
+                self.read_string()?;
                 ValueKind::String
             }
             Some(b'{' | b'[') => {
@@ -74,39 +74,39 @@ impl Parser<'_> {
                 self.at += 1;
                 self.open.push(self.nodes.len() as u32);
                 self.push(kind, start);
-                self.space();
+                self.skip_space();
                 return Ok(true);
             }
-            Some(b't') => self.word(b"true", ValueKind::Bool)?,
-            Some(b'f') => self.word(b"false", ValueKind::Bool)?,
-            Some(b'n') => self.word(b"null", ValueKind::Null)?,
+            Some(b't') => self.read_word(b"true", ValueKind::Bool)?,
+            Some(b'f') => self.read_word(b"false", ValueKind::Bool)?,
+            Some(b'n') => self.read_word(b"null", ValueKind::Null)?,
             Some(b'-' | b'0'..=b'9') => {
-                self.number()?;
+                self.read_number()?;
                 ValueKind::Number
             }
-            Some(_) => return Err(self.error("not a value")),
-            None => return Err(self.error("end of text where a value should be")),
+            Some(_) => return Err(self.error("expected a value")),
+            None => return Err(self.error("unexpected end of text, expected a value")),
         };
         self.push(kind, start);
         Ok(false)
     }
 
-    /// Behind a value: closes what ends here, or stands at the next value (then `true`).
+    /// Closes the containers that end after a value. Returns true at the next value.
     fn after_value(&mut self) -> Result<bool, JsonError> {
         loop {
-            self.space();
+            self.skip_space();
             let Some(&container) = self.open.last() else { return Ok(false) };
             let closing = if self.nodes[container as usize].kind == ValueKind::Object { b'}' } else { b']' };
             match self.peek() {
                 Some(b',') => {
                     self.at += 1;
-                    self.space();
-                    self.key_if_object()?;
+                    self.skip_space();
+                    self.read_key_if_object()?;
                     return Ok(true);
                 }
                 Some(byte) if byte == closing => self.close(),
-                Some(_) => return Err(self.error("neither a comma nor the closing bracket")),
-                None => return Err(self.error("end of text inside an array or object")),
+                Some(_) => return Err(self.error("expected a comma or a closing bracket")),
+                None => return Err(self.error("unexpected end of text inside an array or object")),
             }
         }
     }
@@ -127,22 +127,22 @@ impl Parser<'_> {
         self.nodes[container].next = self.nodes.len() as u32;
     }
 
-    fn key_if_object(&mut self) -> Result<(), JsonError> {
+    fn read_key_if_object(&mut self) -> Result<(), JsonError> {
         if self.innermost() != Some(ValueKind::Object) {
             return Ok(());
         }
         let start = self.at;
         if self.peek() != Some(b'"') {
-            return Err(self.error("not a key"));
+            return Err(self.error("expected a key"));
         }
-        self.string()?;
+        self.read_string()?;
         self.push(ValueKind::String, start);
-        self.space();
+        self.skip_space();
         if self.peek() != Some(b':') {
-            return Err(self.error("no colon behind the key"));
+            return Err(self.error("expected a colon after the key"));
         }
         self.at += 1;
-        self.space();
+        self.skip_space();
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl Parser<'_> {
         self.nodes.push(Node { kind, start: start as u32, end: self.at as u32, next });
     }
 
-    fn string(&mut self) -> Result<(), JsonError> {
+    fn read_string(&mut self) -> Result<(), JsonError> {
         self.at += 1;
         loop {
             self.at += clean_strides(&self.bytes[self.at..]);
@@ -167,14 +167,14 @@ impl Parser<'_> {
                     self.at += 1;
                     return Ok(());
                 }
-                Some(b'\\') => self.escape()?,
+                Some(b'\\') => self.read_escape()?,
                 Some(_) => return Err(self.error("control character in a string")),
-                None => return Err(self.error("end of text inside a string")),
+                None => return Err(self.error("unexpected end of text inside a string")),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<(), JsonError> {
+    fn read_escape(&mut self) -> Result<(), JsonError> {
         match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => {
@@ -189,32 +189,32 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), JsonError> {
+    fn read_number(&mut self) -> Result<(), JsonError> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
         if self.peek() == Some(b'0') {
             self.at += 1;
         } else {
-            self.digits()?;
+            self.read_digits()?;
         }
         if self.peek() == Some(b'.') {
             self.at += 1;
-            self.digits()?;
+            self.read_digits()?;
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
             self.at += 1;
             if matches!(self.peek(), Some(b'+' | b'-')) {
                 self.at += 1;
             }
-            self.digits()?;
+            self.read_digits()?;
         }
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), JsonError> {
+    fn read_digits(&mut self) -> Result<(), JsonError> {
         if !matches!(self.peek(), Some(b'0'..=b'9')) {
-            return Err(self.error("not a number"));
+            return Err(self.error("invalid number"));
         }
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
@@ -222,15 +222,15 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn word(&mut self, word: &'static [u8], kind: ValueKind) -> Result<ValueKind, JsonError> {
+    fn read_word(&mut self, word: &'static [u8], kind: ValueKind) -> Result<ValueKind, JsonError> {
         if !self.bytes[self.at..].starts_with(word) {
-            return Err(self.error("not a value"));
+            return Err(self.error("expected a value"));
         }
         self.at += word.len();
         Ok(kind)
     }
 
-    fn space(&mut self) {
+    fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }

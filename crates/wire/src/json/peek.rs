@@ -1,11 +1,11 @@
-//! A look at one member without parsing the rest.
+//! Reads one member without parsing the rest.
 
 use super::unescape;
 
-/// The string value of the first top-level member called `name`; `None` where there is no such
-/// string, or where the text stops making sense before it.
+/// Returns the string value of the first top-level member `name`. Returns `None` if there is no such string, or if
+/// the text before it is invalid.
 ///
-/// Bodies are long and their model stands near the beginning: this reads only that far.
+/// Reads only up to that member: bodies are long, and their `model` is near the start.
 pub fn peek_string(bytes: &[u8], name: &str) -> Option<String> {
     let mut at = 0;
     let mut depth = 0_usize;
@@ -32,7 +32,7 @@ pub fn peek_string(bytes: &[u8], name: &str) -> Option<String> {
     None
 }
 
-/// The inside of the string whose opening quote stands at `at`.
+/// Returns the content of the string whose opening quote is at `at`.
 fn string_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     let mut end = at + 1;
     loop {

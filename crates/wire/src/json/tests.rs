@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Renders what the parser saw, one value a line, or why it stopped.
+/// Renders the parsed values, one on each line, or the error.
 fn check(text: &str, expected: Expect) {
     let rendered = match Document::parse(text.as_bytes()) {
         Ok(doc) => doc.root().walk().iter().map(|value| format!("{value:?}\n")).collect(),
@@ -43,19 +43,19 @@ fn the_last_of_two_equal_keys_is_meant() {
 #[test]
 fn broken_texts_say_where() {
     for (text, error) in [
-        ("", "end of text where a value should be at byte 0"),
-        ("[1,]", "not a value at byte 3"),
-        ("{\"a\" 1}", "no colon behind the key at byte 5"),
-        ("{\"a\":1,}", "not a key at byte 7"),
-        ("[1}", "neither a comma nor the closing bracket at byte 2"),
-        ("[}", "not a value at byte 1"),
-        ("01", "something behind the value at byte 1"),
-        ("1.", "not a number at byte 2"),
+        ("", "unexpected end of text, expected a value at byte 0"),
+        ("[1,]", "expected a value at byte 3"),
+        ("{\"a\" 1}", "expected a colon after the key at byte 5"),
+        ("{\"a\":1,}", "expected a key at byte 7"),
+        ("[1}", "expected a comma or a closing bracket at byte 2"),
+        ("[}", "expected a value at byte 1"),
+        ("01", "unexpected text after the value at byte 1"),
+        ("1.", "invalid number at byte 2"),
         ("\"a\nb\"", "control character in a string at byte 2"),
         ("\"\\x\"", "unknown escape at byte 1"),
         ("\"\\u12g4\"", "unknown escape at byte 1"),
-        ("tru", "not a value at byte 0"),
-        ("[[", "end of text where a value should be at byte 2"),
+        ("tru", "expected a value at byte 0"),
+        ("[[", "unexpected end of text, expected a value at byte 2"),
     ] {
         assert_eq!(Document::parse(text.as_bytes()).expect_err(text).to_string(), error);
     }

@@ -1,21 +1,21 @@
-//! The inside of JSON strings: escapes there and back.
+//! The content of JSON strings: escaping and unescaping.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A stretch of a string's inside and what it stands for.
+/// A part of a string's content, and the text that it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StringPiece<'a> {
-    /// Stands for itself.
+    /// Text without escapes.
     Plain(&'a str),
-    /// One escape, or a pair of surrogate escapes, and its character.
+    /// The character of one escape, or of a pair of surrogate escapes.
     Escaped(char),
 }
 
-/// Takes the inside of a JSON string apart; each piece comes with its byte range in `inner`.
+/// Splits the content of a JSON string into parts, each with its byte range in `inner`.
 ///
-/// Half a surrogate pair stands for U+FFFD, as browsers have it. The text is assumed to be the
-/// inside of a string that parsed; a stray backslash is taken as itself.
+/// An unpaired surrogate becomes U+FFFD, as in browsers. `inner` must be the content of a valid string. An invalid
+/// escape is read as a plain backslash.
 pub fn string_pieces(inner: &str) -> impl Iterator<Item = (Range<usize>, StringPiece<'_>)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -35,7 +35,7 @@ pub fn string_pieces(inner: &str) -> impl Iterator<Item = (Range<usize>, StringP
     })
 }
 
-/// The length and the character of the escape that `rest` begins with.
+/// Returns the length and the character of the escape at the start of `rest`.
 fn escape(rest: &str) -> (usize, char) {
     let simple = match rest.as_bytes().get(1) {
         Some(b'b') => '\u{8}',
@@ -67,7 +67,7 @@ fn unicode_escape(rest: &str) -> (usize, char) {
     }
 }
 
-/// The value of a string whose inside is `inner`.
+/// Returns the value of a string with the given content.
 pub fn unescape(inner: &str) -> Cow<'_, str> {
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Cow::Borrowed(inner);
@@ -82,7 +82,7 @@ pub fn unescape(inner: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `text` as a JSON string, quotes included, escaping only what must be.
+/// Returns `text` as a JSON string with quotes. Escapes only what must be escaped.
 pub fn quote(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + text.len() / 8 + 2);
     out.push(b'"');
@@ -91,13 +91,12 @@ pub fn quote(text: &str) -> String {
     String::from_utf8(out).expect("escapes are ASCII, and all else is the text's own")
 }
 
-/// Bytes that are looked at together.
+/// Number of bytes that are tested together.
 const STRIDE: usize = 32;
-/// The longest that a stride becomes, and room for a word behind it: no byte becomes longer than
-/// `\u0000`.
+/// The longest escaped stride, and room for one more word. The longest escape is `\u0000`.
 const LONGEST: usize = STRIDE * 6 + 8;
 
-/// Appends `text` as the inside of a JSON string, escaping only what must be.
+/// Appends `text` as the content of a JSON string. Escapes only what must be escaped.
 pub fn escape_into(out: &mut Vec<u8>, text: &str) {
     let mut escaped = [0; LONGEST];
     let mut rest = text.as_bytes();
@@ -111,15 +110,17 @@ pub fn escape_into(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// The length of the whole strides at the beginning that need no escape.
+/// Returns the length of all complete strides at the start that contain nothing to escape.
 pub(super) fn clean_strides(bytes: &[u8]) -> usize {
-    // Without a branch or a comparison for each byte, so that the processor looks at many at once.
+    // No branch or comparison per byte, so that the processor tests many bytes at once.
     let clean = |stride: &&[u8; STRIDE]| stride.iter().fold(1, |least, &byte| least.min(distance(byte))) > 0;
     bytes.as_chunks().0.iter().take_while(clean).count() * STRIDE
 }
 
-/// Stores a stride with its escapes, and returns how long that is. Eight bytes at a time: each run up to a
-/// special byte is stored as a whole word, of which the next store overwrites what is too much.
+/// Stores a stride with its escapes and returns the length of the result.
+///
+/// Works on eight bytes at a time: a run up to a special byte is stored as a whole word, and the next store
+/// overwrites the rest.
 fn escape_stride(escaped: &mut [u8; LONGEST], stride: &[u8]) -> usize {
     let mut length = 0;
     let (words, rest) = stride.as_chunks::<8>();
@@ -134,7 +135,7 @@ fn escape_stride(escaped: &mut [u8; LONGEST], stride: &[u8]) -> usize {
     length
 }
 
-/// Stores the first `left` bytes of a word at `at`, and returns where the next ones go.
+/// Stores the first `left` bytes of a word at `at` and returns the offset after them.
 fn escape_word(escaped: &mut [u8; LONGEST], mut at: usize, mut word: u64, mut left: usize) -> usize {
     let mut store = |at: usize, word: u64| escaped[at..at + 8].copy_from_slice(&word.to_le_bytes());
     let mut specials = specials(word);
@@ -144,7 +145,7 @@ fn escape_word(escaped: &mut [u8; LONGEST], mut at: usize, mut word: u64, mut le
         let (escape, escape_length) = ESCAPES[usize::from((word >> (run * 8)) as u8)];
         store(at + run, escape);
         at += run + escape_length;
-        // Two steps, for a shift by the whole width is none.
+        // Two shifts, because a shift by the full width has no effect.
         word = word >> (run * 8) >> 8;
         specials = specials >> (run * 8) >> 8;
         left -= run + 1;
@@ -153,7 +154,7 @@ fn escape_word(escaped: &mut [u8; LONGEST], mut at: usize, mut word: u64, mut le
     at + left
 }
 
-/// The highest bit of each byte of a word that must be escaped, and no other bit.
+/// Returns a word with the highest bit set in each byte that must be escaped.
 fn specials(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const LOW: u64 = EACH * 0x7f;
@@ -161,7 +162,7 @@ fn specials(word: u64) -> u64 {
     zeros(word & (EACH * 0xe0)) | zeros(word ^ (EACH * b'"' as u64)) | zeros(word ^ (EACH * b'\\' as u64))
 }
 
-/// Zero for a byte that must be escaped, and for no other.
+/// Returns zero for a byte that must be escaped, and only for it.
 fn distance(byte: u8) -> u8 {
     (byte ^ b'"').min(byte ^ b'\\').min(byte.saturating_sub(0x1f))
 }

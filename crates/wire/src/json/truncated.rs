@@ -1,9 +1,9 @@
-//! JSON text that was cut off.
+//! Truncated JSON texts.
 
 /// Closes the strings, objects and arrays that are open at the end of a truncated text, so that it parses.
 ///
-/// Bytes before the cut keep their offsets. A token that is cut and has no meaning by itself (half an escape, half a
-/// number) is left out.
+/// Bytes before the cut keep their offsets. A truncated token without meaning of its own, such as half an escape or
+/// half a number, is removed.
 pub fn close_truncated(cut: &[u8]) -> Vec<u8> {
     let mut open = Vec::new();
     let mut last_string = 0;
@@ -15,7 +15,7 @@ pub fn close_truncated(cut: &[u8]) -> Vec<u8> {
             b'}' | b']' => drop(open.pop()),
             b'"' => {
                 let end = string_end(cut, at + 1);
-                if end.whole {
+                if end.is_complete {
                     last_string = at;
                     at = end.at;
                 } else {
@@ -28,8 +28,8 @@ pub fn close_truncated(cut: &[u8]) -> Vec<u8> {
         }
         at += 1;
     }
-    let said = |byte: &u8| !(byte.is_ascii_alphanumeric() || b"+-. \t\r\n".contains(byte));
-    let mut text = cut[..cut.iter().rposition(said).map_or(0, |last| last + 1)].to_vec();
+    let is_structural = |byte: &u8| !(byte.is_ascii_alphanumeric() || b"+-. \t\r\n".contains(byte));
+    let mut text = cut[..cut.iter().rposition(is_structural).map_or(0, |last| last + 1)].to_vec();
     match text.last() {
         Some(b',') => drop(text.pop()),
         Some(b':') => text.extend(b"null"),
@@ -44,35 +44,35 @@ fn closed(mut text: Vec<u8>, open: Vec<u8>) -> Vec<u8> {
     text
 }
 
-/// Whether the string that begins at `at` stands where a member's name does.
+/// Returns true if the string at `at` is the name of a member.
 fn is_key(text: &[u8], at: usize, open: &[u8]) -> bool {
     let before = text[..at].trim_ascii_end().last();
     open.last() == Some(&b'}') && matches!(before, Some(b'{' | b','))
 }
 
-/// Where a string ends, or what of it is whole.
-struct End {
+/// The end of a string, or of its complete part.
+struct StringEnd {
     at: usize,
-    whole: bool,
+    is_complete: bool,
 }
 
-/// The end of the string whose inside begins at `start`.
-fn string_end(text: &[u8], start: usize) -> End {
+/// Finds the end of the string whose content starts at `start`.
+fn string_end(text: &[u8], start: usize) -> StringEnd {
     let mut at = start;
     while let Some(more) = memchr::memchr2(b'"', b'\\', &text[at..]) {
         at += more;
         if text[at] == b'"' {
-            return End { at, whole: true };
+            return StringEnd { at, is_complete: true };
         }
         let length = if text.get(at + 1) == Some(&b'u') { 6 } else { 2 };
         if at + length > text.len() {
-            return End { at, whole: false };
+            return StringEnd { at, is_complete: false };
         }
         at += length;
     }
-    // A character may be cut as well.
+    // The cut may be inside a UTF-8 character.
     let valid = std::str::from_utf8(&text[start..]).map_or_else(|error| error.valid_up_to(), str::len);
-    End { at: start + valid, whole: false }
+    StringEnd { at: start + valid, is_complete: false }
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
             let text = close_truncated(&whole.as_bytes()[..cut]);
             let parsed = serde_json::from_slice::<serde_json::Value>(&text);
             let shown = String::from_utf8_lossy(&text);
-            // Half of a pair of surrogates is for those who put the pieces together.
+            // A caller that joins fragments also joins halves of a surrogate pair.
             assert!(parsed.is_ok() || shown.contains("\\ud83d\""), "{shown}");
             let same = text.iter().zip(whole.as_bytes()).take_while(|(one, other)| one == other).count();
             assert!(same + 8 >= cut, "{shown}");

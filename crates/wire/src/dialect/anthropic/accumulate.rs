@@ -1,7 +1,7 @@
-//! A stream put back together.
+//! Accumulates a stream.
 
 use crate::dialect::ProviderError;
-use crate::dialect::accumulate::{Gather, Log, StreamEnd, event_kind, inside};
+use crate::dialect::accumulate::{Log, MessageBuilder, StreamEnd, event_kind, inside};
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
 use crate::json::{Document, Value, quote, unescape};
@@ -10,30 +10,30 @@ use crate::sse::Frame;
 use super::reply::decode_error;
 
 #[derive(Debug, Default)]
-pub(in crate::dialect) struct Gathered {
+pub(in crate::dialect) struct MessageStream {
     message: Option<Object>,
     usage: Object,
-    blocks: Vec<Growing>,
+    blocks: Vec<StreamedBlock>,
     stopped: bool,
     error: Option<ProviderError>,
 }
 
-/// One block on its way.
+/// A block that is being streamed.
 #[derive(Debug)]
-struct Growing {
+struct StreamedBlock {
     index: u64,
-    /// The block as it started, exactly.
+    /// The block exactly as it started.
     start: String,
-    /// The same, taken apart.
+    /// The same block, as members.
     block: Object,
-    /// Members that grow, with the raw inside of their strings.
+    /// Members that deltas extend, with the raw content of their strings.
     texts: Vec<(&'static str, String)>,
-    /// The raw inside of the joined `partial_json`.
+    /// The raw content of the joined `partial_json`.
     input: Option<String>,
     citations: Vec<String>,
 }
 
-/// A delta's type, the string it brings, and the block's member that grows by it.
+/// The type of a delta, the delta's string, and the member of the block that it extends.
 const DELTAS: &[(&str, &str, &str)] = &[
     ("text_delta", "text", "text"),
     ("thinking_delta", "thinking", "thinking"),
@@ -41,12 +41,12 @@ const DELTAS: &[(&str, &str, &str)] = &[
     ("compaction_delta", "content", "content"),
 ];
 
-impl Gather for Gathered {
-    fn plain(&mut self, _: &str) -> bool {
+impl MessageBuilder for MessageStream {
+    fn push_plain(&mut self, _: &str) -> bool {
         false
     }
 
-    fn event(&mut self, frame: &Frame, data: &Cursor<'_, '_>, log: &mut Log) {
+    fn push_event(&mut self, frame: &Frame, data: &Cursor<'_, '_>, log: &mut Log) {
         match event_kind(frame, data).as_str() {
             "message_start" => self.begin(data, log),
             "content_block_start" => self.start_block(data, log),
@@ -66,13 +66,13 @@ impl Gather for Gathered {
             None => StreamEnd::Early,
         };
         let Some(mut message) = self.message.take() else { return (None, end) };
-        message.set("content", array(self.blocks.drain(..).map(Growing::whole)));
+        message.set("content", array(self.blocks.drain(..).map(StreamedBlock::into_json)));
         message.set("usage", self.usage.json());
         (Some(message.json()), end)
     }
 }
 
-impl Gathered {
+impl MessageStream {
     fn begin(&mut self, data: &Cursor<'_, '_>, log: &mut Log) {
         let Some(message) = data.get("message") else { return };
         if self.message.is_some() {
@@ -86,7 +86,7 @@ impl Gathered {
         let Some(block) = data.get("content_block") else {
             return log.unknown("", "`content_block_start` without a block");
         };
-        self.blocks.push(Growing {
+        self.blocks.push(StreamedBlock {
             index: data.number("index"),
             start: block.value.raw().to_owned(),
             block: Object::of(block.value),
@@ -100,12 +100,12 @@ impl Gathered {
         let index = data.number("index");
         let position = self.blocks.iter().rposition(|block| block.index == index);
         let (Some(position), Some(delta)) = (position, data.get("delta")) else {
-            return log.unknown("/index", format!("block {index}, which never started"));
+            return log.unknown("/index", format!("block {index} without a start event"));
         };
-        self.blocks[position].grow(frame, &delta, &format!("/content/{position}"), log);
+        self.blocks[position].extend(frame, &delta, &format!("/content/{position}"), log);
     }
 
-    /// What it says replaces what the message said at first, name by name.
+    /// Replaces members of the message by those of a `message_delta`.
     fn message_delta(&mut self, data: &Cursor<'_, '_>) {
         let Some(message) = &mut self.message else { return };
         let top = data.value.members().filter(|m| !["type", "delta", "usage"].contains(&m.name().as_ref()));
@@ -121,8 +121,8 @@ impl Gathered {
     }
 }
 
-impl Growing {
-    fn grow(&mut self, frame: &Frame, delta: &Cursor<'_, '_>, pointer: &str, log: &mut Log) {
+impl StreamedBlock {
+    fn extend(&mut self, frame: &Frame, delta: &Cursor<'_, '_>, pointer: &str, log: &mut Log) {
         let kind = delta.kind();
         let string = |name: &str| -> Option<Value<'_, '_>> { delta.get(name).map(|at| at.value) };
         if let Some((_, from, to)) = DELTAS.iter().find(|(known, _, _)| *known == kind) {
@@ -142,7 +142,7 @@ impl Growing {
         }
     }
 
-    /// The growing inside of a member, which begins with what the block started with.
+    /// Returns the raw content of a member that deltas extend. It starts with the content from the block's start.
     fn text(&mut self, member: &'static str) -> &mut String {
         let known = self.texts.iter().position(|(name, _)| *name == member);
         let at = known.unwrap_or_else(|| {
@@ -153,7 +153,7 @@ impl Growing {
         &mut self.texts[at].1
     }
 
-    fn whole(mut self) -> String {
+    fn into_json(mut self) -> String {
         if self.texts.is_empty() && self.input.is_none() && self.citations.is_empty() {
             return self.start;
         }
@@ -171,8 +171,7 @@ impl Growing {
             let input = unescape(&input);
             match Document::parse(input.as_bytes()) {
                 Ok(_) => self.block.set("input", input),
-                // Cut in the middle: the input stays what it was at the start, an object, and what
-                // came of it stands beside it.
+                // Truncated: the input stays the object from the start, and the partial input is stored beside it.
                 Err(_) => self.block.set("partial_json", quote(&input)),
             }
         }

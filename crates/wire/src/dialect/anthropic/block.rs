@@ -1,4 +1,4 @@
-//! Content blocks, as requests and replies share them.
+//! Content blocks of requests and replies.
 
 use session::{Block, CallId, ImageSource, ToolCall, ToolResult};
 
@@ -10,10 +10,10 @@ use crate::json::quote;
 
 use super::DIALECT;
 
-/// Blocks that we recognise and have no word for.
+/// Known block types that no session value represents.
 const PLAIN: &[&str] = &["container_upload", "compaction", "search_result", "mid_conv_system", "fallback"];
 
-/// Answers to calls that the provider ran itself.
+/// Results of tools that the provider ran.
 const SERVER_RESULTS: &[&str] = &[
     "advisor_tool_result",
     "bash_code_execution_tool_result",
@@ -28,35 +28,37 @@ const SERVER_RESULTS: &[&str] = &[
 /// Decodes one content block.
 pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.kind();
-    let said_in = |name: &str| at.get(name);
+    let content_at = |name: &str| at.get(name);
     let (block, content) = match kind.as_str() {
-        "text" => (Block::Text { text: at.text_or_empty("text") }, said_in("text")),
+        "text" => (Block::Text { text: at.text_or_empty("text") }, content_at("text")),
         "thinking" => {
             let signature = at.text("signature").filter(|signature| !signature.is_empty());
-            (Block::Thinking { text: at.text_or_empty("thinking"), signature }, said_in("thinking"))
+            (Block::Thinking { text: at.text_or_empty("thinking"), signature }, content_at("thinking"))
         }
-        "redacted_thinking" => (Block::RedactedThinking { data: at.text_or_empty("data") }, said_in("data")),
-        "tool_use" => (call(at, false), said_in("input")),
-        "server_tool_use" | "mcp_tool_use" => (call(at, true), said_in("input")),
+        "redacted_thinking" => {
+            (Block::RedactedThinking { data: at.text_or_empty("data") }, content_at("data"))
+        }
+        "tool_use" => (call(at, false), content_at("input")),
+        "server_tool_use" | "mcp_tool_use" => (call(at, true), content_at("input")),
         "tool_result" => return result(at, kind, false, unknown),
         server if SERVER_RESULTS.contains(&server) => return result(at, kind, true, unknown),
-        "image" => (image(at, unknown), said_in("source")),
-        "document" => (Block::Document { name: at.text("title") }, said_in("source")),
+        "image" => (image(at, unknown), content_at("source")),
+        "document" => (Block::Document { name: at.text("title") }, content_at("source")),
         "tool_reference" => {
-            (Block::ToolReference { name: at.text_or_empty("tool_name") }, said_in("tool_name"))
+            (Block::ToolReference { name: at.text_or_empty("tool_name") }, content_at("tool_name"))
         }
         other => {
             if !PLAIN.contains(&other) {
                 unknown.push(UnknownValue::at(&at.pointer, format!("block type `{other}`")));
             }
-            (Block::Unknown { kind: other.to_owned() }, said_in("content"))
+            (Block::Unknown { kind: other.to_owned() }, content_at("content"))
         }
     };
-    Part::new(at, kind, block).said_by(content.as_ref())
+    Part::new(at, kind, block).with_content(content.as_ref())
 }
 
 fn call(at: &Cursor<'_, '_>, server: bool) -> Block {
-    // `partial_json` is ours: what had come of an input when its stream was cut.
+    // The accumulator adds `partial_json` for a truncated input.
     let partial = at.text("partial_json");
     let input = partial.or_else(|| at.value.get("input").map(|input| input.raw().to_owned()));
     Block::ToolCall(ToolCall {
@@ -83,7 +85,7 @@ fn image(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Block {
     })
 }
 
-/// A tool's answer: a string, blocks, or, from the provider's own tools, one object.
+/// Decodes a tool result. Its content is a string, a list of blocks, or one object for the provider's tools.
 fn result(at: &Cursor<'_, '_>, kind: String, server: bool, unknown: &mut Vec<UnknownValue>) -> Part {
     let content = at.get("content");
     let mut failed = at.value.get("is_error").and_then(|value| value.as_bool()).unwrap_or(false);
@@ -108,10 +110,10 @@ fn result(at: &Cursor<'_, '_>, kind: String, server: bool, unknown: &mut Vec<Unk
         is_error: failed,
         server,
     });
-    Part { parts, ..Part::new(at, kind, block).said_by(content.as_ref()) }
+    Part { parts, ..Part::new(at, kind, block).with_content(content.as_ref()) }
 }
 
-/// A block inside a tool's answer: what the provider's own tools say has types of its own.
+/// Decodes a block inside a tool result. The provider's tools have types of their own.
 fn inner(at: &Cursor<'_, '_>, server: bool, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.kind();
     let of_server = kind.ends_with("_result") || kind.ends_with("_error") || kind.ends_with("_output");
@@ -125,7 +127,7 @@ fn inner(at: &Cursor<'_, '_>, server: bool, unknown: &mut Vec<UnknownValue>) -> 
     }
 }
 
-/// Encodes one block; `marker` is its cache marker.
+/// Encodes one block with its cache marker.
 pub(super) fn encode(
     block: &Block,
     marker: Option<String>,
@@ -138,7 +140,7 @@ pub(super) fn encode(
             object("thinking").text("thinking", text).maybe("signature", signature.as_deref().map(quote))
         }
         Block::RedactedThinking { data } => object("redacted_thinking").text("data", data),
-        // The words of a refusal are text here; that it is one is said by the stop reason.
+        // A refusal is plain text here. Only the stop reason identifies it.
         Block::Refusal { text } => object("text").text("text", text),
         Block::ToolCall(call) => object(if call.server { "server_tool_use" } else { "tool_use" })
             .text("id", call.id.as_str())

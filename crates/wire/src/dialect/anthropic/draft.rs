@@ -1,4 +1,4 @@
-//! Requests, encoded.
+//! Encodes requests.
 
 use session::{Block, Message, Role};
 
@@ -69,8 +69,7 @@ fn message(draft: &Draft, index: usize, message: &Message) -> Result<String, Enc
         Role::Assistant => "assistant",
         Role::System | Role::Developer => "system",
     };
-    // Always blocks, also where a string would do: a message that gains a marker, or loses it,
-    // then keeps its shape.
+    // Always a list of blocks, even for a single text: a message keeps its shape when it gains or loses a marker.
     let blocks = message.blocks.iter().enumerate().map(|(at, block)| {
         encoded(block, draft.marker(MarkerTarget::Block { message: index, block: at }), "a message")
     });

@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! The Anthropic Messages dialect.
 
 mod accumulate;
 mod block;
@@ -7,7 +7,7 @@ mod reply;
 mod request;
 mod stream;
 
-pub(super) use accumulate::Gathered;
+pub(super) use accumulate::MessageStream;
 pub(super) use draft::{encode_message, encode_request};
 pub(super) use reply::{decode_reply, encode_error, encode_reply};
 pub(super) use request::decode_request;

@@ -1,4 +1,4 @@
-//! Replies and errors as one body.
+//! Decodes and encodes replies and errors without streaming.
 
 use session::{Reply, StopReason, Usage};
 
@@ -28,12 +28,12 @@ pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<DecodedResponse, D
     Ok(DecodedResponse::Reply(DecodedReply { reply, parts, unknown }))
 }
 
-/// What stands under `error`.
+/// Decodes the value of `error`.
 pub(super) fn decode_error(error: &Cursor<'_, '_>) -> ProviderError {
     ProviderError::new(error.kind(), error.text_or_empty("message"))
 }
 
-/// Our word and the provider's, one for one.
+/// Stop reasons and the provider's terms for them.
 const STOPS: &[(StopReason, &str)] = &[
     (StopReason::EndTurn, "end_turn"),
     (StopReason::ToolUse, "tool_use"),
@@ -57,7 +57,7 @@ fn stop_reason(reason: String, unknown: &mut Vec<UnknownValue>) -> StopReason {
 pub(super) fn stop_word(stop: &StopReason) -> &str {
     match stop {
         StopReason::Other(word) => word,
-        // A filter's cut is a refusal in this dialect.
+        // This dialect has no content filter. A refusal is the closest reason.
         StopReason::ContentFilter => "refusal",
         known => STOPS.iter().find(|(stop, _)| stop == known).map_or("end_turn", |(_, word)| word),
     }
@@ -71,14 +71,14 @@ fn decode_usage(at: &Cursor<'_, '_>) -> Usage {
         input: at.tokens("input_tokens"),
         output: at.tokens("output_tokens"),
         cache_read: at.tokens("cache_read_input_tokens"),
-        // The total is final where the split may be that of the stream's first event.
+        // The total is final. The split may be that of the first event of a stream.
         cache_write_5m: written.saturating_sub(hour),
         cache_write_1h: hour,
         reasoning: at.get("output_tokens_details").map_or(0, |details| details.tokens("thinking_tokens")),
     }
 }
 
-/// The message with these blocks, its end and its usage as given.
+/// Encodes the message around the given blocks.
 pub(super) fn message(reply: &Reply, blocks: &[String], stop: Option<&StopReason>, usage: String) -> String {
     Object::new()
         .text("model", &reply.model)

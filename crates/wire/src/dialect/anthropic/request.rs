@@ -1,4 +1,4 @@
-//! Requests, decoded.
+//! Decodes requests.
 
 use session::Role;
 
@@ -36,7 +36,7 @@ pub(in crate::dialect) fn decode_request(document: &Document<'_>) -> Result<Prom
     Ok(prompt)
 }
 
-/// A string or blocks.
+/// Decodes a string or a list of blocks.
 fn content(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     if at.is_string() {
         return vec![Part::text(at)];
@@ -62,7 +62,7 @@ fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> PromptMessag
     }
 }
 
-/// Tools the provider defined, by what their dated type begins with.
+/// Prefixes of the dated types of tools that the provider defines.
 const PROVIDER_TOOLS: &[&str] = &[
     "advisor_",
     "bash_",

@@ -1,4 +1,4 @@
-//! A reply as the stream that the provider would have sent.
+//! Encodes a reply as a stream, as the provider would send it.
 
 use session::{Block, Reply};
 
@@ -16,7 +16,7 @@ pub(in crate::dialect) fn encode_stream(reply: &Reply, chunk: usize) -> Result<V
     let mut events = vec![typed("message_start", |event| event.raw("message", start))];
     for (index, block) in reply.blocks.iter().enumerate() {
         let index = index as u64;
-        let (start, deltas) = taken_apart(block, chunk)?;
+        let (start, deltas) = split_block(block, chunk)?;
         events.push(typed("content_block_start", |event| {
             event.number("index", index).raw("content_block", start.json())
         }));
@@ -48,8 +48,8 @@ fn typed(kind: &str, fill: impl FnOnce(Object) -> Object) -> String {
     event(kind, &fill(Object::new().text("type", kind)).json())
 }
 
-/// The block as it starts, and the deltas that make it whole.
-fn taken_apart(whole: &Block, chunk: usize) -> Result<(Object, Vec<String>), EncodeError> {
+/// Returns the block as it starts, and the deltas that complete it.
+fn split_block(whole: &Block, chunk: usize) -> Result<(Object, Vec<String>), EncodeError> {
     let delta =
         |kind: &str, member: &str, text: &str| Object::new().text("type", kind).text(member, text).json();
     let mut start = block::encode(whole, None, "a reply")?;
@@ -73,7 +73,7 @@ fn taken_apart(whole: &Block, chunk: usize) -> Result<(Object, Vec<String>), Enc
             let pieces = chunks(input_json(call)?, chunk);
             deltas.extend(pieces.map(|piece| delta("input_json_delta", "partial_json", piece)));
         }
-        _ => {} // comes whole in its first event
+        _ => {} // complete in its first event
     }
     Ok((start, deltas))
 }

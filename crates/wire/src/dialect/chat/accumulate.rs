@@ -1,7 +1,7 @@
-//! A stream put back together.
+//! Accumulates a stream.
 
 use crate::dialect::ProviderError;
-use crate::dialect::accumulate::{Gather, Log, StreamEnd};
+use crate::dialect::accumulate::{Log, MessageBuilder, StreamEnd};
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
 use crate::sse::Frame;
@@ -10,8 +10,8 @@ use super::decode_error;
 use super::merge::{DeltaContext, Tree};
 
 #[derive(Debug, Default)]
-pub(in crate::dialect) struct Gathered {
-    /// The body, but for its choices.
+pub(in crate::dialect) struct CompletionStream {
+    /// The body without its choices.
     body: Option<Object>,
     choices: Vec<Choice>,
     done: bool,
@@ -21,11 +21,11 @@ pub(in crate::dialect) struct Gathered {
 #[derive(Debug)]
 struct Choice {
     index: u64,
-    /// In the order first seen; the message is among them.
+    /// Members in the order of their first appearance, with the message among them.
     members: Vec<(String, Tree)>,
 }
 
-/// What a delta may bring.
+/// Members of a delta.
 const DELTAS: &[&str] = &[
     "annotations",
     "audio",
@@ -40,15 +40,15 @@ const DELTAS: &[&str] = &[
     "tool_calls",
 ];
 
-impl Gather for Gathered {
-    fn plain(&mut self, data: &str) -> bool {
+impl MessageBuilder for CompletionStream {
+    fn push_plain(&mut self, data: &str) -> bool {
         let done = data == "[DONE]";
         self.done |= done;
         done
     }
 
-    fn event(&mut self, frame: &Frame, data: &Cursor<'_, '_>, log: &mut Log) {
-        // Some say it of the answer, and some of a choice.
+    fn push_event(&mut self, frame: &Frame, data: &Cursor<'_, '_>, log: &mut Log) {
+        // Some providers report an error for the whole reply, others for a choice.
         let of_choice = || data.get("choices")?.items().next()?.get("error");
         if let Some(error) = data.get("error").or_else(of_choice) {
             self.error = Some(decode_error(&error));
@@ -62,7 +62,7 @@ impl Gather for Gathered {
         let body = self.body.get_or_insert_default();
         for member in data.value.members() {
             match member.name().as_ref() {
-                "obfuscation" | "error" => {} // padding, and told elsewhere
+                "obfuscation" | "error" => {} // padding, and handled above
                 "object" => body.set("object", "\"chat.completion\""),
                 "choices" => body.set("choices", "[]"),
                 name if body.get(name).is_none() => body.set(name, member.value.raw()),
@@ -88,7 +88,7 @@ impl Gather for Gathered {
     }
 }
 
-impl Gathered {
+impl CompletionStream {
     fn choice(&mut self, frame: &Frame, at: &Cursor<'_, '_>, log: &mut Log) {
         let index = at.number("index");
         let position = self.choices.iter().position(|choice| choice.index == index).unwrap_or_else(|| {
@@ -105,7 +105,7 @@ impl Gathered {
                 unknown.for_each(|m| log.unknown(format!("{}/delta", at.pointer), format!("delta `{m}`")));
             }
             let pointer = format!("/choices/{index}/{name}");
-            // What is said once per choice is told again in later chunks: the last word counts.
+            // Later chunks repeat the members of a choice. The last value counts.
             let depth = if ["message", "logprobs"].contains(&name) { 0 } else { usize::MAX };
             let place = DeltaContext { frame, pointer, name: name.to_owned(), depth };
             choice.member(name).add(member.value, &place, log);
@@ -128,7 +128,7 @@ impl Choice {
             if let ("message", Tree::Map(message)) = (name.as_str(), tree) {
                 for (name, tree) in message {
                     if name == "tool_calls" {
-                        tree.without("index");
+                        tree.remove_from_items("index");
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Requests, encoded.
+//! Encodes requests.
 
 use session::{Block, ImageSource, Message, Role, ToolCall, ToolResult};
 
@@ -13,7 +13,7 @@ pub(in crate::dialect) fn encode_request(draft: &Draft) -> Result<String, Encode
     let mut body = Object::new().text("model", &draft.model);
     body = body.maybe("max_completion_tokens", draft.max_tokens.map(|tokens| tokens.to_string()));
     if draft.stream {
-        // Without being asked, a stream here has no usage.
+        // A stream contains its usage only on request.
         body = body.raw("stream", "true").raw("stream_options", r#"{"include_usage":true}"#);
     }
     body = body.maybe("reasoning_effort", draft.effort.as_deref().map(quote));
@@ -75,7 +75,7 @@ pub(in crate::dialect) fn encode_messages(message: &Message) -> Result<String, E
     Ok(messages.join(","))
 }
 
-/// One session message may be several here: each tool result is a message by itself.
+/// Encodes one session message as one or more messages, because each tool result is a message of its own.
 fn encode_message(
     message: &Message,
     marker: impl Fn(usize) -> Option<String>,
@@ -116,8 +116,8 @@ fn tool_message(result: &ToolResult, mut marker: Option<String>) -> Result<Strin
     Ok(object.raw("content", content(&blocks, "a tool result")?).json())
 }
 
-/// Blocks with their markers. A lone text without one is a string: not everyone who speaks this
-/// dialect takes parts.
+/// Encodes blocks with their markers. A single text without marker becomes a string, because some servers accept no
+/// parts.
 fn content(blocks: &[(&Block, Option<String>)], place: &'static str) -> Result<String, EncodeError> {
     if let [(Block::Text { text }, None)] = blocks {
         return Ok(quote(text));
@@ -143,7 +143,7 @@ fn part(block: &Block, marker: Option<String>, place: &'static str) -> Result<St
     Ok(encoded.maybe("cache_control", marker).json())
 }
 
-/// A function's call, or, where the input is no JSON, a custom tool's.
+/// Encodes the call of a function, or of a custom tool if its input is not JSON.
 pub(super) fn encode_call(call: &ToolCall) -> String {
     call_object(call, &call.input).json()
 }
@@ -159,7 +159,7 @@ pub(super) fn call_kind(call: &ToolCall) -> (&'static str, &'static str) {
     if function { ("function", "arguments") } else { ("custom", "input") }
 }
 
-/// Reasoning as plain text where that holds all of it, else in detail.
+/// Adds reasoning as plain text if that holds all of it, otherwise as details.
 pub(super) fn with_reasoning(object: Object, thoughts: &[&Block]) -> Object {
     if thoughts.is_empty() {
         return object;
@@ -173,7 +173,7 @@ pub(super) fn with_reasoning(object: Object, thoughts: &[&Block]) -> Object {
     }
 }
 
-/// The text of reasoning that is one unsigned block, or none.
+/// Returns the text of reasoning that consists of at most one block without signature.
 pub(super) fn plain_reasoning<'a>(thoughts: &[&'a Block]) -> Option<&'a str> {
     match thoughts {
         [] => Some(""),

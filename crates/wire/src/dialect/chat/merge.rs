@@ -1,48 +1,48 @@
-//! How deltas add up: the rules by which pieces of JSON become one.
+//! Merges the deltas of a message.
 //!
-//! Strings that tell who or what keep their first value, other strings are joined, list items with
-//! an `index` meet their like, other items are appended, and of anything else the last word counts.
-//! `null` never takes anything back. A call with a name and another id than the one of its index is
-//! a call of its own; a piece with neither index nor id nor name goes on with the last. A text among parts is a part.
+//! Identifying strings keep their first value, and other strings are joined. List items with an `index` are merged
+//! with the item of that index, and other items are appended. Of any other value the last one counts, except
+//! `null`, which changes nothing. A call with a name and another id than the call of its index is a new call. A
+//! call without index, id and name continues the last one. A text in a list of parts becomes a part.
 
 use crate::dialect::accumulate::Log;
-use crate::dialect::cursor::token;
+use crate::dialect::cursor::escape_token;
 use crate::dialect::raw::array;
 use crate::json::{Value, ValueKind, quote};
 use crate::sse::Frame;
 
-/// A value on its way.
+/// A value that deltas extend.
 #[derive(Debug)]
 pub(super) enum Tree {
-    /// Spelled as it came.
+    /// A value as it was received.
     Raw(String),
-    /// The raw inside of a growing string.
+    /// The raw content of a string that deltas extend.
     Text(String),
-    /// Items, with the index they go by where they have one.
+    /// List items with their `index`, if they have one.
     List(Vec<(Option<u64>, Tree)>),
-    /// Members in the order they were first seen.
+    /// Members in the order of their first appearance.
     Map(Vec<(String, Tree)>),
 }
 
-/// Strings that are said once, even where a provider repeats them in every delta.
+/// Strings that keep their first value, because some providers repeat them in every delta.
 const ONCE: &[&str] = &["role", "id", "type", "name", "format", "call_id"];
 
-/// Deeper than anything that grows; beyond it the last word counts.
+/// Maximum depth of merging. Below it the last value counts.
 const MAX_DEPTH: usize = 8;
 
-/// Where a delta stands.
+/// The position of a delta.
 pub(super) struct DeltaContext<'a> {
     pub(super) frame: &'a Frame,
     /// The pointer in the message.
     pub(super) pointer: String,
-    /// The member's name.
+    /// The name of the member.
     pub(super) name: String,
     pub(super) depth: usize,
 }
 
 impl DeltaContext<'_> {
     fn member(&self, name: &str) -> DeltaContext<'_> {
-        let pointer = format!("{}/{}", self.pointer, token(name));
+        let pointer = format!("{}/{}", self.pointer, escape_token(name));
         DeltaContext { frame: self.frame, pointer, name: name.to_owned(), depth: self.depth + 1 }
     }
 
@@ -57,7 +57,7 @@ impl Tree {
         Self::Raw("null".to_owned())
     }
 
-    /// Adds a delta.
+    /// Merges a delta into this value.
     pub(super) fn add(&mut self, delta: Value<'_, '_>, place: &DeltaContext<'_>, log: &mut Log) {
         let fresh = matches!(self, Self::Raw(raw) if raw == "null");
         match delta.kind() {
@@ -101,7 +101,7 @@ impl Tree {
         let are_calls = place.name == "tool_calls";
         for item in delta.items() {
             let index = item.get("index").and_then(|index| index.as_u64());
-            let at = known(list, index, item, are_calls).unwrap_or_else(|| {
+            let at = find_item(list, index, item, are_calls).unwrap_or_else(|| {
                 list.push((index, Self::null()));
                 list.len() - 1
             });
@@ -122,7 +122,7 @@ impl Tree {
         }
     }
 
-    /// A member of a map, which this becomes where it is none.
+    /// Returns a member. Makes this value a map if it is none.
     fn member(&mut self, name: &str) -> &mut Self {
         if !matches!(self, Self::Map(_)) {
             *self = Self::Map(Vec::new());
@@ -136,8 +136,8 @@ impl Tree {
         &mut map[at].1
     }
 
-    /// A string member that is not empty, as it is spelled.
-    fn said(&self, name: &str) -> Option<&str> {
+    /// Returns a string member that is not empty, as JSON.
+    fn string_member(&self, name: &str) -> Option<&str> {
         let Self::Map(map) = self else { return None };
         match map.iter().find(|(known, _)| known == name)? {
             (_, Self::Raw(raw)) if raw.len() > 2 && raw.starts_with('"') => Some(raw),
@@ -145,8 +145,8 @@ impl Tree {
         }
     }
 
-    /// Takes a member away from every item: the number that only a stream needs.
-    pub(super) fn without(&mut self, name: &str) {
+    /// Removes a member from every item. Used for the index, which only a stream needs.
+    pub(super) fn remove_from_items(&mut self, name: &str) {
         let Self::List(list) = self else { return };
         for (_, item) in list {
             if let Self::Map(map) = item {
@@ -169,8 +169,8 @@ impl Tree {
     }
 }
 
-/// Where in a list an item goes on that has come before.
-fn known(
+/// Finds the earlier list item that an item continues.
+fn find_item(
     list: &[(Option<u64>, Tree)],
     index: Option<u64>,
     item: Value<'_, '_>,
@@ -180,24 +180,26 @@ fn known(
     let said =
         |name: &str| item.get(name).map(|value| value.raw()).filter(|raw| !["\"\"", "null"].contains(raw));
     if !are_calls {
-        // Some number what they think, and what is sealed of it, alike.
+        // Some providers give their reasoning and its signature the same index.
         let kind = said("type");
-        let of_kind =
-            |at: &usize| kind.is_none() || list[*at].1.said("type").is_none_or(|old| Some(old) == kind);
+        let of_kind = |at: &usize| {
+            kind.is_none() || list[*at].1.string_member("type").is_none_or(|old| Some(old) == kind)
+        };
         return (0..list.len()).rev().find(|at| like(*at) && of_kind(at));
     }
     let named = ["function", "custom"].iter().filter_map(|kind| item.get(kind)?.get("name"));
     let begins = named.map(|name| name.raw()).any(|name| !["\"\"", "null"].contains(&name));
-    // Some servers repeat the id with every piece, some make up another for each, and some call every call the first.
-    let same = said("id").and_then(|id| (0..list.len()).rev().find(|at| list[*at].1.said("id") == Some(id)));
-    let unnamed = |at: &usize| list[*at].1.said("id").is_none() || said("id").is_none() || !begins;
+    // Some servers repeat the id in every delta, some invent a new one each time, and some give all calls index 0.
+    let same = said("id")
+        .and_then(|id| (0..list.len()).rev().find(|at| list[*at].1.string_member("id") == Some(id)));
+    let unnamed = |at: &usize| list[*at].1.string_member("id").is_none() || said("id").is_none() || !begins;
     same.or_else(|| match index {
         Some(_) => (0..list.len()).rev().find(|at| like(*at)).filter(unnamed),
         None => list.len().checked_sub(1).filter(|_| said("id").is_none() && !begins),
     })
 }
 
-/// The last of the parts where it is a text that grows, else a new one.
+/// Returns the index of the last part if deltas extend its text. Otherwise appends a part.
 fn text_part(parts: &mut Vec<(Option<u64>, Tree)>) -> usize {
     let grows =
         |tree: &Tree| matches!(tree, Tree::Map(map) if matches!(map.last(), Some((_, Tree::Text(_)))));

@@ -1,12 +1,12 @@
-//! What a message says, as requests and replies share it.
+//! Decodes messages of requests and replies.
 
 use session::{Block, CallId, ImageSource, ToolCall, ToolResult};
 
 use crate::dialect::cursor::Cursor;
 use crate::dialect::{Part, UnknownValue};
 
-/// Members that `said` decodes.
-pub(super) const SAID: &[&str] = &[
+/// Members that `decode_parts` reads.
+pub(super) const DECODED_MEMBERS: &[&str] = &[
     "role",
     "content",
     "refusal",
@@ -18,13 +18,13 @@ pub(super) const SAID: &[&str] = &[
     "reasoning_details",
 ];
 
-/// Everything a message says, in the order the model said it: reasoning, words, calls.
-pub(super) fn said(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
+/// Decodes the content of a message in the order of the model: reasoning, texts, calls.
+pub(super) fn decode_parts(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     let mut parts = reasoning(at, unknown);
     parts.extend(at.get("content").map(|content| content_parts(&content, unknown)).unwrap_or_default());
     if let Some(refusal) = at.get("refusal").filter(|refusal| not_empty(refusal)) {
         let block = Block::Refusal { text: at.text_or_empty("refusal") };
-        parts.push(Part::new(&refusal, "refusal", block).said_by(Some(&refusal)));
+        parts.push(Part::new(&refusal, "refusal", block).with_content(Some(&refusal)));
     }
     parts.extend(at.get("tool_calls").iter().flat_map(Cursor::items).map(|call| tool_call(&call, unknown)));
     if let Some(call) = at.get("function_call") {
@@ -37,7 +37,7 @@ fn not_empty(at: &Cursor<'_, '_>) -> bool {
     at.value.raw() != "\"\""
 }
 
-/// A string, or parts; an empty string says nothing.
+/// Decodes a string or a list of parts. An empty string has no parts.
 pub(super) fn content_parts(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     if at.is_string() {
         return if not_empty(at) { vec![Part::text(at)] } else { Vec::new() };
@@ -45,12 +45,12 @@ pub(super) fn content_parts(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>
     at.items().map(|part| content_part(&part, unknown)).collect()
 }
 
-/// Parts that we recognise and have no word for.
+/// Known part types that no session value represents.
 const PLAIN: &[&str] = &["input_audio", "video_url"];
 
 fn content_part(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.kind();
-    let (block, said) = match kind.as_str() {
+    let (block, content) = match kind.as_str() {
         "text" => (Block::Text { text: at.text_or_empty("text") }, at.get("text")),
         "refusal" => (Block::Refusal { text: at.text_or_empty("refusal") }, at.get("refusal")),
         "image_url" => {
@@ -71,10 +71,10 @@ fn content_part(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
             (Block::Unknown { kind: other.to_owned() }, at.get(other))
         }
     };
-    Part::new(at, kind, block).said_by(said.as_ref())
+    Part::new(at, kind, block).with_content(content.as_ref())
 }
 
-/// Reasoning in detail where there is detail, else as one text under the name this provider has.
+/// Decodes detailed reasoning, or else the plain text under either of its names.
 fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     let details = at.get("reasoning_details").filter(|details| details.value.items().next().is_some());
     if let Some(details) = details {
@@ -84,7 +84,7 @@ fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> 
     let text = plain.iter().find_map(|name| {
         let value = at.get(name).filter(|value| value.is_string() && not_empty(value))?;
         let block = Block::Thinking { text: at.text_or_empty(name), signature: None };
-        Some(Part::new(&value, *name, block).said_by(Some(&value)))
+        Some(Part::new(&value, *name, block).with_content(Some(&value)))
     });
     text.into_iter().collect()
 }
@@ -95,7 +95,7 @@ fn reasoning_detail(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Par
         text: at.text_or_empty(member),
         signature: at.text("signature").filter(|signature| !signature.is_empty()),
     };
-    let (block, said) = match kind.as_str() {
+    let (block, content) = match kind.as_str() {
         "reasoning.text" => (thinking("text"), at.get("text")),
         "reasoning.summary" => (thinking("summary"), at.get("summary")),
         "reasoning.encrypted" => (Block::RedactedThinking { data: at.text_or_empty("data") }, at.get("data")),
@@ -104,7 +104,7 @@ fn reasoning_detail(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Par
             (Block::Unknown { kind: other.to_owned() }, None)
         }
     };
-    Part::new(at, kind, block).said_by(said.as_ref())
+    Part::new(at, kind, block).with_content(content.as_ref())
 }
 
 fn tool_call(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
@@ -125,18 +125,18 @@ fn tool_call(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
         input: text(member),
         server: false,
     });
-    Part::new(at, kind, block).said_by(called.as_ref().and_then(|called| called.get(member)).as_ref())
+    Part::new(at, kind, block).with_content(called.as_ref().and_then(|called| called.get(member)).as_ref())
 }
 
-/// A call as it was before calls had ids: it goes by the function's name.
+/// Decodes a call in the old format without id. The name of the function replaces the id.
 fn function_call(at: &Cursor<'_, '_>) -> Part {
     let name = at.text_or_empty("name");
     let input = at.text_or_empty("arguments");
     let block = Block::ToolCall(ToolCall { id: CallId::new(&name), name, input, server: false });
-    Part::new(at, "function_call", block).said_by(at.get("arguments").as_ref())
+    Part::new(at, "function_call", block).with_content(at.get("arguments").as_ref())
 }
 
-/// A whole message that is a tool's answer.
+/// Decodes a message that is a tool result.
 pub(super) fn tool_result(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let content = at.get("content");
     let parts = content.as_ref().map(|content| content_parts(content, unknown)).unwrap_or_default();
@@ -147,5 +147,5 @@ pub(super) fn tool_result(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) 
         is_error: false,
         server: false,
     });
-    Part { parts, ..Part::new(at, "tool", block).said_by(content.as_ref()) }
+    Part { parts, ..Part::new(at, "tool", block).with_content(content.as_ref()) }
 }

@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions, as OpenAI and the many who follow it speak it.
+//! The OpenAI Chat Completions dialect, of OpenAI and compatible providers.
 
 mod accumulate;
 mod draft;
@@ -9,7 +9,7 @@ mod reply;
 mod request;
 mod stream;
 
-pub(super) use accumulate::Gathered;
+pub(super) use accumulate::CompletionStream;
 pub(super) use draft::{encode_messages, encode_request};
 pub(super) use reply::{decode_error, decode_reply, encode_error, encode_reply};
 pub(super) use request::decode_request;

@@ -1,7 +1,7 @@
-//! What is said so that everyone who speaks this dialect takes it.
+//! Rewrites messages so that every compatible server accepts them.
 //!
-//! By the letter of the dialect a message may have parts. Some servers take only strings, and none takes a picture
-//! from anybody but a user.
+//! The dialect allows a message with parts. Some servers accept only strings, and none accepts an image outside of
+//! a user message.
 
 use std::borrow::Cow;
 
@@ -9,25 +9,25 @@ use session::{Block, Message, ToolResult};
 
 use crate::dialect::{Draft, Element, MarkerTarget};
 
-/// What a result says whose pictures come behind it.
-const PICTURES_FOLLOW: &str = "(the picture follows)";
+/// The text that marks the position of an image in a tool result.
+const IMAGE_FOLLOWS: &str = "(the picture follows)";
 
-/// The same message: texts that stand side by side are one, and the pictures of results come behind them.
-pub(in crate::dialect) fn message(said: &Message) -> Message {
-    let mut pictures = Vec::new();
+/// Joins adjacent texts and moves the images of tool results after the results.
+pub(in crate::dialect) fn message(message: &Message) -> Message {
+    let mut images = Vec::new();
     let mut blocks = Vec::new();
-    for block in &said.blocks {
+    for block in &message.blocks {
         match block {
-            Block::ToolResult(result) => blocks.push(Block::ToolResult(self::result(result, &mut pictures))),
+            Block::ToolResult(result) => blocks.push(Block::ToolResult(self::result(result, &mut images))),
             other => blocks.push(other.clone()),
         }
     }
     let results = blocks.iter().take_while(|block| matches!(block, Block::ToolResult(_))).count();
-    blocks.splice(results..results, pictures);
-    Message { role: said.role, blocks: joined(blocks) }
+    blocks.splice(results..results, images);
+    Message { role: message.role, blocks: join_texts(blocks) }
 }
 
-/// The same draft with instructions of one text, where nothing marks a part of them.
+/// Joins the instructions into one text, unless a cache marker is on one of them.
 pub(in crate::dialect) fn instructions(draft: &Draft) -> Cow<'_, Draft> {
     let is_marked = draft.marks.iter().any(|mark| matches!(mark.on, MarkerTarget::System(_)));
     let made = draft.system.iter().map(|element| match element {
@@ -36,24 +36,24 @@ pub(in crate::dialect) fn instructions(draft: &Draft) -> Cow<'_, Draft> {
     });
     match made.collect::<Option<Vec<Block>>>().filter(|_| !is_marked) {
         Some(blocks) => {
-            let system = joined(blocks).into_iter().map(Element::Value).collect();
+            let system = join_texts(blocks).into_iter().map(Element::Value).collect();
             Cow::Owned(Draft { system, ..draft.clone() })
         }
         None => Cow::Borrowed(draft),
     }
 }
 
-fn result(result: &ToolResult, pictures: &mut Vec<Block>) -> ToolResult {
+fn result(result: &ToolResult, images: &mut Vec<Block>) -> ToolResult {
     let (shown, mut said): (Vec<Block>, Vec<Block>) =
         result.blocks.iter().cloned().partition(|block| matches!(block, Block::Image(_)));
     if !shown.is_empty() {
-        said.push(Block::Text { text: PICTURES_FOLLOW.to_owned() });
+        said.push(Block::Text { text: IMAGE_FOLLOWS.to_owned() });
     }
-    pictures.extend(shown);
-    ToolResult { blocks: joined(said), ..result.clone() }
+    images.extend(shown);
+    ToolResult { blocks: join_texts(said), ..result.clone() }
 }
 
-fn joined(blocks: Vec<Block>) -> Vec<Block> {
+fn join_texts(blocks: Vec<Block>) -> Vec<Block> {
     let mut joined: Vec<Block> = Vec::new();
     for block in blocks {
         match (joined.last_mut(), block) {

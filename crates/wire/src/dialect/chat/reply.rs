@@ -1,4 +1,4 @@
-//! Replies and errors as one body.
+//! Decodes and encodes replies and errors without streaming.
 
 use session::{Block, Reply, StopReason, ToolCall, Usage};
 
@@ -9,7 +9,7 @@ use crate::json::{Document, ValueKind, quote};
 
 use super::DIALECT;
 use super::draft::{encode_call, with_reasoning};
-use super::message::said;
+use super::message::decode_parts;
 
 pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<DecodedResponse, DecodeError> {
     let document = Document::parse(body)?;
@@ -19,13 +19,13 @@ pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<DecodedResponse, D
     }
     let Some(choices) = root.get("choices") else { return Ok(DecodedResponse::Other) };
     let mut unknown = Vec::new();
-    // The first choice is the reply; the others, where they were asked for, stay in the body.
+    // The first choice is the reply. Further choices stay in the body.
     let choice = choices.items().next();
     if let Some(error) = choice.as_ref().and_then(|choice| choice.get("error")) {
         return Ok(DecodedResponse::Error(decode_error(&error)));
     }
     let message = choice.as_ref().and_then(|choice| choice.get("message"));
-    let parts = message.map(|message| said(&message, &mut unknown)).unwrap_or_default();
+    let parts = message.map(|message| decode_parts(&message, &mut unknown)).unwrap_or_default();
     let refused = parts.iter().any(|part| matches!(part.block, Block::Refusal { .. }));
     let finish = choice.as_ref().and_then(|choice| choice.text("finish_reason"));
     let reply = Reply {
@@ -38,7 +38,7 @@ pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<DecodedResponse, D
     Ok(DecodedResponse::Reply(DecodedReply { reply, parts, unknown }))
 }
 
-/// What stands under `error`: mostly an object, from some only words.
+/// Decodes the value of `error`: usually an object, sometimes a string.
 pub(in crate::dialect) fn decode_error(error: &Cursor<'_, '_>) -> ProviderError {
     let word = |name: &str| {
         let value = error.get(name)?.value;
@@ -85,11 +85,11 @@ pub(super) fn stop_word(stop: &StopReason) -> &str {
     }
 }
 
-/// Cached tokens are part of the prompt's here; ours are disjoint.
+/// Converts the usage. Cached tokens are a part of the prompt here, and disjoint in [`Usage`].
 fn decode_usage(at: &Cursor<'_, '_>) -> Usage {
     let details = at.get("prompt_tokens_details");
     let of_prompt = |name: &str| details.as_ref().map_or(0, |details| details.tokens(name));
-    // DeepSeek has its own name beside the common one.
+    // DeepSeek has a name of its own besides the common one.
     let read = of_prompt("cached_tokens").max(at.tokens("prompt_cache_hit_tokens"));
     let written = of_prompt("cache_write_tokens");
     Usage {
@@ -118,40 +118,40 @@ pub(super) fn encode_usage(usage: &Usage) -> String {
         .json()
 }
 
-/// What a reply says, sorted as a message here has it.
-pub(super) struct Sorted<'a> {
+/// The content of a reply, grouped as in a message.
+pub(super) struct ReplyParts<'a> {
     pub(super) thoughts: Vec<&'a Block>,
-    /// All text blocks, joined by newlines: a message has one string for them.
+    /// All text blocks, joined by newlines, because a message has one string for them.
     pub(super) text: Option<String>,
     pub(super) refusal: Option<&'a str>,
     pub(super) calls: Vec<&'a ToolCall>,
 }
 
-impl<'a> Sorted<'a> {
-    pub(super) fn of(reply: &'a Reply) -> Result<Self, EncodeError> {
-        let mut sorted = Self { thoughts: Vec::new(), text: reply.text(), refusal: None, calls: Vec::new() };
+impl<'a> ReplyParts<'a> {
+    pub(super) fn group(reply: &'a Reply) -> Result<Self, EncodeError> {
+        let mut parts = Self { thoughts: Vec::new(), text: reply.text(), refusal: None, calls: Vec::new() };
         for block in &reply.blocks {
             match block {
                 Block::Text { .. } => {}
-                Block::Thinking { .. } | Block::RedactedThinking { .. } => sorted.thoughts.push(block),
-                Block::Refusal { text } => sorted.refusal = Some(text),
-                Block::ToolCall(call) if !call.server => sorted.calls.push(call),
+                Block::Thinking { .. } | Block::RedactedThinking { .. } => parts.thoughts.push(block),
+                Block::Refusal { text } => parts.refusal = Some(text),
+                Block::ToolCall(call) if !call.server => parts.calls.push(call),
                 other => return Err(EncodeError::no_such(DIALECT, other, "a reply")),
             }
         }
-        Ok(sorted)
+        Ok(parts)
     }
 }
 
 pub(in crate::dialect) fn encode_reply(reply: &Reply) -> Result<String, EncodeError> {
-    let sorted = Sorted::of(reply)?;
+    let parts = ReplyParts::group(reply)?;
     let null = || "null".to_owned();
     let message = Object::new()
         .text("role", "assistant")
-        .raw("content", sorted.text.as_deref().map_or_else(null, quote))
-        .raw("refusal", sorted.refusal.map_or_else(null, quote));
-    let message = with_reasoning(message, &sorted.thoughts);
-    let calls = (!sorted.calls.is_empty()).then(|| array(sorted.calls.iter().map(|call| encode_call(call))));
+        .raw("content", parts.text.as_deref().map_or_else(null, quote))
+        .raw("refusal", parts.refusal.map_or_else(null, quote));
+    let message = with_reasoning(message, &parts.thoughts);
+    let calls = (!parts.calls.is_empty()).then(|| array(parts.calls.iter().map(|call| encode_call(call))));
     let choice = Object::new()
         .number("index", 0)
         .raw("message", message.maybe("tool_calls", calls).json())
@@ -161,7 +161,7 @@ pub(in crate::dialect) fn encode_reply(reply: &Reply) -> Result<String, EncodeEr
     Ok(body.raw("usage", encode_usage(&reply.usage)).json())
 }
 
-/// What every body and every chunk begins with. The time is not the reply's to tell.
+/// Encodes the start of every body and every chunk. A reply has no time, so `created` is 0.
 pub(super) fn head(reply: &Reply, object: &str) -> Object {
     Object::new()
         .text("id", &reply.id)

@@ -1,4 +1,4 @@
-//! Requests, decoded.
+//! Decodes requests.
 
 use session::Role;
 
@@ -9,7 +9,7 @@ use crate::dialect::{
 use crate::json::Document;
 
 use super::DIALECT;
-use super::message::{SAID, said, tool_result};
+use super::message::{DECODED_MEMBERS, decode_parts, tool_result};
 
 const FIELDS: &[&str] = &["model", "messages", "tools", "stream", "max_tokens", "max_completion_tokens"];
 
@@ -47,11 +47,11 @@ fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> PromptMessag
             Role::User
         }
     };
-    let parts = if role == Role::Tool { vec![tool_result(at, unknown)] } else { said(at, unknown) };
-    PromptMessage { role, parts, place: at.place(), extra: Setting::others(at, SAID) }
+    let parts = if role == Role::Tool { vec![tool_result(at, unknown)] } else { decode_parts(at, unknown) };
+    PromptMessage { role, parts, place: at.place(), extra: Setting::others(at, DECODED_MEMBERS) }
 }
 
-/// Tools that some provider execution itself.
+/// Types of tools that a provider runs.
 const PROVIDER_TOOLS: &[&str] = &["browser_search", "code_interpreter", "mcp", "web_search"];
 
 fn tool(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> ToolDefinition {

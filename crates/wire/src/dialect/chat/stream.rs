@@ -1,4 +1,4 @@
-//! A reply as the stream that the provider would have sent.
+//! Encodes a reply as a stream, as the provider would send it.
 
 use session::{Block, Reply, ToolCall};
 
@@ -7,10 +7,10 @@ use crate::dialect::{EncodeError, data};
 use crate::json::quote;
 
 use super::draft::{call_kind, call_object, detail, plain_reasoning};
-use super::reply::{Sorted, encode_usage, head, stop_word};
+use super::reply::{ReplyParts, encode_usage, head, stop_word};
 
 pub(in crate::dialect) fn encode_stream(reply: &Reply, chunk: usize) -> Result<Vec<String>, EncodeError> {
-    let sorted = Sorted::of(reply)?;
+    let parts = ReplyParts::group(reply)?;
     let mut events = Vec::new();
     let mut send = |delta: Object, finish: Option<&str>| {
         let choice = Object::new()
@@ -22,15 +22,15 @@ pub(in crate::dialect) fn encode_stream(reply: &Reply, chunk: usize) -> Result<V
         events.push(data(&body.raw("usage", "null").json()));
     };
     let start = |text: Option<&str>| text.map_or("null".to_owned(), |_| quote(""));
-    let first = Object::new().text("role", "assistant").raw("content", start(sorted.text.as_deref()));
-    send(first.raw("refusal", start(sorted.refusal)), None);
-    reasoning_deltas(&sorted.thoughts, chunk).into_iter().for_each(|delta| send(delta, None));
-    for (member, text) in [("content", sorted.text.as_deref()), ("refusal", sorted.refusal)] {
+    let first = Object::new().text("role", "assistant").raw("content", start(parts.text.as_deref()));
+    send(first.raw("refusal", start(parts.refusal)), None);
+    reasoning_deltas(&parts.thoughts, chunk).into_iter().for_each(|delta| send(delta, None));
+    for (member, text) in [("content", parts.text.as_deref()), ("refusal", parts.refusal)] {
         for piece in chunks(text.unwrap_or_default(), chunk) {
             send(Object::new().text(member, piece), None);
         }
     }
-    for (index, call) in sorted.calls.iter().enumerate() {
+    for (index, call) in parts.calls.iter().enumerate() {
         call_deltas(call, index, chunk).into_iter().for_each(|delta| send(delta, None));
     }
     if let Some(stop) = &reply.stop {

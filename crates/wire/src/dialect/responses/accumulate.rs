@@ -1,10 +1,10 @@
-//! A stream put back together.
+//! Accumulates a stream.
 //!
-//! The last event mostly brings the whole response. What came before it matters where the stream was
-//! cut, and with servers that leave the output out at the end.
+//! The last event usually contains the complete response. The events before it are needed if the stream is
+//! truncated, and for servers that omit the output at the end.
 
 use crate::dialect::ProviderError;
-use crate::dialect::accumulate::{Gather, Log, StreamEnd, event_kind, inside};
+use crate::dialect::accumulate::{Log, MessageBuilder, StreamEnd, event_kind, inside};
 use crate::dialect::chat::decode_error;
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
@@ -12,60 +12,63 @@ use crate::json::{Document, Edits, ValueKind};
 use crate::sse::Frame;
 
 #[derive(Debug, Default)]
-pub(in crate::dialect) struct Gathered {
-    /// The response as the last event that had it told it.
+pub(in crate::dialect) struct ResponseStream {
+    /// The response in the last event that contains it.
     response: Option<String>,
-    items: Vec<Growing>,
+    items: Vec<StreamedItem>,
     ended: bool,
     error: Option<ProviderError>,
 }
 
-/// One item on its way.
+/// An item that is being streamed.
 #[derive(Debug)]
-struct Growing {
+struct StreamedItem {
     index: u64,
-    /// As it was added, or, once it is done, as it is.
+    /// The item as it was added or, after its end, the final item.
     item: String,
     done: bool,
-    /// Members that grow, with the raw inside of their strings.
+    /// Members that deltas extend, with the raw content of their strings.
     texts: Vec<(&'static str, String)>,
-    /// Parts of `content` and `summary`.
-    parts: Vec<GrowingPart>,
+    /// The parts of `content` and `summary`.
+    parts: Vec<StreamedPart>,
 }
 
 #[derive(Debug)]
-struct GrowingPart {
+struct StreamedPart {
     list: &'static str,
     index: u64,
     part: Object,
     member: &'static str,
-    /// The raw inside of its string.
+    /// The raw content of the part's string.
     text: String,
     annotations: Vec<String>,
 }
 
-/// Where a delta belongs.
+/// The string that a delta extends.
 #[derive(Clone, Copy)]
-enum Grows {
+enum DeltaTarget {
     /// A member of the item.
     Item(&'static str),
-    /// A member of a part: the list it is in, the event's index into it, a new part's type, the member.
+    /// A member of a part: the list, the event's index into it, the type of a new part, the member.
     Part(&'static str, &'static str, &'static str, &'static str),
 }
 
-/// Families of events (`….delta` and `….done`) and the string that they build.
-const TEXTS: &[(&str, Grows)] = &[
-    ("response.output_text", Grows::Part("content", "content_index", "output_text", "text")),
-    ("response.refusal", Grows::Part("content", "content_index", "refusal", "refusal")),
-    ("response.reasoning_text", Grows::Part("content", "content_index", "reasoning_text", "text")),
-    ("response.reasoning_summary_text", Grows::Part("summary", "summary_index", "summary_text", "text")),
-    ("response.function_call_arguments", Grows::Item("arguments")),
-    ("response.custom_tool_call_input", Grows::Item("input")),
-    ("response.mcp_call_arguments", Grows::Item("arguments")),
-    ("response.code_interpreter_call_code", Grows::Item("code")),
+/// Event families (`….delta` and `….done`) and the strings that they extend.
+const TEXTS: &[(&str, DeltaTarget)] = &[
+    ("response.output_text", DeltaTarget::Part("content", "content_index", "output_text", "text")),
+    ("response.refusal", DeltaTarget::Part("content", "content_index", "refusal", "refusal")),
+    ("response.reasoning_text", DeltaTarget::Part("content", "content_index", "reasoning_text", "text")),
+    (
+        "response.reasoning_summary_text",
+        DeltaTarget::Part("summary", "summary_index", "summary_text", "text"),
+    ),
+    ("response.function_call_arguments", DeltaTarget::Item("arguments")),
+    ("response.custom_tool_call_input", DeltaTarget::Item("input")),
+    ("response.mcp_call_arguments", DeltaTarget::Item("arguments")),
+    ("response.code_interpreter_call_code", DeltaTarget::Item("code")),
 ];
 
-/// Events that only tell of progress, by what they begin with.
+/// Prefixes of events that only report progress.
 const PROGRESS: &[&str] = &[
     "keepalive",
     "response.apply_patch_call",
@@ -82,12 +85,12 @@ const PROGRESS: &[&str] = &[
     "response.web_search_call.",
 ];
 
-impl Gather for Gathered {
-    fn plain(&mut self, data: &str) -> bool {
-        data == "[DONE]" // some routers close with it
+impl MessageBuilder for ResponseStream {
+    fn push_plain(&mut self, data: &str) -> bool {
+        data == "[DONE]" // some routers end a stream with it
     }
 
-    fn event(&mut self, frame: &Frame, data: &Cursor<'_, '_>, log: &mut Log) {
+    fn push_event(&mut self, frame: &Frame, data: &Cursor<'_, '_>, log: &mut Log) {
         let kind = event_kind(frame, data);
         match kind.as_str() {
             "response.created" | "response.in_progress" | "response.queued" => self.lifecycle(data),
@@ -99,14 +102,14 @@ impl Gather for Gathered {
             "response.output_item.done" => self.item(data, true),
             "response.content_part.added" => self.part(data, "content", "content_index", log),
             "response.reasoning_summary_part.added" => self.part(data, "summary", "summary_index", log),
-            // Their texts have come already, piece by piece.
+            // The texts are complete already.
             "response.content_part.done" | "response.reasoning_summary_part.done" => {}
             "response.output_text.annotation.added" => self.annotation(data, log),
             "error" => {
                 let nested = data.get("error");
                 let mut error = decode_error(nested.as_ref().unwrap_or(data));
                 if nested.is_none() {
-                    error.kind = error.code.take().unwrap_or(error.kind); // its `type` is `error`
+                    error.kind = error.code.take().unwrap_or(error.kind); // the error's own `type` is `error`
                 }
                 self.error = Some(error);
             }
@@ -122,12 +125,12 @@ impl Gather for Gathered {
         };
         let Some(response) = self.response.take() else { return (None, end) };
         self.items.sort_by_key(|item| item.index);
-        let items: Vec<String> = self.items.drain(..).map(Growing::whole).collect();
+        let items: Vec<String> = self.items.drain(..).map(StreamedItem::into_json).collect();
         (Some(with_output(response, &items)), end)
     }
 }
 
-/// The response, with the items where it has none itself.
+/// Adds the items to the response, unless it contains items.
 fn with_output(response: String, items: &[String]) -> String {
     let Ok(document) = Document::parse(response.as_bytes()) else { return response };
     let output = document.root().get("output");
@@ -145,7 +148,7 @@ fn with_output(response: String, items: &[String]) -> String {
     spliced.expect("one edit overlaps nothing").expect("UTF-8 spliced into UTF-8")
 }
 
-impl Gathered {
+impl ResponseStream {
     fn lifecycle(&mut self, data: &Cursor<'_, '_>) {
         let Some(response) = data.get("response") else { return };
         if let Some(error) = response.get("error") {
@@ -160,34 +163,34 @@ impl Gathered {
         match self.items.iter_mut().find(|known| known.index == index) {
             Some(known) if done => (known.item, known.done) = (item, true),
             Some(_) => {}
-            None => self.items.push(Growing { index, item, done, texts: Vec::new(), parts: Vec::new() }),
+            None => self.items.push(StreamedItem { index, item, done, texts: Vec::new(), parts: Vec::new() }),
         }
     }
 
-    fn growing(&mut self, data: &Cursor<'_, '_>, log: &mut Log) -> Option<&mut Growing> {
+    fn find_item(&mut self, data: &Cursor<'_, '_>, log: &mut Log) -> Option<&mut StreamedItem> {
         let index = data.number("output_index");
         let known = self.items.iter_mut().find(|item| item.index == index);
         if known.is_none() {
-            log.unknown("/output_index", format!("item {index}, which was never added"));
+            log.unknown("/output_index", format!("item {index} that was not added"));
         }
         known
     }
 
     fn part(&mut self, data: &Cursor<'_, '_>, list: &'static str, index: &str, log: &mut Log) {
         let at = data.number(index);
-        let (Some(item), Some(part)) = (self.growing(data, log), data.get("part")) else { return };
+        let (Some(item), Some(part)) = (self.find_item(data, log), data.get("part")) else { return };
         if item.parts.iter().any(|known| known.list == list && known.index == at) {
-            return; // a delta was faster
+            return; // a delta created the part
         }
         let member = if part.kind() == "refusal" { "refusal" } else { "text" };
         let part = Object::of(part.value);
         let text = inside(part.get(member).unwrap_or_default()).to_owned();
-        item.parts.push(GrowingPart { list, index: at, part, member, text, annotations: Vec::new() });
+        item.parts.push(StreamedPart { list, index: at, part, member, text, annotations: Vec::new() });
     }
 
     fn annotation(&mut self, data: &Cursor<'_, '_>, log: &mut Log) {
         let at = data.number("content_index");
-        let Some(item) = self.growing(data, log) else { return };
+        let Some(item) = self.find_item(data, log) else { return };
         let part = item.parts.iter_mut().find(|part| part.list == "content" && part.index == at);
         if let (Some(part), Some(annotation)) = (part, data.get("annotation")) {
             part.annotations.push(annotation.value.raw().to_owned());
@@ -197,22 +200,22 @@ impl Gathered {
     fn text(&mut self, frame: &Frame, kind: &str, data: &Cursor<'_, '_>, log: &mut Log) {
         let family = |suffix: &str| {
             let name = kind.strip_suffix(suffix)?;
-            TEXTS.iter().find(|(family, _)| *family == name).map(|(_, grows)| *grows)
+            TEXTS.iter().find(|(family, _)| *family == name).map(|(_, target)| *target)
         };
-        if let Some(grows) = family(".delta") {
+        if let Some(target) = family(".delta") {
             let output = data.number("output_index");
-            let Some(item) = self.growing(data, log) else { return };
-            let (pointer, text) = item.place(grows, data);
+            let Some(item) = self.find_item(data, log) else { return };
+            let (pointer, text) = item.target_text(target, data);
             if let Some(delta) = data.get("delta") {
                 log.join(frame, delta.value, format!("/output/{output}{pointer}"), text);
             }
-        } else if let Some(grows) = family(".done") {
-            let Some(item) = self.growing(data, log) else { return };
-            let member = match grows {
-                Grows::Item(member) | Grows::Part(_, _, _, member) => member,
+        } else if let Some(target) = family(".done") {
+            let Some(item) = self.find_item(data, log) else { return };
+            let member = match target {
+                DeltaTarget::Item(member) | DeltaTarget::Part(_, _, _, member) => member,
             };
             if let Some(whole) = data.get(member).filter(Cursor::is_string) {
-                *item.place(grows, data).1 = inside(whole.value.raw()).to_owned();
+                *item.target_text(target, data).1 = inside(whole.value.raw()).to_owned();
             }
         } else if !PROGRESS.iter().any(|known| kind.starts_with(known)) {
             log.unknown("/type", format!("event type `{kind}`"));
@@ -220,25 +223,25 @@ impl Gathered {
     }
 }
 
-impl Growing {
-    /// The growing string that an event belongs to, and its pointer in the item.
-    fn place(&mut self, grows: Grows, data: &Cursor<'_, '_>) -> (String, &mut String) {
-        match grows {
-            Grows::Item(member) => {
+impl StreamedItem {
+    /// Returns the string that an event extends, and its pointer in the item.
+    fn target_text(&mut self, target: DeltaTarget, data: &Cursor<'_, '_>) -> (String, &mut String) {
+        match target {
+            DeltaTarget::Item(member) => {
                 let known = self.texts.iter().position(|(name, _)| *name == member);
                 let at = known.unwrap_or_else(|| {
-                    self.texts.push((member, first_piece(&self.item, member)));
+                    self.texts.push((member, initial_text(&self.item, member)));
                     self.texts.len() - 1
                 });
                 (format!("/{member}"), &mut self.texts[at].1)
             }
-            Grows::Part(list, index, kind, member) => {
+            DeltaTarget::Part(list, index, kind, member) => {
                 let index = data.number(index);
                 let known = self.parts.iter().position(|part| part.list == list && part.index == index);
                 let at = known.unwrap_or_else(|| {
                     let part = Object::new().text("type", kind);
                     let (text, annotations) = (String::new(), Vec::new());
-                    self.parts.push(GrowingPart { list, index, part, member, text, annotations });
+                    self.parts.push(StreamedPart { list, index, part, member, text, annotations });
                     self.parts.len() - 1
                 });
                 (format!("/{list}/{index}/{member}"), &mut self.parts[at].text)
@@ -246,7 +249,7 @@ impl Growing {
         }
     }
 
-    fn whole(mut self) -> String {
+    fn into_json(mut self) -> String {
         if self.done || (self.texts.is_empty() && self.parts.is_empty()) {
             return self.item;
         }
@@ -258,7 +261,7 @@ impl Growing {
         self.parts.sort_by_key(|part| part.index);
         for list in ["content", "summary"] {
             let parts: Vec<String> =
-                self.parts.iter().filter(|part| part.list == list).map(GrowingPart::whole).collect();
+                self.parts.iter().filter(|part| part.list == list).map(StreamedPart::json).collect();
             if !parts.is_empty() {
                 item.set(list, array(parts));
             }
@@ -267,8 +270,8 @@ impl Growing {
     }
 }
 
-/// What an item was added with of a text that grows, as it is spelled.
-fn first_piece(item: &str, member: &str) -> String {
+/// Returns the raw content that a member had when its item was added.
+fn initial_text(item: &str, member: &str) -> String {
     let document = Document::parse(item.as_bytes()).ok();
     let piece = document.as_ref().and_then(|document| document.root().get(member));
     piece
@@ -276,8 +279,8 @@ fn first_piece(item: &str, member: &str) -> String {
         .map_or_else(String::new, |piece| inside(piece.raw()).to_owned())
 }
 
-impl GrowingPart {
-    fn whole(&self) -> String {
+impl StreamedPart {
+    fn json(&self) -> String {
         let mut part = self.part.clone();
         part.set(self.member, format!("\"{}\"", self.text));
         if !self.annotations.is_empty() {

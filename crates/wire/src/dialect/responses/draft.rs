@@ -1,4 +1,4 @@
-//! Requests, encoded.
+//! Encodes requests.
 
 use session::{Block, CallId, ImageSource, Message, Role, ToolCall, ToolResult};
 
@@ -56,12 +56,12 @@ fn tool(element: &Element<ToolSpec>) -> String {
     }
 }
 
-/// Markers have another shape here, and no term of their own.
+/// Encodes a marker. Its format differs in this dialect, and it has no lifetime.
 fn marker(draft: &Draft, on: MarkerTarget) -> Option<String> {
     draft.marker(on).map(|_| Object::new().text("mode", "explicit").json())
 }
 
-/// An item rather than `instructions`, so that blocks stay blocks and can carry a marker.
+/// Encodes the instructions as an item, because the member `instructions` cannot carry markers.
 fn instructions(draft: &Draft) -> Result<String, EncodeError> {
     let parts = draft.system.iter().enumerate().map(|(index, element)| match element {
         Element::Value(block) => {
@@ -73,7 +73,7 @@ fn instructions(draft: &Draft) -> Result<String, EncodeError> {
     Ok(Object::new().text("role", "developer").raw("content", array(parts)).json())
 }
 
-/// The calls whose results must be given back as a custom tool's.
+/// Returns the ids of the calls whose results must have the type for custom tools.
 fn custom_calls(draft: &Draft) -> Vec<&CallId> {
     let made = draft.messages.iter().filter_map(|element| match element {
         Element::Value(message) => Some(message),
@@ -86,7 +86,7 @@ fn custom_calls(draft: &Draft) -> Vec<&CallId> {
     custom.collect()
 }
 
-/// Functions take JSON objects; what is anything else was written for a custom tool.
+/// Returns true if a call is for a custom tool. The input of a function is a JSON object.
 pub(super) fn is_custom(call: &ToolCall) -> bool {
     !call.input.is_empty() && !is_object(&call.input)
 }
@@ -97,8 +97,8 @@ pub(in crate::dialect) fn encode_items(message: &Message) -> Result<String, Enco
     Ok(items.join(","))
 }
 
-/// One session message may be several items here: words that follow each other are one, every call,
-/// result and thought is one by itself.
+/// Encodes one session message as one or more items. Adjacent texts become one item, and each call, result and
+/// thought becomes an item of its own.
 fn encode_message(
     message: &Message,
     custom: &[&CallId],
@@ -179,7 +179,7 @@ fn output_item(result: &ToolResult, custom: bool, marker: Option<String>) -> Res
     Ok(object.raw("output", output).json())
 }
 
-/// A call as an item; `head` is what comes before.
+/// Encodes a call as an item. `head` contains the first members.
 pub(super) fn call_item(call: &ToolCall, head: Object) -> Object {
     let (kind, member) =
         if is_custom(call) { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
@@ -189,7 +189,7 @@ pub(super) fn call_item(call: &ToolCall, head: Object) -> Object {
         .text(member, &call.input)
 }
 
-/// A thought as an item; `head` is what comes before.
+/// Encodes reasoning as an item. `head` contains the first members.
 pub(super) fn reasoning_item(block: &Block, head: Object) -> Object {
     let (text, sealed) = match block {
         Block::Thinking { text, signature } => (text.as_str(), signature.as_deref()),

@@ -1,42 +1,42 @@
-//! Items: input and output are made of the same.
+//! Decodes the items of requests and replies.
 
 use session::{Block, CallId, ImageSource, Role, ToolCall, ToolResult};
 
 use crate::dialect::cursor::Cursor;
 use crate::dialect::{Part, UnknownValue};
 
-/// What one item says, and who says it.
+/// The content of one item and its author.
 pub(super) struct Item {
     pub(super) role: Role,
     pub(super) parts: Vec<Part>,
 }
 
-/// Calls of the provider's own tools: the item's type, who execution it, and where its input stands.
-/// The tool goes by the type without `_call`.
-const CALLS: &[(&str, By, &str)] = &[
-    ("apply_patch_call", By::Harness, "operation"),
-    ("code_interpreter_call", By::Provider, "code"),
-    ("computer_call", By::Harness, "action"),
-    ("file_search_call", By::Provider, "queries"),
-    ("image_generation_call", By::Provider, "prompt"),
-    ("local_shell_call", By::Harness, "action"),
-    ("mcp_call", By::Provider, "arguments"),
-    ("program", By::Provider, "code"),
-    ("shell_call", By::Harness, "action"),
-    ("tool_search_call", By::Execution, "arguments"),
-    ("web_search_call", By::Provider, "action"),
+/// Calls of tools that the provider defines: the type, the party that runs the tool, and the member with the input.
+/// The tool's name is the type without `_call`.
+const CALLS: &[(&str, ToolHost, &str)] = &[
+    ("apply_patch_call", ToolHost::Harness, "operation"),
+    ("code_interpreter_call", ToolHost::Provider, "code"),
+    ("computer_call", ToolHost::Harness, "action"),
+    ("file_search_call", ToolHost::Provider, "queries"),
+    ("image_generation_call", ToolHost::Provider, "prompt"),
+    ("local_shell_call", ToolHost::Harness, "action"),
+    ("mcp_call", ToolHost::Provider, "arguments"),
+    ("program", ToolHost::Provider, "code"),
+    ("shell_call", ToolHost::Harness, "action"),
+    ("tool_search_call", ToolHost::Execution, "arguments"),
+    ("web_search_call", ToolHost::Provider, "action"),
 ];
 
-/// Who execution a tool.
+/// The party that runs a tool.
 #[derive(Clone, Copy, PartialEq)]
-enum By {
+enum ToolHost {
     Harness,
     Provider,
-    /// The item's `execution` says.
+    /// Given by the item's member `execution`.
     Execution,
 }
 
-/// Answers to calls: the item's type, and where the answer stands.
+/// Results of calls: the type, and the member with the result.
 const OUTPUTS: &[(&str, &str)] = &[
     ("apply_patch_call_output", "output"),
     ("computer_call_output", "output"),
@@ -48,7 +48,7 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("tool_search_output", "tools"),
 ];
 
-/// Items that we recognise and have no word for, and who they come from.
+/// Known item types that no session value represents, and their authors.
 const PLAIN: &[(&str, Role)] = &[
     ("additional_tools", Role::Developer),
     ("compaction", Role::Assistant),
@@ -68,7 +68,7 @@ pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> It
         "" if at.get("role").is_some() => message(at, unknown),
         "" | "item_reference" if at.get("id").is_some() => {
             let block = Block::ItemReference { id: at.text_or_empty("id") };
-            by_model(Part::new(at, "item_reference", block).said_by(at.get("id").as_ref()))
+            by_model(Part::new(at, "item_reference", block).with_content(at.get("id").as_ref()))
         }
         "reasoning" => by_model(reasoning(at, unknown)),
         "function_call" => by_model(call(at, kind, "arguments")),
@@ -78,8 +78,8 @@ pub(super) fn decode(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> It
 }
 
 fn other_item(at: &Cursor<'_, '_>, kind: &str, unknown: &mut Vec<UnknownValue>) -> Item {
-    if let Some((_, by, member)) = CALLS.iter().find(|(known, _, _)| *known == kind) {
-        return Item { role: Role::Assistant, parts: vec![own_call(at, kind, *by, member)] };
+    if let Some((_, host, member)) = CALLS.iter().find(|(known, _, _)| *known == kind) {
+        return Item { role: Role::Assistant, parts: vec![provider_call(at, kind, *host, member)] };
     }
     if let Some((_, member)) = OUTPUTS.iter().find(|(known, _)| *known == kind) {
         return Item { role: Role::Tool, parts: vec![output(at, kind, member, unknown)] };
@@ -103,21 +103,21 @@ fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Item {
             Role::User
         }
     };
-    let parts = at.get("content").map(|content| contents(&content, unknown)).unwrap_or_default();
+    let parts = at.get("content").map(|content| decode_parts(&content, unknown)).unwrap_or_default();
     Item { role, parts }
 }
 
-/// A string, or parts.
-fn contents(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
+/// Decodes a string or a list of parts.
+fn decode_parts(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Vec<Part> {
     if at.is_string() {
         return vec![Part::text(at)];
     }
-    at.items().map(|part| content(&part, unknown)).collect()
+    at.items().map(|part| decode_part(&part, unknown)).collect()
 }
 
-fn content(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
+fn decode_part(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let kind = at.kind();
-    let (block, said) = match kind.as_str() {
+    let (block, content) = match kind.as_str() {
         "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => {
             (Block::Text { text: at.text_or_empty("text") }, at.get("text"))
         }
@@ -131,7 +131,7 @@ fn content(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
             (Block::Unknown { kind: other.to_owned() }, None)
         }
     };
-    Part::new(at, kind, block).said_by(said.as_ref())
+    Part::new(at, kind, block).with_content(content.as_ref())
 }
 
 fn image(at: &Cursor<'_, '_>) -> ImageSource {
@@ -141,7 +141,7 @@ fn image(at: &Cursor<'_, '_>) -> ImageSource {
     }
 }
 
-/// One block for an item: its summary or its text, and what seals it.
+/// Decodes reasoning as one block: its summary or its text, and its signature.
 fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
     let texts = |name: &str, kind: &str, unknown: &mut Vec<UnknownValue>| {
         let mut texts = Vec::new();
@@ -162,11 +162,11 @@ fn reasoning(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> Part {
         signature => Block::Thinking { text, signature },
     };
     let one = at.get("summary").filter(|summary| summary.value.items().count() == 1);
-    let said = match &block {
+    let content = match &block {
         Block::RedactedThinking { .. } => at.get("encrypted_content"),
         _ => one.and_then(|summary| summary.items().next()).and_then(|part| part.get("text")),
     };
-    Part::new(at, "reasoning", block).said_by(said.or_else(|| at.get("summary")).as_ref())
+    Part::new(at, "reasoning", block).with_content(content.or_else(|| at.get("summary")).as_ref())
 }
 
 fn call(at: &Cursor<'_, '_>, kind: String, member: &str) -> Part {
@@ -176,43 +176,43 @@ fn call(at: &Cursor<'_, '_>, kind: String, member: &str) -> Part {
         input: at.text_or_empty(member),
         server: false,
     });
-    Part::new(at, kind, block).said_by(at.get(member).as_ref())
+    Part::new(at, kind, block).with_content(at.get(member).as_ref())
 }
 
-/// A call of a tool that the provider defined.
-fn own_call(at: &Cursor<'_, '_>, kind: &str, by: By, member: &str) -> Part {
-    let said = at.get(member);
-    let input = said.as_ref().map(|said| match said.value.as_str() {
+/// Decodes the call of a tool that the provider defines.
+fn provider_call(at: &Cursor<'_, '_>, kind: &str, host: ToolHost, member: &str) -> Part {
+    let content = at.get(member);
+    let input = content.as_ref().map(|content| match content.value.as_str() {
         Some(text) => text.into_owned(),
-        None => said.value.raw().to_owned(),
+        None => content.value.raw().to_owned(),
     });
     let id = at.text("call_id").or_else(|| at.text("id")).unwrap_or_default();
     let block = Block::ToolCall(ToolCall {
         id: CallId::new(id),
         name: at.text("name").unwrap_or_else(|| kind.strip_suffix("_call").unwrap_or(kind).to_owned()),
         input: input.unwrap_or_default(),
-        server: match by {
-            By::Harness => false,
-            By::Provider => true,
-            By::Execution => at.text("execution").as_deref() != Some("client"),
+        server: match host {
+            ToolHost::Harness => false,
+            ToolHost::Provider => true,
+            ToolHost::Execution => at.text("execution").as_deref() != Some("client"),
         },
     });
-    Part::new(at, kind, block).said_by(said.as_ref())
+    Part::new(at, kind, block).with_content(content.as_ref())
 }
 
 fn output(at: &Cursor<'_, '_>, kind: &str, member: &str, unknown: &mut Vec<UnknownValue>) -> Part {
-    let said = at.get(member);
-    let parts = match &said {
+    let content = at.get(member);
+    let parts = match &content {
         Some(tools) if member == "tools" => tools.items().map(|tool| reference(&tool)).collect(),
-        // What a shell prints comes in chunks of its own shape.
+        // Output of a shell comes in chunks with a format of their own.
         Some(chunks) if kind == "shell_call_output" => {
             let chunk = |at: Cursor<'_, '_>| {
                 Part::new(&at, "shell_output", Block::Unknown { kind: "shell_output".to_owned() })
             };
             chunks.items().map(chunk).collect()
         }
-        Some(one) if !one.is_string() && !one.is_array() => vec![content(one, unknown)],
-        Some(said) => contents(said, unknown),
+        Some(one) if !one.is_string() && !one.is_array() => vec![decode_part(one, unknown)],
+        Some(content) => decode_parts(content, unknown),
         None => Vec::new(),
     };
     let block = Block::ToolResult(ToolResult {
@@ -221,11 +221,11 @@ fn output(at: &Cursor<'_, '_>, kind: &str, member: &str, unknown: &mut Vec<Unkno
         is_error: at.text("status").as_deref() == Some("failed"),
         server: at.text("execution").as_deref() == Some("server"),
     });
-    Part { parts, ..Part::new(at, kind, block).said_by(said.as_ref()) }
+    Part { parts, ..Part::new(at, kind, block).with_content(content.as_ref()) }
 }
 
-/// A tool that a search brought to light.
+/// Decodes a tool that a search returned.
 fn reference(at: &Cursor<'_, '_>) -> Part {
     let name = at.text("name").unwrap_or_else(|| at.kind());
-    Part::new(at, at.kind(), Block::ToolReference { name }).said_by(at.get("name").as_ref())
+    Part::new(at, at.kind(), Block::ToolReference { name }).with_content(at.get("name").as_ref())
 }

@@ -1,4 +1,4 @@
-//! OpenAI Responses.
+//! The OpenAI Responses dialect.
 
 mod accumulate;
 mod draft;
@@ -7,7 +7,7 @@ mod reply;
 mod request;
 mod stream;
 
-pub(super) use accumulate::Gathered;
+pub(super) use accumulate::ResponseStream;
 pub(super) use draft::{encode_items, encode_request};
 pub(super) use reply::{decode_reply, encode_reply};
 pub(super) use request::decode_request;

@@ -1,4 +1,4 @@
-//! Replies as one body. Errors have the shape that Chat Completions has.
+//! Decodes and encodes replies without streaming. Errors have the format of Chat Completions.
 
 use session::{Block, Reply, StopReason, Usage};
 
@@ -31,7 +31,7 @@ pub(in crate::dialect) fn decode_reply(body: &[u8]) -> Result<DecodedResponse, D
     Ok(DecodedResponse::Reply(DecodedReply { reply, parts, unknown }))
 }
 
-/// There is only a status here; why a completed reply stopped shows in what it says.
+/// Derives the stop reason. A completed response has only a status, so its content decides.
 fn stop_reason(root: &Cursor<'_, '_>, reply: &Reply, unknown: &mut Vec<UnknownValue>) -> Option<StopReason> {
     let status = root.text_or_empty("status");
     match status.as_str() {
@@ -62,7 +62,7 @@ fn stop_reason(root: &Cursor<'_, '_>, reply: &Reply, unknown: &mut Vec<UnknownVa
     }
 }
 
-/// Cached tokens are part of the input's here; ours are disjoint.
+/// Converts the usage. Cached tokens are a part of the input here, and disjoint in [`Usage`].
 fn decode_usage(at: &Cursor<'_, '_>) -> Usage {
     let details = at.get("input_tokens_details");
     let of_input = |name: &str| details.as_ref().map_or(0, |details| details.tokens(name));
@@ -96,7 +96,7 @@ pub(in crate::dialect) fn encode_reply(reply: &Reply) -> Result<String, EncodeEr
     Ok(response(reply, reply.stop.as_ref(), &items.collect::<Result<Vec<_>, EncodeError>>()?))
 }
 
-/// The response with these items, as it stands with that end.
+/// Encodes the response around the given items.
 pub(super) fn response(reply: &Reply, stop: Option<&StopReason>, items: &[String]) -> String {
     let reason = match stop {
         Some(StopReason::MaxTokens | StopReason::ContextWindow) => Some("max_output_tokens"),
@@ -129,7 +129,7 @@ pub(super) fn response(reply: &Reply, stop: Option<&StopReason>, items: &[String
         .json()
 }
 
-/// Kinds of items and what their ids begin with.
+/// Returns the id of an item. Its prefix depends on the type.
 fn item_id(reply: &Reply, index: usize, block: &Block) -> String {
     let kind = match block {
         Block::Thinking { .. } | Block::RedactedThinking { .. } => "rs",
@@ -140,7 +140,7 @@ fn item_id(reply: &Reply, index: usize, block: &Block) -> String {
     format!("{kind}_{}_{index}", reply.id)
 }
 
-/// A finished item of the output.
+/// Encodes a complete item of the output.
 pub(super) fn encode_item(reply: &Reply, index: usize, block: &Block) -> Result<Object, EncodeError> {
     let head = Object::new().text("id", &item_id(reply, index, block));
     Ok(match block {
@@ -159,7 +159,7 @@ pub(super) fn encode_item(reply: &Reply, index: usize, block: &Block) -> Result<
     })
 }
 
-/// The one part of a message that says these words.
+/// Encodes the only part of a message.
 pub(super) fn encode_part(block: &Block) -> Object {
     match block {
         Block::Refusal { text } => Object::new().text("type", "refusal").text("refusal", text),

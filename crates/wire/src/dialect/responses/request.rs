@@ -1,4 +1,4 @@
-//! Requests, decoded.
+//! Decodes requests.
 
 use session::Role;
 
@@ -12,8 +12,8 @@ use super::{DIALECT, item};
 
 const FIELDS: &[&str] = &["model", "instructions", "input", "tools", "stream", "max_output_tokens"];
 
-/// Members of items that decoding has a word for.
-const SAID: &[&str] =
+/// Members of items that the decoder reads.
+const DECODED_MEMBERS: &[&str] =
     &["type", "role", "content", "call_id", "name", "arguments", "input", "output", "summary"];
 
 pub(in crate::dialect) fn decode_request(document: &Document<'_>) -> Result<Prompt, DecodeError> {
@@ -62,10 +62,10 @@ pub(in crate::dialect) fn decode_request(document: &Document<'_>) -> Result<Prom
 
 fn message(at: &Cursor<'_, '_>, unknown: &mut Vec<UnknownValue>) -> PromptMessage {
     let item::Item { role, parts } = item::decode(at, unknown);
-    PromptMessage { role, parts, place: at.place(), extra: Setting::others(at, SAID) }
+    PromptMessage { role, parts, place: at.place(), extra: Setting::others(at, DECODED_MEMBERS) }
 }
 
-/// Tools that the provider defined.
+/// Types of tools that the provider defines.
 const PROVIDER_TOOLS: &[&str] = &[
     "apply_patch",
     "code_interpreter",
@@ -96,7 +96,7 @@ fn tool(
         "custom" => ToolExecution::Custom,
         _ => ToolExecution::Provider,
     };
-    // What an MCP server offers has no type.
+    // Tools of an MCP server have no type.
     let known = ["", "namespace"].contains(&kind.as_str()) || PROVIDER_TOOLS.contains(&kind.as_str());
     if execution == ToolExecution::Provider && !known {
         unknown.push(UnknownValue::at(&at.pointer, format!("tool type `{kind}`")));
@@ -113,7 +113,7 @@ fn tool(
         message,
         kind,
     });
-    // A namespace is a tool that holds tools; one level is all there is.
+    // A namespace is a tool that contains tools. It does not nest.
     if at.kind() == "namespace" {
         for inner in
             at.get("tools").iter().flat_map(Cursor::items).filter(|inner| inner.kind() != "namespace")

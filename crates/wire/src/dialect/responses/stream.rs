@@ -1,4 +1,4 @@
-//! A reply as the stream that the provider would have sent.
+//! Encodes a reply as a stream, as the provider would send it.
 
 use session::{Block, Reply, StopReason};
 
@@ -9,7 +9,7 @@ use crate::json::quote;
 use super::draft::is_custom;
 use super::reply::{encode_item, encode_part, response};
 
-/// Numbers the events as they are written.
+/// Numbers the events in the order of writing.
 #[derive(Default)]
 struct Events {
     list: Vec<String>,
@@ -32,7 +32,7 @@ pub(in crate::dialect) fn encode_stream(reply: &Reply, chunk: usize) -> Result<V
     let mut items = Vec::new();
     for (index, block) in reply.blocks.iter().enumerate() {
         let item = encode_item(reply, index, block)?;
-        encode_one(&mut events, index as u64, block, &item, chunk);
+        send_item(&mut events, index as u64, block, &item, chunk);
         items.push(item.json());
     }
     if let Some(stop) = &reply.stop {
@@ -47,7 +47,7 @@ pub(in crate::dialect) fn encode_stream(reply: &Reply, chunk: usize) -> Result<V
     Ok(events.list)
 }
 
-fn encode_one(events: &mut Events, index: u64, block: &Block, item: &Object, chunk: usize) {
+fn send_item(events: &mut Events, index: u64, block: &Block, item: &Object, chunk: usize) {
     let mut started = item.clone();
     match block {
         Block::ToolCall(call) => {
@@ -71,13 +71,13 @@ fn encode_one(events: &mut Events, index: u64, block: &Block, item: &Object, chu
                 true => ("response.custom_tool_call_input", "input"),
                 false => ("response.function_call_arguments", "arguments"),
             };
-            pieces(events, kind, member, &call.input, chunk, place);
+            send_deltas(events, kind, member, &call.input, chunk, place);
         }
         Block::Thinking { text, .. } if !text.is_empty() => {
             let place = |event: Object| place(event).number("summary_index", 0);
             let part = |text: &str| Object::new().text("type", "summary_text").text("text", text).json();
             events.send("response.reasoning_summary_part.added", |event| place(event).raw("part", part("")));
-            pieces(events, "response.reasoning_summary_text", "text", text, chunk, place);
+            send_deltas(events, "response.reasoning_summary_text", "text", text, chunk, place);
             events.send("response.reasoning_summary_part.done", |event| place(event).raw("part", part(text)));
         }
         Block::Text { text } | Block::Refusal { text } => {
@@ -90,7 +90,7 @@ fn encode_one(events: &mut Events, index: u64, block: &Block, item: &Object, chu
             let mut begun = done.clone();
             begun.set(member, quote(""));
             events.send("response.content_part.added", |event| place(event).raw("part", begun.json()));
-            pieces(events, kind, member, text, chunk, place);
+            send_deltas(events, kind, member, text, chunk, place);
             events.send("response.content_part.done", |event| place(event).raw("part", done.json()));
         }
         _ => {}
@@ -98,8 +98,8 @@ fn encode_one(events: &mut Events, index: u64, block: &Block, item: &Object, chu
     events.send("response.output_item.done", |event| whole(event, item));
 }
 
-/// The deltas of one string, and its `done`.
-fn pieces(
+/// Writes the deltas of one string, and its `done` event.
+fn send_deltas(
     events: &mut Events,
     kind: &str,
     member: &str,

@@ -126,7 +126,7 @@ fn tools_and_markers() {
     );
 }
 
-/// `null` is not said by anybody: it stands where a marker would.
+/// A marker with the value `null` marks nothing.
 #[test]
 fn a_marker_of_null_is_unset() {
     request(
@@ -301,7 +301,7 @@ fn errors_and_surprises_in_a_stream() {
             Usage { input: 5, output: 1, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0, reasoning: 0 }
             /content/0/text <- event 2 "most"
             event 3 `/delta/type`: unknown delta type `smell_delta`
-            event 4 `/index`: unknown block 7, which never started
+            event 4 `/index`: unknown block 7 without a start event
             event 5 `/type`: unknown event type `weather`
             Failed(ProviderError { kind: "overloaded_error", code: None, message: "Overloaded" })
         "#]],

@@ -1,4 +1,4 @@
-//! Requests as concatenations, and replies as they are carried back.
+//! Requests as concatenations, and replies inside of later requests.
 
 use expect_test::{Expect, expect};
 use session::{Block, CallId, Message, Reply, Role, StopReason, ToolCall, ToolResult, Usage};
@@ -46,7 +46,7 @@ fn a_concatenation_is_the_request() {
             let messages: Vec<String> =
                 conversation().iter().map(|m| dialect.encode_message(m).expect("encodable")).collect();
             let joined = join_request(&head, messages.iter().map(String::as_str));
-            // In Chat Completions a message in the making is plainer than one may be.
+            // In Chat Completions, messages of a conversation are simpler than the dialect allows.
             let plain = |message: Message| match dialect {
                 Dialect::OpenAiChat => crate::dialect::chat::plain::message(&message),
                 _ => message,
@@ -205,7 +205,7 @@ fn in_chat_a_message_is_one_text_and_the_pictures_of_results_come_behind_them() 
     assert!(head.ends_with(r#""messages":[{"role":"system","content":"be brief\n\nbe kind"}"#), "{head}");
 }
 
-/// Providers refuse a message that is blank, and one that ends with thinking.
+/// Providers reject a blank message, and a message that ends with thinking.
 #[test]
 fn nothing_said_is_said_in_words() {
     let blank = r#"{"content":[{"type":"text","text":"\n\n"},{"type":"tool_use","id":"a","name":"list","input":{}}]}"#;

@@ -1,11 +1,11 @@
-//! Editing one field changes only that field's bytes.
+//! Edits of one field change only that field's bytes.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::json::{Edits, quote, unescape};
 
-/// Odd in every way that a re-serialization would not survive.
+/// A body whose spelling would not survive serialization.
 const ODD: &str = "{ \"model\" :\t\"a\\u002db\",\"n\":1e3 , \"n\":1E+3,\r\n \"system\":[ {\"text\":\"s\\u00e9\\/\",\"type\":\"text\" , \"cache_control\":{\"type\":\"ephemeral\"} }],\n\"tools\":[{\"name\":\"T\",\"cache_control\":{\"type\":\"ephemeral\"},\"input_schema\":{ }}],\n \"messages\" : [{\"role\":\"user\",\"x\":1.50,\"content\":[{\"cache_control\":{\"ttl\":\"1h\",\"type\":\"ephemeral\"},\"type\":\"text\",\"text\":\"call b\\u0067_12 or bg_12\\n\"},{\"type\":\"tool_use\",\"id\":\"i\",\"name\":\"T\",\"input\":{\"bg_12\":[\"bg_12\",-0.0]}}]} ] ,\"model\":\"a\\u002db\" }";
 
 fn edited(make: impl FnOnce(&Prompt, &[u8], &mut Edits)) -> String {
@@ -65,7 +65,7 @@ fn a_string_inside_a_part_in_whatever_spelling() {
     assert_eq!(other, expected);
 }
 
-/// The text as a JSON string, with every character escaped that `escaped` says so for.
+/// Returns the text as a JSON string in which the characters selected by `escaped` are escaped.
 fn spelled(text: &str, escaped: &[bool]) -> String {
     let mut out = String::from("\"");
     for (index, character) in text.chars().enumerate() {

@@ -1,4 +1,4 @@
-//! What we write ourselves, as the provider would.
+//! Encoded requests and replies have the provider's format.
 
 use expect_test::{Expect, expect};
 use session::{Block, CallId, ImageSource, Message, Reply, Role, StopReason, ToolCall, ToolResult, Usage};
@@ -268,7 +268,7 @@ fn responses() {
     );
 }
 
-/// A custom tool takes free text, and its result has a type of its own.
+/// Custom tools take free text, and their results have a type of their own.
 #[test]
 fn custom_tools() {
     let messages = vec![

@@ -1,4 +1,4 @@
-//! Laws that hold for every dialect: encode, decode, and nothing has changed.
+//! Laws of every dialect: encoding and decoding returns the same value.
 
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -63,7 +63,7 @@ fn usage() -> impl Strategy<Value = Usage> {
     )
 }
 
-/// A reply in the form that the dialect can hold without loss.
+/// Generates replies that the dialect encodes without loss.
 fn reply(dialect: Dialect) -> impl Strategy<Value = Reply> {
     let body = (
         prop::collection::vec(thought(), 0..3),
@@ -89,7 +89,7 @@ fn reply(dialect: Dialect) -> impl Strategy<Value = Reply> {
             let mut blocks: Vec<Block> = [thoughts, texts, refusal.into_iter().collect(), calls].concat();
             if dialect != Dialect::OpenAiChat && !blocks.is_empty() {
                 let turn = turn.index(blocks.len());
-                blocks.rotate_left(turn); // the others hold any order
+                blocks.rotate_left(turn); // the other dialects accept any order
             }
             let (id, model) = ("id_1".to_owned(), "model-é".to_owned());
             Reply { id, model, blocks, stop: Some(early.unwrap_or(stop)), usage }
@@ -105,7 +105,7 @@ fn decoded(dialect: Dialect, body: &[u8]) -> DecodedReply {
     dialect.decode_reply(body).expect("we wrote JSON").into_reply().expect("we wrote a reply")
 }
 
-/// A conversation in the form that the dialect can hold without loss.
+/// Generates conversations that the dialect encodes without loss.
 fn draft(dialect: Dialect) -> impl Strategy<Value = Draft> {
     let user = prop::collection::vec(prop_oneof![3 => words(), 1 => image()], 1..3);
     let user = user.prop_map(|blocks| Message { role: Role::User, blocks });
@@ -155,7 +155,7 @@ fn made<T: Clone>(elements: &[Element<T>]) -> Vec<T> {
     made.collect()
 }
 
-/// Speaker and block, one by one: how blocks are grouped into messages is the dialect's business.
+/// Lists authors and blocks. Dialects group blocks into messages in different ways.
 fn flat(messages: impl IntoIterator<Item = Message>) -> Vec<(Role, Block)> {
     messages.into_iter().flat_map(|m| m.blocks.into_iter().map(move |block| (m.role, block))).collect()
 }
@@ -240,7 +240,7 @@ proptest! {
         let mut longer = draft;
         longer.messages.push(Message { role: Role::User, blocks: vec![more] }.into());
         let longer = dialect.encode_request(&longer).expect("encodable");
-        prop_assert!(longer.starts_with(&shorter[..shorter.len() - 2])); // but for the closing `]}`
+        prop_assert!(longer.starts_with(&shorter[..shorter.len() - 2])); // except the closing `]}`
     }
 
     #[test]
@@ -259,7 +259,7 @@ proptest! {
         let unmarked = edits.apply(&marked).expect("apart");
         let never_marked = dialect.encode_request(&draft).expect("encodable");
         if dialect == Dialect::OpenAiChat {
-            // A message that loses its marker keeps its parts where one without is a string.
+            // A message without marker may be a string. It keeps its list of parts when it loses its marker.
             let messages = |body: &[u8]| {
                 let prompt = dialect.decode_request(body).expect("we wrote JSON");
                 prompt.messages.iter().map(PromptMessage::message).collect::<Vec<_>>()
@@ -309,15 +309,15 @@ fn what_a_dialect_cannot_carry_is_refused_by_name() {
     let unknown = || Block::Unknown { kind: "hologram".to_owned() };
     assert_eq!(
         told(Dialect::AnthropicMessages, unknown()),
-        "Anthropic Messages cannot carry an unknown block without its bytes in a reply"
+        "Anthropic Messages does not support an unknown block without its bytes in a reply"
     );
     assert_eq!(
         told(Dialect::OpenAiChat, unknown()),
-        "OpenAI Chat Completions cannot carry an unknown block without its bytes in a reply"
+        "OpenAI Chat Completions does not support an unknown block without its bytes in a reply"
     );
     assert_eq!(
         told(Dialect::OpenAiResponses, unknown()),
-        "OpenAI Responses cannot carry an unknown block without its bytes in a reply"
+        "OpenAI Responses does not support an unknown block without its bytes in a reply"
     );
     let call = ToolCall {
         id: CallId::new("c1"),

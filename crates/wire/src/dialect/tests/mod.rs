@@ -1,4 +1,4 @@
-//! Tests are data: a body in, a rendering of what was understood out.
+//! Table tests: a body as input, and a rendering of the decoded value as output.
 
 mod anthropic;
 mod carry;
@@ -19,7 +19,7 @@ use session::Block;
 use super::*;
 use crate::json::Document;
 
-/// Renders a request as it was understood, after checking that every place leads to its value.
+/// Renders a decoded request and checks that every location leads to its value.
 fn check_request(dialect: Dialect, body: &str, expected: Expect) {
     let prompt = dialect.decode_request(body.as_bytes()).expect("test input decodes");
     places_hold(&prompt, body);
@@ -71,7 +71,7 @@ fn render_block(block: &Block) -> String {
     }
 }
 
-/// Every place in a decoded request leads to a value with exactly that span.
+/// Asserts that every location in a decoded request leads to a value with exactly that span.
 fn places_hold(prompt: &Prompt, body: &str) {
     let document = Document::parse(body.as_bytes()).expect("it decoded, so it is JSON");
     let parts = prompt.system.iter().chain(prompt.messages.iter().flat_map(|message| &message.parts));
@@ -90,7 +90,7 @@ fn places_hold(prompt: &Prompt, body: &str) {
     }
 }
 
-/// Renders a reply as it was understood.
+/// Renders a decoded reply.
 fn check_reply(dialect: Dialect, body: &str, expected: Expect) {
     expected
         .assert_eq(&render_outcome(dialect.decode_reply(body.as_bytes()).expect("test input decodes"), body));
@@ -113,7 +113,7 @@ fn render_outcome(outcome: DecodedResponse, body: &str) -> String {
     out
 }
 
-/// Renders what a stream came to, and checks that every cut of its bytes comes to the same.
+/// Renders an accumulated stream and checks that every split of its bytes has the same result.
 fn check_stream(dialect: Dialect, stream: &str, expected: Expect) {
     let whole = accumulate(dialect, stream.as_bytes());
     every_cut_is_the_same(dialect, stream.as_bytes(), &whole);
@@ -132,7 +132,7 @@ fn check_stream(dialect: Dialect, stream: &str, expected: Expect) {
     expected.assert_eq(&out);
 }
 
-/// Wherever the network cuts the bytes, the reply is the same.
+/// Asserts that the reply does not depend on the split of the bytes.
 fn every_cut_is_the_same(dialect: Dialect, stream: &[u8], whole: &AccumulatedStream) {
     for cut in 0..=stream.len() {
         let mut decoder = crate::sse::SseDecoder::new();
@@ -144,7 +144,7 @@ fn every_cut_is_the_same(dialect: Dialect, stream: &[u8], whole: &AccumulatedStr
     }
 }
 
-/// However the events are written down, the reply is the same.
+/// Asserts that the reply does not depend on the format of the events.
 fn every_way_to_write_it_is_the_same(dialect: Dialect, stream: &str, whole: &AccumulatedStream) {
     for written in [
         stream.replace('\n', "\r\n"),

@@ -305,7 +305,7 @@ fn errors_and_surprises_in_a_stream() {
             resp_1 m None
             Usage { input: 0, output: 0, cache_read: 0, cache_write_5m: 0, cache_write_1h: 0, reasoning: 0 }
             event 1 `/type`: unknown event type `response.weather`
-            event 2 `/output_index`: unknown item 7, which was never added
+            event 2 `/output_index`: unknown item 7 that was not added
             Failed(ProviderError { kind: "rate_limit_exceeded", code: None, message: "slow down" })
         "#]],
     );

@@ -94,7 +94,7 @@ fn real_streams_cut_anywhere_are_the_same() {
     }
 }
 
-/// A Responses stream says everything twice: without its last event the items must come to the same.
+/// A Responses stream repeats its content. Without its last event the items must have the same content.
 #[test]
 fn what_was_streamed_is_what_was_completed() {
     for Interaction { name, url, response, .. } in interactions().unwrap_or_default() {
@@ -116,7 +116,7 @@ fn what_was_streamed_is_what_was_completed() {
     }
 }
 
-/// The provider seals reasoning anew each time it tells it: no two seals of one thought are equal.
+/// Removes the seals: the provider seals the same reasoning differently each time.
 fn unsealed(block: Block) -> Block {
     match block {
         Block::RedactedThinking { .. } => Block::RedactedThinking { data: String::new() },
@@ -125,7 +125,7 @@ fn unsealed(block: Block) -> Block {
     }
 }
 
-/// The pieces of a string, put together, are the string.
+/// Asserts that the fragments of a string form the string.
 fn pieces_add_up(name: &str, dialect: Dialect, whole: &AccumulatedStream, stream: &str) {
     let body = whole.body.as_ref().expect("it began");
     let document = Document::parse(body).expect("accumulated JSON");
@@ -147,7 +147,7 @@ fn pieces_add_up(name: &str, dialect: Dialect, whole: &AccumulatedStream, stream
     }
 }
 
-/// Our disjoint parts come to the provider's own totals.
+/// Asserts that the disjoint parts add up to the provider's totals.
 fn usage_adds_up(name: &str, usage: &Usage, body: &[u8]) {
     let document = Document::parse(body).expect("accumulated JSON");
     let raw = document.root().get("usage").expect("usage");

@@ -1,4 +1,4 @@
-//! Another usage in an answer, and every other byte as it was.
+//! Edits of the usage leave all other bytes unchanged.
 
 use session::{Block, Reply, StopReason, Usage};
 
